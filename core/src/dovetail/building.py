@@ -1,0 +1,86 @@
+"""Help a backend's `setup.py`: one call lists its extensions, with the core's headers found and the settings that dovetail uses.
+
+A backend's whole `setup.py`::
+
+    from dovetail.building import extensions
+    from setuptools import setup
+
+    setup(ext_modules=extensions("dovetail_acme"))
+
+This module must import on a machine where the core's own extensions are not built yet.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+COMPILER_DIRECTIVES: dict[str, Any] = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "embedsignature": False,
+}
+"""Cython directives for kernels: C semantics, no hidden checks."""
+
+# -ffp-contract=off: the same bits on every machine, with or without fused multiply-add.
+COMPILE_ARGUMENTS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-code")
+
+
+def get_include() -> str:
+    """Return the folder that holds `abi.h`."""
+    return str(Path(__file__).resolve().parent)
+
+
+def extensions(
+    package: str,
+    *,
+    folder: str | Path = "src",
+    sources: Iterable[str | Path] = (),
+    include_dirs: Iterable[str | Path] = (),
+    compile_arguments: Sequence[str] = COMPILE_ARGUMENTS,
+    link_arguments: Sequence[str] = (),
+) -> list[Any]:
+    """List one extension per `.pyx` file below `folder/package`, cythonized into the build folder.
+
+    Args:
+        package: Import name of the backend's package.
+        folder: Folder that holds the package.
+        sources: C or C++ files linked into every extension.
+        include_dirs: Further folders of headers and `.pxd` files.
+        compile_arguments: Flags of the C compiler.
+        link_arguments: Flags of the linker.
+
+    Raises:
+        FileNotFoundError: There is no `.pyx` file.
+    """
+    from Cython.Build import cythonize
+    from setuptools import Extension
+
+    root = Path(folder)
+    modules = sorted((root / package).rglob("*.pyx"))
+    if not modules:
+        raise FileNotFoundError(f"no .pyx file below {root / package}: is setup.py run from its own folder?")
+    core = Path(get_include())
+    # Cython searches sys.path, not import hooks, for .pxd files: an editable install of the core is found by its folder.
+    includes = [str(core), str(core.parent), *map(str, include_dirs)]
+    headers = [str(core / "abi.h"), str(core / "abi.pxd"), *(str(h) for d in include_dirs for h in sorted(Path(d).glob("*.h")))]
+    listed = [
+        Extension(
+            ".".join(path.relative_to(root).with_suffix("").parts),
+            [str(path), *map(str, sources)],
+            include_dirs=includes,
+            depends=headers,
+            extra_compile_args=list(compile_arguments),
+            extra_link_args=list(link_arguments),
+        )
+        for path in modules
+    ]
+    build_dir = str(Path("build") / f"cython-{sys.implementation.cache_tag}")
+    return list(
+        cythonize(listed, include_path=[str(core.parent)], compiler_directives=COMPILER_DIRECTIVES, build_dir=build_dir, quiet=True)
+    )

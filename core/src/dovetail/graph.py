@@ -1,0 +1,657 @@
+"""The graph: layers joined by slots.
+
+An input slot has one producer; an output slot has any number of consumers and carries the `TensorInfo` of what flows there. A
+layer's kind **is** its descriptor class: a frozen dataclass that knows its inputs, infers its outputs and may evaluate itself on
+constants. The set of kinds is open: a vendor's descriptor class is as good as one of ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import DovetailError, ErrorCode, GraphError
+from .tensor import Dimension, DType, Quantization, TensorInfo
+
+Array: TypeAlias = npt.NDArray[Any]
+Infos: TypeAlias = Sequence[TensorInfo | None]
+Values: TypeAlias = Sequence[Array | None]
+
+
+class Descriptor:
+    """Base of all kinds: subclass it with a frozen dataclass whose fields are the attributes.
+
+    Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that they cross C, JSON and processes.
+    A field added after version 1 of a kind carries ``field(default=..., metadata={"since": 2})``: the core refuses it on behalf of
+    a backend that knows only version 1, unless it is at its default.
+
+    Class attributes:
+        kind: Namespaced name, such as ``dovetail.Convolution2d`` or ``acme.Swish``.
+        version: Schema version, raised when a field is added.
+        input_names: Names of the input slots, in order.
+        required_inputs: How many of the first inputs must be connected.
+        variadic: True if the last name stands for any number of inputs.
+        value_inputs: Indices of inputs whose *value*, not only whose info, shapes the result (such as the target shape of a
+            reshape). They must be constants by the time a network is optimized; `resolve` then turns them into attributes.
+    """
+
+    kind: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    input_names: ClassVar[tuple[str, ...]] = ("input",)
+    required_inputs: ClassVar[int] = 1
+    variadic: ClassVar[bool] = False
+    value_inputs: ClassVar[tuple[int, ...]] = ()
+
+    def __init_subclass__(cls, *, kind: str = "", version: int = 1, **extra: Any) -> None:
+        super().__init_subclass__(**extra)
+        if kind:
+            if "." not in kind:
+                raise GraphError(
+                    f"kind {kind!r} has no namespace",
+                    code=ErrorCode.ATTRIBUTE_INVALID,
+                    hint="write it as 'vendor.Kind'",
+                )
+            cls.kind, cls.version = kind, version
+
+    @property
+    def output_count(self) -> int:
+        """Number of output slots."""
+        return 1
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        """Return the infos of the outputs for concrete inputs (None for one that is not connected).
+
+        Raises:
+            GraphError: The inputs do not fit. The graph adds the layer's name.
+        """
+        raise GraphError(f"kind {self.kind} does not infer shapes")
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        """(optional) Absorb values of `value_inputs`, or known sizes, into attributes; default: nothing to absorb.
+
+        Called once the inputs' infos are concrete; inputs without a value, or not connected, show as None in `values`.
+        """
+        return self
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        """(optional) Compute the outputs from constant inputs, for constant folding; default None: cannot."""
+        return None
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        """(optional) Multiply-accumulates for these infos; default 0."""
+        return 0
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes by name, in order."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
+
+    def newer_attributes(self, known_version: int) -> list[str]:
+        """Names of attributes younger than `known_version` that are not at their default."""
+        return [
+            f.name
+            for f in dataclasses.fields(self)  # type: ignore[arg-type]  # subclasses are dataclasses
+            if f.metadata.get("since", 1) > known_version and getattr(self, f.name) != f.default
+        ]
+
+
+class OutputSlot:
+    """Where a tensor is produced.
+
+    Attributes:
+        layer: The producer.
+        index: Position among the producer's outputs.
+        info: What flows here; None while it depends on symbolic dimensions.
+        quantization: Set by the builder for layers whose result is quantized; part of `info`.
+        consumers: The input slots that read it.
+    """
+
+    __slots__ = ("consumers", "index", "info", "layer", "quantization")
+
+    def __init__(self, layer: Layer, index: int) -> None:
+        self.layer = layer
+        self.index = index
+        self.info: TensorInfo | None = None
+        self.quantization: Quantization | None = None
+        self.consumers: list[InputSlot] = []
+
+    @property
+    def name(self) -> str:
+        """The layer's name, with the index if the layer has several outputs."""
+        return self.layer.name if len(self.layer.outputs) == 1 else f"{self.layer.name}:{self.index}"
+
+    @property
+    def known_info(self) -> TensorInfo:
+        """The info.
+
+        Raises:
+            GraphError: It still depends on symbolic dimensions (`SHAPE_UNKNOWN`).
+        """
+        if self.info is None:
+            raise GraphError(
+                f"the shape of {self.name!r} is not known yet",
+                code=ErrorCode.SHAPE_UNKNOWN,
+                hint="fix the symbolic dimensions of the inputs: optimize(..., shapes={name: size})",
+            )
+        return self.info
+
+    @property
+    def shape(self) -> tuple[Dimension, ...]:
+        """Shape of the tensor."""
+        return self.known_info.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the tensor."""
+        return self.known_info.dtype
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.info if self.info else '?'}>"
+
+
+class InputSlot:
+    """Where a layer reads; `source` is None while it is not connected."""
+
+    __slots__ = ("index", "layer", "source")
+
+    def __init__(self, layer: Layer, index: int) -> None:
+        self.layer = layer
+        self.index = index
+        self.source: OutputSlot | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that the kind gives this input."""
+        names = self.layer.descriptor.input_names
+        return names[self.index] if self.index < len(names) else f"{names[-1]}[{self.index - len(names) + 1}]"
+
+    @property
+    def info(self) -> TensorInfo | None:
+        """Info of the producing slot."""
+        return self.source.info if self.source else None
+
+    def __repr__(self) -> str:
+        return f"<{self.layer.name}.{self.name} <- {self.source}>"
+
+
+class Layer:
+    """One node.
+
+    Attributes:
+        id: Unique within its graph, in order of creation.
+        name: What the user calls it; unique within its graph.
+        descriptor: Kind and attributes.
+        inputs, outputs: Slots.
+        sources: Names of the layers of the original network that this one stands for.
+    """
+
+    __slots__ = ("descriptor", "id", "inputs", "name", "outputs", "sources")
+
+    def __init__(self, id: int, name: str, descriptor: Descriptor, n_inputs: int, sources: tuple[str, ...]) -> None:
+        self.id = id
+        self.name = name
+        self.descriptor = descriptor
+        self.sources = sources
+        self.inputs = [InputSlot(self, i) for i in range(n_inputs)]
+        self.outputs = [OutputSlot(self, i) for i in range(descriptor.output_count)]
+
+    @property
+    def kind(self) -> str:
+        """The kind's namespaced name."""
+        return self.descriptor.kind
+
+    @property
+    def output(self) -> OutputSlot:
+        """The only output slot."""
+        if len(self.outputs) != 1:
+            raise GraphError(f"layer {self.name!r} ({self.kind}) has {len(self.outputs)} outputs, not one")
+        return self.outputs[0]
+
+    @property
+    def input_infos(self) -> list[TensorInfo | None]:
+        """Infos of the inputs, None where not connected."""
+        return [slot.info for slot in self.inputs]
+
+    @property
+    def output_infos(self) -> list[TensorInfo]:
+        """Infos of the outputs."""
+        return [slot.known_info for slot in self.outputs]
+
+    def constant(self, index: int) -> Array | None:
+        """Value of input `index` if a constant feeds it, else None."""
+        if index >= len(self.inputs):
+            return None
+        source = self.inputs[index].source
+        return source.layer.descriptor.value if source and isinstance(source.layer.descriptor, Constant) else None
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name!r}>"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Input(Descriptor, kind="dovetail.Input"):
+    """A tensor handed in by the caller."""
+
+    input_names: ClassVar[tuple[str, ...]] = ()
+    required_inputs: ClassVar[int] = 0
+    info: TensorInfo
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return [self.info]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output(Descriptor, kind="dovetail.Output"):
+    """A tensor handed back to the caller."""
+
+    @property
+    def output_count(self) -> int:
+        return 0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return []
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Constant(Descriptor, kind="dovetail.Constant"):
+    """A tensor known beforehand, such as weights; the array is never written to."""
+
+    input_names: ClassVar[tuple[str, ...]] = ()
+    required_inputs: ClassVar[int] = 0
+    value: Array
+    dtype: DType | None = None
+    """Given where NumPy's dtype does not tell: bfloat16."""
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return [TensorInfo(tuple(self.value.shape), self.dtype or DType.of(self.value.dtype))]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array]:
+        return [self.value]
+
+
+class Graph:
+    """Layers and how they are joined; `Network` adds a builder method per kind."""
+
+    def __init__(self, name: str = "network") -> None:
+        self.name = name
+        self._layers: dict[str, Layer] = {}
+        self._next_id = 0
+
+    # -- reading --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers, in order of creation."""
+        return tuple(self._layers.values())
+
+    @property
+    def inputs(self) -> tuple[Layer, ...]:
+        """Input layers, in order of creation."""
+        return tuple(layer for layer in self._layers.values() if isinstance(layer.descriptor, Input))
+
+    @property
+    def outputs(self) -> tuple[Layer, ...]:
+        """Output layers, in order of creation."""
+        return tuple(layer for layer in self._layers.values() if isinstance(layer.descriptor, Output))
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._layers
+
+    def layer(self, name: str) -> Layer:
+        """Return the layer of this name.
+
+        Raises:
+            GraphError: There is none.
+        """
+        try:
+            return self._layers[name]
+        except KeyError:
+            raise GraphError(f"network {self.name!r} has no layer {name!r}", hint="see network.layers") from None
+
+    def topological_order(self) -> list[Layer]:
+        """Layers so that producers come before consumers; ties in order of creation.
+
+        Raises:
+            GraphError: There is a cycle (`GRAPH_CYCLE`); the message spells it out.
+        """
+        waiting = {
+            layer: sum(1 for slot in layer.inputs if slot.source is not None) for layer in self._layers.values()
+        }
+        ready = [layer for layer, count in waiting.items() if count == 0]
+        order: list[Layer] = []
+        for layer in ready:
+            order.append(layer)
+            for slot in layer.outputs:
+                for consumer in slot.consumers:
+                    waiting[consumer.layer] -= 1
+                    if waiting[consumer.layer] == 0:
+                        ready.append(consumer.layer)
+        if len(order) != len(waiting):
+            raise self._cycle_error({layer for layer, count in waiting.items() if count > 0})
+        return order
+
+    def _cycle_error(self, stuck: set[Layer]) -> GraphError:
+        layer = min(stuck, key=lambda candidate: candidate.id)
+        seen: list[Layer] = []
+        while layer not in seen:
+            seen.append(layer)
+            layer = next(s.source.layer for s in layer.inputs if s.source and s.source.layer in stuck)
+        cycle = [*seen[seen.index(layer) :], layer]
+        names = [member.name for member in reversed(cycle)]
+        return GraphError(
+            f"network {self.name!r} has a cycle: {' -> '.join(names)}",
+            code=ErrorCode.GRAPH_CYCLE,
+            hint="a network must be acyclic; disconnect one of these",
+            cycle=names,
+        )
+
+    # -- building -------------------------------------------------------------------------------------------------------------
+
+    def unique_name(self, wish: str) -> str:
+        """Return `wish`, or `wish_2`, `wish_3`, ... if it is taken."""
+        if wish not in self._layers:
+            return wish
+        number = 2
+        while f"{wish}_{number}" in self._layers:
+            number += 1
+        return f"{wish}_{number}"
+
+    def add(
+        self,
+        descriptor: Descriptor,
+        *sources: OutputSlot | npt.ArrayLike | None,
+        name: str | None = None,
+        quantization: Quantization | None = None,
+        sources_of: Sequence[str] | None = None,
+    ) -> Layer:
+        """Add a layer and infer its outputs as far as its inputs are known.
+
+        Args:
+            descriptor: Kind and attributes.
+            sources: Output slots to read, None for an optional input left out; an array becomes a constant.
+            name: Wanted name, made unique by a suffix; default from the kind.
+            quantization: Quantization of the (first) output, where the kind does not imply it.
+            sources_of: Names of the original layers that this one stands for; default its own name.
+
+        Raises:
+            GraphError: Inputs are missing, too many, or do not fit.
+        """
+        label = self.unique_name(name or descriptor.kind.rsplit(".", 1)[-1].lower())
+        while sources and sources[-1] is None:
+            sources = sources[:-1]
+        self._check_arity(label, descriptor, sources)
+        slots = [self._as_slot(s, f"{label}.{i}") for i, s in enumerate(sources)]
+        layer = Layer(self._next_id, label, descriptor, len(slots), tuple(sources_of) if sources_of else (label,))
+        for slot, source in zip(layer.inputs, slots, strict=True):
+            if source is not None:
+                self.connect(source, slot)
+        if quantization is not None:
+            layer.outputs[0].quantization = quantization
+        try:
+            self._infer_if_known(layer)
+        except DovetailError:
+            for slot in layer.inputs:
+                self.disconnect(slot)
+            raise
+        self._next_id += 1
+        self._layers[label] = layer
+        return layer
+
+    def _check_arity(self, label: str, descriptor: Descriptor, sources: Sequence[Any]) -> None:
+        names = descriptor.input_names
+        missing = [
+            names[min(i, len(names) - 1)] for i in range(descriptor.required_inputs) if i >= len(sources) or sources[i] is None
+        ]
+        if missing:
+            raise GraphError(
+                f"layer {label!r} ({descriptor.kind}) lacks its input {', '.join(map(repr, missing))}",
+                code=ErrorCode.GRAPH_DANGLING,
+                hint=f"its inputs are {', '.join(names) or 'none'}, of which the first {descriptor.required_inputs} are required",
+            )
+        if len(sources) > len(names) and not descriptor.variadic:
+            raise GraphError(
+                f"layer {label!r} ({descriptor.kind}) got {len(sources)} inputs",
+                hint=f"its inputs are {', '.join(names) or 'none'}",
+            )
+
+    def _as_slot(self, source: OutputSlot | npt.ArrayLike | None, name: str) -> OutputSlot | None:
+        if source is None:
+            return None
+        if isinstance(source, OutputSlot):
+            if self._layers.get(source.layer.name) is not source.layer:
+                raise GraphError(
+                    f"slot {source.name!r} belongs to another network than {self.name!r}",
+                    hint="build both layers with the same network",
+                )
+            return source
+        if isinstance(source, Layer):
+            return source.output
+        return self.constant(source, name=name)
+
+    def input(
+        self,
+        name: str,
+        shape: Sequence[Dimension],
+        dtype: DType | npt.DTypeLike = DType.FLOAT32,
+        quantization: Quantization | None = None,
+    ) -> OutputSlot:
+        """Add an input of the network; a string in `shape` is a symbolic dimension.
+
+        Raises:
+            GraphError: The name is taken.
+        """
+        self._refuse_taken(name)
+        return self.add(Input(info=TensorInfo.of(shape, dtype, quantization)), name=name).output
+
+    def output(self, source: OutputSlot, name: str | None = None) -> Layer:
+        """Make a slot an output of the network.
+
+        Raises:
+            GraphError: The name is taken by another output.
+        """
+        label = name or self.unique_name(f"{source.name}_output" if source.name in self._layers else source.name)
+        self._refuse_taken(label)
+        return self.add(Output(), source, name=label)
+
+    def constant(
+        self,
+        value: npt.ArrayLike,
+        name: str | None = None,
+        *,
+        dtype: DType | None = None,
+        quantization: Quantization | None = None,
+    ) -> OutputSlot:
+        """Add a constant; the array is made read-only and contiguous, copied only if it has to be.
+
+        Python numbers become float32 (floats) or int64 (integers).
+        """
+        array = np.asarray(value)
+        if array.dtype.name == "bfloat16":
+            dtype = DType.BFLOAT16
+        if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
+            array = array.astype(np.float32)
+        native = array.astype(array.dtype.newbyteorder("="), copy=False)
+        if dtype is not None and native.dtype != dtype.numpy:
+            native = native.view(dtype.numpy) if native.dtype.itemsize == dtype.itemsize else native.astype(dtype.numpy)
+        DType.of(native.dtype)
+        contiguous = np.ascontiguousarray(native).reshape(native.shape)
+        contiguous = contiguous.view()
+        contiguous.flags.writeable = False
+        descriptor = Constant(value=contiguous, dtype=dtype if dtype is DType.BFLOAT16 else None)
+        return self.add(descriptor, name=name or "constant", quantization=quantization).output
+
+    def _refuse_taken(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"{name!r} is not a name", hint="inputs and outputs are named by a non-empty string")
+        if name in self._layers:
+            raise GraphError(
+                f"the name {name!r} is taken by layer {self._layers[name]!r}", hint="inputs and outputs need names of their own"
+            )
+
+    # -- editing --------------------------------------------------------------------------------------------------------------
+
+    def connect(self, source: OutputSlot, target: InputSlot) -> None:
+        """Join two slots.
+
+        Raises:
+            GraphError: The input slot already has a producer.
+        """
+        if target.source is not None:
+            raise GraphError(
+                f"input {target.name!r} of layer {target.layer.name!r} is already fed by {target.source.name!r}",
+                hint="disconnect it first",
+            )
+        target.source = source
+        source.consumers.append(target)
+
+    def disconnect(self, target: InputSlot) -> None:
+        """Free an input slot; one that is free stays so."""
+        if target.source is not None:
+            target.source.consumers.remove(target)
+            target.source = None
+
+    def redirect(self, old: OutputSlot, new: OutputSlot) -> None:
+        """Make every consumer of `old` read `new`."""
+        for consumer in list(old.consumers):
+            self.disconnect(consumer)
+            self.connect(new, consumer)
+
+    def remove(self, layer: Layer) -> None:
+        """Remove a layer that nobody reads.
+
+        Raises:
+            GraphError: One of its outputs still has a consumer.
+        """
+        for slot in layer.outputs:
+            if slot.consumers:
+                raise GraphError(
+                    f"layer {layer.name!r} cannot be removed: {slot.consumers[0].layer.name!r} reads it",
+                    hint="redirect its consumers first",
+                )
+        for target in layer.inputs:
+            self.disconnect(target)
+        del self._layers[layer.name]
+
+    def rename(self, layer: Layer, name: str) -> None:
+        """Give a layer another name, made unique by a suffix; its place in the order of creation stays."""
+        label = self.unique_name(name) if name != layer.name else name
+        self._layers = {label if old == layer.name else old: member for old, member in self._layers.items()}
+        layer.name = label
+
+    def replace_descriptor(self, layer: Layer, descriptor: Descriptor, *, keep_inputs: int | None = None) -> None:
+        """Give a layer another descriptor of the same number of outputs; inputs from `keep_inputs` on are disconnected."""
+        if descriptor.output_count != len(layer.outputs):
+            raise GraphError(f"layer {layer.name!r}: {descriptor.kind} has {descriptor.output_count} outputs, not as many as before")
+        layer.descriptor = descriptor
+        if keep_inputs is not None:
+            for slot in layer.inputs[keep_inputs:]:
+                self.disconnect(slot)
+            del layer.inputs[keep_inputs:]
+
+    # -- inference ------------------------------------------------------------------------------------------------------------
+
+    def infer(self, layer: Layer) -> None:
+        """Infer the outputs of one layer whose inputs are known.
+
+        Raises:
+            GraphError: The inputs do not fit; the message names the layer.
+        """
+        try:
+            infos = layer.descriptor.infer(layer.input_infos)
+        except DovetailError as error:
+            error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
+            error.args = (error.message,)
+            error.details.setdefault("layer", layer.name)
+            raise
+        for slot, info in zip(layer.outputs, infos, strict=True):
+            slot.info = info if slot.quantization is None else info.with_quantization(slot.quantization)
+
+    def _infer_if_known(self, layer: Layer) -> None:
+        if isinstance(layer.descriptor, Input):
+            self.infer(layer)
+            return
+        connected = [slot.source for slot in layer.inputs if slot.source is not None]
+        if any(source.info is None or not source.info.is_concrete for source in connected):
+            return
+        if self.resolve(layer):
+            self.infer(layer)
+
+    def resolve(self, layer: Layer) -> bool:
+        """Absorb what is known now into attributes; False if a value input is not constant yet."""
+        wanted = [i for i in layer.descriptor.value_inputs if i < len(layer.inputs) and layer.inputs[i].source is not None]
+        values = [layer.constant(i) for i in range(len(layer.inputs))]
+        if any(values[i] is None for i in wanted):
+            return False
+        try:
+            layer.descriptor = layer.descriptor.resolve(layer.input_infos, values)
+        except DovetailError as error:
+            error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
+            error.args = (error.message,)
+            raise
+        for i in wanted:
+            self.disconnect(layer.inputs[i])
+        while layer.inputs and layer.inputs[-1].source is None:
+            layer.inputs.pop()
+        return True
+
+    def validate(self) -> None:
+        """Check the whole graph.
+
+        Raises:
+            GraphError: A cycle, a required input that nothing feeds, or no output at all.
+        """
+        self.topological_order()
+        for layer in self._layers.values():
+            self._check_arity(layer.name, layer.descriptor, [slot.source for slot in layer.inputs])
+        if not self.outputs:
+            raise GraphError(
+                f"network {self.name!r} has no output",
+                code=ErrorCode.GRAPH_DANGLING,
+                hint="call network.output(slot, 'name')",
+            )
+
+    # -- copying --------------------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Graph:
+        """Copy layers and connections; descriptors and constants are shared, being immutable."""
+        twin = type(self)(self.name)
+        self.copy_into(twin)
+        return twin
+
+    def copy_into(
+        self, target: Graph, feeds: Mapping[OutputSlot, OutputSlot] | None = None, wanted: Callable[[Layer], bool] | None = None
+    ) -> dict[OutputSlot, OutputSlot]:
+        """Copy layers into `target`.
+
+        Args:
+            target: Where to.
+            feeds: Slots of this graph that stand for slots which `target` already has.
+            wanted: Which layers; default all.
+
+        Returns:
+            For each slot of this graph, its counterpart in `target`.
+        """
+        twins: dict[OutputSlot, OutputSlot] = dict(feeds or {})
+        for layer in self.topological_order():
+            if wanted is not None and not wanted(layer):
+                continue
+            label = target.unique_name(layer.name)
+            clone = Layer(target._next_id, label, layer.descriptor, len(layer.inputs), layer.sources)
+            target._next_id += 1
+            target._layers[label] = clone
+            for mine, theirs in zip(layer.inputs, clone.inputs, strict=True):
+                if mine.source is not None:
+                    target.connect(twins[mine.source], theirs)
+            for old, new in zip(layer.outputs, clone.outputs, strict=True):
+                new.info, new.quantization = old.info, old.quantization
+                twins[old] = new
+        return twins

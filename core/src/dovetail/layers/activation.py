@@ -1,0 +1,143 @@
+"""Activations: functions of one element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from ..graph import Descriptor, Graph, Infos, OutputSlot
+from ..tensor import DType, TensorInfo
+from .shape_rules import Operand, broadcast, normalize_axis, present, require_same_dtype, shape_error
+
+
+class ActivationFunction(StrEnum):
+    """Functions, with the meaning of `alpha` and `beta`.
+
+    Sources: ONNX operator specification (ops of the same names); GELU: Hendrycks and Gimpel 2016.
+    """
+
+    LINEAR = "linear"  # alpha * x + beta
+    RELU = "relu"  # max(x, 0)
+    BOUNDED_RELU = "bounded_relu"  # min(alpha, max(beta, x)); ReLU6 is alpha 6, beta 0
+    LEAKY_RELU = "leaky_relu"  # x if x >= 0 else alpha * x
+    THRESHOLDED_RELU = "thresholded_relu"  # x if x > alpha else 0
+    ELU = "elu"  # x if x >= 0 else alpha * (exp(x) - 1)
+    SELU = "selu"  # beta * (x if x > 0 else alpha * (exp(x) - 1))
+    CELU = "celu"  # max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
+    SIGMOID = "sigmoid"  # 1 / (1 + exp(-x))
+    TANH = "tanh"
+    HARD_SIGMOID = "hard_sigmoid"  # max(0, min(1, alpha * x + beta))
+    HARD_SWISH = "hard_swish"  # x * max(0, min(1, x / 6 + 0.5))
+    SWISH = "swish"  # x * sigmoid(alpha * x); SiLU is alpha 1
+    GELU = "gelu"  # x / 2 * (1 + erf(x / sqrt(2)))
+    GELU_TANH = "gelu_tanh"  # x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
+    SOFTPLUS = "softplus"  # log(1 + exp(x))
+    SOFTSIGN = "softsign"  # x / (1 + |x|)
+    MISH = "mish"  # x * tanh(softplus(x))
+    SHRINK = "shrink"  # x + beta if x < -alpha; x - beta if x > alpha; else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activation(Descriptor, kind="dovetail.Activation"):
+    """Apply a function to each element; the shape and dtype stay."""
+
+    function: ActivationFunction
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return [present(inputs, 0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prelu(Descriptor, kind="dovetail.Prelu"):
+    """x if x >= 0 else slope * x; slope broadcasts to x."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "slope")
+    required_inputs: ClassVar[int] = 2
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, slope = present(inputs, 0), present(inputs, 1)
+        require_same_dtype([x, slope])
+        if broadcast(x.shape, slope.shape) != x.shape:
+            raise shape_error(f"slope {slope.shape_text} does not broadcast to the input {x.shape_text}")
+        return [x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax(Descriptor, kind="dovetail.Softmax"):
+    """exp(beta * x) over its sum along one axis; with `log`, the logarithm of that."""
+
+    axis: int = -1
+    beta: float = 1.0
+    log: bool = False
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        normalize_axis(self.axis, x.rank)
+        return [x.with_quantization(None)]
+
+
+class ActivationLayers(Graph):
+    """Builder methods."""
+
+    def activation(
+        self, x: Operand, function: ActivationFunction | str, alpha: float = 0.0, beta: float = 0.0, *, name: str | None = None
+    ) -> OutputSlot:
+        """Apply an activation; see `ActivationFunction` for what alpha and beta mean."""
+        kind = ActivationFunction(function)
+        return self.add(Activation(function=kind, alpha=float(alpha), beta=float(beta)), x, name=name or kind.value).output
+
+    def relu(self, x: Operand, *, name: str | None = None) -> OutputSlot:
+        """max(x, 0)."""
+        return self.activation(x, ActivationFunction.RELU, name=name)
+
+    def relu6(self, x: Operand, *, name: str | None = None) -> OutputSlot:
+        """min(6, max(x, 0))."""
+        return self.activation(x, ActivationFunction.BOUNDED_RELU, 6.0, 0.0, name=name)
+
+    def sigmoid(self, x: Operand, *, name: str | None = None) -> OutputSlot:
+        """1 / (1 + exp(-x))."""
+        return self.activation(x, ActivationFunction.SIGMOID, name=name)
+
+    def tanh(self, x: Operand, *, name: str | None = None) -> OutputSlot:
+        """Hyperbolic tangent."""
+        return self.activation(x, ActivationFunction.TANH, name=name)
+
+    def gelu(self, x: Operand, *, approximate: bool = False, name: str | None = None) -> OutputSlot:
+        """Gaussian error linear unit, exact (erf) or by its tanh approximation."""
+        return self.activation(x, ActivationFunction.GELU_TANH if approximate else ActivationFunction.GELU, name=name)
+
+    def prelu(self, x: Operand, slope: Operand, *, name: str | None = None) -> OutputSlot:
+        """x where x >= 0, else slope * x."""
+        return self.add(Prelu(), x, slope, name=name).output
+
+    def softmax(self, x: Operand, axis: int = -1, beta: float = 1.0, *, name: str | None = None) -> OutputSlot:
+        """exp(beta * x) / sum(exp(beta * x)) along an axis."""
+        return self.add(Softmax(axis=axis, beta=float(beta)), x, name=name).output
+
+    def log_softmax(self, x: Operand, axis: int = -1, beta: float = 1.0, *, name: str | None = None) -> OutputSlot:
+        """Logarithm of softmax."""
+        return self.add(Softmax(axis=axis, beta=float(beta), log=True), x, name=name or "log_softmax").output
+
+
+FUSABLE = frozenset(
+    {ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU, ActivationFunction.LEAKY_RELU, ActivationFunction.HARD_SWISH}
+    | {ActivationFunction.SIGMOID, ActivationFunction.TANH, ActivationFunction.ELU, ActivationFunction.SWISH}
+    | {ActivationFunction.GELU, ActivationFunction.GELU_TANH, ActivationFunction.HARD_SIGMOID}
+)
+"""Functions that the optimizer folds into the layer before them, where the backend takes the folded layer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedActivation(Descriptor):
+    """Attributes of the kinds that may apply an activation to their result before it is stored."""
+
+    activation: ActivationFunction | None = None
+    activation_alpha: float = 0.0
+    activation_beta: float = 0.0
+
+
+QUANTIZED_DTYPES = (DType.INT8, DType.UINT8)

@@ -1,0 +1,283 @@
+"""Convolutions over images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ..graph import Descriptor, Graph, Infos, OutputSlot, Values
+from ..tensor import DataLayout, Quantization, TensorInfo
+from .activation import FusedActivation
+from .shape_rules import (
+    AutoPadding,
+    Operand,
+    optional,
+    padding4,
+    pair,
+    present,
+    require_positive,
+    require_rank,
+    require_same_dtype,
+    require_shape,
+    same_padding,
+    shape_error,
+    window_output,
+)
+
+_INPUTS = ("input", "weights", "bias")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Windowed(FusedActivation):
+    """What the three convolutions share; sizes are (height, width), padding is (top, left, bottom, right)."""
+
+    input_names: ClassVar[tuple[str, ...]] = _INPUTS
+    required_inputs: ClassVar[int] = 2
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    layout: DataLayout = DataLayout.NCHW
+    auto_padding: AutoPadding = AutoPadding.EXPLICIT
+    """Resolved to `padding` once sizes are known; no backend sees another value than EXPLICIT."""
+
+    def _same_padding(self, inputs: Infos) -> tuple[int, int, int, int]:
+        x, weights = self._check(inputs)
+        return same_padding(self._spatial(x), self.kernel_size(weights), self.stride, self.dilation, self.auto_padding)
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        if self.auto_padding is AutoPadding.EXPLICIT:
+            return self
+        return replace(self, padding=self._same_padding(inputs), auto_padding=AutoPadding.EXPLICIT)
+
+    def _check(self, inputs: Infos) -> tuple[TensorInfo, TensorInfo]:
+        x, weights = present(inputs, 0), present(inputs, 1)
+        require_rank(x, 4, "input")
+        require_rank(weights, 4, "weights")
+        require_positive("stride", *self.stride)
+        require_positive("dilation", *self.dilation)
+        if x.dtype.is_float:
+            require_same_dtype([x, weights], "input and weights")
+        return x, weights
+
+    def _check_bias(self, inputs: Infos, channels: int) -> None:
+        bias = optional(inputs, 2)
+        if bias is not None:
+            require_shape(bias, (channels,), "bias")
+
+    def _spatial(self, x: TensorInfo) -> tuple[int, int]:
+        height, width = (x.sizes[axis] for axis in self.layout.spatial_axes())
+        return height, width
+
+    def _result(self, x: TensorInfo, channels: int, height: int, width: int) -> TensorInfo:
+        batch = x.sizes[0]
+        nchw = self.layout is DataLayout.NCHW
+        return TensorInfo((batch, channels, height, width) if nchw else (batch, height, width, channels), x.dtype)
+
+    def _window_result(self, x: TensorInfo, channels: int, kernel: tuple[int, int]) -> TensorInfo:
+        height, width = (
+            window_output(size, kernel[i], self.stride[i], self.padding[i], self.padding[i + 2], self.dilation[i])
+            for i, size in enumerate(self._spatial(x))
+        )
+        return self._result(x, channels, height, width)
+
+    def kernel_size(self, weights: TensorInfo) -> tuple[int, int]:
+        """(height, width) of the filter."""
+        height, width = (weights.sizes[axis] for axis in self.layout.spatial_axes())
+        return height, width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
+    """Cross-correlate images with filters.
+
+    Inputs: images [N, C, H, W] (NCHW) or [N, H, W, C]; weights [O, C / groups, h, w] or [O, h, w, C / groups]; bias [O].
+    With int8 or uint8 images: integer weights, int32 bias, quantization on every slot (TensorFlow Lite's rules).
+    """
+
+    groups: int = 1
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, weights = self._check(inputs)
+        require_positive("groups", self.groups)
+        channels = x.sizes[self.layout.channel_axis]
+        filters, per_group = weights.sizes[0], weights.sizes[self.layout.channel_axis]
+        if per_group * self.groups != channels or filters % self.groups:
+            raise shape_error(
+                f"weights {weights.shape_text} do not fit {channels} channels in {self.groups} groups",
+                f"in {self.layout} the weights' channel axis must be {channels}/{self.groups}, filters a multiple of groups",
+            )
+        self._check_bias(inputs, filters)
+        return [self._window_result(x, filters, self.kernel_size(weights))]
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        weights = present(inputs, 1)
+        return outputs[0].elements * (weights.elements // max(weights.sizes[0], 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthwiseConvolution2d(_Windowed, kind="dovetail.DepthwiseConvolution2d"):
+    """Cross-correlate each channel with its own `multiplier` filters.
+
+    Inputs: images [N, C, H, W] or [N, H, W, C]; weights [C * multiplier, 1, h, w] (NCHW) or [1, h, w, C * multiplier] (NHWC);
+    bias [C * multiplier]. Output channel c * multiplier + m reads input channel c.
+    """
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, weights = self._check(inputs)
+        channels = x.sizes[self.layout.channel_axis]
+        nchw = self.layout is DataLayout.NCHW
+        filters, one = (weights.sizes[0], weights.sizes[1]) if nchw else (weights.sizes[3], weights.sizes[0])
+        if one != 1 or channels == 0 or filters % channels:
+            raise shape_error(
+                f"weights {weights.shape_text} do not fit {channels} channels",
+                f"expected {'[C * multiplier, 1, h, w]' if nchw else '[1, h, w, C * multiplier]'}",
+            )
+        self._check_bias(inputs, filters)
+        return [self._window_result(x, filters, self.kernel_size(weights))]
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        return outputs[0].elements * math.prod(self.kernel_size(present(inputs, 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
+    """The gradient of a convolution: each input element adds a scaled filter to the output.
+
+    Inputs: images; weights [C, O / groups, h, w] (NCHW) or [O, h, w, C] (NHWC, one group); bias [O].
+    Output size per axis: stride * (size - 1) + dilation * (kernel - 1) + 1 + output_padding - padding before and after.
+    """
+
+    output_padding: tuple[int, int] = (0, 0)
+    groups: int = 1
+    output_size: tuple[int, int] | None = None
+    """Wanted (height, width): resolved to padding, split by `auto_padding` (SAME alone: size * stride)."""
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        if self.auto_padding is AutoPadding.EXPLICIT and self.output_size is None:
+            return self
+        x, weights = self._check(inputs)
+        sizes, kernel = self._spatial(x), self.kernel_size(weights)
+        wanted = self.output_size or (sizes[0] * self.stride[0], sizes[1] * self.stride[1])
+        before, after, extra = [], [], []
+        for i in range(2):
+            reach = self.stride[i] * (sizes[i] - 1) + self.dilation[i] * (kernel[i] - 1) + 1 + self.output_padding[i]
+            total = max(reach - wanted[i], 0)
+            half = total // 2
+            before.append(total - half if self.auto_padding is AutoPadding.SAME_LOWER else half)
+            after.append(total - before[i])
+            extra.append(self.output_padding[i] + max(wanted[i] - reach, 0))
+        return replace(
+            self,
+            padding=(before[0], before[1], after[0], after[1]),
+            output_padding=(extra[0], extra[1]),
+            output_size=None,
+            auto_padding=AutoPadding.EXPLICIT,
+        )
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, weights = self._check(inputs)
+        channels = x.sizes[self.layout.channel_axis]
+        nchw = self.layout is DataLayout.NCHW
+        inward = weights.sizes[0] if nchw else weights.sizes[3]
+        filters = weights.sizes[1] * self.groups if nchw else weights.sizes[0]
+        if inward != channels or channels % self.groups or (self.groups != 1 and not nchw):
+            raise shape_error(
+                f"weights {weights.shape_text} do not fit {channels} channels in {self.groups} groups",
+                f"expected {'[C, O / groups, h, w]' if nchw else '[O, h, w, C] and one group'}",
+            )
+        self._check_bias(inputs, filters)
+        kernel, sizes = self.kernel_size(weights), self._spatial(x)
+        height, width = (
+            self.stride[i] * (sizes[i] - 1)
+            + self.dilation[i] * (kernel[i] - 1)
+            + 1
+            + self.output_padding[i]
+            - self.padding[i]
+            - self.padding[i + 2]
+            for i in range(2)
+        )
+        if height < 0 or width < 0:
+            raise shape_error(f"the output would be {height} x {width}", "reduce the padding")
+        return [self._result(x, filters, height, width)]
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        x, weights = present(inputs, 0), present(inputs, 1)
+        filters = weights.sizes[1] if self.layout is DataLayout.NCHW else weights.sizes[0]
+        return x.elements * filters * math.prod(self.kernel_size(weights))
+
+
+class ConvolutionLayers(Graph):
+    """Builder methods; `stride`, `dilation`: one integer or (height, width); `padding`: one, two or (top, left, bottom, right)."""
+
+    def convolution2d(
+        self,
+        x: Operand,
+        weights: Operand,
+        bias: Operand | None = None,
+        *,
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        layout: DataLayout | str = DataLayout.NCHW,
+        quantization: Quantization | None = None,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Cross-correlate images with filters; see `Convolution2d` for shapes."""
+        descriptor = Convolution2d(
+            stride=pair(stride, "stride"),
+            padding=padding4(padding),
+            dilation=pair(dilation, "dilation"),
+            groups=groups,
+            layout=DataLayout(layout),
+        )
+        return self.add(descriptor, x, weights, bias, name=name, quantization=quantization).output
+
+    def depthwise_convolution2d(
+        self,
+        x: Operand,
+        weights: Operand,
+        bias: Operand | None = None,
+        *,
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        layout: DataLayout | str = DataLayout.NCHW,
+        quantization: Quantization | None = None,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Cross-correlate each channel with filters of its own; see `DepthwiseConvolution2d` for shapes."""
+        descriptor = DepthwiseConvolution2d(
+            stride=pair(stride, "stride"),
+            padding=padding4(padding),
+            dilation=pair(dilation, "dilation"),
+            layout=DataLayout(layout),
+        )
+        return self.add(descriptor, x, weights, bias, name=name, quantization=quantization).output
+
+    def transpose_convolution2d(
+        self,
+        x: Operand,
+        weights: Operand,
+        bias: Operand | None = None,
+        *,
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        layout: DataLayout | str = DataLayout.NCHW,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Transposed convolution; see `TransposeConvolution2d` for shapes."""
+        descriptor = TransposeConvolution2d(
+            stride=pair(stride, "stride"),
+            padding=padding4(padding),
+            dilation=pair(dilation, "dilation"),
+            output_padding=pair(output_padding, "output_padding"),
+            groups=groups,
+            layout=DataLayout(layout),
+        )
+        return self.add(descriptor, x, weights, bias, name=name).output

@@ -1,0 +1,290 @@
+"""Elementwise kinds: unary, binary with broadcast, comparison, choice, cast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..tensor import DType, TensorInfo
+from .activation import FusedActivation
+from .shape_rules import Operand, broadcast, known, present, require_dtype, require_same_dtype
+
+
+class UnaryOperation(StrEnum):
+    """Functions of one element; the dtype stays unless noted."""
+
+    ABS = "abs"
+    NEG = "neg"
+    SQRT = "sqrt"
+    RSQRT = "rsqrt"
+    RECIPROCAL = "reciprocal"
+    EXP = "exp"
+    LOG = "log"
+    ERF = "erf"
+    SIN = "sin"
+    COS = "cos"
+    TAN = "tan"
+    ASIN = "asin"
+    ACOS = "acos"
+    ATAN = "atan"
+    SINH = "sinh"
+    COSH = "cosh"
+    ASINH = "asinh"
+    ACOSH = "acosh"
+    ATANH = "atanh"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    ROUND = "round"  # half to even
+    SIGN = "sign"
+    LOGICAL_NOT = "logical_not"  # bool
+    BITWISE_NOT = "bitwise_not"  # integers
+    IS_NAN = "is_nan"  # float to bool
+    IS_INF = "is_inf"  # float to bool
+    IS_POSITIVE_INF = "is_positive_inf"  # float to bool
+    IS_NEGATIVE_INF = "is_negative_inf"  # float to bool
+
+
+class BinaryOperation(StrEnum):
+    """Functions of two elements, of one dtype, with NumPy broadcast."""
+
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"  # integers: truncated toward zero
+    MAXIMUM = "maximum"  # NaN wins
+    MINIMUM = "minimum"  # NaN wins
+    POW = "pow"  # the exponent may have another dtype; the result has the base's
+    MOD = "mod"  # sign of the divisor (Python)
+    FMOD = "fmod"  # sign of the dividend (C)
+    SQUARED_DIFFERENCE = "squared_difference"
+    LOGICAL_AND = "logical_and"
+    LOGICAL_OR = "logical_or"
+    LOGICAL_XOR = "logical_xor"
+    BITWISE_AND = "bitwise_and"
+    BITWISE_OR = "bitwise_or"
+    BITWISE_XOR = "bitwise_xor"
+    SHIFT_LEFT = "shift_left"  # unsigned; a shift by the width or more gives 0
+    SHIFT_RIGHT = "shift_right"
+
+
+class ComparisonOperation(StrEnum):
+    """Comparisons, with NumPy broadcast; the result is bool."""
+
+    EQUAL = "equal"
+    NOT_EQUAL = "not_equal"
+    GREATER = "greater"
+    GREATER_OR_EQUAL = "greater_or_equal"
+    LESS = "less"
+    LESS_OR_EQUAL = "less_or_equal"
+
+
+_TO_BOOL = {UnaryOperation.IS_NAN, UnaryOperation.IS_INF, UnaryOperation.IS_POSITIVE_INF, UnaryOperation.IS_NEGATIVE_INF}
+_LOGICAL = {BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR}
+_BITWISE = {BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR}
+_SHIFTS = {BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT}
+_INTEGERS = tuple(d for d in DType if d.is_integer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
+    """Apply a function to each element."""
+
+    operation: UnaryOperation
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if self.operation is UnaryOperation.LOGICAL_NOT:
+            require_dtype(x, [DType.BOOL], "input")
+        if self.operation is UnaryOperation.BITWISE_NOT:
+            require_dtype(x, _INTEGERS, "input")
+        return [x.with_dtype(DType.BOOL if self.operation in _TO_BOOL else x.dtype)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        function = _UNARY_ON_CONSTANTS.get(self.operation)
+        info, value = present(inputs, 0), values[0]
+        if function is None or value is None or info.dtype is DType.BFLOAT16:
+            return None
+        return [np.asarray(function(value), info.dtype.numpy)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
+    """Combine two tensors element by element."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("a", "b")
+    required_inputs: ClassVar[int] = 2
+    operation: BinaryOperation
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        a, b = present(inputs, 0), present(inputs, 1)
+        if self.operation is not BinaryOperation.POW:
+            require_same_dtype([a, b])
+        if self.operation in _LOGICAL:
+            require_dtype(a, [DType.BOOL], "input")
+        if self.operation in _BITWISE:
+            require_dtype(a, (*_INTEGERS, DType.BOOL), "input")
+        if self.operation in _SHIFTS:
+            require_dtype(a, _INTEGERS, "input")
+        return [TensorInfo(broadcast(a.shape, b.shape), a.dtype)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        operands, info = known(values), present(inputs, 0)
+        function = _BINARY_ON_CONSTANTS.get(self.operation)
+        if operands is None or function is None or info.dtype is DType.BFLOAT16 or self.activation is not None:
+            return None
+        if self.operation is BinaryOperation.DIV and info.dtype.is_integer:
+            if not operands[1].all():
+                return None
+            function = _truncated_division
+        return [np.asarray(function(*operands), info.dtype.numpy)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Descriptor, kind="dovetail.Comparison"):
+    """Compare two tensors element by element; the result is bool."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("a", "b")
+    required_inputs: ClassVar[int] = 2
+    operation: ComparisonOperation
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        a, b = present(inputs, 0), present(inputs, 1)
+        require_same_dtype([a, b])
+        return [TensorInfo(broadcast(a.shape, b.shape), DType.BOOL)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        operands = known(values)
+        if operands is None or present(inputs, 0).dtype is DType.BFLOAT16:
+            return None
+        return [np.asarray(_COMPARISONS[self.operation](*operands))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where(Descriptor, kind="dovetail.Where"):
+    """a where the condition holds, else b; all three broadcast."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("condition", "a", "b")
+    required_inputs: ClassVar[int] = 3
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        condition, a, b = (present(inputs, i) for i in range(3))
+        require_dtype(condition, [DType.BOOL], "condition")
+        dtype = require_same_dtype([a, b])
+        return [TensorInfo(broadcast(condition.shape, a.shape, b.shape), dtype, a.quantization)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        operands = known(values)
+        return None if operands is None else [np.where(*operands)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast(Descriptor, kind="dovetail.Cast"):
+    """Convert each element to another dtype.
+
+    Float to integer truncates toward zero; what does not fit, and NaN, is undefined by ONNX: dovetail wraps modulo 2^bits as C
+    does through int64, and NaN becomes 0. Anything to bool is `!= 0`.
+    """
+
+    dtype: DType
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return [present(inputs, 0).with_dtype(self.dtype)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        value, info = values[0], present(inputs, 0)
+        if value is None or DType.BFLOAT16 in (info.dtype, self.dtype):
+            return None
+        if info.dtype.is_float and self.dtype.is_integer and not np.isfinite(value).all():
+            return None
+        return [value.astype(self.dtype.numpy)]
+
+
+def _truncated_division(a: Array, b: Array) -> Array:
+    quotient = np.abs(a) // np.abs(b)
+    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient))
+
+
+_Function = Callable[..., npt.NDArray[Any]]
+_UNARY_ON_CONSTANTS: dict[UnaryOperation, _Function] = {
+    UnaryOperation.ABS: np.abs,
+    UnaryOperation.NEG: np.negative,
+    UnaryOperation.FLOOR: np.floor,
+    UnaryOperation.CEIL: np.ceil,
+    UnaryOperation.SQRT: np.sqrt,
+    UnaryOperation.LOGICAL_NOT: np.logical_not,
+}
+_BINARY_ON_CONSTANTS: dict[BinaryOperation, _Function] = {
+    BinaryOperation.ADD: np.add,
+    BinaryOperation.SUB: np.subtract,
+    BinaryOperation.MUL: np.multiply,
+    BinaryOperation.DIV: np.true_divide,
+    BinaryOperation.MAXIMUM: np.maximum,
+    BinaryOperation.MINIMUM: np.minimum,
+    BinaryOperation.LOGICAL_AND: np.logical_and,
+    BinaryOperation.LOGICAL_OR: np.logical_or,
+}
+_COMPARISONS: dict[ComparisonOperation, _Function] = {
+    ComparisonOperation.EQUAL: np.equal,
+    ComparisonOperation.NOT_EQUAL: np.not_equal,
+    ComparisonOperation.GREATER: np.greater,
+    ComparisonOperation.GREATER_OR_EQUAL: np.greater_equal,
+    ComparisonOperation.LESS: np.less,
+    ComparisonOperation.LESS_OR_EQUAL: np.less_equal,
+}
+
+
+class ElementwiseLayers(Graph):
+    """Builder methods."""
+
+    def unary(self, x: Operand, operation: UnaryOperation | str, *, name: str | None = None) -> OutputSlot:
+        """Apply a function of one element."""
+        kind = UnaryOperation(operation)
+        return self.add(ElementwiseUnary(operation=kind), x, name=name or kind.value).output
+
+    def binary(self, a: Operand, b: Operand, operation: BinaryOperation | str, *, name: str | None = None) -> OutputSlot:
+        """Combine two tensors with broadcast."""
+        kind = BinaryOperation(operation)
+        return self.add(ElementwiseBinary(operation=kind), a, b, name=name or kind.value).output
+
+    def addition(self, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:
+        """a + b."""
+        return self.binary(a, b, BinaryOperation.ADD, name=name)
+
+    def subtraction(self, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:
+        """a - b."""
+        return self.binary(a, b, BinaryOperation.SUB, name=name)
+
+    def multiplication(self, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:
+        """a * b."""
+        return self.binary(a, b, BinaryOperation.MUL, name=name)
+
+    def division(self, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:
+        """a / b; integers truncate toward zero."""
+        return self.binary(a, b, BinaryOperation.DIV, name=name)
+
+    def maximum(self, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:
+        """The larger of a and b; NaN wins."""
+        return self.binary(a, b, BinaryOperation.MAXIMUM, name=name)
+
+    def minimum(self, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:
+        """The smaller of a and b; NaN wins."""
+        return self.binary(a, b, BinaryOperation.MINIMUM, name=name)
+
+    def comparison(self, a: Operand, b: Operand, operation: ComparisonOperation | str, *, name: str | None = None) -> OutputSlot:
+        """Compare with broadcast; the result is bool."""
+        kind = ComparisonOperation(operation)
+        return self.add(Comparison(operation=kind), a, b, name=name or kind.value).output
+
+    def where(self, condition: Operand, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:
+        """a where condition, else b."""
+        return self.add(Where(), condition, a, b, name=name).output
+
+    def cast(self, x: Operand, dtype: DType | npt.DTypeLike, *, name: str | None = None) -> OutputSlot:
+        """Convert to another dtype."""
+        return self.add(Cast(dtype=DType.of(dtype)), x, name=name).output

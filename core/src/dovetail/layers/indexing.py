@@ -1,0 +1,390 @@
+"""Kinds that pick elements by position."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+
+from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..tensor import DType, TensorInfo
+from .shape_rules import (
+    INDEX_DTYPES,
+    Operand,
+    as_tuple,
+    attribute_error,
+    integers,
+    normalize_axes,
+    normalize_axis,
+    present,
+    require_dtype,
+    require_same_dtype,
+    shape_error,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StridedSlice(Descriptor, kind="dovetail.StridedSlice"):
+    """x[begin:end:stride] along some axes, by Python's rules: negative positions count from the end, ends are clamped.
+
+    `axes` None means the first ones; `stride` None means 1. Value inputs: begin, end, axes, stride.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "begin", "end", "axes", "stride")
+    value_inputs: ClassVar[tuple[int, ...]] = (1, 2, 3, 4)
+    begin: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+    axes: tuple[int, ...] | None = None
+    stride: tuple[int, ...] | None = None
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        if len(values) < 2:
+            return self
+        given = [integers(values, i) for i in range(1, 5)]
+        return replace(self, begin=given[0] or (), end=given[1] or (), axes=given[2], stride=given[3])
+
+    def ranges(self, shape: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+        """(first position, step, count) for every axis of an input of this shape."""
+        axes = normalize_axes(range(len(self.begin)) if self.axes is None else self.axes, len(shape))
+        strides = (1,) * len(axes) if self.stride is None else self.stride
+        if not len(self.begin) == len(self.end) == len(axes) == len(strides):
+            raise attribute_error(f"begin {self.begin}, end {self.end}, axes {axes} and stride {strides} differ in length")
+        if 0 in strides:
+            raise attribute_error("a stride is 0", "positive strides go forward, negative ones backward")
+        result = [(0, 1, size) for size in shape]
+        for axis, begin, end, stride in zip(axes, self.begin, self.end, strides, strict=True):
+            positions = range(*slice(begin, end, stride).indices(shape[axis]))
+            result[axis] = (positions.start if len(positions) else 0, stride, len(positions))
+        return tuple(result)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        return [x.with_shape([count for _, _, count in self.ranges(x.sizes)])]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        x = values[0]
+        if x is None:
+            return None
+        index = tuple(np.arange(count) * step + first for first, step, count in self.ranges(x.shape))
+        return [np.ascontiguousarray(x[np.ix_(*index)]) if index else x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gather(Descriptor, kind="dovetail.Gather"):
+    """Pick slices along an axis: the axis is replaced by the shape of `indices`; negative indices count from the end.
+
+    An index out of range fails the run. `batch_dims` leading axes of input and indices are walked together.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
+    required_inputs: ClassVar[int] = 2
+    axis: int = 0
+    batch_dims: int = 0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, indices = present(inputs, 0), present(inputs, 1)
+        require_dtype(indices, INDEX_DTYPES, "indices")
+        axis = normalize_axis(self.axis, x.rank)
+        if not 0 <= self.batch_dims <= min(axis, indices.rank):
+            raise attribute_error(f"batch_dims {self.batch_dims} does not fit axis {axis} and indices {indices.shape_text}")
+        if x.shape[: self.batch_dims] != indices.shape[: self.batch_dims]:
+            raise shape_error(f"input {x.shape_text} and indices {indices.shape_text} differ in the batch axes")
+        shape = (*x.sizes[:axis], *indices.sizes[self.batch_dims :], *x.sizes[axis + 1 :])
+        return [TensorInfo(shape, x.dtype, x.quantization)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        x, indices = values[0], values[1]
+        if x is None or indices is None or self.batch_dims:
+            return None
+        size = x.shape[normalize_axis(self.axis, x.ndim)]
+        if indices.size and not -size <= int(indices.min()) <= int(indices.max()) < size:
+            return None
+        return [np.take(x, indices, axis=self.axis)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatherElements(Descriptor, kind="dovetail.GatherElements"):
+    """output[i, j, k] = input[i, indices[i, j, k], k] for axis 1; negative indices count from the end."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
+    required_inputs: ClassVar[int] = 2
+    axis: int = 0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, indices = present(inputs, 0), present(inputs, 1)
+        require_dtype(indices, INDEX_DTYPES, "indices")
+        axis = normalize_axis(self.axis, x.rank)
+        fits = indices.rank == x.rank and all(
+            i == axis or n <= x.sizes[i] for i, n in enumerate(indices.sizes)
+        )
+        if not fits:
+            raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} beside axis {axis}")
+        return [x.with_shape(indices.sizes)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatherNd(Descriptor, kind="dovetail.GatherNd"):
+    """The last axis of `indices` holds positions into the leading axes of the input (after `batch_dims`)."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
+    required_inputs: ClassVar[int] = 2
+    batch_dims: int = 0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, indices = present(inputs, 0), present(inputs, 1)
+        require_dtype(indices, INDEX_DTYPES, "indices")
+        b = self.batch_dims
+        if indices.rank < 1 or b >= min(x.rank, indices.rank) or x.sizes[:b] != indices.sizes[:b]:
+            raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} with {b} batch axes")
+        depth = indices.sizes[-1]
+        if not 1 <= depth <= x.rank - b:
+            raise shape_error(f"indices {indices.shape_text} address {depth} axes of {x.rank - b}")
+        return [x.with_shape((*indices.sizes[:-1], *x.sizes[b + depth :]))]
+
+
+class ScatterReduction(StrEnum):
+    """How an update meets what is there."""
+
+    NONE = "none"
+    ADD = "add"
+    MUL = "mul"
+    MAX = "max"
+    MIN = "min"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
+    """A copy of the input with output[i, indices[i, j, k], k] = updates[i, j, k] for axis 1."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "indices", "updates")
+    required_inputs: ClassVar[int] = 3
+    axis: int = 0
+    reduction: ScatterReduction = ScatterReduction.NONE
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, indices, updates = (present(inputs, i) for i in range(3))
+        require_dtype(indices, INDEX_DTYPES, "indices")
+        require_same_dtype([x, updates], "input and updates")
+        axis = normalize_axis(self.axis, x.rank)
+        if indices.shape != updates.shape or indices.rank != x.rank:
+            raise shape_error(f"indices {indices.shape_text}, updates {updates.shape_text} and input {x.shape_text} do not fit")
+        if any(n > x.sizes[i] for i, n in enumerate(indices.sizes) if i != axis):
+            raise shape_error(f"indices {indices.shape_text} are larger than the input {x.shape_text} beside axis {axis}")
+        return [x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
+    """A copy of the input with slices replaced: the last axis of `indices` addresses them."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "indices", "updates")
+    required_inputs: ClassVar[int] = 3
+    reduction: ScatterReduction = ScatterReduction.NONE
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, indices, updates = (present(inputs, i) for i in range(3))
+        require_dtype(indices, INDEX_DTYPES, "indices")
+        require_same_dtype([x, updates], "input and updates")
+        depth = indices.sizes[-1] if indices.rank else 0
+        if not 1 <= depth <= x.rank or updates.sizes != (*indices.sizes[:-1], *x.sizes[depth:]):
+            raise shape_error(f"indices {indices.shape_text}, updates {updates.shape_text} and input {x.shape_text} do not fit")
+        return [x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneHot(Descriptor, kind="dovetail.OneHot"):
+    """A new axis of size `depth` holding on (values[1]) at the index and off (values[0]) elsewhere.
+
+    Indices in [-depth, depth); others give a row of off. Inputs: indices, depth (value), values [2].
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("indices", "values", "depth")
+    required_inputs: ClassVar[int] = 2
+    value_inputs: ClassVar[tuple[int, ...]] = (2,)
+    depth: int = 0
+    axis: int = -1
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        depth = integers(values, 2)
+        return replace(self, depth=depth[0]) if depth else self
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        indices, pair = present(inputs, 0), present(inputs, 1)
+        axis = normalize_axis(self.axis, indices.rank + 1)
+        if pair.sizes != (2,):
+            raise shape_error(f"values has shape {pair.shape_text}", "expected [2]: off, on")
+        return [TensorInfo((*indices.sizes[:axis], self.depth, *indices.sizes[axis:]), pair.dtype)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trilu(Descriptor, kind="dovetail.Trilu"):
+    """Keep the upper (or lower) triangle of the last two axes, zero elsewhere; diagonal k is kept. Value input: k."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "k")
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+    upper: bool = True
+    k: int = 0
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        k = integers(values, 1)
+        return replace(self, k=k[0]) if k else self
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if x.rank < 2:
+            raise shape_error(f"input {x.shape_text} has no matrix axes")
+        return [x]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return None if values[0] is None else [(np.triu if self.upper else np.tril)(values[0], self.k)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range(Descriptor, kind="dovetail.Range"):
+    """start, start + delta, ... before limit; all three are value inputs (scalars), so it is always folded."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("start", "limit", "delta")
+    required_inputs: ClassVar[int] = 3
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        raise attribute_error("the size of a range depends on its values", "start, limit and delta must be constants")
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        if any(v is None for v in values):
+            return None
+        start, limit, delta = (np.asarray(v).reshape(()) for v in values)
+        if delta == 0:
+            raise attribute_error("delta is 0")
+        count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
+        return [(start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fill(Descriptor, kind="dovetail.Fill"):
+    """A tensor of one value. Value input: shape."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("shape",)
+    required_inputs: ClassVar[int] = 0
+    value_inputs: ClassVar[tuple[int, ...]] = (0,)
+    value: float | int | bool = 0.0
+    dtype: DType = DType.FLOAT32
+    shape: tuple[int, ...] = ()
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        shape = integers(values, 0)
+        return self if shape is None else replace(self, shape=shape)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        if any(d < 0 for d in self.shape):
+            raise attribute_error(f"shape {self.shape} has a negative size")
+        return [TensorInfo(self.shape, self.dtype)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return None if self.dtype is DType.BFLOAT16 else [np.full(self.shape, self.value, self.dtype.numpy)]
+
+
+class IndexingLayers(Graph):
+    """Builder methods."""
+
+    def slice(self, x: Operand, begin: Sequence[int], size: Sequence[int], *, name: str | None = None) -> OutputSlot:
+        """`size` elements from `begin` on, for every axis; a size of -1 goes to the end."""
+        end = tuple(2**31 - 1 if s == -1 else b + s for b, s in zip(begin, size, strict=True))
+        return self.strided_slice(x, begin, end, name=name or "slice")
+
+    def strided_slice(
+        self,
+        x: Operand,
+        begin: Sequence[int] | OutputSlot,
+        end: Sequence[int] | OutputSlot,
+        *,
+        axes: Sequence[int] | OutputSlot | None = None,
+        stride: Sequence[int] | OutputSlot | None = None,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """x[begin:end:stride] along axes; each may be a slot whose value is known later."""
+        given = (begin, end, axes, stride)
+        if any(isinstance(v, OutputSlot) for v in given):
+            operands = [v if v is None or isinstance(v, OutputSlot) else np.asarray(v, np.int64) for v in given]
+            return self.add(StridedSlice(), x, *operands, name=name).output
+        descriptor = StridedSlice(
+            begin=as_tuple(begin) or (),  # type: ignore[arg-type]  # no slot is left here
+            end=as_tuple(end) or (),  # type: ignore[arg-type]
+            axes=as_tuple(axes),  # type: ignore[arg-type]
+            stride=as_tuple(stride),  # type: ignore[arg-type]
+        )
+        return self.add(descriptor, x, name=name).output
+
+    def gather(self, x: Operand, indices: Operand, axis: int = 0, *, batch_dims: int = 0, name: str | None = None) -> OutputSlot:
+        """Pick slices along an axis."""
+        return self.add(Gather(axis=axis, batch_dims=batch_dims), x, indices, name=name).output
+
+    def gather_elements(self, x: Operand, indices: Operand, axis: int = 0, *, name: str | None = None) -> OutputSlot:
+        """Pick single elements along an axis."""
+        return self.add(GatherElements(axis=axis), x, indices, name=name).output
+
+    def gather_nd(self, x: Operand, indices: Operand, *, batch_dims: int = 0, name: str | None = None) -> OutputSlot:
+        """Pick slices by positions over several axes."""
+        return self.add(GatherNd(batch_dims=batch_dims), x, indices, name=name).output
+
+    def scatter_elements(
+        self,
+        x: Operand,
+        indices: Operand,
+        updates: Operand,
+        axis: int = 0,
+        *,
+        reduction: ScatterReduction | str = ScatterReduction.NONE,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Copy with single elements replaced."""
+        descriptor = ScatterElements(axis=axis, reduction=ScatterReduction(reduction))
+        return self.add(descriptor, x, indices, updates, name=name).output
+
+    def scatter_nd(
+        self,
+        x: Operand,
+        indices: Operand,
+        updates: Operand,
+        *,
+        reduction: ScatterReduction | str = ScatterReduction.NONE,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Copy with slices replaced."""
+        return self.add(ScatterNd(reduction=ScatterReduction(reduction)), x, indices, updates, name=name).output
+
+    def one_hot(
+        self, indices: Operand, depth: int | OutputSlot, values: Operand, axis: int = -1, *, name: str | None = None
+    ) -> OutputSlot:
+        """A new axis holding on at the index, off elsewhere; values is [off, on]."""
+        if isinstance(depth, OutputSlot):
+            return self.add(OneHot(axis=axis), indices, values, depth, name=name).output
+        return self.add(OneHot(depth=depth, axis=axis), indices, values, name=name).output
+
+    def trilu(self, x: Operand, k: int | OutputSlot = 0, *, upper: bool = True, name: str | None = None) -> OutputSlot:
+        """Keep a triangle of the last two axes."""
+        if isinstance(k, OutputSlot):
+            return self.add(Trilu(upper=upper), x, k, name=name).output
+        return self.add(Trilu(upper=upper, k=k), x, name=name).output
+
+    def range(self, start: Operand, limit: Operand, delta: Operand, *, name: str | None = None) -> OutputSlot:
+        """start, start + delta, ... before limit."""
+        return self.add(Range(), start, limit, delta, name=name).output
+
+    def fill(
+        self,
+        shape: Sequence[int] | OutputSlot,
+        value: float | int | bool,
+        dtype: DType = DType.FLOAT32,
+        *,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """A tensor of one value."""
+        if isinstance(shape, OutputSlot):
+            return self.add(Fill(value=value, dtype=dtype), shape, name=name).output
+        return self.add(Fill(value=value, dtype=dtype, shape=as_tuple(shape) or ()), name=name).output
+
+

@@ -1,0 +1,220 @@
+"""Kinds that join, part and pad tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+
+from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..tensor import TensorInfo
+from .shape_rules import (
+    Operand,
+    as_tuple,
+    attribute_error,
+    integers,
+    known,
+    normalize_axes,
+    normalize_axis,
+    present,
+    require_same_dtype,
+    shape_error,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concat(Descriptor, kind="dovetail.Concat"):
+    """Join tensors along an axis; the other sizes agree."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("inputs",)
+    variadic: ClassVar[bool] = True
+    axis: int = 0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        infos = [present(inputs, i) for i in range(len(inputs))]
+        dtype = require_same_dtype(infos)
+        first = infos[0]
+        axis = normalize_axis(self.axis, first.rank)
+        for info in infos:
+            if info.rank != first.rank or any(a != b for i, (a, b) in enumerate(zip(info.shape, first.shape, strict=True)) if i != axis):
+                raise shape_error(
+                    f"{first.shape_text} and {info.shape_text} cannot be joined along axis {axis}", "the other sizes must agree"
+                )
+        total = sum(info.sizes[axis] for info in infos)
+        shape = (*first.sizes[:axis], total, *first.sizes[axis + 1 :])
+        shared = first.quantization if all(i.quantization == first.quantization for i in infos) else None
+        return [TensorInfo(shape, dtype, shared)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        arrays = known(values)
+        return None if arrays is None else [np.concatenate(arrays, axis=self.axis)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stack(Descriptor, kind="dovetail.Stack"):
+    """Join tensors of one shape along a new axis."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("inputs",)
+    variadic: ClassVar[bool] = True
+    axis: int = 0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        infos = [present(inputs, i) for i in range(len(inputs))]
+        dtype = require_same_dtype(infos)
+        first = infos[0]
+        axis = normalize_axis(self.axis, first.rank + 1)
+        for info in infos:
+            if info.shape != first.shape:
+                raise shape_error(f"{first.shape_text} and {info.shape_text} cannot be stacked", "the shapes must be equal")
+        return [TensorInfo((*first.sizes[:axis], len(infos), *first.sizes[axis:]), dtype, first.quantization)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        arrays = known(values)
+        return None if arrays is None else [np.stack(arrays, axis=self.axis)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split(Descriptor, kind="dovetail.Split"):
+    """Part a tensor along an axis into `parts` outputs: of these sizes, or as equal as can be, the last smaller.
+
+    Value input: sizes.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "sizes")
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+    parts: int
+    axis: int = 0
+    sizes: tuple[int, ...] | None = None
+
+    @property
+    def output_count(self) -> int:
+        return self.parts
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        sizes = integers(values, 1)
+        return self if sizes is None else replace(self, sizes=sizes)
+
+    def part_sizes(self, size: int) -> tuple[int, ...]:
+        """Sizes of the parts of an axis of this size."""
+        sizes = self.sizes
+        if sizes is None:
+            chunk = -(-size // self.parts)
+            sizes = tuple(max(0, min(chunk, size - i * chunk)) for i in range(self.parts))
+        if len(sizes) != self.parts or sum(sizes) != size or any(s < 0 for s in sizes):
+            raise shape_error(f"sizes {sizes} do not part {size} elements into {self.parts}")
+        return sizes
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        axis = normalize_axis(self.axis, x.rank)
+        return [x.with_shape((*x.sizes[:axis], s, *x.sizes[axis + 1 :])) for s in self.part_sizes(x.sizes[axis])]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        x = values[0]
+        if x is None:
+            return None
+        sizes = self.part_sizes(x.shape[normalize_axis(self.axis, x.ndim)])
+        return list(np.split(x, np.cumsum(sizes)[:-1], axis=self.axis))
+
+
+class PadMode(StrEnum):
+    """What stands beyond the edge."""
+
+    CONSTANT = "constant"
+    EDGE = "edge"  # a a | a b c | c c
+    REFLECT = "reflect"  # c b | a b c | b a
+    SYMMETRIC = "symmetric"  # b a | a b c | c b
+    WRAP = "wrap"  # b c | a b c | a b
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pad(Descriptor, kind="dovetail.Pad"):
+    """Add elements before and after each axis; negative counts remove some (constant mode).
+
+    `before` and `after` have one count per axis of the input. Value inputs: pads (all before, then all after; for the axes in
+    `axes` alone if that is given), value (scalar), axes.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "pads", "value", "axes")
+    value_inputs: ClassVar[tuple[int, ...]] = (1, 2, 3)
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    mode: PadMode = PadMode.CONSTANT
+    value: float | int | bool = 0
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        if len(values) < 2:
+            return self
+        x = present(inputs, 0)
+        pads, value, axes = integers(values, 1), values[2] if len(values) > 2 else None, integers(values, 3)
+        named = normalize_axes(range(x.rank) if axes is None else axes, x.rank)
+        before, after = list(self.before or (0,) * x.rank), list(self.after or (0,) * x.rank)
+        if pads is not None:
+            if len(pads) != 2 * len(named):
+                raise shape_error(f"{len(pads)} pads for {len(named)} axes", "give one before and one after for each axis")
+            for i, axis in enumerate(named):
+                before[axis], after[axis] = pads[i], pads[i + len(named)]
+        fill = self.value if value is None or value.size == 0 else value.reshape(-1)[0].item()
+        return replace(self, before=tuple(before), after=tuple(after), value=fill)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if len(self.before) != x.rank or len(self.after) != x.rank:
+            raise attribute_error(f"pads {self.before} and {self.after} do not fit {x.shape_text}", f"give {x.rank} of each")
+        shape = [b + d + a for b, d, a in zip(self.before, x.sizes, self.after, strict=True)]
+        if min(shape, default=0) < 0:
+            raise shape_error(f"pads {self.before} and {self.after} remove more than {x.shape_text} has")
+        for axis, (b, a, d) in enumerate(zip(self.before, self.after, x.sizes, strict=True)):
+            limit = {PadMode.REFLECT: d - 1, PadMode.SYMMETRIC: d}.get(self.mode, None)
+            if limit is not None and max(b, a) > max(limit, 0):
+                raise shape_error(f"{self.mode} padding {b}, {a} of axis {axis} needs more than its {d} elements")
+        return [x.with_shape(shape)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        x = values[0]
+        if x is None or self.mode is not PadMode.CONSTANT or min((*self.before, *self.after), default=0) < 0:
+            return None
+        return [np.pad(x, list(zip(self.before, self.after, strict=True)), constant_values=self.value)]
+
+
+class JoiningLayers(Graph):
+    """Builder methods."""
+
+    def concat(self, tensors: Sequence[Operand], axis: int = 0, *, name: str | None = None) -> OutputSlot:
+        """Join tensors along an axis."""
+        return self.add(Concat(axis=axis), *tensors, name=name).output
+
+    def stack(self, tensors: Sequence[Operand], axis: int = 0, *, name: str | None = None) -> OutputSlot:
+        """Join tensors along a new axis."""
+        return self.add(Stack(axis=axis), *tensors, name=name).output
+
+    def split(
+        self,
+        x: Operand,
+        parts: int,
+        axis: int = 0,
+        *,
+        sizes: Sequence[int] | OutputSlot | None = None,
+        name: str | None = None,
+    ) -> tuple[OutputSlot, ...]:
+        """Part a tensor along an axis."""
+        if isinstance(sizes, OutputSlot):
+            return tuple(self.add(Split(parts=parts, axis=axis), x, sizes, name=name).outputs)
+        return tuple(self.add(Split(parts=parts, axis=axis, sizes=as_tuple(sizes)), x, name=name).outputs)
+
+    def pad(
+        self,
+        x: Operand,
+        before: Sequence[int],
+        after: Sequence[int],
+        *,
+        mode: PadMode | str = PadMode.CONSTANT,
+        value: float | int | bool = 0,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Add elements before and after each axis."""
+        descriptor = Pad(before=as_tuple(before) or (), after=as_tuple(after) or (), mode=PadMode(mode), value=value)
+        return self.add(descriptor, x, name=name).output

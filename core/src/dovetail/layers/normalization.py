@@ -1,0 +1,231 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..graph import Descriptor, Graph, Infos, OutputSlot
+from ..tensor import DataLayout, TensorInfo
+from .shape_rules import (
+    Operand,
+    attribute_error,
+    broadcast,
+    normalize_axis,
+    optional,
+    present,
+    require_positive,
+    require_shape,
+    shape_error,
+)
+
+
+def _channels(x: TensorInfo, layout: DataLayout) -> int:
+    if x.rank < 2 and not (x.rank == 1 and layout is DataLayout.NHWC):
+        raise shape_error(f"input {x.shape_text} has no channel axis", "expected rank 2 or more")
+    return x.sizes[layout.channel_axis]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNormalization(Descriptor, kind="dovetail.BatchNormalization"):
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel.
+
+    Inputs: input [N, C, ...] or [N, ..., C]; scale, offset, mean, variance [C]. Source: Ioffe and Szegedy 2015, inference form.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset", "mean", "variance")
+    required_inputs: ClassVar[int] = 5
+    epsilon: float = 1e-5
+    layout: DataLayout = DataLayout.NCHW
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        channels = 1 if x.rank == 1 and self.layout is DataLayout.NCHW else _channels(x, self.layout)
+        for i in range(1, 5):
+            require_shape(present(inputs, i), (channels,), self.input_names[i])
+        return [x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
+    """Normalize each channel of each image over its spatial axes; scale and offset [C] are per channel."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset")
+    required_inputs: ClassVar[int] = 1
+    epsilon: float = 1e-5
+    layout: DataLayout = DataLayout.NCHW
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        for i in (1, 2):
+            info = optional(inputs, i)
+            if info is not None:
+                require_shape(info, (_channels(x, self.layout),), self.input_names[i])
+        return [x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
+    """Normalize groups of channels of each image [N, C, ...]; scale and offset [C] are per channel. Source: Wu and He 2018."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset")
+    required_inputs: ClassVar[int] = 1
+    groups: int
+    epsilon: float = 1e-5
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        channels = _channels(x, DataLayout.NCHW)
+        require_positive("groups", self.groups)
+        if channels % self.groups:
+            raise shape_error(f"{channels} channels do not divide into {self.groups} groups")
+        for i in (1, 2):
+            info = optional(inputs, i)
+            if info is not None:
+                require_shape(info, (channels,), self.input_names[i])
+        return [x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNormalization(Descriptor, kind="dovetail.LayerNormalization"):
+    """Normalize over the axes from `axis` on; scale and offset broadcast to those axes. Source: Ba, Kiros and Hinton 2016.
+
+    With `center` false the mean is not subtracted: RMS normalization (Zhang and Sennrich 2019).
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset")
+    required_inputs: ClassVar[int] = 1
+    axis: int = -1
+    epsilon: float = 1e-5
+    center: bool = True
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        tail = x.sizes[normalize_axis(self.axis, x.rank) :]
+        for i in (1, 2):
+            info = optional(inputs, i)
+            if info is not None and broadcast(info.shape, tail) != tail:
+                raise shape_error(f"{self.input_names[i]} {info.shape_text} does not broadcast to {list(tail)}")
+        return [x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LpNormalization(Descriptor, kind="dovetail.LpNormalization"):
+    """x over its p-norm along one axis; the norm is at least epsilon."""
+
+    axis: int = -1
+    p: int = 2
+    epsilon: float = 0.0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        normalize_axis(self.axis, x.rank)
+        if self.p not in (1, 2):
+            raise attribute_error(f"p is {self.p}", "1 and 2 are defined")
+        return [x]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalResponseNormalization(Descriptor, kind="dovetail.LocalResponseNormalization"):
+    """x / (k + alpha / size * sum of squares over `size` neighbouring channels) ^ beta.
+
+    Channel c sums from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2). Source: Krizhevsky et al. 2012, ONNX LRN.
+    """
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
+    layout: DataLayout = DataLayout.NCHW
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        _channels(x, self.layout)
+        require_positive("size", self.size)
+        return [x]
+
+
+class NormalizationLayers(Graph):
+    """Builder methods."""
+
+    def batch_normalization(
+        self,
+        x: Operand,
+        scale: Operand,
+        offset: Operand,
+        mean: Operand,
+        variance: Operand,
+        *,
+        epsilon: float = 1e-5,
+        layout: DataLayout | str = DataLayout.NCHW,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel."""
+        descriptor = BatchNormalization(epsilon=float(epsilon), layout=DataLayout(layout))
+        return self.add(descriptor, x, scale, offset, mean, variance, name=name).output
+
+    def instance_normalization(
+        self,
+        x: Operand,
+        scale: Operand | None = None,
+        offset: Operand | None = None,
+        *,
+        epsilon: float = 1e-5,
+        layout: DataLayout | str = DataLayout.NCHW,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Normalize each channel of each image."""
+        descriptor = InstanceNormalization(epsilon=float(epsilon), layout=DataLayout(layout))
+        return self.add(descriptor, x, scale, offset, name=name).output
+
+    def group_normalization(
+        self,
+        x: Operand,
+        scale: Operand | None = None,
+        offset: Operand | None = None,
+        *,
+        groups: int,
+        epsilon: float = 1e-5,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Normalize groups of channels of each image."""
+        return self.add(GroupNormalization(groups=groups, epsilon=float(epsilon)), x, scale, offset, name=name).output
+
+    def layer_normalization(
+        self,
+        x: Operand,
+        scale: Operand | None = None,
+        offset: Operand | None = None,
+        *,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Normalize over the axes from `axis` on; `center=False` gives RMS normalization."""
+        descriptor = LayerNormalization(axis=axis, epsilon=float(epsilon), center=center)
+        return self.add(descriptor, x, scale, offset, name=name).output
+
+    def lp_normalization(
+        self, x: Operand, axis: int = -1, *, p: int = 2, epsilon: float = 0.0, name: str | None = None
+    ) -> OutputSlot:
+        """x over its p-norm along an axis."""
+        return self.add(LpNormalization(axis=axis, p=p, epsilon=float(epsilon)), x, name=name).output
+
+    def local_response_normalization(
+        self,
+        x: Operand,
+        size: int,
+        *,
+        alpha: float = 1e-4,
+        beta: float = 0.75,
+        k: float = 1.0,
+        layout: DataLayout | str = DataLayout.NCHW,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Normalize by the squares of neighbouring channels."""
+        descriptor = LocalResponseNormalization(
+            size=size, alpha=float(alpha), beta=float(beta), k=float(k), layout=DataLayout(layout)
+        )
+        return self.add(descriptor, x, name=name).output

@@ -1,0 +1,82 @@
+"""Quantize and dequantize."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..tensor import DType, Quantization, TensorInfo
+from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype, shape_error
+
+
+def _check_axis(x: TensorInfo, quantization: Quantization) -> None:
+    if quantization.axis is not None:
+        size = x.sizes[normalize_axis(quantization.axis, x.rank)]
+        if size != len(quantization.scale):
+            raise shape_error(f"{len(quantization.scale)} scales for {size} elements along axis {quantization.axis}")
+
+
+def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None) -> Array:
+    array = np.asarray(values)
+    if axis is None:
+        return array.reshape(())
+    shape = [1] * rank
+    shape[axis] = -1
+    return array.reshape(shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantize(Descriptor, kind="dovetail.Quantize"):
+    """q = saturate(round_half_even(x / scale) + zero_point). Source: ONNX QuantizeLinear."""
+
+    dtype: DType
+    quantization: Quantization
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if not self.dtype.is_integer:
+            raise attribute_error(f"a tensor cannot be quantized to {self.dtype}", "use an integer type")
+        _check_axis(x, self.quantization)
+        return [TensorInfo(x.shape, self.dtype, self.quantization)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dequantize(Descriptor, kind="dovetail.Dequantize"):
+    """x = (q - zero_point) * scale. Source: ONNX DequantizeLinear."""
+
+    quantization: Quantization
+    dtype: DType = DType.FLOAT32
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        q = present(inputs, 0)
+        require_dtype(q, [d for d in DType if d.is_integer], "input")
+        _check_axis(q, self.quantization)
+        return [TensorInfo(q.shape, self.dtype)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        q = values[0]
+        if q is None or self.dtype is not DType.FLOAT32:
+            return None
+        axis = None if self.quantization.axis is None else normalize_axis(self.quantization.axis, q.ndim)
+        zero = _column(self.quantization.zero_point, q.ndim, axis)
+        scale = _column(self.quantization.scale, q.ndim, axis).astype(np.float32)
+        return [np.asarray((q.astype(np.int64) - zero).astype(np.float32) * scale, np.float32)]
+
+
+class QuantizingLayers(Graph):
+    """Builder methods."""
+
+    def quantize(
+        self, x: Operand, quantization: Quantization, dtype: DType = DType.INT8, *, name: str | None = None
+    ) -> OutputSlot:
+        """Round to integers of this quantization."""
+        return self.add(Quantize(dtype=DType.of(dtype), quantization=quantization), x, name=name).output
+
+    def dequantize(
+        self, x: Operand, quantization: Quantization, dtype: DType = DType.FLOAT32, *, name: str | None = None
+    ) -> OutputSlot:
+        """Back to real numbers."""
+        return self.add(Dequantize(quantization=quantization, dtype=DType.of(dtype)), x, name=name).output

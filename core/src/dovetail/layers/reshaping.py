@@ -1,0 +1,327 @@
+"""Kinds that change the shape and keep, or only repeat and reorder, the elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..tensor import DataLayout, DType, TensorInfo
+from .shape_rules import (
+    Operand,
+    as_tuple,
+    attribute_error,
+    broadcast,
+    integers,
+    normalize_axes,
+    normalize_axis,
+    present,
+    require_positive,
+    require_rank,
+    shape_error,
+)
+
+
+def _reshaped(infos: Infos, values: Values, info: TensorInfo) -> list[Array] | None:
+    return None if values[0] is None else [values[0].reshape(info.sizes)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reshape(Descriptor, kind="dovetail.Reshape"):
+    """The same elements in row-major order under another shape; one -1 is worked out. Value input: shape.
+
+    Attributes:
+        zero_copies: A 0 in `shape` stands for the input's size at that position (ONNX without `allowzero`).
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+    shape: tuple[int, ...] | None = None
+    zero_copies: bool = False
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        shape = integers(values, 1)
+        return self if shape is None else replace(self, shape=shape)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if self.shape is None:
+            raise attribute_error("no target shape", "give the attribute or the input 'shape'")
+        shape = list(self.shape)
+        if self.zero_copies:
+            shape = [x.sizes[i] if d == 0 and i < x.rank else d for i, d in enumerate(shape)]
+        if shape.count(-1) > 1 or any(d < -1 for d in shape):
+            raise attribute_error(f"target shape {list(self.shape)} is not valid", "sizes >= 0, at most one -1")
+        if -1 in shape:
+            rest = math.prod(d for d in shape if d != -1)
+            if rest and x.elements % rest == 0:
+                shape[shape.index(-1)] = x.elements // rest
+        if -1 in shape or math.prod(shape) != x.elements:
+            raise shape_error(f"{x.shape_text} ({x.elements} elements) cannot take the shape {list(self.shape)}")
+        return [x.with_shape(shape)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return _reshaped(inputs, values, self.infer(inputs)[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandDims(Descriptor, kind="dovetail.ExpandDims"):
+    """Insert axes of size one, at these positions of the result. Value input: axes."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+    axes: tuple[int, ...] | None = None
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        axes = integers(values, 1)
+        return self if axes is None else replace(self, axes=axes)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if self.axes is None:
+            raise attribute_error("no axes given")
+        axes = normalize_axes(self.axes, x.rank + len(self.axes))
+        sizes = iter(x.sizes)
+        return [x.with_shape([1 if i in axes else next(sizes) for i in range(x.rank + len(axes))])]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return _reshaped(inputs, values, self.infer(inputs)[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Squeeze(Descriptor, kind="dovetail.Squeeze"):
+    """Remove axes of size one: these, or all of them. Value input: axes."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+    axes: tuple[int, ...] | None = None
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        axes = integers(values, 1)
+        return self if axes is None else replace(self, axes=axes)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if self.axes is None:
+            return [x.with_shape([d for d in x.sizes if d != 1])]
+        axes = normalize_axes(self.axes, x.rank)
+        for axis in axes:
+            if x.sizes[axis] != 1:
+                raise shape_error(f"axis {axis} of {x.shape_text} has size {x.sizes[axis]}, not 1")
+        return [x.with_shape([d for i, d in enumerate(x.sizes) if i not in axes])]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return _reshaped(inputs, values, self.infer(inputs)[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flatten(Descriptor, kind="dovetail.Flatten"):
+    """Merge the axes before `axis` into one and those from it on into another."""
+
+    axis: int = 1
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if not -x.rank <= self.axis <= x.rank:
+            raise attribute_error(f"axis {self.axis} is out of range for rank {x.rank}")
+        axis = self.axis + x.rank if self.axis < 0 else self.axis
+        return [x.with_shape((math.prod(x.sizes[:axis]), math.prod(x.sizes[axis:])))]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return _reshaped(inputs, values, self.infer(inputs)[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permute(Descriptor, kind="dovetail.Permute"):
+    """Reorder axes: axis i of the result is axis permutation[i] of the input; None reverses them."""
+
+    permutation: tuple[int, ...] | None = None
+
+    def order(self, rank: int) -> tuple[int, ...]:
+        """The permutation for this rank."""
+        return tuple(reversed(range(rank))) if self.permutation is None else normalize_axes(self.permutation, rank)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        order = self.order(x.rank)
+        if len(order) != x.rank:
+            raise attribute_error(f"permutation {list(order)} does not fit {x.shape_text}", f"expected {x.rank} axes")
+        quantization = x.quantization
+        if quantization is not None and quantization.axis is not None:
+            moved = order.index(normalize_axis(quantization.axis, x.rank))
+            quantization = replace(quantization, axis=moved)
+        return [TensorInfo(tuple(x.sizes[i] for i in order), x.dtype, quantization)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        x = values[0]
+        return None if x is None else [np.ascontiguousarray(x.transpose(self.order(x.ndim)))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BroadcastTo(Descriptor, kind="dovetail.BroadcastTo"):
+    """Repeat along axes of size one until the shape is the broadcast of the input's and `shape`. Value input: shape."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+    shape: tuple[int, ...] | None = None
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        shape = integers(values, 1)
+        return self if shape is None else replace(self, shape=shape)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if self.shape is None:
+            raise attribute_error("no target shape")
+        return [x.with_shape(broadcast(x.shape, self.shape))]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return None if values[0] is None else [np.ascontiguousarray(np.broadcast_to(values[0], self.infer(inputs)[0].sizes))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile(Descriptor, kind="dovetail.Tile"):
+    """Repeat the whole tensor `repeats[i]` times along axis i. Value input: repeats."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "repeats")
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+    repeats: tuple[int, ...] | None = None
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        repeats = integers(values, 1)
+        return self if repeats is None else replace(self, repeats=repeats)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if self.repeats is None or len(self.repeats) != x.rank or any(r < 0 for r in self.repeats):
+            raise attribute_error(f"repeats {self.repeats} do not fit {x.shape_text}", f"give {x.rank} non-negative counts")
+        return [x.with_shape([d * r for d, r in zip(x.sizes, self.repeats, strict=True)])]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return None if values[0] is None or self.repeats is None else [np.tile(values[0], self.repeats)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape(Descriptor, kind="dovetail.Shape"):
+    """The input's sizes from axis `start` to before `end`, as int64; known as soon as shapes are, so always folded."""
+
+    start: int = 0
+    end: int | None = None
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return [TensorInfo((len(present(inputs, 0).shape[self.start : self.end]),), DType.INT64)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return [np.asarray(present(inputs, 0).sizes[self.start : self.end], np.int64)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceToDepth(Descriptor, kind="dovetail.SpaceToDepth"):
+    """Move blocks of block x block pixels into channels: output channel (dy * block + dx) * C + c."""
+
+    block: int
+    layout: DataLayout = DataLayout.NCHW
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        require_rank(x, 4, "input")
+        require_positive("block", self.block)
+        h, w = (x.sizes[a] for a in self.layout.spatial_axes())
+        if h % self.block or w % self.block:
+            raise shape_error(f"{h} x {w} pixels do not divide into blocks of {self.block}")
+        n, c = x.sizes[0], x.sizes[self.layout.channel_axis] * self.block**2
+        h, w = h // self.block, w // self.block
+        return [x.with_shape((n, c, h, w) if self.layout is DataLayout.NCHW else (n, h, w, c))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthToSpace(Descriptor, kind="dovetail.DepthToSpace"):
+    """Move channels into blocks of block x block pixels: the inverse of `SpaceToDepth`.
+
+    With `column_first` the input channel is c * block^2 + dy * block + dx (ONNX CRD, PyTorch pixel shuffle).
+    """
+
+    block: int
+    column_first: bool = False
+    layout: DataLayout = DataLayout.NCHW
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        require_rank(x, 4, "input")
+        require_positive("block", self.block)
+        c = x.sizes[self.layout.channel_axis]
+        if c % self.block**2:
+            raise shape_error(f"{c} channels do not divide by {self.block} squared")
+        h, w = (x.sizes[a] * self.block for a in self.layout.spatial_axes())
+        n, c = x.sizes[0], c // self.block**2
+        return [x.with_shape((n, c, h, w) if self.layout is DataLayout.NCHW else (n, h, w, c))]
+
+
+class ReshapingLayers(Graph):
+    """Builder methods; where a shape or axes are asked for, an output slot may stand for a value known later."""
+
+    def reshape(
+        self, x: Operand, shape: Sequence[int] | OutputSlot, *, zero_copies: bool = False, name: str | None = None
+    ) -> OutputSlot:
+        """The same elements under another shape; one -1 is worked out."""
+        if isinstance(shape, OutputSlot):
+            return self.add(Reshape(zero_copies=zero_copies), x, shape, name=name).output
+        return self.add(Reshape(shape=tuple(int(d) for d in shape), zero_copies=zero_copies), x, name=name).output
+
+    def expand_dims(self, x: Operand, axes: int | Sequence[int] | OutputSlot, *, name: str | None = None) -> OutputSlot:
+        """Insert axes of size one."""
+        if isinstance(axes, OutputSlot):
+            return self.add(ExpandDims(), x, axes, name=name).output
+        return self.add(ExpandDims(axes=as_tuple(axes)), x, name=name).output
+
+    def squeeze(self, x: Operand, axes: int | Sequence[int] | OutputSlot | None = None, *, name: str | None = None) -> OutputSlot:
+        """Remove axes of size one."""
+        if isinstance(axes, OutputSlot):
+            return self.add(Squeeze(), x, axes, name=name).output
+        return self.add(Squeeze(axes=as_tuple(axes)), x, name=name).output
+
+    def flatten(self, x: Operand, axis: int = 1, *, name: str | None = None) -> OutputSlot:
+        """Merge axes into two."""
+        return self.add(Flatten(axis=axis), x, name=name).output
+
+    def permute(self, x: Operand, permutation: Sequence[int] | None = None, *, name: str | None = None) -> OutputSlot:
+        """Reorder axes; None reverses them."""
+        return self.add(Permute(permutation=as_tuple(permutation)), x, name=name).output
+
+    def broadcast_to(self, x: Operand, shape: Sequence[int] | OutputSlot, *, name: str | None = None) -> OutputSlot:
+        """Repeat along axes of size one."""
+        if isinstance(shape, OutputSlot):
+            return self.add(BroadcastTo(), x, shape, name=name).output
+        return self.add(BroadcastTo(shape=as_tuple(shape)), x, name=name).output
+
+    def tile(self, x: Operand, repeats: Sequence[int] | OutputSlot, *, name: str | None = None) -> OutputSlot:
+        """Repeat the whole tensor along axes."""
+        if isinstance(repeats, OutputSlot):
+            return self.add(Tile(), x, repeats, name=name).output
+        return self.add(Tile(repeats=as_tuple(repeats)), x, name=name).output
+
+    def shape_of(self, x: Operand, start: int = 0, end: int | None = None, *, name: str | None = None) -> OutputSlot:
+        """The sizes of x, as an int64 tensor."""
+        return self.add(Shape(start=start, end=end), x, name=name).output
+
+    def space_to_depth(
+        self, x: Operand, block: int, *, layout: DataLayout | str = DataLayout.NCHW, name: str | None = None
+    ) -> OutputSlot:
+        """Move blocks of pixels into channels."""
+        return self.add(SpaceToDepth(block=block, layout=DataLayout(layout)), x, name=name).output
+
+    def depth_to_space(
+        self,
+        x: Operand,
+        block: int,
+        *,
+        column_first: bool = False,
+        layout: DataLayout | str = DataLayout.NCHW,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Move channels into blocks of pixels."""
+        return self.add(DepthToSpace(block=block, column_first=column_first, layout=DataLayout(layout)), x, name=name).output

@@ -1,0 +1,156 @@
+"""Resizing by interpolation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+
+from ..graph import Descriptor, Graph, Infos, OutputSlot, Values
+from ..tensor import TensorInfo
+from .shape_rules import Operand, as_tuple, attribute_error, integers, present
+
+
+class ResizeMethod(StrEnum):
+    """Interpolation."""
+
+    NEAREST = "nearest"
+    LINEAR = "linear"
+    CUBIC = "cubic"
+
+
+class CoordinateMode(StrEnum):
+    """Position in the input of output position i, with scale = output size / input size. Source: ONNX Resize."""
+
+    HALF_PIXEL = "half_pixel"  # (i + 0.5) / scale - 0.5
+    HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"
+    PYTORCH_HALF_PIXEL = "pytorch_half_pixel"  # as half_pixel; 0 where the output has one element
+    ALIGN_CORNERS = "align_corners"  # i * (input - 1) / (output - 1)
+    ASYMMETRIC = "asymmetric"  # i / scale
+
+
+class NearestRounding(StrEnum):
+    """How NEAREST rounds a position."""
+
+    ROUND_PREFER_FLOOR = "round_prefer_floor"
+    ROUND_PREFER_CEIL = "round_prefer_ceil"
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+
+class AspectPolicy(StrEnum):
+    """What `sizes` means."""
+
+    STRETCH = "stretch"
+    NOT_LARGER = "not_larger"  # keep the aspect ratio, inside the sizes
+    NOT_SMALLER = "not_smaller"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resize(Descriptor, kind="dovetail.Resize"):
+    """Resample a tensor along any axes. Source: ONNX Resize-19.
+
+    Attributes:
+        sizes: Output size of every axis; else worked out as floor(size * scale).
+        scales: Scale of every axis; where `sizes` is given too they are what the coordinates use.
+        cubic_coefficient: `a` of the cubic kernel.
+        exclude_outside: Drop taps beyond the edge and renormalize, rather than repeating the edge.
+        antialias: Stretch the kernel when shrinking.
+        axes: Axes that the value inputs speak of; None means all.
+
+    Value inputs: scales (float), sizes (int).
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "scales", "sizes")
+    value_inputs: ClassVar[tuple[int, ...]] = (1, 2)
+    method: ResizeMethod = ResizeMethod.NEAREST
+    coordinates: CoordinateMode = CoordinateMode.HALF_PIXEL
+    rounding: NearestRounding = NearestRounding.ROUND_PREFER_FLOOR
+    sizes: tuple[int, ...] | None = None
+    scales: tuple[float, ...] | None = None
+    cubic_coefficient: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    axes: tuple[int, ...] | None = None
+    aspect: AspectPolicy = AspectPolicy.STRETCH
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        if len(values) < 2:
+            return self
+        x = present(inputs, 0)
+        axes = [a % x.rank for a in (range(x.rank) if self.axes is None else self.axes)]
+        given = values[1] if len(values) > 1 else None
+        scales = None if given is None or given.size == 0 else [float(s) for s in given.reshape(-1)]
+        sizes = integers(values, 2)
+        if scales is None and sizes is None:
+            raise attribute_error("neither scales nor sizes are given")
+        if len(axes) != len(scales or sizes or ()):
+            raise attribute_error(f"{len(scales or sizes or ())} scales or sizes for {len(axes)} axes")
+        full_scales = [1.0] * x.rank
+        full_sizes = list(x.sizes)
+        if sizes is not None:
+            wanted = list(sizes)
+            ratios = [s / x.sizes[a] for s, a in zip(wanted, axes, strict=True)]
+            if self.aspect is not AspectPolicy.STRETCH:
+                ratio = min(ratios) if self.aspect is AspectPolicy.NOT_LARGER else max(ratios)
+                ratios = [ratio] * len(axes)
+                wanted = [math.floor(ratio * x.sizes[a] + 0.5) for a in axes]
+            for axis, size, ratio in zip(axes, wanted, ratios, strict=True):
+                full_sizes[axis], full_scales[axis] = size, ratio
+        elif scales is not None:
+            for axis, scale in zip(axes, scales, strict=True):
+                full_sizes[axis], full_scales[axis] = math.floor(x.sizes[axis] * scale), scale
+        return replace(
+            self, sizes=tuple(full_sizes), scales=tuple(full_scales), axes=None, aspect=AspectPolicy.STRETCH
+        )
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = present(inputs, 0)
+        if self.sizes is None:
+            if self.scales is None or len(self.scales) != x.rank:
+                raise attribute_error(f"scales {self.scales} do not fit {x.shape_text}", f"give {x.rank} scales or sizes")
+            return [x.with_shape([math.floor(d * s) for d, s in zip(x.sizes, self.scales, strict=True)])]
+        if len(self.sizes) != x.rank or any(s < 0 for s in self.sizes):
+            raise attribute_error(f"sizes {self.sizes} do not fit {x.shape_text}", f"give {x.rank} sizes")
+        if any(d == 0 and s != 0 for d, s in zip(x.sizes, self.sizes, strict=True)):
+            raise attribute_error(f"an empty axis of {x.shape_text} cannot be resized to {self.sizes}")
+        return [x.with_shape(self.sizes)]
+
+    def axis_scales(self, x: TensorInfo) -> tuple[float, ...]:
+        """Scale of every axis, worked out from the sizes where it is not given."""
+        if self.scales is not None:
+            return self.scales
+        return tuple(s / d if d else 1.0 for s, d in zip(self.sizes or (), x.sizes, strict=True))
+
+
+class ResizingLayers(Graph):
+    """Builder methods."""
+
+    def resize(
+        self,
+        x: Operand,
+        sizes: Sequence[int] | OutputSlot | None = None,
+        *,
+        scales: Sequence[float] | OutputSlot | None = None,
+        method: ResizeMethod | str = ResizeMethod.LINEAR,
+        coordinates: CoordinateMode | str = CoordinateMode.HALF_PIXEL,
+        rounding: NearestRounding | str = NearestRounding.ROUND_PREFER_FLOOR,
+        name: str | None = None,
+    ) -> OutputSlot:
+        """Resample to `sizes` (of all axes) or by `scales`; for the finer attributes add a `Resize` descriptor."""
+        descriptor = Resize(
+            method=ResizeMethod(method), coordinates=CoordinateMode(coordinates), rounding=NearestRounding(rounding)
+        )
+        if isinstance(sizes, OutputSlot) or isinstance(scales, OutputSlot):
+            by_scale = None if scales is None or isinstance(scales, OutputSlot) else np.asarray(scales, np.float32)
+            by_size = None if sizes is None or isinstance(sizes, OutputSlot) else np.asarray(sizes, np.int64)
+            operands = (scales if by_scale is None else by_scale, sizes if by_size is None else by_size)
+            return self.add(descriptor, x, *operands, name=name).output
+        fixed = replace(
+            descriptor, sizes=as_tuple(sizes), scales=None if scales is None else tuple(float(s) for s in scales)
+        )
+        return self.add(fixed, x, name=name).output

@@ -1,0 +1,41 @@
+"""Plain host memory: the domain that all CPU backends share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .interfaces import HOST, IMemoryManager, ITensorHandle
+
+
+class HostMemory(ITensorHandle):
+    """An aligned block of host memory, not initialised."""
+
+    domain = HOST
+
+    def __init__(self, nbytes: int, alignment: int) -> None:
+        self.nbytes = nbytes
+        self._storage: np.ndarray[tuple[int], np.dtype[np.uint8]] | None = np.empty(nbytes + alignment, np.uint8)
+        base = self._storage.ctypes.data
+        self._offset = -base % alignment
+        self._address = base + self._offset
+
+    @property
+    def address(self) -> int:
+        return self._address
+
+    def map(self) -> memoryview:
+        if self._storage is None:
+            raise ValueError("the memory was released")
+        return memoryview(self._storage[self._offset : self._offset + self.nbytes])
+
+    def release(self) -> None:
+        self._storage = None
+
+
+class HostMemoryManager(IMemoryManager):
+    """Allocates host memory."""
+
+    domain = HOST
+
+    def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
+        return HostMemory(nbytes, alignment)

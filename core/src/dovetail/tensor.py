@@ -1,0 +1,281 @@
+"""What a tensor is: element type, shape, quantization, layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import ErrorCode, GraphError
+
+Dimension: TypeAlias = int | str
+"""A size, or the name of a symbolic size that is fixed by `optimize(shapes=...)`."""
+
+
+class DType(Enum):
+    """Element types: (name, NumPy storage, DLPack type code, bits).
+
+    NumPy has no bfloat16 of its own: its storage is uint16 holding the upper half of a float32, and arrays of `ml_dtypes.bfloat16`
+    are taken as they are.
+    """
+
+    FLOAT64 = ("float64", "f8", 2, 64)
+    FLOAT32 = ("float32", "f4", 2, 32)
+    FLOAT16 = ("float16", "f2", 2, 16)
+    BFLOAT16 = ("bfloat16", "u2", 4, 16)
+    INT8 = ("int8", "i1", 0, 8)
+    INT16 = ("int16", "i2", 0, 16)
+    INT32 = ("int32", "i4", 0, 32)
+    INT64 = ("int64", "i8", 0, 64)
+    UINT8 = ("uint8", "u1", 1, 8)
+    UINT16 = ("uint16", "u2", 1, 16)
+    UINT32 = ("uint32", "u4", 1, 32)
+    UINT64 = ("uint64", "u8", 1, 64)
+    BOOL = ("bool", "?", 6, 8)
+
+    def __init__(self, label: str, storage: str, dlpack_code: int, bits: int) -> None:
+        self.label = label
+        self.numpy: np.dtype[Any] = np.dtype(storage)
+        self.dlpack_code = dlpack_code
+        self.bits = bits
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        """True for the floating types, bfloat16 included."""
+        return self.dlpack_code in (2, 4)
+
+    @property
+    def is_integer(self) -> bool:
+        """True for signed and unsigned integers; bool is not one."""
+        return self.dlpack_code in (0, 1)
+
+    @property
+    def is_signed(self) -> bool:
+        """True for floats and signed integers."""
+        return self.dlpack_code in (0, 2, 4)
+
+    @classmethod
+    def of(cls, value: DType | npt.DTypeLike) -> DType:
+        """Return the `DType` for a `DType`, its name, or anything NumPy takes as a dtype.
+
+        Raises:
+            GraphError: No such element type (`DTYPE_MISMATCH`).
+        """
+        if isinstance(value, DType):
+            return value
+        name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
+        if isinstance(name, str) and name in _BY_NAME:
+            return _BY_NAME[name]
+        try:
+            return _BY_NAME[np.dtype(value).name]
+        except (TypeError, KeyError):
+            raise GraphError(
+                f"{value!r} is not an element type of dovetail",
+                code=ErrorCode.DTYPE_MISMATCH,
+                hint=f"use one of {', '.join(_BY_NAME)}",
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"DType.{self.name}"
+
+    def __str__(self) -> str:
+        return self.label
+
+
+_BY_NAME = {dtype.label: dtype for dtype in DType}
+
+
+class DataLayout(StrEnum):
+    """Order of the axes of an image tensor: batch, channels, height, width. Convolution weights follow it.
+
+    NCHW: weights [out, in / groups, height, width]. NHWC: weights [out, height, width, in / groups], and depthwise
+    [1, height, width, channels * multiplier].
+    """
+
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+
+    @property
+    def channel_axis(self) -> int:
+        """Axis of the channels."""
+        return 1 if self is DataLayout.NCHW else -1
+
+    def spatial_axes(self, rank: int = 4) -> tuple[int, ...]:
+        """Axes of the spatial dimensions of a tensor of this rank."""
+        return tuple(range(2, rank)) if self is DataLayout.NCHW else tuple(range(1, rank - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Affine quantization: real = scale * (q - zero_point).
+
+    Attributes:
+        scale: One scale, or one per index of `axis`.
+        zero_point: As many as there are scales.
+        axis: None for per-tensor.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...] = (0,)
+    axis: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.zero_point) == 1 and len(self.scale) > 1:
+            object.__setattr__(self, "zero_point", self.zero_point * len(self.scale))
+        if len(self.scale) != len(self.zero_point) or not self.scale:
+            raise GraphError(
+                f"quantization has {len(self.scale)} scales and {len(self.zero_point)} zero points",
+                code=ErrorCode.ATTRIBUTE_INVALID,
+                hint="give one zero point per scale",
+            )
+        if self.axis is None and len(self.scale) != 1:
+            raise GraphError(
+                f"per-tensor quantization takes one scale, got {len(self.scale)}",
+                code=ErrorCode.ATTRIBUTE_INVALID,
+                hint="name the axis for per-axis quantization",
+            )
+        if not all(math.isfinite(s) and s > 0 for s in self.scale):
+            raise GraphError(
+                "quantization scales must be positive and finite",
+                code=ErrorCode.ATTRIBUTE_INVALID,
+                hint="check the model's calibration",
+            )
+
+    @classmethod
+    def per_tensor(cls, scale: float, zero_point: int = 0) -> Quantization:
+        """One scale for all elements."""
+        return cls((float(scale),), (int(zero_point),))
+
+    @classmethod
+    def per_axis(cls, scale: Iterable[float], zero_point: Iterable[int] = (0,), *, axis: int) -> Quantization:
+        """One scale per index of `axis`."""
+        return cls(tuple(float(s) for s in scale), tuple(int(z) for z in zero_point), int(axis))
+
+    @property
+    def is_per_axis(self) -> bool:
+        """True if each index of `axis` has its own scale."""
+        return self.axis is not None
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueLayout:
+    """Private storage of a tensor inside one backend's substitution, such as a channel-blocked layout.
+
+    Attributes:
+        tag: The backend's own name for it; two tensors with the same tag, shape and dtype are laid out alike.
+        nbytes: Bytes of storage.
+        alignment: Bytes, a power of two.
+    """
+
+    tag: str
+    nbytes: int
+    alignment: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Shape, element type and quantization of a tensor; lives on the output slot that produces it."""
+
+    shape: tuple[Dimension, ...]
+    dtype: DType
+    quantization: Quantization | None = None
+    opaque: OpaqueLayout | None = None
+
+    @classmethod
+    def of(
+        cls, shape: Sequence[Dimension], dtype: DType | npt.DTypeLike = DType.FLOAT32, quantization: Quantization | None = None
+    ) -> TensorInfo:
+        """Build from anything shape-like and dtype-like.
+
+        Raises:
+            GraphError: A size is negative or neither an integer nor a name.
+        """
+        return cls(tuple(_dimension(d) for d in shape), DType.of(dtype), quantization)
+
+    @classmethod
+    def of_array(cls, array: npt.NDArray[Any]) -> TensorInfo:
+        """Describe a NumPy array."""
+        return cls(tuple(array.shape), DType.of(array.dtype))
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_concrete(self) -> bool:
+        """True if no dimension is symbolic."""
+        return all(isinstance(d, int) for d in self.shape)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape as integers.
+
+        Raises:
+            GraphError: A dimension is still symbolic (`SHAPE_UNKNOWN`).
+        """
+        for d in self.shape:
+            if not isinstance(d, int):
+                raise GraphError(
+                    f"dimension {d!r} of shape {self.shape_text} is symbolic",
+                    code=ErrorCode.SHAPE_UNKNOWN,
+                    hint=f"fix it: optimize(..., shapes={{{d!r}: 1}})",
+                    symbol=d,
+                )
+        return self.shape  # type: ignore[return-value]  # every element was just seen to be an int
+
+    @property
+    def elements(self) -> int:
+        """Number of elements; 1 for a scalar."""
+        return math.prod(self.sizes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage."""
+        return self.opaque.nbytes if self.opaque else self.elements * self.dtype.itemsize
+
+    @property
+    def shape_text(self) -> str:
+        """The shape as printed to people: [N, 3, 224, 224]."""
+        return "[" + ", ".join(str(d) for d in self.shape) + "]"
+
+    def with_shape(self, shape: Sequence[Dimension]) -> TensorInfo:
+        """Return the same with another shape."""
+        return replace(self, shape=tuple(shape), opaque=None)
+
+    def with_dtype(self, dtype: DType) -> TensorInfo:
+        """Return the same shape with another dtype, unquantized."""
+        return TensorInfo(self.shape, dtype)
+
+    def with_quantization(self, quantization: Quantization | None) -> TensorInfo:
+        """Return the same with another quantization."""
+        return replace(self, quantization=quantization)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{self.shape_text}"
+
+
+def _dimension(value: Any) -> Dimension:
+    if isinstance(value, str) and value:
+        return value
+    try:
+        size = int(value)
+    except (TypeError, ValueError):
+        size = -1
+    if size < 0 or isinstance(value, bool):
+        raise GraphError(
+            f"{value!r} is not a dimension",
+            code=ErrorCode.SHAPE_MISMATCH,
+            hint="give a non-negative integer, or a name for a symbolic size",
+        )
+    return size
