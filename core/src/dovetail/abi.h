@@ -135,6 +135,14 @@ enum {
     DOVETAIL_CONCURRENCY_DEVICE = 2     /* one run on this backend's device at a time */
 };
 
+typedef int (*dovetail_execute)(void *state, const dovetail_call *call);
+typedef void (*dovetail_release)(void *state);
+/* Bytes of scratch for these tensors (data is NULL): shared, and per worker. */
+typedef int (*dovetail_workspace)(void *state, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
+                                  size_t *shared, size_t *per_worker);
+typedef int (*dovetail_create_run)(void *state, void *queue, void **run_data);
+typedef void (*dovetail_release_run)(void *state, void *run_data);
+
 /* The work horse of one layer: a function and its state. Zero-fill, set `size` and the versions, fill in what applies. */
 typedef struct {
     size_t size;
@@ -143,14 +151,11 @@ typedef struct {
     uint32_t flags;
     uint32_t concurrency;
     void *state;                                                /* read-only while running */
-    int (*execute)(void *state, const dovetail_call *call);
-    void (*release)(void *state);                               /* (optional) free state; called once, by the core alone */
-    /* (optional) Bytes of scratch for these tensors (data is NULL): shared, and per worker. Default none. */
-    int (*workspace)(void *state, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
-                     size_t *shared, size_t *per_worker);
-    /* (optional) What one run needs for itself; pooled by the core, never shared by two runs at once. */
-    int (*create_run)(void *state, void *queue, void **run_data);
-    void (*release_run)(void *state, void *run_data);
+    dovetail_execute execute;
+    dovetail_release release;           /* (optional) free state; called once, by the core alone */
+    dovetail_workspace workspace;       /* (optional) default: none; always host memory */
+    dovetail_create_run create_run;     /* (optional) what one run needs for itself; pooled, never shared by two runs at once */
+    dovetail_release_run release_run;
     const dovetail_alias *aliases;                              /* owned by state */
     int32_t n_aliases;
     int32_t reserved;

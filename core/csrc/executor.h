@@ -1,0 +1,77 @@
+/* The run loop: a flat array of steps, executed without the GIL.
+ *
+ * A plan is immutable and shared; a run context is one run's own: memory, queues, stop word, first failure. Contexts are
+ * pooled by the owner of the plan, who also fills in the tensors.
+ */
+#ifndef DVT_EXECUTOR_H
+#define DVT_EXECUTOR_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "abi.h"
+#include "thread_pool.h"
+#include "watchdog.h"
+
+enum { DVT_STEP_EXECUTE = 0, DVT_STEP_WAIT = 1 };
+/* A deadline was asked for, and the thread that would watch it cannot be started: nothing ran. */
+enum { DVT_UNWATCHED = -100 };
+enum { DVT_MESSAGE_BYTES = 512, DVT_MAX_MARKS = 4096 };
+
+/* A device that does not answer is given this long to let go of a run's memory once the run has ended early. */
+#define DVT_DRAIN_NS INT64_C(10000000000)
+
+typedef struct {
+    int kind;
+    int32_t queue;              /* index of the queue that is enqueued on or waited for; -1: none */
+    void *state;
+    int (*execute)(void *state, const dovetail_call *call);
+} dvt_step;
+
+typedef struct {
+    const char *name;
+    int64_t time;
+    int32_t step;
+} dvt_mark;
+
+typedef struct dvt_context {
+    dvt_watch watch;
+    /* fixed when the context is made */
+    const dvt_step *steps;
+    dovetail_call *calls;       /* one per step; a wait's is unused */
+    int32_t n_steps;
+    int32_t n_queues;
+    const dovetail_queues *const *queue_tables;
+    void **queues;
+    char *pending;              /* per queue: work was enqueued since the last wait */
+    dvt_pool *pool;
+    int32_t lanes;
+    void *owner;                /* of the code that made the context */
+    int (*poll)(struct dvt_context *);  /* on the calling thread: look for signals; non-zero ends the run */
+    /* of the run in progress */
+    void *owner_thread;
+    int64_t *times;             /* (begin, end) of each step, or NULL if nobody profiles */
+    dvt_mark *marks;
+    _Atomic int n_marks;
+    _Atomic int failure;        /* 0: none, 1: being written, 2: written */
+    int code;
+    int32_t failed_step;
+    int32_t current_step;
+    int stuck;                  /* a queue did not drain: memory and queues must never be used again */
+    char message[DVT_MESSAGE_BYTES];
+} dvt_context;
+
+/* Run all steps. Returns DOVETAIL_OK, or why not: DOVETAIL_CANCELLED (see watch.stop for whether it was the deadline), or the
+ * code of failed_step. All queues are drained on return, unless `stuck` says otherwise. deadline: CLOCK_MONOTONIC ns, or 0. */
+int dvt_context_run(dvt_context *context, int64_t deadline, int wants_poll);
+
+/* Ask a run in progress, of another thread, to end. */
+void dvt_context_cancel(dvt_context *context);
+
+/* The table that every call carries. */
+extern const dovetail_host dvt_host;
+
+/* execute() of a copy within host memory: state is unused, sizes come from the tensors. */
+int dvt_copy_execute(void *state, const dovetail_call *call);
+
+#endif

@@ -1,0 +1,46 @@
+/* The one pool of CPU threads that a runtime owns.
+ *
+ * A region (one call of dvt_pool_run) is cut into chunks whose boundaries depend on range and grain alone; threads take them
+ * in turn. The caller works too and never waits for a thread to wake up: it closes the region when no chunk is left and
+ * waits only for those that had come in. */
+#ifndef DVT_THREAD_POOL_H
+#define DVT_THREAD_POOL_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef struct dvt_pool dvt_pool;
+
+/* `threads`: lanes including the caller, clamped to 1..1023. `spin_us`: how long a worker spins for its next job before it
+ * sleeps. Starts no thread: the first region that wants one does. NULL if out of memory. */
+dvt_pool *dvt_pool_create(int threads, int spin_us);
+
+/* No region may be running. NULL is fine. */
+void dvt_pool_destroy(dvt_pool *pool);
+
+int dvt_pool_threads(const dvt_pool *pool);
+
+/* Run body over [0, range) in chunks of `grain`, one call a chunk, on at most `lanes` threads including the caller. Returns 0,
+ * or non-zero if chunks were left undone: because of `stop`, or because the process is a child forked in the middle.
+ *
+ * The caller is worker 0, the pool's threads are 1..lanes-1. Called from inside a body it runs inline as the enclosing body's
+ * worker (as worker 0 if that is not below `lanes`: the region of another run, whose workspaces this thread has to itself);
+ * with the pool busy it runs inline as worker 0.
+ *
+ * stop: (optional) bits of watchdog.h, read between chunks: once it has any of DVT_ENDED no chunk is begun.
+ * poll: (optional) called by the caller alone, never by a thread of the pool: after each of its chunks, and every
+ *       millisecond while it waits for the others. What it calls may use any pool; that runs inline.
+ * body: must not fork. */
+int dvt_pool_run(dvt_pool *pool, int lanes, int64_t range, int64_t grain,
+                 void (*body)(int64_t begin, int64_t end, int32_t worker, void *arg), void *arg,
+                 const _Atomic int *stop, void (*poll)(void *), void *poll_arg);
+
+/* Cores this process may use: the affinity mask and the CPU quota of its cgroups, whichever is less; at least 1. Read once,
+ * and again after fork(). */
+int dvt_usable_cores(void);
+
+/* Whole cores that CPU quotas leave, 0 if there is none. `membership`: a file like /proc/self/cgroup; `mount`: where the
+ * hierarchies are mounted. Any level from the process's group up to the root may set a quota. */
+int dvt_quota_cores(const char *membership, const char *mount);
+
+#endif

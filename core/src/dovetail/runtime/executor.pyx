@@ -1,0 +1,938 @@
+"""The run path: everything between `net.run({...})` and the C loop over the steps.
+
+Control flow of one call: check each input against the plan, take a run context from the plan's pool, point its tensors at the
+caller's arrays and at fresh outputs, release the GIL, run the steps, take the GIL back, return a dictionary. What is rare (other
+sizes, other array types, errors) leaves this path for Python.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.dict cimport PyDict_GetItem, PyDict_GetItemWithError, PyDict_SetItem, PyDict_Size
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcmp
+
+from dovetail.abi cimport (
+    DOVETAIL_ABI_MAJOR,
+    DOVETAIL_ABI_MINOR,
+    DOVETAIL_CANCELLED,
+    DOVETAIL_OK,
+    DOVETAIL_OUT_OF_MEMORY,
+    DOVETAIL_QUEUES_CAPSULE,
+    DOVETAIL_USED_QUEUES_CAPSULE,
+    DOVETAIL_USED_WORKLOAD_CAPSULE,
+    DOVETAIL_WORKLOAD_ASYNC,
+    DOVETAIL_WORKLOAD_CAPSULE,
+    DOVETAIL_WORKLOAD_ELIDABLE,
+    DOVETAIL_WORKLOAD_NONDETERMINISTIC,
+    DOVETAIL_FAILED,
+    dovetail_call,
+    dovetail_queues,
+    dovetail_tensor,
+    dovetail_workload,
+)
+
+import os
+import threading
+
+import numpy as np
+
+from ..errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
+from ..interfaces import HOST
+from .memory_plan import Alias, Relation, Storage
+
+cnp.import_array()
+
+cdef extern from "pythread.h":
+    unsigned long PyThread_get_thread_ident() noexcept nogil
+
+cdef unsigned long main_thread = threading.main_thread().ident
+
+
+def _adopt_main_thread():
+    """After fork() the thread that forked is the child's main thread."""
+    global main_thread
+    main_thread = threading.get_ident()
+
+
+os.register_at_fork(after_in_child=_adopt_main_thread)
+
+
+def usable_cores():
+    """Return how many cores this process may use: affinity and CPU quota, at least 1."""
+    return dvt_usable_cores()
+
+
+cdef class ThreadPool:
+    """The CPU threads of one runtime, the caller's included. Starts none until a kernel asks for one."""
+
+    cdef dvt_pool *pool
+
+    def __cinit__(self, int threads, int spin_us):
+        self.pool = dvt_pool_create(threads, spin_us)
+        if self.pool == NULL:
+            raise MemoryError("cannot create the thread pool")
+
+    def __dealloc__(self):
+        if self.pool != NULL:
+            with nogil:
+                dvt_pool_destroy(self.pool)
+
+    @property
+    def threads(self):
+        """Number of threads, the caller's included."""
+        return dvt_pool_threads(self.pool)
+
+
+# The classes below are invisible to the cycle collector (no_gc): it would clear their attributes before __dealloc__, which must
+# release runs, queues and states in that order. They form no cycles: an idle context does not refer to its plan.
+
+# -- what backends hand over ---------------------------------------------------------------------------------------------------
+
+
+cdef class PythonWorkload:
+    """Adapts an object with `execute(inputs, outputs)`: slow, takes the GIL, fine for prototypes."""
+
+    cdef object workload
+
+
+cdef int execute_python(void *state, const dovetail_call *call) noexcept with gil:
+    cdef PythonWorkload self = <PythonWorkload>state
+    try:
+        inputs = [_as_array(&call.inputs[i], False) for i in range(call.n_inputs)]
+        outputs = [_as_array(&call.outputs[i], True) for i in range(call.n_outputs)]
+        self.workload.execute(inputs, outputs)
+        return DOVETAIL_OK
+    except BaseException as error:
+        _context_of(call).exception = error
+        text = f"{type(error).__name__}: {error}".encode()
+        return call.host.fail(call, DOVETAIL_FAILED, PyBytes_AS_STRING(text))
+
+
+cdef object _NUMPY_TYPES = {
+    (code, bits): np.dtype(name).num
+    for code, bits, name in [
+        (2, 64, "f8"), (2, 32, "f4"), (2, 16, "f2"), (4, 16, "u2"), (0, 8, "i1"), (0, 16, "i2"), (0, 32, "i4"), (0, 64, "i8"),
+        (1, 8, "u1"), (1, 16, "u2"), (1, 32, "u4"), (1, 64, "u8"), (6, 8, "?"),
+    ]
+}
+
+
+cdef object _as_array(const dovetail_tensor *tensor, bint writeable):
+    """A NumPy view of a tensor in host memory; None for an input that is left out."""
+    cdef cnp.npy_intp dims[32]
+    cdef int i
+    if tensor.data == NULL and tensor.ndim < 0:
+        return None
+    for i in range(tensor.ndim):
+        dims[i] = tensor.shape[i]
+    array = cnp.PyArray_SimpleNewFromData(
+        tensor.ndim, dims, <int>_NUMPY_TYPES[tensor.dtype.code, tensor.dtype.bits], <char *>tensor.data + tensor.byte_offset)
+    if not writeable:
+        cnp.PyArray_CLEARFLAGS(array, cnp.NPY_ARRAY_WRITEABLE)
+    return array
+
+
+@cython.final
+@cython.no_gc
+cdef class Workload:
+    """A workload taken over from a backend; frees its state when the last plan that uses it goes."""
+
+    cdef dovetail_workload *table
+    cdef dovetail_workload adapted
+    cdef object kept
+
+    @staticmethod
+    def take(obj, str origin):
+        """Take the workload of an object.
+
+        Args:
+            obj: An object with `__dovetail_workload__()`, its capsule, or an object with `execute(inputs, outputs)`.
+            origin: Backend and layer, for errors.
+
+        Raises:
+            BackendError: It is none of these, was taken before, or speaks another version of the protocol.
+        """
+        cdef Workload self = Workload.__new__(Workload)
+        cdef PythonWorkload adapter
+        capsule = obj.__dovetail_workload__() if hasattr(obj, "__dovetail_workload__") else obj
+        if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
+            self.table = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
+            _check_version(self.table.abi_major, self.table.abi_minor, origin)
+            if self.table.execute == NULL:
+                raise _contract(origin, "its workload has no execute function", "set `execute`")
+            PyCapsule_SetName(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE)
+            self.kept = (capsule, obj)
+        elif PyCapsule_IsValid(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE):
+            raise _contract(origin, "it handed out one workload twice", "create a workload per call of create_workload")
+        elif callable(getattr(obj, "execute", None)):
+            adapter = PythonWorkload.__new__(PythonWorkload)
+            adapter.workload = obj
+            self.adapted.size = sizeof(dovetail_workload)
+            self.adapted.execute = execute_python
+            self.adapted.state = <void *>adapter
+            self.table = &self.adapted
+            self.kept = adapter
+        else:
+            raise _contract(
+                origin,
+                f"create_workload returned {type(obj).__name__!r}, which is no workload",
+                "return a capsule made by dovetail.abi.workload_capsule, or an object with execute(inputs, outputs)",
+            )
+        return self
+
+    @staticmethod
+    def host_copy():
+        """Return the core's own copy within host memory."""
+        cdef Workload self = Workload.__new__(Workload)
+        self.adapted.size = sizeof(dovetail_workload)
+        self.adapted.execute = dvt_copy_execute
+        self.table = &self.adapted
+        return self
+
+    def __dealloc__(self):
+        cdef dovetail_workload *table = self.table
+        if table != NULL and table != &self.adapted:
+            if table.release != NULL:
+                with nogil:
+                    table.release(table.state)
+            PyMem_RawFree(table)
+
+    @property
+    def asynchronous(self):
+        """True if execute only enqueues."""
+        return bool(self.table.flags & DOVETAIL_WORKLOAD_ASYNC)
+
+    @property
+    def elidable(self):
+        """True if there is nothing to do once all aliases are taken up."""
+        return bool(self.table.flags & DOVETAIL_WORKLOAD_ELIDABLE)
+
+    @property
+    def deterministic(self):
+        """False if the same input may give other bits."""
+        return not self.table.flags & DOVETAIL_WORKLOAD_NONDETERMINISTIC
+
+    @property
+    def concurrency(self):
+        """0: any number of runs at once, 1: one per network, 2: one per device."""
+        return self.table.concurrency
+
+    @property
+    def private_bytes(self):
+        """Memory that the workload holds beyond what the core plans."""
+        return self.table.private_bytes
+
+    @property
+    def aliases(self):
+        """Permissions to share bytes between outputs and inputs."""
+        cdef int i
+        return [
+            Alias(Relation(a.relation), a.output, a.input, a.offset)
+            for a in [self.table.aliases[i] for i in range(self.table.n_aliases)]
+        ]
+
+    def workspace(self, list inputs, list outputs, int workers):
+        """Ask for (shared, per worker) bytes of scratch; the lists hold (dtype code, bits, shape) or None."""
+        cdef size_t shared = 0, per_worker = 0
+        cdef TensorTable tensors
+        cdef int status
+        if self.table.workspace == NULL:
+            return 0, 0
+        tensors = TensorTable([*inputs, *outputs])
+        status = self.table.workspace(
+            self.table.state, tensors.tensors, tensors.tensors + len(inputs), workers, &shared, &per_worker)
+        if status != DOVETAIL_OK:
+            raise BackendError(f"its workload could not say how much workspace it needs (code {status})")
+        return shared, per_worker
+
+
+@cython.final
+@cython.no_gc
+cdef class Queues:
+    """The queue functions of an asynchronous backend, taken over from its capsule."""
+
+    cdef dovetail_queues *table
+    cdef object kept
+
+    @staticmethod
+    def take(capsule, str origin):
+        """Take the table.
+
+        Raises:
+            BackendError: It is no such capsule, was taken before, or speaks another version of the protocol.
+        """
+        cdef Queues self = Queues.__new__(Queues)
+        if not PyCapsule_IsValid(capsule, DOVETAIL_QUEUES_CAPSULE):
+            raise _contract(origin, "queues() did not return a fresh capsule 'dovetail.queues.v0'", "see dovetail_queues in abi.h")
+        self.table = <dovetail_queues *>PyCapsule_GetPointer(capsule, DOVETAIL_QUEUES_CAPSULE)
+        _check_version(self.table.abi_major, self.table.abi_minor, origin)
+        PyCapsule_SetName(capsule, DOVETAIL_USED_QUEUES_CAPSULE)
+        self.kept = capsule
+        return self
+
+    def __dealloc__(self):
+        if self.table != NULL and self.table.release != NULL:
+            self.table.release(self.table.state)
+
+
+def _check_version(unsigned int major, unsigned int minor, str origin):
+    if major != DOVETAIL_ABI_MAJOR or minor > DOVETAIL_ABI_MINOR:
+        raise BackendError(
+            f"{origin}: built for ABI {major}.{minor}; this core has ABI {DOVETAIL_ABI_MAJOR}.{DOVETAIL_ABI_MINOR}",
+            code=ErrorCode.ABI_MISMATCH,
+            hint="rebuild the backend against this dovetail-core, or install the dovetail-core that it was built for",
+        )
+
+
+def _contract(origin, what, hint):
+    return BackendError(f"{origin}: {what}", code=ErrorCode.BACKEND_CONTRACT, hint=hint)
+
+
+# -- plans and contexts --------------------------------------------------------------------------------------------------------
+
+
+@cython.final
+@cython.no_gc
+cdef class TensorTable:
+    """C tensors with their shapes and strides, data unset, from (dtype code, bits, shape) or None."""
+
+    cdef dovetail_tensor *tensors
+    cdef int64_t *sizes
+    cdef int count
+
+    def __cinit__(self, list specs):
+        cdef int i, j, at = 0
+        self.count = len(specs)
+        total = sum(len(spec[2]) for spec in specs if spec is not None)
+        self.tensors = <dovetail_tensor *>PyMem_RawCalloc(max(self.count, 1), sizeof(dovetail_tensor))
+        self.sizes = <int64_t *>PyMem_RawCalloc(max(2 * total, 1), sizeof(int64_t))
+        if self.tensors == NULL or self.sizes == NULL:
+            raise MemoryError()
+        for i in range(self.count):
+            if specs[i] is None:
+                self.tensors[i].ndim = -1
+                continue
+            code, bits, shape = specs[i]
+            self.tensors[i].dtype.code, self.tensors[i].dtype.bits, self.tensors[i].dtype.lanes = code, bits, 1
+            self.tensors[i].device.device_type = 1
+            self.tensors[i].ndim = len(shape)
+            self.tensors[i].shape, self.tensors[i].strides = self.sizes + at, self.sizes + at + len(shape)
+            stride = 1
+            for j in range(len(shape) - 1, -1, -1):
+                self.tensors[i].shape[j], self.tensors[i].strides[j] = shape[j], stride
+                stride *= max(shape[j], 1)
+            at += 2 * len(shape)
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.tensors)
+        PyMem_RawFree(self.sizes)
+
+
+cdef struct Patch:
+    dovetail_tensor *tensor
+    int64_t offset
+
+
+cdef struct Port:
+    # One graph input or output: what a caller's array must look like.
+    PyObject *name
+    int typenum
+    int ndim
+    cnp.npy_intp *shape
+    const char *fixed       # bytes that the plan was made for, or NULL
+    int64_t nbytes
+
+
+@cython.final
+@cython.no_gc
+cdef class Ports:
+    """The inputs or outputs of a plan, as C and as Python sees them."""
+
+    cdef Port *ports
+    cdef int count
+    cdef cnp.npy_intp *sizes
+    cdef readonly list specs
+    cdef list kept
+
+    def __cinit__(self, list specs, dict fixed):
+        cdef int i, j, at = 0
+        self.specs, self.count, self.kept = specs, len(specs), []
+        total = sum(len(spec.shape) for spec in specs)
+        self.ports = <Port *>PyMem_RawCalloc(max(self.count, 1), sizeof(Port))
+        self.sizes = <cnp.npy_intp *>PyMem_RawCalloc(max(total, 1), sizeof(cnp.npy_intp))
+        if self.ports == NULL or self.sizes == NULL:
+            raise MemoryError()
+        for i in range(self.count):
+            spec = specs[i]
+            value = fixed.get(spec.name)
+            self.kept.append((spec.name, value))
+            self.ports[i].name = <PyObject *>spec.name
+            self.ports[i].typenum = spec.dtype.numpy.num
+            self.ports[i].ndim = len(spec.shape)
+            self.ports[i].shape = self.sizes + at
+            self.ports[i].nbytes = spec.dtype.itemsize
+            for j in range(self.ports[i].ndim):
+                self.ports[i].shape[j] = spec.shape[j]
+                self.ports[i].nbytes *= spec.shape[j]
+            if value is not None:
+                self.ports[i].fixed = <const char *>cnp.PyArray_DATA(<cnp.ndarray>value)
+            at += self.ports[i].ndim
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.ports)
+        PyMem_RawFree(self.sizes)
+
+
+@cython.final
+@cython.no_gc
+cdef class Plan:
+    """An immutable plan for one set of shapes, and the pool of its run contexts.
+
+    Attributes (Python):
+        inputs, outputs: `Ports`.
+        steps: Descriptions of the steps, for errors, profiles and dumps.
+        memory: The memory plan.
+        serial_locks: Locks that a run holds because some workload wants to be alone.
+    """
+
+    cdef readonly Ports inputs
+    cdef readonly Ports outputs
+    cdef readonly list steps
+    cdef readonly object memory
+    cdef readonly list serial_locks
+    cdef readonly list workloads
+    cdef readonly list queues
+    cdef list arenas
+    cdef list constants
+    cdef TensorTable tensors
+    cdef list locations
+    cdef dvt_step *c_steps
+    cdef dovetail_queues **queue_tables
+    cdef int n_steps
+    cdef int n_queues
+    cdef int lanes
+    cdef ThreadPool pool
+    cdef list idle
+    cdef list stuck
+    cdef int pid
+
+    def __init__(self, *, Ports inputs, Ports outputs, list steps, list workloads, list queues, memory, list arenas, list constants,
+                 list tensors, list locations, list serial_locks, ThreadPool pool, int lanes):
+        """Take over what the plan builder worked out.
+
+        Args:
+            steps: One description per step, with `kind`, `queue`, `inputs`, `outputs` (indices into `tensors`), `workspace`
+                (location or None), `worker_workspace`, `worker_stride`.
+            workloads: One per step, None for a wait.
+            queues: (Queues, device) per queue.
+            arenas: Functions, each returning a fresh allocation.
+            constants: Arrays.
+            tensors: (dtype code, bits, shape) per tensor, or None for an input that is left out.
+            locations: (storage name, index, offset) per tensor.
+        """
+        cdef int i
+        cdef Workload workload
+        self.inputs, self.outputs, self.steps, self.memory = inputs, outputs, steps, memory
+        self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
+        self.serial_locks, self.pool, self.lanes = serial_locks, pool, lanes
+        self.tensors, self.locations = TensorTable(tensors), locations
+        self.idle, self.stuck = [], []
+        self.n_steps, self.n_queues = len(steps), len(queues)
+        self.pid = os.getpid()
+        self.c_steps = <dvt_step *>PyMem_RawCalloc(max(self.n_steps, 1), sizeof(dvt_step))
+        self.queue_tables = <dovetail_queues **>PyMem_RawCalloc(max(self.n_queues, 1), sizeof(void *))
+        if self.c_steps == NULL or self.queue_tables == NULL:
+            raise MemoryError()
+        for i in range(self.n_queues):
+            self.queue_tables[i] = (<Queues>queues[i][0]).table
+        for i in range(self.n_steps):
+            self.c_steps[i].queue = -1 if steps[i].queue is None else steps[i].queue
+            if workloads[i] is None:
+                self.c_steps[i].kind = DVT_STEP_WAIT
+            else:
+                workload = workloads[i]
+                self.c_steps[i].kind = DVT_STEP_EXECUTE
+                self.c_steps[i].state = workload.table.state
+                self.c_steps[i].execute = workload.table.execute
+
+    def __dealloc__(self):
+        self.release_memory()
+        PyMem_RawFree(self.c_steps)
+        PyMem_RawFree(self.queue_tables)
+
+    cdef Context acquire(self):
+        cdef Context context
+        if self.idle:
+            context = <Context>self.idle.pop()
+            context.plan = self
+            return context
+        return Context(self)
+
+    cdef int give_back(self, Context context) except -1:
+        context.plan = None
+        self.idle.append(context)
+        return 0
+
+    cpdef release_memory(self):
+        """Free the contexts that are not in use."""
+        cdef Context context
+        while self.idle:
+            context = self.idle.pop()
+            context.close(self)
+
+    @property
+    def contexts(self):
+        """Number of idle run contexts."""
+        return len(self.idle)
+
+
+cdef int poll_python_signals(dvt_context *context) noexcept with gil:
+    try:
+        PyErr_CheckSignals()
+        return 0
+    except BaseException as error:
+        (<Context>context.owner).exception = error
+        return 1
+
+
+cdef Context _context_of(const dovetail_call *call):
+    return <Context>(<dvt_context *>call.context).owner
+
+
+@cython.final
+@cython.no_gc
+cdef class Context:
+    """Memory, queues and state of one run; pooled by its plan, never shared by two runs at once."""
+
+    cdef dvt_context c
+    cdef Plan plan
+    cdef dovetail_tensor *tensors
+    cdef Patch *input_patches
+    cdef Patch *output_patches
+    cdef int *input_begin
+    cdef int *output_begin
+    cdef PyObject **held
+    cdef list arenas
+    cdef object exception
+    cdef int runs_created
+
+    def __cinit__(self, Plan plan):
+        cdef int i
+        self.plan = plan
+        self.c.steps, self.c.n_steps = plan.c_steps, plan.n_steps
+        self.c.n_queues, self.c.queue_tables = plan.n_queues, <const dovetail_queues **>plan.queue_tables
+        self.c.pool, self.c.lanes = plan.pool.pool, plan.lanes
+        self.c.owner = <void *>self
+        self.c.poll = poll_python_signals
+        self.c.calls = <dovetail_call *>PyMem_RawCalloc(max(plan.n_steps, 1), sizeof(dovetail_call))
+        self.c.queues = <void **>PyMem_RawCalloc(max(plan.n_queues, 1), sizeof(void *))
+        self.c.pending = <char *>PyMem_RawCalloc(max(plan.n_queues, 1), 1)
+        slots = sum(len(step.inputs) + len(step.outputs) for step in plan.steps)
+        self.tensors = <dovetail_tensor *>PyMem_RawCalloc(max(slots, 1), sizeof(dovetail_tensor))
+        self.held = <PyObject **>PyMem_RawCalloc(max(plan.inputs.count, 1), sizeof(PyObject *))
+        if NULL in (self.c.calls, self.c.queues, self.c.pending, self.tensors, self.held):
+            raise MemoryError()
+        self.arenas = [make() for make in plan.arenas]
+        for i in range(plan.n_queues):
+            self._create_queue(i)
+        self._fill_in_calls()
+        self._create_runs()
+
+    def _create_queue(self, int i):
+        cdef dovetail_queues *table = self.plan.queue_tables[i]
+        cdef int status, device = self.plan.queues[i][1]
+        with nogil:
+            status = table.queue_create(table.state, device, &self.c.queues[i])
+        if status != DOVETAIL_OK:
+            raise RunError(f"the backend could not create a queue on device {device} (code {status})")
+
+    def _fill_in_calls(self):
+        cdef int i, at = 0
+        cdef dovetail_call *call
+        cdef Plan plan = self.plan
+        patches = {Storage.INPUT: [[] for _ in range(plan.inputs.count)], Storage.OUTPUT: [[] for _ in range(plan.outputs.count)]}
+        for i in range(plan.n_steps):
+            step, call = plan.steps[i], &self.c.calls[i]
+            call.size, call.host, call.context = sizeof(dovetail_call), &dvt_host, &self.c
+            call.workers = plan.lanes
+            call.inputs, call.n_inputs = self.tensors + at, len(step.inputs)
+            at = self._fill_in(step.inputs, at, patches)
+            call.outputs, call.n_outputs = self.tensors + at, len(step.outputs)
+            at = self._fill_in(step.outputs, at, patches)
+            if step.queue is not None:
+                call.queue = self.c.queues[<int>step.queue]
+            if step.workspace is not None:
+                call.workspace = <void *><size_t>self._address(step.workspace)
+            if step.worker_workspace is not None:
+                call.worker_workspace = <void *><size_t>self._address(step.worker_workspace)
+                call.worker_stride = step.worker_stride
+        self.input_patches = self._patches(patches[Storage.INPUT], &self.input_begin)
+        self.output_patches = self._patches(patches[Storage.OUTPUT], &self.output_begin)
+
+    cdef int _fill_in(self, indices, int at, dict patches) except -1:
+        for index in indices:
+            self.tensors[at] = self.plan.tensors.tensors[<int>index]
+            storage, number, offset = self.plan.locations[index]
+            if self.tensors[at].ndim < 0:
+                pass  # an input that is left out: data stays NULL
+            elif storage in patches:
+                patches[storage][number].append((at, offset))
+            elif storage is Storage.CONSTANT:
+                self.tensors[at].data = <char *>cnp.PyArray_DATA(<cnp.ndarray>self.plan.constants[number]) + <int64_t>offset
+            else:
+                arena = self.arenas[number]
+                self.tensors[at].data = <void *><size_t>arena.address
+                if arena.domain == HOST:
+                    self.tensors[at].data = <char *>self.tensors[at].data + <int64_t>offset
+                else:
+                    self.tensors[at].byte_offset = offset
+            at += 1
+        return at
+
+    def _address(self, location):
+        return self.arenas[location.index].address + location.offset
+
+    cdef Patch *_patches(self, list lists, int **begin) except NULL:
+        cdef int i = 0, k
+        cdef Patch *patches = <Patch *>PyMem_RawCalloc(max(sum(len(p) for p in lists), 1), sizeof(Patch))
+        begin[0] = <int *>PyMem_RawCalloc(len(lists) + 1, sizeof(int))
+        if patches == NULL or begin[0] == NULL:
+            raise MemoryError()
+        for k in range(len(lists)):
+            begin[0][k] = i
+            for at, offset in lists[k]:
+                patches[i].tensor, patches[i].offset = self.tensors + <int>at, offset
+                i += 1
+        begin[0][len(lists)] = i
+        return patches
+
+    def _create_runs(self):
+        cdef int i, status
+        cdef dovetail_workload *table
+        for i in range(self.plan.n_steps):
+            if self.plan.workloads[i] is not None:
+                table = (<Workload>self.plan.workloads[i]).table
+                if table.create_run != NULL:
+                    with nogil:
+                        status = table.create_run(table.state, self.c.calls[i].queue, &self.c.calls[i].run_data)
+                    if status != DOVETAIL_OK:
+                        raise RunError(f"layer {self.plan.steps[i].name!r} could not prepare a run (code {status})")
+            self.runs_created = i + 1
+
+    cdef int close(self, Plan plan) except -1:
+        """Release what the backends made for this context, and its memory."""
+        cdef int i
+        cdef dovetail_workload *table
+        for i in range(self.runs_created):
+            if plan.workloads[i] is not None:
+                table = (<Workload>plan.workloads[i]).table
+                if table.release_run != NULL:
+                    with nogil:
+                        table.release_run(table.state, self.c.calls[i].run_data)
+        self.runs_created = 0
+        for i in range(plan.n_queues):
+            if self.c.queues[i] != NULL:
+                with nogil:
+                    plan.queue_tables[i].queue_destroy(self.c.queues[i])
+                self.c.queues[i] = NULL
+        while self.arenas:
+            self.arenas.pop().release()
+        return 0
+
+    def __dealloc__(self):
+        if self.plan is not None and self.c.queues != NULL:
+            self.close(self.plan)
+        PyMem_RawFree(self.c.calls)
+        PyMem_RawFree(self.c.queues)
+        PyMem_RawFree(self.c.pending)
+        PyMem_RawFree(self.c.times)
+        PyMem_RawFree(self.c.marks)
+        PyMem_RawFree(self.tensors)
+        PyMem_RawFree(self.held)
+        PyMem_RawFree(self.input_patches)
+        PyMem_RawFree(self.output_patches)
+        PyMem_RawFree(self.input_begin)
+        PyMem_RawFree(self.output_begin)
+
+    cdef inline void point_input(self, int k, void *data) noexcept nogil:
+        cdef int i
+        for i in range(self.input_begin[k], self.input_begin[k + 1]):
+            self.input_patches[i].tensor.data = <char *>data + self.input_patches[i].offset
+
+    cdef inline void point_output(self, int k, void *data) noexcept nogil:
+        cdef int i
+        for i in range(self.output_begin[k], self.output_begin[k + 1]):
+            self.output_patches[i].tensor.data = <char *>data + self.output_patches[i].offset
+
+    cdef int enable_profile(self) except -1:
+        if self.c.times == NULL:
+            self.c.times = <int64_t *>PyMem_RawCalloc(max(2 * self.plan.n_steps, 1), sizeof(int64_t))
+            self.c.marks = <dvt_mark *>PyMem_RawCalloc(DVT_MAX_MARKS, sizeof(dvt_mark))
+            if self.c.times == NULL or self.c.marks == NULL:
+                raise MemoryError()
+        return 0
+
+    cdef int disable_profile(self) except -1:
+        PyMem_RawFree(self.c.times)
+        PyMem_RawFree(self.c.marks)
+        self.c.times, self.c.marks = NULL, NULL
+        return 0
+
+
+cdef inline bint fits(const Port *port, cnp.ndarray array) noexcept:
+    """True if an array can be used as it is."""
+    cdef int i
+    if cnp.PyArray_TYPE(array) != port.typenum or cnp.PyArray_NDIM(array) != port.ndim:
+        return False
+    for i in range(port.ndim):
+        if cnp.PyArray_DIMS(array)[i] != port.shape[i]:
+            return False
+    if not cnp.PyArray_CHKFLAGS(array, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_ALIGNED) or not cnp.PyArray_ISNOTSWAPPED(array):
+        return False
+    return port.fixed == NULL or memcmp(cnp.PyArray_DATA(array), port.fixed, port.nbytes) == 0
+
+
+cdef class NetworkRunner:
+    """The part of a loaded network that runs; `LoadedNetwork` adds the rest.
+
+    Subclasses provide `_plan_for(feeds)`, which returns the plan for these arrays or raises an `InputError`.
+    """
+
+    cdef public Plan _plan
+    cdef public object _profile
+    cdef public bint _closed
+    cdef readonly Py_ssize_t _active
+    cdef public object _idle_event
+    cdef public set _running
+    cdef public str _name
+
+    def __cinit__(self, *args, **kwargs):
+        self._running = set()
+
+    def run(self, feeds, *, timeout=None):
+        """Run the network once.
+
+        Args:
+            feeds: Array by input name. C-contiguous arrays of the right dtype are read in place; others of the right dtype are
+                copied first. Anything with `__dlpack__` in host memory will do.
+            timeout: Seconds; the run ends within 200 ms after.
+
+        Returns:
+            A fresh array by output name.
+
+        Raises:
+            InputError: A name, dtype or shape does not fit; nothing ran.
+            RunTimeoutError: The deadline passed.
+            RunError: A step failed, or the network was unloaded.
+        """
+        cdef Plan plan = self._plan
+        cdef Context context
+        cdef Py_ssize_t i
+        cdef PyObject *value
+        cdef dict given
+        cdef Ports inputs
+        if self._closed:
+            raise self._unloaded()
+        given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
+        if plan is None or PyDict_Size(given) != plan.inputs.count:
+            plan, given = self._plan_for(given)
+        inputs = plan.inputs
+        for i in range(inputs.count):
+            value = PyDict_GetItem(given, <object>inputs.ports[i].name)
+            if value == NULL or not cnp.PyArray_Check(<object>value) or not fits(&inputs.ports[i], <cnp.ndarray>value):
+                plan, given = self._plan_for(given)
+                inputs = plan.inputs
+                break
+        context = plan.acquire()
+        for i in range(inputs.count):
+            value = PyDict_GetItem(given, <object>inputs.ports[i].name)
+            Py_INCREF(<object>value)
+            context.held[i] = value
+            context.point_input(i, cnp.PyArray_DATA(<cnp.ndarray>value))
+        return self._run_context(plan, context, timeout)
+
+    def __call__(self, x, *, timeout=None):
+        """Run a network of one input; returns the output, or a dictionary if there are several."""
+        inputs = self.inputs
+        if len(inputs) != 1:
+            raise InputError(
+                f"network {self._name!r} has {len(inputs)} inputs", code=ErrorCode.INPUT_NAME,
+                hint=f"call run({{{', '.join(repr(spec.name) + ': ...' for spec in inputs)}}})")
+        result = self.run({inputs[0].name: x}, timeout=timeout)
+        return next(iter(result.values())) if len(result) == 1 else result
+
+    cdef dict _run_context(self, Plan plan, Context context, timeout):
+        cdef dict results = {}
+        cdef cnp.ndarray array
+        cdef Port *port
+        cdef int i
+        cdef bint finished = False
+        try:
+            for i in range(plan.outputs.count):
+                port = &plan.outputs.ports[i]
+                array = cnp.PyArray_EMPTY(port.ndim, port.shape, port.typenum, 0)
+                context.point_output(i, cnp.PyArray_DATA(array))
+                PyDict_SetItem(results, <object>port.name, array)
+            self._execute(plan, context, timeout)
+            finished = True
+        finally:
+            if context.c.stuck:
+                # The device may still write: neither its memory nor the caller's arrays may ever be given back.
+                plan.stuck.append((context, results))
+            else:
+                for i in range(plan.inputs.count):
+                    if context.held[i] != NULL:
+                        Py_DECREF(<object>context.held[i])
+                        context.held[i] = NULL
+                plan.give_back(context)
+        return results
+
+    cdef int _execute(self, Plan plan, Context context, timeout) except -1:
+        """Run the steps of a context whose tensors are all in place."""
+        cdef int64_t deadline = 0
+        cdef int status
+        cdef bint on_main = PyThread_get_thread_ident() == main_thread
+        cdef bint plain = self._profile is None and not plan.serial_locks and plan.n_queues == 0
+        if timeout is not None:
+            deadline = self._deadline(timeout)
+        context.exception = None
+        self._active += 1
+        try:
+            if plain:
+                with nogil:
+                    status = dvt_context_run(&context.c, deadline, on_main)
+            else:
+                status = self._execute_guarded(plan, context, deadline, on_main)
+        finally:
+            self._active -= 1
+            if self._closed and self._active == 0:
+                self._idle_event.set()
+        if status != DOVETAIL_OK:
+            self._raise(plan, context, status)
+        return 0
+
+    cdef int _execute_guarded(self, Plan plan, Context context, int64_t deadline, bint on_main) except? -1000:
+        """The same for plans with queues or locks, and under a profile."""
+        cdef int status
+        profile = self._profile
+        if plan.n_queues and os.getpid() != plan.pid:
+            raise RunError(
+                f"network {self._name!r} uses a device and was loaded before fork()", code=ErrorCode.FORKED,
+                hint="load it again in the child, or use multiprocessing's 'spawn' method")
+        taken = []
+        try:
+            for lock in plan.serial_locks:
+                if not lock.acquire(timeout=-1 if deadline == 0 else max((deadline - dvt_now_ns()) / 1e9, 0)):
+                    raise RunTimeoutError(f"network {self._name!r}: the deadline passed while other runs held the device")
+                taken.append(lock)
+            if profile is not None:
+                context.enable_profile()
+            with nogil:
+                status = dvt_context_run(&context.c, deadline, on_main)
+        finally:
+            for lock in reversed(taken):
+                lock.release()
+        if context.c.times != NULL:
+            if profile is not None:
+                self._report(profile, plan, context)
+            context.disable_profile()
+        return status
+
+    cdef int _report(self, profile, Plan plan, Context context) except -1:
+        cdef int i
+        times = [(context.c.times[2 * i], context.c.times[2 * i + 1]) for i in range(plan.n_steps)]
+        marks = [
+            (context.c.marks[i].step, context.c.marks[i].name.decode("utf-8", "replace"), context.c.marks[i].time)
+            for i in range(min(context.c.n_marks, DVT_MAX_MARKS))
+        ]
+        profile.add(plan.steps, times, marks, threading.get_ident())
+        return 0
+
+    cdef int64_t _deadline(self, timeout) except -1:
+        cdef double seconds
+        try:
+            seconds = float(timeout)
+        except (TypeError, ValueError):
+            seconds = -1
+        if not 0 < seconds < 1e9:
+            raise OptionError(
+                f"timeout {timeout!r} is not a time", code=ErrorCode.OPTION_INVALID, hint="give seconds, above 0, or None")
+        return dvt_now_ns() + <int64_t>(seconds * 1e9)
+
+    cdef int _raise(self, Plan plan, Context context, int status) except -1:
+        cdef int stop = context.c.watch.stop
+        cause, context.exception = context.exception, None
+        stuck = "; the device did not let go of the run's memory, which is therefore never reused" if context.c.stuck else ""
+        if status == DVT_UNWATCHED:
+            raise RunError(
+                f"network {self._name!r}: no thread could be started to watch the deadline", code=ErrorCode.OUT_OF_MEMORY,
+                hint="the process is at its limit of threads; run without a timeout, or raise the limit")
+        if status == DOVETAIL_CANCELLED:
+            step = plan.steps[context.c.current_step]
+            if cause is not None:
+                raise cause
+            if stop & DVT_TIMED_OUT:
+                raise RunTimeoutError(
+                    f"network {self._name!r}: the deadline passed in layer {step.name!r} on {step.backend}{stuck}",
+                    hint="give it more time, or see net.profiling() for where the time goes", layer=step.name)
+            raise RunError(f"network {self._name!r}: the run was cancelled in layer {step.name!r}{stuck}", code=ErrorCode.CANCELLED)
+        step = plan.steps[context.c.failed_step]
+        if isinstance(cause, (KeyboardInterrupt, SystemExit)):
+            raise cause
+        text = (<bytes>context.c.message).decode("utf-8", "replace")
+        raise RunError(
+            f"network {self._name!r}: layer {step.name!r} ({step.layer_kind}) failed on {step.backend}: {text} (code {status}){stuck}",
+            code=ErrorCode.OUT_OF_MEMORY if status == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED,
+            layer=step.name, sources=step.sources, backend=str(step.backend), status=status) from cause
+
+    def _unloaded(self):
+        return RunError(
+            f"network {self._name!r} was unloaded", code=ErrorCode.NETWORK_UNLOADED, hint="load it again with dovetail.load")
+
+    def _as_dict(self, feeds):
+        try:
+            return dict(feeds)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"run() got {type(feeds).__name__!r}", code=ErrorCode.INPUT_NAME,
+                hint="give a dictionary {input name: array}, or call the network itself with a single array") from None
+
+
+cdef class Binding:
+    """A run with fixed arrays: nothing is allocated or checked again; made by `LoadedNetwork.bind`.
+
+    Not to be run by two threads at once: a second call waits.
+    """
+
+    cdef NetworkRunner network
+    cdef Plan plan
+    cdef Context context
+    cdef readonly dict inputs
+    cdef readonly dict outputs
+    cdef object lock
+
+    def __init__(self, NetworkRunner network, Plan plan, dict inputs, dict outputs):
+        cdef int i
+        self.network, self.plan, self.inputs, self.outputs = network, plan, inputs, outputs
+        self.context = Context(plan)
+        self.lock = threading.Lock()
+        for i in range(plan.inputs.count):
+            self.context.point_input(i, cnp.PyArray_DATA(<cnp.ndarray>inputs[<object>plan.inputs.ports[i].name]))
+        for i in range(plan.outputs.count):
+            self.context.point_output(i, cnp.PyArray_DATA(<cnp.ndarray>outputs[<object>plan.outputs.ports[i].name]))
+
+    def run(self, *, timeout=None):
+        """Read the bound inputs, write the bound outputs; returns these by name."""
+        with self.lock:
+            if self.network._closed:
+                raise self.network._unloaded()
+            if self.context.c.stuck:
+                raise RunError("this binding was given up: its device did not let go of the memory", hint="bind again")
+            self.network._execute(self.plan, self.context, timeout)
+        return self.outputs

@@ -1,0 +1,405 @@
+"""A network that is ready to run."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DovetailError, ErrorCode, GraphError, InputError, RunError
+from ..graph import Array
+from ..network import Network
+from ..tensor import DType
+from .executor import Binding, NetworkRunner, Plan
+from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory
+from .profile import Profile
+
+if TYPE_CHECKING:
+    from ..optimizer.optimized import OptimizedNetwork, TensorSpec
+    from ..optimizer.placement import Placement
+    from .runtime import Runtime
+
+PLAN_CACHE = 8
+"""Plans kept per network: one per set of sizes of the symbolic dimensions."""
+
+_UNPLANNABLE = {ErrorCode.SHAPE_UNKNOWN, ErrorCode.VALUE_REQUIRED}
+
+
+class LoadedNetwork(NetworkRunner):
+    """A network loaded into a runtime; made by `dovetail.load` or `Runtime.load`.
+
+    Safe to run from many threads at once: each run has memory of its own. Use it as a context manager, or call `unload`.
+    """
+
+    def __init__(
+        self, runtime: Runtime, name: str, source: Network, optimize_arguments: Mapping[str, Any], optimized: OptimizedNetwork | None, lanes: int
+    ) -> None:
+        self._name = name
+        self._runtime = runtime
+        self._source = source
+        self._optimize_arguments = dict(optimize_arguments)
+        self._lanes = lanes
+        self._network_lock = threading.Lock()
+        self._plan_lock = threading.Lock()
+        self._plans: OrderedDict[Any, tuple[Plan, OptimizedNetwork]] = OrderedDict()
+        self._value_inputs: set[str] = set()
+        self._bindings: list[Binding] = []
+        self._outputs: tuple[TensorSpec, ...] | None = None
+        self._inputs = _input_specs(source)
+        self._opened: dict[BackendKey, OpenBackend] = {}
+        self._idle_event = threading.Event()
+        self._optimized = optimized
+        if optimized is not None:
+            self._outputs = optimized.outputs
+            key = self._key({})
+            self._plans[key] = (self._build(optimized, {}), optimized)
+            self._plan = self._plans[key][0]
+
+    # -- describing -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Name of the network."""
+        return self._name
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Name, shape (a string is a symbolic size) and dtype of each input."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Name, shape (a string is a size that depends on the inputs) and dtype of each output."""
+        if self._outputs is None:
+            self._outputs = _symbolic_outputs(self._source, self._optimize_arguments)
+        return self._outputs
+
+    @property
+    def optimized(self) -> OptimizedNetwork:
+        """The optimized network behind the latest plan.
+
+        Raises:
+            RunError: Nothing was planned yet, since symbolic dimensions are open; run it once, or give `shapes`.
+        """
+        if self._optimized is None:
+            raise RunError(
+                f"network {self._name!r} is not planned yet: its symbolic dimensions are open",
+                code=ErrorCode.SHAPE_UNKNOWN,
+                hint="run it once, or load it with shapes={...}",
+            )
+        return self._optimized
+
+    @property
+    def placement(self) -> Placement:
+        """Which layer went where, and why; `print(net.placement.explain())`."""
+        return self.optimized.placement
+
+    @property
+    def memory(self) -> PlannedMemory:
+        """What the latest plan needs in memory."""
+        self.optimized  # noqa: B018  # raises if nothing is planned
+        memory: PlannedMemory = self._plan.memory
+        return memory
+
+    @property
+    def plan(self) -> Plan:
+        """The latest plan: its steps, memory and pool of run contexts."""
+        self.optimized  # noqa: B018  # raises if nothing is planned
+        return self._plan
+
+    # -- running --------------------------------------------------------------------------------------------------------------
+
+    def submit(self, feeds: Mapping[str, npt.ArrayLike], *, timeout: float | None = None) -> Future[dict[str, Array]]:
+        """Run on a thread of the runtime; returns a future of what `run` returns."""
+        if self._closed:
+            raise self._unloaded()
+        return self._runtime.executor.submit(self.run, feeds, timeout=timeout)
+
+    def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
+        """Fix the arrays of a run: `binding.run()` then reads and writes them in place, without checks or copies.
+
+        Args:
+            inputs: NumPy array, or anything with `__dlpack__` in host memory, by input name; C-contiguous, of the exact dtype.
+            outputs: The same by output name, writeable; those left out are allocated.
+
+        Raises:
+            InputError: A name, dtype or shape does not fit, an array is not contiguous, or arrays overlap (`BINDING_INVALID`).
+        """
+        if self._closed:
+            raise self._unloaded()
+        arrays = {name: _host_array(name, value) for name, value in inputs.items()}
+        plan, given = self._plan_for(dict(arrays))
+        for name, array in arrays.items():
+            if given[name] is not array and not _same_memory(given[name], array):
+                raise _binding_error(name, "it is not C-contiguous, aligned and in native byte order")
+        results = self._bound_outputs(plan, outputs or {}, arrays)
+        binding = Binding(self, plan, {name: given[name] for name in arrays}, results)
+        return binding
+
+    def _bound_outputs(self, plan: Plan, outputs: Mapping[str, Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
+        unknown = sorted(set(outputs) - {spec.name for spec in plan.outputs.specs})
+        if unknown:
+            raise InputError(
+                f"network {self._name!r} has no output {unknown[0]!r}",
+                code=ErrorCode.OUTPUT_NAME,
+                hint=f"its outputs are {', '.join(spec.name for spec in plan.outputs.specs)}",
+            )
+        results: dict[str, Array] = {}
+        for spec in plan.outputs.specs:
+            if spec.name not in outputs:
+                results[spec.name] = np.empty(spec.shape, spec.dtype.numpy)
+                continue
+            array = _host_array(spec.name, outputs[spec.name])
+            if array.dtype != spec.dtype.numpy or array.shape != spec.shape:
+                raise _binding_error(spec.name, f"it is {array.dtype}{list(array.shape)}, expected {spec.dtype}{list(spec.shape)}")
+            if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
+                raise _binding_error(spec.name, "it is not C-contiguous, aligned and writeable")
+            others = [*inputs.items(), *results.items()]
+            clash = next((name for name, other in others if np.may_share_memory(array, other)), None)
+            if clash is not None:
+                raise _binding_error(spec.name, f"it overlaps with {clash!r}")
+            results[spec.name] = array
+        return results
+
+    @contextlib.contextmanager
+    def profiling(self) -> Iterator[Profile]:
+        """Measure each layer of the runs inside the block."""
+        profile = Profile(self._name)
+        previous, self._profile = self._profile, profile
+        try:
+            yield profile
+        finally:
+            self._profile = previous
+
+    # -- planning -------------------------------------------------------------------------------------------------------------
+
+    def _plan_for(self, feeds: dict[str, Any]) -> tuple[Plan, dict[str, Array]]:
+        """Check feeds that do not fit the latest plan as they are; find or make the plan that they fit.
+
+        Raises:
+            InputError: A name, dtype or shape does not fit.
+        """
+        self._check_names(feeds)
+        arrays: dict[str, Array] = {}
+        symbols: dict[str, int] = {}
+        for spec in self._inputs:
+            arrays[spec.name] = _checked_array(spec, feeds[spec.name], symbols)
+        plan = self._find_plan(arrays, symbols)
+        return plan, arrays
+
+    def _check_names(self, feeds: Mapping[str, Any]) -> None:
+        expected = [spec.name for spec in self._inputs]
+        missing = [name for name in expected if name not in feeds]
+        unknown = [str(name) for name in feeds if name not in expected]
+        if missing or unknown:
+            parts = [f"input {', '.join(map(repr, missing))} is missing"] if missing else []
+            parts += [f"there is no input {', '.join(map(repr, unknown))}"] if unknown else []
+            raise InputError(
+                f"network {self._name!r}: {'; '.join(parts)}",
+                code=ErrorCode.INPUT_NAME,
+                hint=f"its inputs are {', '.join(map(repr, expected)) or 'none'}",
+                missing=missing,
+                unknown=unknown,
+            )
+
+    def _key(self, symbols: Mapping[str, int], values: Mapping[str, Array] | None = None) -> Any:
+        named = tuple(sorted((name, array.shape, array.tobytes()) for name, array in (values or {}).items()))
+        return tuple(sorted(symbols.items())), named
+
+    def _find_plan(self, arrays: Mapping[str, Array], symbols: Mapping[str, int]) -> Plan:
+        with self._plan_lock:
+            while True:
+                values = {name: np.array(arrays[name]) for name in sorted(self._value_inputs)}
+                key = self._key(symbols, values)
+                if key not in self._plans:
+                    try:
+                        self._plans[key] = self._make_plan(symbols, values)
+                    except GraphError as error:
+                        wanted = set(error.details.get("inputs", ())) & set(arrays) - self._value_inputs
+                        if error.code != ErrorCode.VALUE_REQUIRED or not wanted:
+                            raise
+                        self._value_inputs |= wanted
+                        continue
+                self._plans.move_to_end(key)
+                while len(self._plans) > PLAN_CACHE:
+                    self._plans.popitem(last=False)
+                self._plan, self._optimized = self._plans[key]
+                return self._plan
+
+    def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array]) -> tuple[Plan, OptimizedNetwork]:
+        from ..optimizer import optimize
+
+        arguments = dict(self._optimize_arguments)
+        shapes = {**(arguments.pop("shapes", None) or {}), **symbols}
+        given = {**(arguments.pop("values", None) or {}), **values}
+        optimized = optimize(self._source, **arguments, shapes=shapes, values=given)
+        return self._build(optimized, values), optimized
+
+    def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array]) -> Plan:
+        from ..optimizer.optimized import TensorSpec
+
+        layers = {layer.name: layer for layer in optimized.graph.inputs}
+        inputs = []
+        for spec in self._inputs:
+            if spec.name in values:
+                shape: tuple[int, ...] = values[spec.name].shape
+            else:
+                shape = layers[spec.name].output.known_info.sizes
+            inputs.append(TensorSpec(spec.name, shape, spec.dtype, spec.quantization))
+        outputs = []
+        for layer in optimized.graph.outputs:
+            source = layer.inputs[0].info
+            assert source is not None  # an optimized network has an info on every slot
+            outputs.append(TensorSpec(layer.name, source.sizes, source.dtype, source.quantization))
+        opened = self._open_backends(optimized)
+        builder = PlanBuilder(optimized, opened, self._runtime.pool, self._lanes, self._network_lock)
+        fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
+        for context in fresh:
+            self._runtime.notify(context.before_load, self._name)
+        failure: BaseException | None = None
+        try:
+            return builder.build(inputs, outputs, dict(values))
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            for context in fresh:
+                self._runtime.notify(context.after_load, self._name, failure)
+            if failure is None:
+                self._opened.update(opened)
+
+    def _open_backends(self, optimized: OptimizedNetwork) -> dict[BackendKey, OpenBackend]:
+        """Open what the plan needs, in a fixed order."""
+        opened: dict[BackendKey, OpenBackend] = {}
+        for assigned in optimized.assignment.values():
+            if assigned is not None:
+                key = BackendKey(assigned.request.id, assigned.request.device)
+                if key not in opened:
+                    opened[key] = self._runtime.open_backend(assigned.backend, key.device, assigned.options)
+        return opened
+
+    # -- the end --------------------------------------------------------------------------------------------------------------
+
+    def unload(self) -> None:
+        """Free workloads and memory, once the runs in flight have ended; runs from now on are refused. Idempotent."""
+        with self._plan_lock:
+            if self._closed:
+                return
+            self._closed = True
+        while self._active:
+            self._idle_event.wait(0.05)
+        contexts = [opened.context for opened in self._opened.values() if opened.context is not None]
+        for context in contexts:
+            self._runtime.notify(context.before_unload, self._name)
+        self._plans.clear()
+        self._plan = None
+        for context in contexts:
+            self._runtime.notify(context.after_unload, self._name)
+        self._runtime.forget(self)
+
+    def __enter__(self) -> LoadedNetwork:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unload()
+
+    def __repr__(self) -> str:
+        state = "unloaded" if self._closed else f"{len(self._plans)} plan(s)"
+        return f"<LoadedNetwork {self._name!r}: {state}>"
+
+
+def _input_specs(network: Network) -> tuple[TensorSpec, ...]:
+    from ..optimizer.optimized import TensorSpec
+
+    specs = []
+    for layer in network.inputs:
+        info = layer.output.known_info
+        specs.append(TensorSpec(layer.name, info.shape, info.dtype, info.quantization))
+    return tuple(specs)
+
+
+def _symbolic_outputs(network: Network, arguments: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    """Infer the outputs for two sets of sizes: what differs is symbolic.
+
+    Raises:
+        GraphError: The shapes cannot be known before real sizes, or values, are.
+    """
+    from ..optimizer import infer_outputs
+
+    return tuple(infer_outputs(network, arguments.get("shapes") or {}))
+
+
+def _host_array(name: str, value: Any) -> Array:
+    """Return a NumPy view of an array of any library, without copying."""
+    if isinstance(value, np.ndarray):
+        return value
+    if not hasattr(value, "__dlpack__"):
+        raise InputError(
+            f"{name!r} is {type(value).__name__!r}, not an array",
+            code=ErrorCode.INPUT_DTYPE,
+            hint="give a NumPy array, or anything with __dlpack__ in host memory",
+        )
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{name!r}: its memory cannot be read from here: {error}",
+            code=ErrorCode.INPUT_DTYPE,
+            hint="move it to host memory first, for example with .cpu()",
+        ) from error
+
+
+def _checked_array(spec: TensorSpec, value: Any, symbols: dict[str, int]) -> Array:
+    """Check one input; bind its symbolic sizes; copy it only if its layout requires that."""
+    array = _host_array(spec.name, value)
+    if spec.dtype is DType.BFLOAT16 and array.dtype.name == "bfloat16":
+        array = array.view(np.uint16)
+    wanted = spec.dtype.numpy
+    if array.dtype.newbyteorder("=") != wanted:
+        raise InputError(
+            f"input {spec.name!r} is {array.dtype}, expected {spec.dtype}",
+            code=ErrorCode.INPUT_DTYPE,
+            hint=f"convert it: {_paste(spec)}",
+            name=spec.name,
+        )
+    fits = len(array.shape) == len(spec.shape)
+    for size, expected in zip(array.shape, spec.shape, strict=False):
+        fits = fits and (size == expected if isinstance(expected, int) else symbols.setdefault(expected, size) == size)
+    if not fits:
+        bound = {d: symbols[d] for d in spec.shape if isinstance(d, str) and d in symbols}
+        raise InputError(
+            f"input {spec.name!r} has shape {list(array.shape)}, expected [{', '.join(map(str, spec.shape))}]"
+            + (f" with {', '.join(f'{k} = {v}' for k, v in bound.items())}" if bound else ""),
+            code=ErrorCode.INPUT_SHAPE,
+            hint="a shape is never guessed: reshape or transpose it yourself",
+            name=spec.name,
+        )
+    return np.require(array.astype(wanted, copy=False), requirements=["C", "A"])
+
+
+def _paste(spec: TensorSpec) -> str:
+    identifier = spec.name if spec.name.isidentifier() else "array"
+    if spec.dtype is DType.BFLOAT16:
+        return f"{identifier}.astype(ml_dtypes.bfloat16)"
+    return f"{identifier}.astype(np.{wanted if (wanted := spec.dtype.label) != 'bool' else 'bool_'})"
+
+
+def _same_memory(a: Array, b: Array) -> bool:
+    return a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes
+
+
+def _binding_error(name: str, what: str) -> InputError:
+    return InputError(
+        f"{name!r} cannot be bound: {what}", code=ErrorCode.BINDING_INVALID, hint="bind np.ascontiguousarray(...) of the exact dtype"
+    )
+
+
+def is_unplannable(error: DovetailError) -> bool:
+    """True if planning only waits for sizes or values that a run will bring."""
+    return error.code in _UNPLANNABLE

@@ -1,0 +1,410 @@
+"""From an optimized network to an executable plan: workloads, waits, memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+
+from ..backend_id import BackendId
+from ..errors import BackendError, DovetailError, ErrorCode
+from ..graph import Array, Constant, Input, Layer, Output, OutputSlot
+from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, MemoryDomain
+from ..memory import HostMemoryManager
+from ..tensor import TensorInfo
+from . import memory_plan
+from .executor import Plan, Ports, Queues, ThreadPool, Workload
+from .memory_plan import MemoryPlan, Placement, Storage
+
+if TYPE_CHECKING:
+    from ..optimizer.optimized import OptimizedNetwork, TensorSpec
+
+
+class BackendKey(NamedTuple):
+    """One device of one backend, with one set of options."""
+
+    id: BackendId
+    device: int
+
+
+@dataclass
+class OpenBackend:
+    """A backend in use by a runtime: its context and what is shared between networks."""
+
+    backend: IBackend
+    device: int
+    context: IBackendContext | None
+    device_lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """One step as people see it, and as the executor needs it.
+
+    Attributes:
+        name: Name of the layer, or what a wait waits for.
+        layer_kind: Kind of the layer.
+        backend: Backend that runs it; "core" for the core's own copies.
+        sources: Names of the layers of the original network that it covers.
+        queue: Index of the queue it enqueues on or waits for.
+        inputs, outputs: Tensor numbers.
+        workspace, worker_workspace: Where the scratch lies.
+        worker_stride: Bytes of scratch per worker.
+        private_bytes: Memory that the workload holds for itself.
+    """
+
+    name: str
+    layer_kind: str
+    backend: str
+    sources: tuple[str, ...]
+    queue: int | None = None
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    workspace: Placement | None = None
+    worker_workspace: Placement | None = None
+    worker_stride: int = 0
+    private_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A step before memory is planned."""
+
+    info: StepInfo
+    workload: Workload | None
+    reads: tuple[int | None, ...] = ()
+    writes: tuple[int, ...] = ()
+    shared: int = 0
+    per_worker: int = 0
+
+
+class PlanBuilder:
+    """Builds one plan; used once."""
+
+    def __init__(
+        self,
+        optimized: OptimizedNetwork,
+        opened: Mapping[BackendKey, OpenBackend],
+        pool: ThreadPool,
+        lanes: int,
+        network_lock: threading.Lock,
+    ) -> None:
+        self.optimized = optimized
+        self.opened = opened
+        self.pool = pool
+        self.lanes = lanes
+        self.network_lock = network_lock
+        self.factories: dict[BackendKey, IWorkloadFactory] = {}
+        self.managers: dict[MemoryDomain, IMemoryManager] = {HOST: HostMemoryManager()}
+        self.queues: list[tuple[Queues, int]] = []
+        self.queue_of: dict[BackendKey, int] = {}
+        self.tensors: list[memory_plan.Tensor] = []
+        self.infos: list[TensorInfo | None] = []
+        self.names: list[str] = []
+        self.number: dict[OutputSlot, int] = {}
+        self.constants: list[Array] = []
+        self.drafts: list[_Draft] = []
+        self.locks: dict[int, threading.Lock] = {}
+
+    def build(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], fixed: Mapping[str, Array]) -> Plan:
+        """Create the workloads and plan their memory.
+
+        Args:
+            inputs: Every graph input with its concrete shape, those included whose value is fixed.
+            outputs: Every graph output with its concrete shape.
+            fixed: Values that the plan was made for.
+
+        Raises:
+            BackendError: A backend broke its contract or could not create a workload.
+        """
+        ports = {spec.name: i for i, spec in enumerate(inputs)}
+        for layer in execution_order(self.optimized.graph.outputs):
+            self._take_layer(layer, ports)
+        for layer in self.optimized.graph.inputs:
+            if layer.output not in self.number:
+                self._tensor(layer.output, Storage.INPUT, ports[layer.name])
+        for i, layer in enumerate(self.optimized.graph.outputs):
+            source = layer.inputs[0].source
+            if source is not None:
+                self.tensors[self.number[source]].outputs.append(i)
+        return self._finish(self._with_waits(), list(inputs), list(outputs), dict(fixed))
+
+    # -- layers ---------------------------------------------------------------------------------------------------------------
+
+    def _take_layer(self, layer: Layer, ports: Mapping[str, int]) -> None:
+        descriptor = layer.descriptor
+        if isinstance(descriptor, Input):
+            self._tensor(layer.output, Storage.INPUT, ports[layer.name])
+        elif isinstance(descriptor, Constant):
+            self.constants.append(descriptor.value)
+            self._tensor(layer.output, Storage.CONSTANT, len(self.constants) - 1)
+        elif not isinstance(descriptor, Output):
+            self._workload_step(layer)
+
+    def _tensor(self, slot: OutputSlot, storage: Storage = Storage.ARENA, index: int = 0) -> int:
+        info = slot.known_info
+        domain = self.optimized.domains.get(slot, HOST)
+        alignment = memory_plan.ALIGNMENT
+        if storage is Storage.ARENA:
+            alignment = max(alignment, self._manager(domain).alignment, info.opaque.alignment if info.opaque else 1)
+        self.tensors.append(memory_plan.Tensor(info.nbytes, domain, alignment, storage, index))
+        self.infos.append(info)
+        self.names.append(slot.name)
+        self.number[slot] = len(self.tensors) - 1
+        return self.number[slot]
+
+    def _workload_step(self, layer: Layer) -> None:
+        assigned = self.optimized.assignment.get(layer.name)
+        origin = f"backend {str(assigned.request.id)!r}, layer {layer.name!r} ({layer.kind})" if assigned else f"layer {layer.name!r}"
+        key = None
+        if assigned is None:
+            workload = self._core_workload(layer)
+        else:
+            key = self._open(assigned)
+            workload = self._create(layer, key, origin)
+        reads = tuple(None if slot.source is None else self.number[slot.source] for slot in layer.inputs)
+        writes = tuple(self._tensor(slot) for slot in layer.outputs)
+        try:
+            shared, per_worker = workload.workspace(
+                [None if r is None else self._spec(r) for r in reads], [self._spec(w) for w in writes], self.lanes
+            )
+        except BackendError as error:
+            error.message = f"{origin}: {error.message}"
+            raise
+        if key is not None and workload.concurrency:
+            lock = self.network_lock if workload.concurrency == 1 else self.opened[key].device_lock
+            self.locks[id(lock)] = lock
+        queue = self._queue(key, origin) if key is not None and workload.asynchronous else None
+        backend = "core" if assigned is None else str(assigned.request.id)
+        info = StepInfo(layer.name, layer.kind, backend, layer.sources, queue, private_bytes=workload.private_bytes)
+        self.drafts.append(_Draft(info, workload, reads, writes, shared, per_worker))
+
+    def _core_workload(self, layer: Layer) -> Workload:
+        make = getattr(layer.descriptor, "create_workload", None)
+        return Workload.host_copy() if make is None else Workload.take(make(layer), f"layer {layer.name!r}")
+
+    def _open(self, assigned: Any) -> BackendKey:
+        key = BackendKey(assigned.request.id, assigned.request.device)
+        if key not in self.factories:
+            opened = self.opened[key]
+            domain = assigned.backend.memory_domain(key.device)
+            manager = assigned.backend.create_memory_manager(opened.context)
+            if domain != HOST:
+                self.managers[domain] = manager
+            self.factories[key] = assigned.backend.create_workload_factory(opened.context, manager, assigned.options)
+        return key
+
+    def _create(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
+        factory = self.factories[key]
+        try:
+            if layer.kind == "dovetail.MemoryCopy":
+                copy: Any = layer.descriptor
+                made = factory.create_copy(copy.source, copy.target, layer.output.known_info)
+            else:
+                made = factory.create_workload(layer)
+        except DovetailError as error:
+            error.message = f"{origin}: {error.message}"
+            raise
+        except Exception as error:
+            raise BackendError(
+                f"{origin}: create_workload raised {type(error).__name__}: {error}",
+                hint="a layer that cannot be run must be refused by supports(); this is a bug of the backend",
+                layer=layer.name,
+            ) from error
+        return Workload.take(made, origin)
+
+    def _manager(self, domain: MemoryDomain) -> IMemoryManager:
+        try:
+            return self.managers[domain]
+        except KeyError:
+            raise BackendError(
+                f"no backend in use provides memory of {domain}",
+                code=ErrorCode.BACKEND_CONTRACT,
+                hint="memory_domain() and create_memory_manager() must speak of the same domain",
+            ) from None
+
+    def _queue(self, key: BackendKey, origin: str) -> int:
+        if key not in self.queue_of:
+            opened = self.opened[key]
+            self.queues.append((Queues.take(opened.backend.queues(opened.context), origin), key.device))
+            self.queue_of[key] = len(self.queues) - 1
+        return self.queue_of[key]
+
+    def _spec(self, number: int) -> tuple[int, int, tuple[int, ...]] | None:
+        info = self.infos[number]
+        return None if info is None else (info.dtype.dlpack_code, info.dtype.bits, info.sizes)
+
+    # -- waits ----------------------------------------------------------------------------------------------------------------
+
+    def _with_waits(self) -> list[_Draft]:
+        """Insert a wait where a tensor leaves an asynchronous backend, and one per busy queue at the end."""
+        result: list[_Draft] = []
+        in_flight: dict[int, int] = {}
+        members: dict[int, list[_Draft]] = {}
+        for draft in self.drafts:
+            needed = {in_flight[r] for r in draft.reads if r is not None and r in in_flight} - {draft.info.queue}
+            for queue in sorted(q for q in needed if q is not None):
+                result.append(self._wait(queue, members.pop(queue)))
+                in_flight = {tensor: q for tensor, q in in_flight.items() if q != queue}
+            result.append(draft)
+            if draft.info.queue is not None:
+                in_flight.update(dict.fromkeys(draft.writes, draft.info.queue))
+                members.setdefault(draft.info.queue, []).append(draft)
+        return result + [self._wait(queue, drafts) for queue, drafts in sorted(members.items())]
+
+    @staticmethod
+    def _wait(queue: int, drafts: Sequence[_Draft]) -> _Draft:
+        first, last = drafts[0].info, drafts[-1].info
+        name = first.name if len(drafts) == 1 else f"{first.name} ... {last.name}"
+        sources = tuple(dict.fromkeys(source for draft in drafts for source in draft.info.sources))
+        return _Draft(StepInfo(f"wait for {name}", "dovetail.Wait", first.backend, sources, queue), None)
+
+    # -- memory ---------------------------------------------------------------------------------------------------------------
+
+    def _finish(
+        self, drafts: list[_Draft], inputs: list[TensorSpec], outputs: list[TensorSpec], fixed: dict[str, Array]
+    ) -> Plan:
+        stride = {id(d): -(-d.per_worker // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT for d in drafts}
+        shared = {id(d): -(-d.shared // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT for d in drafts}
+        steps = [
+            memory_plan.Step(
+                reads=draft.reads,
+                writes=draft.writes,
+                workspace=shared[id(draft)] + stride[id(draft)] * self.lanes,
+                aliases=draft.workload.aliases if draft.workload else (),
+                elidable=draft.workload.elidable if draft.workload else False,
+                queue=draft.info.queue,
+                is_wait=draft.workload is None,
+            )
+            for draft in drafts
+        ]
+        plan = memory_plan.plan_memory(self.tensors, steps, offsets=all(m.offsets for m in self.managers.values()))
+        placements = [(p.storage, p.index, p.offset) for p in plan.placements]
+        specs = [self._spec(i) for i in range(len(self.tensors))]
+        missing = len(specs)
+        kept = [(i, draft) for i, draft in enumerate(drafts) if i not in plan.elided]
+        infos = [self._placed(draft, plan.workspaces[i], shared[id(draft)], stride[id(draft)], missing) for i, draft in kept]
+        workloads = [draft.workload for _, draft in kept]
+        for tensor, output in plan.output_copies:
+            infos.append(self._output_copy(tensor, output, len(specs) + 1, outputs[output].name))
+            workloads.append(Workload.host_copy())
+        out_specs = [self._spec(tensor) for tensor, _ in plan.output_copies]
+        targets = [(Storage.OUTPUT, output, 0) for _, output in plan.output_copies]
+        # One tensor stands for every input that is left out, then come the targets of the output copies.
+        infos = _renumber(infos, plan, missing)
+        return Plan(
+            inputs=Ports(inputs, fixed),
+            outputs=Ports(outputs, {}),
+            steps=infos,
+            workloads=workloads,
+            queues=self.queues,
+            memory=PlannedMemory(plan, self._constant_bytes(), sum(i.private_bytes for i in infos), tuple(self.names)),
+            arenas=[self._allocator(arena) for arena in plan.arenas],
+            constants=self.constants,
+            tensors=[*specs, None, *out_specs],
+            locations=[*placements, (Storage.ARENA, 0, 0), *targets],
+            serial_locks=list(self.locks.values()),
+            pool=self.pool,
+            lanes=self.lanes,
+        )
+
+    def _allocator(self, arena: memory_plan.Arena) -> Callable[[], Any]:
+        manager = self._manager(arena.domain)
+
+        def allocate() -> Any:
+            try:
+                return manager.allocate(arena.nbytes, arena.alignment)
+            except MemoryError as error:
+                raise BackendError(
+                    f"cannot allocate {arena.nbytes} bytes in {arena.domain} for one run",
+                    code=ErrorCode.OUT_OF_MEMORY,
+                    hint="run fewer at once, use a smaller batch, or free memory",
+                ) from error
+
+        return allocate
+
+    @staticmethod
+    def _placed(draft: _Draft, workspace: Placement | None, shared: int, stride: int, missing: int) -> StepInfo:
+        info = draft.info
+        workers = None
+        if workspace is not None and stride:
+            workers = Placement(workspace.storage, workspace.index, workspace.offset + shared)
+        return StepInfo(
+            info.name,
+            info.layer_kind,
+            info.backend,
+            info.sources,
+            info.queue,
+            tuple(missing if r is None else r for r in draft.reads),
+            draft.writes,
+            workspace if shared else None,
+            workers,
+            stride,
+            info.private_bytes,
+        )
+
+    def _output_copy(self, tensor: int, output: int, target: int, name: str) -> StepInfo:
+        return StepInfo(f"copy to output {name}", "dovetail.OutputCopy", "core", (self.names[tensor],), inputs=(tensor,), outputs=(target,))
+
+    def _constant_bytes(self) -> int:
+        return sum({value.ctypes.data: value.nbytes for value in self.constants}.values())
+
+
+def _renumber(infos: list[StepInfo], plan: MemoryPlan, missing: int) -> list[StepInfo]:
+    """Give each output copy a target tensor of its own, behind the tensor that stands for inputs left out."""
+    first = len(infos) - len(plan.output_copies)
+    copies = [
+        StepInfo(i.name, i.layer_kind, i.backend, i.sources, inputs=i.inputs, outputs=(missing + 1 + k,))
+        for k, i in enumerate(infos[first:])
+    ]
+    return infos[:first] + copies
+
+
+@dataclass(frozen=True)
+class PlannedMemory:
+    """What a plan needs in memory.
+
+    Attributes:
+        plan: The placement of every tensor.
+        constant_bytes: Weights, shared by all runs.
+        private_bytes: What the workloads said they hold for themselves.
+        tensor_names: Names by tensor number.
+    """
+
+    plan: MemoryPlan
+    constant_bytes: int
+    private_bytes: int
+    tensor_names: tuple[str, ...]
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes that each concurrent run allocates, besides its inputs and outputs."""
+        return self.plan.peak_bytes
+
+    @property
+    def lower_bound(self) -> int:
+        """Bytes that any plan with the same order of steps and aliases needs."""
+        return self.plan.lower_bound
+
+
+def execution_order(outputs: Sequence[Layer]) -> list[Layer]:
+    """Depth-first from the outputs: a branch is finished before the next one begins, which keeps few tensors alive.
+
+    Layers that no output depends on do not run.
+    """
+    order: list[Layer] = []
+    done: set[Layer] = set()
+    stack: list[tuple[Layer, bool]] = [(layer, False) for layer in reversed(outputs)]
+    while stack:
+        layer, expanded = stack.pop()
+        if layer in done:
+            continue
+        if expanded:
+            done.add(layer)
+            order.append(layer)
+            continue
+        stack.append((layer, True))
+        stack.extend((slot.source.layer, False) for slot in reversed(layer.inputs) if slot.source and slot.source.layer not in done)
+    return order

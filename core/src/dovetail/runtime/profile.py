@@ -1,0 +1,106 @@
+"""Where the time of runs went, layer by layer, in the names of the user's model."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """Time of one step over all profiled runs, in nanoseconds."""
+
+    name: str
+    kind: str
+    backend: str
+    sources: tuple[str, ...]
+    calls: int
+    total_ns: int
+    min_ns: int
+
+    @property
+    def mean_ns(self) -> float:
+        """Average per call."""
+        return self.total_ns / self.calls if self.calls else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    steps: Sequence[Any]
+    times: list[tuple[int, int]]
+    marks: list[tuple[int, str, int]]
+    thread: int
+
+
+@dataclass
+class Profile:
+    """Times of the runs inside a `with net.profiling() as profile:` block."""
+
+    network: str
+    _runs: list[_Run] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, steps: Sequence[Any], times: list[tuple[int, int]], marks: list[tuple[int, str, int]], thread: int) -> None:
+        """Take the times of one run: (begin, end) per step, CLOCK_MONOTONIC nanoseconds."""
+        with self._lock:
+            self._runs.append(_Run(steps, times, marks, thread))
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return len(self._runs)
+
+    @property
+    def layers(self) -> tuple[LayerTime, ...]:
+        """Time per step, in order of execution."""
+        times: dict[tuple[int, str], list[int]] = defaultdict(list)
+        infos: dict[tuple[int, str], Any] = {}
+        for run in self._runs:
+            for number, (step, (begin, end)) in enumerate(zip(run.steps, run.times, strict=True)):
+                times[number, step.name].append(end - begin)
+                infos[number, step.name] = step
+        return tuple(
+            LayerTime(step.name, step.layer_kind, str(step.backend), step.sources, len(spent), sum(spent), min(spent))
+            for key, spent in sorted(times.items())
+            for step in (infos[key],)
+        )
+
+    def table(self, limit: int | None = None) -> str:
+        """Print the layers, slowest first."""
+        layers = sorted(self.layers, key=lambda layer: -layer.total_ns)
+        total = sum(layer.total_ns for layer in layers) or 1
+        shown = layers if limit is None else layers[:limit]
+        width = max((len(layer.name) for layer in shown), default=5)
+        kinds = max((len(layer.kind) for layer in shown), default=4)
+        lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'mean us':>10}  {'share':>6}"]
+        lines += [
+            f"{layer.name:<{width}}  {layer.kind:<{kinds}}  {layer.backend:<10}  {layer.mean_ns / 1e3:>10.2f}  {layer.total_ns / total:>6.1%}"
+            for layer in shown
+        ]
+        if len(shown) < len(layers):
+            lines.append(f"... and {len(layers) - len(shown)} more")
+        return "\n".join(lines)
+
+    def to_chrome_trace(self, path: str | Path | None = None) -> str:
+        """Return, and write to `path` if given, the runs as Chrome trace events (load it in Perfetto or chrome://tracing)."""
+        events: list[dict[str, Any]] = []
+        for number, run in enumerate(self._runs):
+            for step, (begin, end) in zip(run.steps, run.times, strict=True):
+                if begin == 0:
+                    continue
+                args = {"kind": step.layer_kind, "backend": str(step.backend), "sources": list(step.sources), "run": number}
+                place = {"pid": 1, "tid": run.thread}
+                events.append({"name": step.name, "ph": "X", "ts": begin / 1e3, "dur": (end - begin) / 1e3, **place, "args": args})
+            for index, name, time in run.marks:
+                mark = {"name": name, "ph": "i", "s": "t", "ts": time / 1e3, "pid": 1, "tid": run.thread}
+                events.append({**mark, "args": {"layer": run.steps[index].name}})
+        names = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": f"dovetail: {self.network}"}}]
+        text = json.dumps({"traceEvents": names + events, "displayTimeUnit": "ns"})
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text

@@ -1,0 +1,200 @@
+"""The runtime: one thread pool, the contexts of the backends in use, the loaded networks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BackendError, DovetailError, ErrorCode, GraphError, OptionError, RunError
+from ..interfaces import IBackend
+from ..network import Network
+from .executor import ThreadPool, usable_cores
+from .loaded_network import LoadedNetwork, is_unplannable
+from .plan_builder import BackendKey, OpenBackend
+
+if TYPE_CHECKING:
+    from ..optimizer.optimized import OptimizedNetwork
+
+_log = logging.getLogger("dovetail")
+
+
+class Runtime:
+    """Loads networks and runs them. Several may live in one process; nothing is shared between them but the backends' code.
+
+    Args:
+        threads: CPU threads that kernels may use, the caller's included; default all usable cores.
+        spin_us: How long an idle worker spins for its next job before it sleeps, in microseconds.
+
+    Raises:
+        OptionError: A number is out of range.
+    """
+
+    def __init__(self, *, threads: int | None = None, spin_us: int = 50) -> None:
+        count = usable_cores() if threads is None else threads
+        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1023:
+            raise OptionError(f"threads={threads!r} is not a number of threads", code=ErrorCode.OPTION_INVALID, hint="1 to 1023")
+        if not isinstance(spin_us, int) or not 0 <= spin_us <= 1_000_000:
+            raise OptionError(f"spin_us={spin_us!r} is out of range", code=ErrorCode.OPTION_INVALID, hint="0 to 1,000,000")
+        self.pool = ThreadPool(count, spin_us)
+        self._lock = threading.RLock()
+        self._backends: dict[tuple[BackendKey, Any], OpenBackend] = {}
+        self._networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()
+        self._executor: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    @property
+    def threads(self) -> int:
+        """CPU threads that kernels may use, the caller's included."""
+        count: int = self.pool.threads
+        return count
+
+    @property
+    def executor(self) -> ThreadPoolExecutor:
+        """Threads that carry out `submit`."""
+        with self._lock:
+            self._check_open()
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(max(4, 2 * (os.cpu_count() or 1)), "dovetail-submit")
+            return self._executor
+
+    def load(
+        self,
+        network: Network | OptimizedNetwork,
+        *,
+        threads: int | None = None,
+        name: str | None = None,
+        optimize: Mapping[str, Any] | None = None,
+    ) -> LoadedNetwork:
+        """Make a network ready to run.
+
+        Args:
+            network: An optimized network, or one that is optimized here.
+            threads: At most this many of the runtime's threads.
+            name: For reports; default the network's own.
+            optimize: Arguments of `dovetail.optimize` for a network that is not optimized yet. Symbolic dimensions that stay open,
+                and inputs whose value shapes the result, are fixed by each run: one plan per set of sizes is kept, up to 8.
+
+        Raises:
+            DovetailError: Whatever optimizing or a backend reports.
+        """
+        from ..optimizer import OptimizedNetwork
+        from ..optimizer import optimize as optimize_network
+
+        self._check_open()
+        if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
+            raise OptionError(f"threads={threads!r} is not a number of threads", code=ErrorCode.OPTION_INVALID, hint="1 or more")
+        arguments = dict(optimize or {})
+        if isinstance(network, OptimizedNetwork):
+            source, optimized = network.source, network
+            arguments = {**network.arguments, **arguments}
+        else:
+            source = network
+            try:
+                optimized = optimize_network(network, **arguments)
+            except GraphError as error:
+                if not is_unplannable(error):
+                    raise
+                optimized = None
+        label = name or source.name
+        lanes = min(threads or self.threads, self.threads)
+        loaded = LoadedNetwork(self, label, source, arguments, optimized, lanes)
+        with self._lock:
+            self._networks.add(loaded)
+        return loaded
+
+    def open_backend(self, backend: IBackend, device: int, options: Any) -> OpenBackend:
+        """Return the context of a backend's device, opening it on first use.
+
+        Raises:
+            BackendError: There is no such device, or it cannot be opened.
+        """
+        key = (BackendKey(backend.id, device), _hashable(options))
+        with self._lock:
+            self._check_open()
+            if key not in self._backends:
+                names = backend.devices()
+                if device >= len(names):
+                    raise BackendError(
+                        f"backend {str(backend.id)!r} has no device {device}",
+                        code=ErrorCode.BACKEND_UNAVAILABLE,
+                        hint=f"its devices are {', '.join(f'{i}: {name}' for i, name in enumerate(names)) or 'none'}",
+                    )
+                self._backends[key] = OpenBackend(backend, device, _create_context(backend, device, options))
+            return self._backends[key]
+
+    @property
+    def networks(self) -> tuple[LoadedNetwork, ...]:
+        """Networks that are loaded."""
+        return tuple(sorted(self._networks, key=lambda network: network.name))
+
+    def notify(self, hook: Callable[..., None], *arguments: Any) -> None:
+        """Tell a backend's context something; what it raises is logged and never stops the others from being told."""
+        try:
+            hook(*arguments)
+        except Exception:
+            _log.exception("a backend's %s failed", getattr(hook, "__qualname__", hook))
+
+    def forget(self, network: LoadedNetwork) -> None:
+        """Drop a network that was unloaded."""
+        with self._lock:
+            self._networks.discard(network)
+
+    def close(self) -> None:
+        """Unload everything and give the devices back. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+        for network in list(self._networks):
+            network.unload()
+        for opened in self._backends.values():
+            if opened.context is not None:
+                self.notify(opened.context.close)
+        self._backends.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunError("this runtime was closed", code=ErrorCode.RUNTIME_CLOSED, hint="make a new dovetail.Runtime()")
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _hashable(options: Any) -> Any:
+    return repr(options)
+
+
+def _create_context(backend: IBackend, device: int, options: Any) -> Any:
+    try:
+        return backend.create_context(device, options)
+    except DovetailError:
+        raise
+    except Exception as error:
+        raise BackendError(
+            f"backend {str(backend.id)!r} could not open its device {device}: {type(error).__name__}: {error}",
+            code=ErrorCode.BACKEND_UNAVAILABLE,
+            hint="check the driver; without this backend, name another one",
+        ) from error
+
+
+_default: Runtime | None = None
+_default_lock = threading.Lock()
+
+
+def default_runtime() -> Runtime:
+    """Return the runtime that `dovetail.load` uses: one per process, made on first use, never closed by dovetail."""
+    global _default
+    with _default_lock:
+        if _default is None or _default._closed:
+            _default = Runtime()
+        return _default
