@@ -16,9 +16,13 @@ def extensions():
 
     executor = Extension(
         "dovetail.runtime.executor",
-        ["src/dovetail/runtime/executor.pyx", "csrc/executor.c", "csrc/thread_pool.c", "csrc/watchdog.c"],
+        ["src/dovetail/runtime/executor.pyx", "csrc/executor.c", "csrc/thread_pool.c", "csrc/usable_cores.c", "csrc/watchdog.c"],
         include_dirs=["src/dovetail", "csrc", numpy.get_include()],
-        depends=["src/dovetail/abi.h", "src/dovetail/abi.pxd", *(f"csrc/{name}.h" for name in ("executor", "thread_pool", "watchdog"))],
+        depends=[
+            "src/dovetail/abi.h",
+            "src/dovetail/abi.pxd",
+            *(f"csrc/{name}.h" for name in ("executor", "thread_pool", "usable_cores", "watchdog")),
+        ],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         extra_compile_args=[*COMPILE_ARGUMENTS, "-pthread"],
         extra_link_args=["-pthread"],

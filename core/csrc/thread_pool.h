@@ -35,12 +35,4 @@ int dvt_pool_run(dvt_pool *pool, int lanes, int64_t range, int64_t grain,
                  void (*body)(int64_t begin, int64_t end, int32_t worker, void *arg), void *arg,
                  const _Atomic int *stop, void (*poll)(void *), void *poll_arg);
 
-/* Cores this process may use: the affinity mask and the CPU quota of its cgroups, whichever is less; at least 1. Read once,
- * and again after fork(). */
-int dvt_usable_cores(void);
-
-/* Whole cores that CPU quotas leave, 0 if there is none. `membership`: a file like /proc/self/cgroup; `mount`: where the
- * hierarchies are mounted. Any level from the process's group up to the root may set a quota. */
-int dvt_quota_cores(const char *membership, const char *mount);
-
 #endif

@@ -23,7 +23,7 @@ def build(program: Path, test: str, flags: list[str]) -> None:
     """Compile one test together with the sources it tests. The linker flag lets a test refuse threads."""
     sources = [CORE / "tests" / "c" / f"{test}.c", CORE / "csrc" / "watchdog.c"]
     if test == "test_thread_pool":
-        sources.append(CORE / "csrc" / "thread_pool.c")
+        sources += [CORE / "csrc" / "thread_pool.c", CORE / "csrc" / "usable_cores.c"]
         flags = [*flags, "-Wl,--wrap=pthread_create"]
     command = [str(GCC), *STRICT, *flags, *map(str, sources), "-o", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Help a backend's `setup.py`: one call lists its extensions, with the core's headers found and the settings that dovetail uses.
+"""Help a backend's `setup.py`: one call lists its extensions, with the core's headers and dovetail's settings.
 
 A backend's whole `setup.py`::
 
@@ -82,5 +82,7 @@ def extensions(
     ]
     build_dir = str(Path("build") / f"cython-{sys.implementation.cache_tag}")
     return list(
-        cythonize(listed, include_path=[str(core.parent)], compiler_directives=COMPILER_DIRECTIVES, build_dir=build_dir, quiet=True)
+        cythonize(
+            listed, include_path=[str(core.parent)], compiler_directives=COMPILER_DIRECTIVES, build_dir=build_dir, quiet=True
+        )
     )

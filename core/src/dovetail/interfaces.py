@@ -1,14 +1,14 @@
 """What a backend implements. This module is the contract; everything else of the core is how it is kept.
 
 Who creates, who owns
-    The registry creates one `IBackend` per id, on first use by id, and keeps it for the life of the process: it must be light and
-    hold no device. A `Runtime` creates the `IBackendContext` before the first network that needs the backend is loaded, and closes
-    it when the runtime closes: devices, queues and caches live there. Each loaded network owns its `IWorkloadFactory`,
-    `IMemoryManager` and workloads.
+    The registry creates one `IBackend` per id, on first use by id, and keeps it for the life of the process: it must be light
+    and hold no device. A `Runtime` creates the `IBackendContext` before the first network that needs the backend is loaded,
+    and closes it when the runtime closes: devices, queues and caches live there. Each plan of a loaded network owns its
+    `IWorkloadFactory`, `IMemoryManager` and workloads.
 
 When called, and with what held
-    Everything here is control plane: called rarely, with the GIL held, from one thread at a time per network, and allowed to raise
-    (the core wraps what it raises with the backend's id). The hot path is C: see `abi.h`.
+    Everything here is control plane: called rarely, with the GIL held, from one thread at a time per network, and allowed to
+    raise (the core wraps what it raises with the backend's id). The hot path is C: see `abi.h`.
 
 What may be left out
     Methods marked "(optional)" have the default that their text states. Required are `id`, `supports` and
@@ -153,8 +153,8 @@ class IWorkloadFactory(ABC):
     def create_workload(self, layer: Layer) -> Any:
         """Return the workload of a layer that `supports` accepted, or of a private layer of a substitution.
 
-        A workload is an object with ``__dovetail_workload__()`` returning a capsule (see `abi.h`), such a capsule itself, or, slow
-        but simple, an object with ``execute(inputs, outputs)`` that gets lists of NumPy arrays and fills the outputs in.
+        A workload is an object with ``__dovetail_workload__()`` returning a capsule (see `abi.h`), such a capsule itself, or,
+        slow but simple, an object with ``execute(inputs, outputs)`` that gets lists of NumPy arrays and fills the outputs in.
         """
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
@@ -169,7 +169,7 @@ class IBackendContext:
     """(optional) What a backend keeps for the life of a runtime: devices, queues, caches.
 
     Calls come in pairs: for each network `before_load` then `after_load` (also if loading failed, with `error`), and
-    `before_unload` then `after_unload`. What they raise is reported, and never stops the others from being told.
+    `before_unload` then `after_unload`. What they raise is logged, and never stops the others from being told.
     """
 
     def before_load(self, network: str) -> None:
@@ -197,8 +197,8 @@ class IBackend(ABC):
     """Entry point of a backend: light, stateless, safe to create on a machine without the device.
 
     Class attributes:
-        options_type: A frozen dataclass whose fields, all with defaults, are the options that users may give. The core builds it
-            from ``options={id: {...}}`` and refuses unknown names.
+        options_type: A frozen dataclass whose fields, all with defaults, are the options that users may give. The core builds
+            it from ``options={id: {...}}`` and refuses unknown names.
         kind_versions: Newest schema version that this backend knows, per kind; kinds that are not listed count as version 1.
     """
 

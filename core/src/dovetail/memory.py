@@ -26,7 +26,7 @@ class HostMemory(ITensorHandle):
     def map(self) -> memoryview:
         if self._storage is None:
             raise ValueError("the memory was released")
-        return memoryview(self._storage[self._offset : self._offset + self.nbytes])
+        return self._storage[self._offset : self._offset + self.nbytes].data
 
     def release(self) -> None:
         self._storage = None

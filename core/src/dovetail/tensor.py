@@ -20,8 +20,8 @@ Dimension: TypeAlias = int | str
 class DType(Enum):
     """Element types: (name, NumPy storage, DLPack type code, bits).
 
-    NumPy has no bfloat16 of its own: its storage is uint16 holding the upper half of a float32, and arrays of `ml_dtypes.bfloat16`
-    are taken as they are.
+    NumPy has no bfloat16 of its own: its storage is uint16 holding the upper half of a float32, and arrays of
+    `ml_dtypes.bfloat16` are taken as they are.
     """
 
     FLOAT64 = ("float64", "f8", 2, 64)

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #endif
 #include "../../csrc/thread_pool.h"
+#include "../../csrc/usable_cores.h"
 #include "../../csrc/watchdog.h"
 #include "check.h"
 

@@ -10,6 +10,8 @@ cdef extern from "thread_pool.h" nogil:
     dvt_pool *dvt_pool_create(int threads, int spin_us)
     void dvt_pool_destroy(dvt_pool *pool)
     int dvt_pool_threads(const dvt_pool *pool)
+
+cdef extern from "usable_cores.h" nogil:
     int dvt_usable_cores()
 
 cdef extern from "watchdog.h" nogil:

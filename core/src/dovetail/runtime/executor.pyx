@@ -709,11 +709,7 @@ cdef class NetworkRunner:
     cdef public bint _closed
     cdef readonly Py_ssize_t _active
     cdef public object _idle_event
-    cdef public set _running
     cdef public str _name
-
-    def __cinit__(self, *args, **kwargs):
-        self._running = set()
 
     def run(self, feeds, *, timeout=None):
         """Run the network once.

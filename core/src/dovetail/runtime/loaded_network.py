@@ -18,6 +18,7 @@ from ..network import Network
 from ..tensor import DType
 from .executor import Binding, NetworkRunner, Plan
 from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory
+from .plan_dump import dump_plan
 from .profile import Profile
 
 if TYPE_CHECKING:
@@ -38,7 +39,13 @@ class LoadedNetwork(NetworkRunner):
     """
 
     def __init__(
-        self, runtime: Runtime, name: str, source: Network, optimize_arguments: Mapping[str, Any], optimized: OptimizedNetwork | None, lanes: int
+        self,
+        runtime: Runtime,
+        name: str,
+        source: Network,
+        optimize_arguments: Mapping[str, Any],
+        optimized: OptimizedNetwork | None,
+        lanes: int,
     ) -> None:
         self._name = name
         self._runtime = runtime
@@ -113,6 +120,10 @@ class LoadedNetwork(NetworkRunner):
         self.optimized  # noqa: B018  # raises if nothing is planned
         return self._plan
 
+    def dump_plan(self) -> dict[str, Any]:
+        """Describe the latest plan as plain data: steps, tensors, where every byte lies; see `plan_dump`."""
+        return dump_plan(self.plan)
+
     # -- running --------------------------------------------------------------------------------------------------------------
 
     def submit(self, feeds: Mapping[str, npt.ArrayLike], *, timeout: float | None = None) -> Future[dict[str, Array]]:
@@ -139,8 +150,7 @@ class LoadedNetwork(NetworkRunner):
             if given[name] is not array and not _same_memory(given[name], array):
                 raise _binding_error(name, "it is not C-contiguous, aligned and in native byte order")
         results = self._bound_outputs(plan, outputs or {}, arrays)
-        binding = Binding(self, plan, {name: given[name] for name in arrays}, results)
-        return binding
+        return Binding(self, plan, {name: given[name] for name in arrays}, results)
 
     def _bound_outputs(self, plan: Plan, outputs: Mapping[str, Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
         unknown = sorted(set(outputs) - {spec.name for spec in plan.outputs.specs})
@@ -157,7 +167,9 @@ class LoadedNetwork(NetworkRunner):
                 continue
             array = _host_array(spec.name, outputs[spec.name])
             if array.dtype != spec.dtype.numpy or array.shape != spec.shape:
-                raise _binding_error(spec.name, f"it is {array.dtype}{list(array.shape)}, expected {spec.dtype}{list(spec.shape)}")
+                raise _binding_error(
+                    spec.name, f"it is {array.dtype}{list(array.shape)}, expected {spec.dtype}{list(spec.shape)}"
+                )
             if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
                 raise _binding_error(spec.name, "it is not C-contiguous, aligned and writeable")
             others = [*inputs.items(), *results.items()]
@@ -396,7 +408,9 @@ def _same_memory(a: Array, b: Array) -> bool:
 
 def _binding_error(name: str, what: str) -> InputError:
     return InputError(
-        f"{name!r} cannot be bound: {what}", code=ErrorCode.BINDING_INVALID, hint="bind np.ascontiguousarray(...) of the exact dtype"
+        f"{name!r} cannot be bound: {what}",
+        code=ErrorCode.BINDING_INVALID,
+        hint="bind np.ascontiguousarray(...) of the exact dtype",
     )
 
 

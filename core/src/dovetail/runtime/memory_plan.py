@@ -279,7 +279,11 @@ class _Planner:
             return True
         if buffer.storage is not Storage.ARENA or mine.nbytes != self.tensors[source].nbytes:
             return False
-        if any(self._overlaps(r, buffer, offset, mine.nbytes) for i, r in enumerate(step.reads) if r is not None and i != alias.input):
+        if any(
+            self._overlaps(r, buffer, offset, mine.nbytes)
+            for i, r in enumerate(step.reads)
+            if r is not None and i != alias.input
+        ):
             return False
         return all(
             self._dead_after(member, number)
@@ -299,7 +303,9 @@ class _Planner:
             return False
         queue = self.steps[number].queue
         return all(
-            reader == number or self.release[reader] < number or (reader < number and queue is not None and self.steps[reader].queue == queue)
+            reader == number
+            or self.release[reader] < number
+            or (reader < number and queue is not None and self.steps[reader].queue == queue)
             for reader in self.readers[tensor]
         )
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-
 from ..backend_id import BackendId
 from ..errors import BackendError, DovetailError, ErrorCode
 from ..graph import Array, Constant, Input, Layer, Output, OutputSlot
@@ -52,6 +51,7 @@ class StepInfo:
         inputs, outputs: Tensor numbers.
         workspace, worker_workspace: Where the scratch lies.
         worker_stride: Bytes of scratch per worker.
+        workspace_bytes: Bytes of scratch in all.
         private_bytes: Memory that the workload holds for itself.
     """
 
@@ -66,6 +66,7 @@ class StepInfo:
     worker_workspace: Placement | None = None
     worker_stride: int = 0
     private_bytes: int = 0
+    workspace_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -157,7 +158,11 @@ class PlanBuilder:
 
     def _workload_step(self, layer: Layer) -> None:
         assigned = self.optimized.assignment.get(layer.name)
-        origin = f"backend {str(assigned.request.id)!r}, layer {layer.name!r} ({layer.kind})" if assigned else f"layer {layer.name!r}"
+        origin = (
+            f"backend {str(assigned.request.id)!r}, layer {layer.name!r} ({layer.kind})"
+            if assigned
+            else f"layer {layer.name!r}"
+        )
         key = None
         if assigned is None:
             workload = self._core_workload(layer)
@@ -300,7 +305,13 @@ class PlanBuilder:
             steps=infos,
             workloads=workloads,
             queues=self.queues,
-            memory=PlannedMemory(plan, self._constant_bytes(), sum(i.private_bytes for i in infos), tuple(self.names)),
+            memory=PlannedMemory(
+                plan,
+                self._constant_bytes(),
+                sum(i.private_bytes for i in infos),
+                tuple(self.names),
+                tuple(tensor.nbytes for tensor in self.tensors),
+            ),
             arenas=[self._allocator(arena) for arena in plan.arenas],
             constants=self.constants,
             tensors=[*specs, None, *out_specs],
@@ -325,9 +336,9 @@ class PlanBuilder:
 
         return allocate
 
-    @staticmethod
-    def _placed(draft: _Draft, workspace: Placement | None, shared: int, stride: int, missing: int) -> StepInfo:
+    def _placed(self, draft: _Draft, workspace: Placement | None, shared: int, stride: int, missing: int) -> StepInfo:
         info = draft.info
+        workers_bytes = stride * self.lanes
         workers = None
         if workspace is not None and stride:
             workers = Placement(workspace.storage, workspace.index, workspace.offset + shared)
@@ -343,10 +354,13 @@ class PlanBuilder:
             workers,
             stride,
             info.private_bytes,
+            shared + workers_bytes if workspace is not None else 0,
         )
 
     def _output_copy(self, tensor: int, output: int, target: int, name: str) -> StepInfo:
-        return StepInfo(f"copy to output {name}", "dovetail.OutputCopy", "core", (self.names[tensor],), inputs=(tensor,), outputs=(target,))
+        return StepInfo(
+            f"copy to output {name}", "dovetail.OutputCopy", "core", (self.names[tensor],), inputs=(tensor,), outputs=(target,)
+        )
 
     def _constant_bytes(self) -> int:
         return sum({value.ctypes.data: value.nbytes for value in self.constants}.values())
@@ -370,13 +384,14 @@ class PlannedMemory:
         plan: The placement of every tensor.
         constant_bytes: Weights, shared by all runs.
         private_bytes: What the workloads said they hold for themselves.
-        tensor_names: Names by tensor number.
+        tensor_names, tensor_bytes: Names and sizes by tensor number.
     """
 
     plan: MemoryPlan
     constant_bytes: int
     private_bytes: int
     tensor_names: tuple[str, ...]
+    tensor_bytes: tuple[int, ...]
 
     @property
     def peak_bytes(self) -> int:
@@ -406,5 +421,7 @@ def execution_order(outputs: Sequence[Layer]) -> list[Layer]:
             order.append(layer)
             continue
         stack.append((layer, True))
-        stack.extend((slot.source.layer, False) for slot in reversed(layer.inputs) if slot.source and slot.source.layer not in done)
+        stack.extend(
+            (slot.source.layer, False) for slot in reversed(layer.inputs) if slot.source and slot.source.layer not in done
+        )
     return order

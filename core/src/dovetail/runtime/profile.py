@@ -79,7 +79,8 @@ class Profile:
         kinds = max((len(layer.kind) for layer in shown), default=4)
         lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'mean us':>10}  {'share':>6}"]
         lines += [
-            f"{layer.name:<{width}}  {layer.kind:<{kinds}}  {layer.backend:<10}  {layer.mean_ns / 1e3:>10.2f}  {layer.total_ns / total:>6.1%}"
+            f"{layer.name:<{width}}  {layer.kind:<{kinds}}  {layer.backend:<10}  "
+            f"{layer.mean_ns / 1e3:>10.2f}  {layer.total_ns / total:>6.1%}"
             for layer in shown
         ]
         if len(shown) < len(layers):
@@ -95,7 +96,9 @@ class Profile:
                     continue
                 args = {"kind": step.layer_kind, "backend": str(step.backend), "sources": list(step.sources), "run": number}
                 place = {"pid": 1, "tid": run.thread}
-                events.append({"name": step.name, "ph": "X", "ts": begin / 1e3, "dur": (end - begin) / 1e3, **place, "args": args})
+                events.append(
+                    {"name": step.name, "ph": "X", "ts": begin / 1e3, "dur": (end - begin) / 1e3, **place, "args": args}
+                )
             for index, name, time in run.marks:
                 mark = {"name": name, "ph": "i", "s": "t", "ts": time / 1e3, "pid": 1, "tid": run.thread}
                 events.append({**mark, "args": {"layer": run.steps[index].name}})

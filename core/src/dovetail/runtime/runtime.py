@@ -37,7 +37,7 @@ class Runtime:
     def __init__(self, *, threads: int | None = None, spin_us: int = 50) -> None:
         count = usable_cores() if threads is None else threads
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1023:
-            raise OptionError(f"threads={threads!r} is not a number of threads", code=ErrorCode.OPTION_INVALID, hint="1 to 1023")
+            raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 to 1023")
         if not isinstance(spin_us, int) or not 0 <= spin_us <= 1_000_000:
             raise OptionError(f"spin_us={spin_us!r} is out of range", code=ErrorCode.OPTION_INVALID, hint="0 to 1,000,000")
         self.pool = ThreadPool(count, spin_us)
@@ -76,8 +76,8 @@ class Runtime:
             network: An optimized network, or one that is optimized here.
             threads: At most this many of the runtime's threads.
             name: For reports; default the network's own.
-            optimize: Arguments of `dovetail.optimize` for a network that is not optimized yet. Symbolic dimensions that stay open,
-                and inputs whose value shapes the result, are fixed by each run: one plan per set of sizes is kept, up to 8.
+            optimize: Arguments of `dovetail.optimize` for a network that is not optimized yet. Symbolic dimensions that stay
+                open, and inputs whose value shapes the result, are fixed by each run: one plan per set is kept, up to 8.
 
         Raises:
             DovetailError: Whatever optimizing or a backend reports.
@@ -87,7 +87,7 @@ class Runtime:
 
         self._check_open()
         if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
-            raise OptionError(f"threads={threads!r} is not a number of threads", code=ErrorCode.OPTION_INVALID, hint="1 or more")
+            raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
         arguments = dict(optimize or {})
         if isinstance(network, OptimizedNetwork):
             source, optimized = network.source, network

@@ -1,0 +1,60 @@
+"""From a model file to a network that is ready to run, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .backend_id import BackendRequest
+    from .network import Network
+    from .runtime import LoadedNetwork, Runtime
+
+
+def load(
+    model: str | os.PathLike[str] | Network,
+    backends: Iterable[str | BackendRequest] | None = None,
+    *,
+    threads: int | None = None,
+    shapes: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    require: Mapping[str, str] | None = None,
+    forbid: Mapping[str, Any] | None = None,
+    fallback: bool = True,
+    runtime: Runtime | None = None,
+    **optimize_options: Any,
+) -> LoadedNetwork:
+    """Parse, optimize and load a model.
+
+    Sizes that stay symbolic are fixed by each run: the network then plans anew for sizes that it has not seen lately.
+
+    Args:
+        model: A model file, or a network.
+        backends: Ids in order of preference, such as ``["AcmeNpu?", "CpuAcc"]``; default the installed CPU backends, fastest
+            first.
+        threads: At most this many CPU threads; default all of the runtime.
+        shapes: Sizes of symbolic dimensions, or whole shapes of inputs, by name.
+        options: Options of backends, by id.
+        require: Backends that layers or kinds must get.
+        forbid: Backends that layers or kinds must not get.
+        fallback: False makes it an error if a layer does not get the first backend.
+        runtime: Where to load it; default one runtime for the whole process.
+        optimize_options: Further arguments of `dovetail.optimize`.
+
+    Raises:
+        DovetailError: The file cannot be read, a backend is not there, or a layer gets no home.
+    """
+    if runtime is None:
+        from .runtime import default_runtime
+
+        runtime = default_runtime()
+    if isinstance(model, str | os.PathLike):
+        from .parsing import parse
+
+        model = parse(model)
+    wishes: dict[str, Any] = {"shapes": shapes, "options": options, "require": require, "forbid": forbid}
+    if backends is not None:
+        wishes["backends"] = [backends] if isinstance(backends, str) else list(backends)
+    given = {name: value for name, value in wishes.items() if value is not None}
+    return runtime.load(model, threads=threads, optimize={**given, "fallback": fallback, **optimize_options})

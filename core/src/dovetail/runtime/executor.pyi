@@ -1,0 +1,90 @@
+"""Types of the compiled run path."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..graph import Array
+from .memory_plan import Alias
+
+def usable_cores() -> int: ...
+
+class ThreadPool:
+    def __init__(self, threads: int, spin_us: int) -> None: ...
+    @property
+    def threads(self) -> int: ...
+
+class Workload:
+    @staticmethod
+    def take(obj: Any, origin: str) -> Workload: ...
+    @staticmethod
+    def host_copy() -> Workload: ...
+    @property
+    def asynchronous(self) -> bool: ...
+    @property
+    def elidable(self) -> bool: ...
+    @property
+    def deterministic(self) -> bool: ...
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def private_bytes(self) -> int: ...
+    @property
+    def aliases(self) -> list[Alias]: ...
+    def workspace(self, inputs: list[Any], outputs: list[Any], workers: int) -> tuple[int, int]: ...
+
+class Queues:
+    @staticmethod
+    def take(capsule: Any, origin: str) -> Queues: ...
+
+class Ports:
+    specs: list[Any]
+    def __init__(self, specs: list[Any], fixed: Mapping[str, Array]) -> None: ...
+
+class Plan:
+    inputs: Ports
+    outputs: Ports
+    steps: list[Any]
+    memory: Any
+    serial_locks: list[threading.Lock]
+    workloads: list[Workload | None]
+    queues: list[tuple[Queues, int]]
+    def __init__(
+        self,
+        *,
+        inputs: Ports,
+        outputs: Ports,
+        steps: list[Any],
+        workloads: Sequence[Workload | None],
+        queues: list[tuple[Queues, int]],
+        memory: Any,
+        arenas: list[Callable[[], Any]],
+        constants: list[Array],
+        tensors: list[Any],
+        locations: list[Any],
+        serial_locks: list[threading.Lock],
+        pool: ThreadPool,
+        lanes: int,
+    ) -> None: ...
+    @property
+    def contexts(self) -> int: ...
+    def release_memory(self) -> None: ...
+
+class NetworkRunner:
+    _plan: Any
+    _profile: Any
+    _closed: bool
+    _active: int
+    _idle_event: Any
+    _name: str
+    def run(self, feeds: Mapping[str, Any], *, timeout: float | None = None) -> dict[str, Array]: ...
+    def __call__(self, x: Any, *, timeout: float | None = None) -> Any: ...
+    def _unloaded(self) -> Exception: ...
+
+class Binding:
+    inputs: dict[str, Array]
+    outputs: dict[str, Array]
+    def __init__(self, network: NetworkRunner, plan: Plan, inputs: dict[str, Array], outputs: dict[str, Array]) -> None: ...
+    def run(self, *, timeout: float | None = None) -> dict[str, Array]: ...

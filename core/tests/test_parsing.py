@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dovetail.errors import ErrorCode, ModelError
+from dovetail.parsing import installed_suffixes, parse
+
+PARSER = """
+from dovetail import ModelError, Network
+
+class Parser:
+    suffixes = (".fake",)
+
+    def parse(self, path):
+        text = path.read_text()
+        if text == "bad":
+            raise ModelError("the model is bad")
+        net = Network(text)
+        net.output(net.relu(net.input("x", (1,))), "y")
+        return net
+"""
+
+AddParser = Callable[..., str]
+
+
+@pytest.fixture
+def add_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AddParser]:
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    packages: list[str] = []
+
+    def add(suffix: str = "fake", source: str = PARSER, package: str = "fake_parser") -> str:
+        packages.append(package)
+        (site / f"{package}.py").write_text(source)
+        info = site / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[dovetail.parsers]\n{suffix} = {package}:Parser\n")
+        return package
+
+    yield add
+    for package in packages:
+        sys.modules.pop(package, None)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.fake"
+    path.write_text("named_in_file")
+    return path
+
+
+def refusal(path: Path | str) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        parse(path)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["model.fake", "MODEL.FAKE", "my.model.Fake"])
+def test_parser_is_found_by_suffix(add_parser: AddParser, tmp_path: Path, name: str) -> None:
+    add_parser()
+    path = tmp_path / name
+    path.write_text("named_in_file")
+    assert parse(path).name == "named_in_file"
+    assert parse(str(path)).name == "named_in_file"
+
+
+def test_listing_suffixes_imports_no_parser(add_parser: AddParser) -> None:
+    package = add_parser(source="raise SystemExit")
+    assert "fake" in installed_suffixes()
+    assert package not in sys.modules
+
+
+def test_unknown_suffix_lists_what_there_is(add_parser: AddParser, tmp_path: Path) -> None:
+    add_parser()
+    path = tmp_path / "model.unheard"
+    path.touch()
+    error = refusal(path)
+    assert error.code == ErrorCode.MODEL_FORMAT_UNKNOWN
+    assert ".unheard" in error.message
+    assert ".fake" in str(error.hint)
+    assert "pip" in str(error.hint)
+
+
+def test_file_without_a_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.touch()
+    error = refusal(path)
+    assert error.code == ErrorCode.MODEL_FORMAT_UNKNOWN
+    assert "without a suffix" in error.message
+
+
+def test_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = refusal("absent.fake")
+    assert error.code == ErrorCode.MODEL_NOT_FOUND
+    assert "'absent.fake' does not exist" in error.message
+    assert str(tmp_path) in error.message
+
+
+def test_folder_names_the_models_in_it(add_parser: AddParser, model: Path) -> None:
+    add_parser()
+    error = refusal(model.parent)
+    assert error.code == ErrorCode.MODEL_NOT_FOUND
+    assert "is a folder" in error.message
+    assert error.hint == "models in it: model.fake"
+
+
+@pytest.mark.parametrize("path", ["nul\0byte.fake", "x" * 5000 + ".fake"])
+def test_path_that_no_file_can_have(path: str) -> None:
+    assert refusal(path).code == ErrorCode.MODEL_NOT_FOUND
+
+
+def test_refusal_of_the_parser_comes_through(add_parser: AddParser, model: Path) -> None:
+    add_parser()
+    model.write_text("bad")
+    assert refusal(model).message == "the model is bad"
+
+
+def test_endless_nesting_is_an_error_of_the_model(add_parser: AddParser, model: Path) -> None:
+    add_parser(source="class Parser:\n    def parse(self, path):\n        return self.parse(path)\n")
+    error = refusal(model)
+    assert error.code == ErrorCode.MODEL_MALFORMED
+    assert "nested too deeply" in error.message
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("raise ImportError('no protobuf')", "ImportError: no protobuf"),
+        ("raise SystemExit(2)", "SystemExit: 2"),
+        ("", "AttributeError"),
+        ("class Parser:\n    def __init__(self): raise OSError('disk')\n", "OSError: disk"),
+        ("Parser = None", "has no method parse"),
+        ("class Parser:\n    def parse(self, path): return {}\n", "returned dict, not a Network"),
+    ],
+)
+def test_broken_parser_is_named(add_parser: AddParser, model: Path, source: str, found: str) -> None:
+    add_parser(source=source)
+    error = refusal(model)
+    assert found in error.message
+    assert "fake-parser 1.0 (fake_parser:Parser)" in error.message
+
+
+def test_ctrl_c_is_not_swallowed(add_parser: AddParser, model: Path) -> None:
+    add_parser(source="raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        parse(model)
+
+
+def test_two_parsers_for_a_suffix_are_refused_by_name(add_parser: AddParser, model: Path) -> None:
+    add_parser()
+    add_parser(package="fake_rival")
+    error = refusal(model)
+    assert "fake-parser" in error.message
+    assert "fake-rival" in error.message
