@@ -31,6 +31,7 @@ from dovetail.abi cimport (
     DOVETAIL_WORKLOAD_ELIDABLE,
     DOVETAIL_WORKLOAD_NONDETERMINISTIC,
     DOVETAIL_FAILED,
+    dovetail_alias,
     dovetail_call,
     dovetail_queues,
     dovetail_tensor,
@@ -232,10 +233,12 @@ cdef class Workload:
     def aliases(self):
         """Permissions to share bytes between outputs and inputs."""
         cdef int i
-        return [
-            Alias(Relation(a.relation), a.output, a.input, a.offset)
-            for a in [self.table.aliases[i] for i in range(self.table.n_aliases)]
-        ]
+        cdef const dovetail_alias *alias
+        result = []
+        for i in range(self.table.n_aliases):
+            alias = &self.table.aliases[i]
+            result.append(Alias(Relation(alias.relation), alias.output, alias.input, alias.offset))
+        return result
 
     def workspace(self, list inputs, list outputs, int workers):
         """Ask for (shared, per worker) bytes of scratch; the lists hold (dtype code, bits, shape) or None."""
@@ -727,14 +730,31 @@ cdef class NetworkRunner:
             RunTimeoutError: The deadline passed.
             RunError: A step failed, or the network was unloaded.
         """
+        if self._closed:
+            raise self._unloaded()
+        self._active += 1
+        try:
+            return self._run(feeds, timeout)
+        finally:
+            self._leave()
+
+    def __call__(self, x, *, timeout=None):
+        """Run a network of one input; returns the output, or a dictionary if there are several."""
+        inputs = self.inputs
+        if len(inputs) != 1:
+            raise InputError(
+                f"network {self._name!r} has {len(inputs)} inputs", code=ErrorCode.INPUT_NAME,
+                hint=f"call run({{{', '.join(repr(spec.name) + ': ...' for spec in inputs)}}})")
+        result = self.run({inputs[0].name: x}, timeout=timeout)
+        return next(iter(result.values())) if len(result) == 1 else result
+
+    cdef dict _run(self, feeds, timeout):
         cdef Plan plan = self._plan
         cdef Context context
         cdef Py_ssize_t i
         cdef PyObject *value
         cdef dict given
         cdef Ports inputs
-        if self._closed:
-            raise self._unloaded()
         given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
         if plan is None or PyDict_Size(given) != plan.inputs.count:
             plan, given = self._plan_for(given)
@@ -752,16 +772,6 @@ cdef class NetworkRunner:
             context.held[i] = value
             context.point_input(i, cnp.PyArray_DATA(<cnp.ndarray>value))
         return self._run_context(plan, context, timeout)
-
-    def __call__(self, x, *, timeout=None):
-        """Run a network of one input; returns the output, or a dictionary if there are several."""
-        inputs = self.inputs
-        if len(inputs) != 1:
-            raise InputError(
-                f"network {self._name!r} has {len(inputs)} inputs", code=ErrorCode.INPUT_NAME,
-                hint=f"call run({{{', '.join(repr(spec.name) + ': ...' for spec in inputs)}}})")
-        result = self.run({inputs[0].name: x}, timeout=timeout)
-        return next(iter(result.values())) if len(result) == 1 else result
 
     cdef dict _run_context(self, Plan plan, Context context, timeout):
         cdef dict results = {}
@@ -789,6 +799,13 @@ cdef class NetworkRunner:
                 plan.give_back(context)
         return results
 
+    cdef int _leave(self) except -1:
+        """End of a run: an unload may be waiting for the last one."""
+        self._active -= 1
+        if self._closed and self._active == 0:
+            self._idle_event.set()
+        return 0
+
     cdef int _execute(self, Plan plan, Context context, timeout) except -1:
         """Run the steps of a context whose tensors are all in place."""
         cdef int64_t deadline = 0
@@ -798,17 +815,11 @@ cdef class NetworkRunner:
         if timeout is not None:
             deadline = self._deadline(timeout)
         context.exception = None
-        self._active += 1
-        try:
-            if plain:
-                with nogil:
-                    status = dvt_context_run(&context.c, deadline, on_main)
-            else:
-                status = self._execute_guarded(plan, context, deadline, on_main)
-        finally:
-            self._active -= 1
-            if self._closed and self._active == 0:
-                self._idle_event.set()
+        if plain:
+            with nogil:
+                status = dvt_context_run(&context.c, deadline, on_main)
+        else:
+            status = self._execute_guarded(plan, context, deadline, on_main)
         if status != DOVETAIL_OK:
             self._raise(plan, context, status)
         return 0
@@ -930,5 +941,9 @@ cdef class Binding:
                 raise self.network._unloaded()
             if self.context.c.stuck:
                 raise RunError("this binding was given up: its device did not let go of the memory", hint="bind again")
-            self.network._execute(self.plan, self.context, timeout)
+            self.network._active += 1
+            try:
+                self.network._execute(self.plan, self.context, timeout)
+            finally:
+                self.network._leave()
         return self.outputs
