@@ -1,0 +1,362 @@
+"""Set up the workspace in .venv, then do something in it. Needs Python 3.11 or newer and a C compiler, on a POSIX system.
+
+python3 dev.py demo                      recognise handwritten digits and show which backend ran each layer
+python3 dev.py test [pytest arguments]   run the tests
+python3 dev.py lint                      ruff and mypy
+python3 dev.py bench [arguments]         measure call and layer overhead beside other runtimes
+python3 dev.py setup                     only set up
+
+Only the standard library is imported here, and the file parses on an old Python, so that it can say what is missing.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STATE = VENV / "dovetail-dev"  # stamps and logs: they go when .venv goes
+OLDEST = (3, 11)
+TAIL = 50  # lines of a failed step's output that are shown
+
+# What a member's binaries are made of. Python sources are absent: the installation is editable, so they are never stale.
+COMPILED = {".pyx", ".pxd", ".pxi", ".c", ".cc", ".cpp", ".h", ".hpp", ".S", ".inc"}
+BUILD_FILES = {"pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in"}
+# What one member's build reads from another member's package.
+PUBLIC = {".pxd", ".h", ".hpp"}
+PUBLIC_FILES = {"building.py"}
+SKIPPED = {"build", "dist", "tests", "__pycache__"}  # tests may hold C of their own: it goes into no member
+ENVIRONMENT = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")
+
+
+def stop(sentence: str) -> None:
+    """End with one sentence that names what is missing and the next step."""
+    sys.stdout.flush()
+    sys.stderr.write("dev.py: " + sentence + "\n")
+    raise SystemExit(1)
+
+
+class Progress:
+    """Print "name: doing ... 3.2 s" around a step."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __enter__(self) -> None:
+        self.start = time.monotonic()
+        print(self.text, "... ", end="", flush=True)
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        print("failed" if failed else "%.1f s" % (time.monotonic() - self.start), flush=True)
+
+
+# --- the Python that runs this file ---------------------------------------------------------------------------------------
+
+
+def newer_python() -> "str | None":
+    """Find an interpreter on PATH that is recent enough and can make environments; shims that do not run are passed over."""
+    probe = "import ensurepip, sys, venv; sys.exit(sys.version_info < %r)" % (OLDEST,)
+    for minor in range(15, OLDEST[1] - 1, -1):
+        found = shutil.which("python3.%d" % minor)
+        if found and subprocess.call([found, "-c", probe], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0:
+            return found
+    return None
+
+
+def require_python() -> None:
+    """Continue under Python 3.11 or newer, or explain."""
+    if sys.version_info >= OLDEST:
+        return
+    found = newer_python()
+    if found is None:
+        stop(
+            "this is Python %d.%d and no python3.11 or newer is on PATH; install Python 3.11 or newer "
+            "(Debian, Ubuntu: apt install python3.11 python3.11-venv python3.11-dev) and start dev.py with it."
+            % sys.version_info[:2]
+        )
+    print("dev.py: Python %d.%d is too old, continuing with %s" % (sys.version_info[:2] + (found,)), flush=True)
+    os.execv(found, [found, *sys.argv])
+
+
+def require_venv() -> None:
+    """Explain a Python whose distribution left out the modules that make environments."""
+    for module in ("venv", "ensurepip"):
+        try:
+            __import__(module)
+        except ImportError:
+            stop(
+                "this Python has no '%s' module, which makes the environment; install it (Debian, Ubuntu: apt install "
+                "python%d.%d-venv) and start dev.py again." % ((module,) + sys.version_info[:2])
+            )
+
+
+def require_compiler() -> None:
+    """Explain a missing C compiler or missing Python headers before a build would fail over them."""
+    configured = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(configured) is None:
+        other = None if os.environ.get("CC") else next(filter(shutil.which, ("cc", "gcc", "clang")), None)
+        if other is None:
+            stop(
+                "no C compiler ('%s') is on PATH; install one (Debian, Ubuntu: apt install gcc libc6-dev) or name yours in CC, "
+                "and start dev.py again." % configured
+            )
+        os.environ["CC"] = other
+    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    if not header.exists():
+        stop(
+            "Python's C headers are missing (%s); install them (Debian, Ubuntu: apt install python%d.%d-dev) "
+            "and start dev.py again." % ((header,) + sys.version_info[:2])
+        )
+
+
+# --- running things quietly -----------------------------------------------------------------------------------------------
+
+
+def quietly(name: str, *command: object) -> None:
+    """Run a command with its output in a log; show the log's tail if it fails."""
+    STATE.mkdir(parents=True, exist_ok=True)
+    log = STATE / (name + ".log")
+    with log.open("wb") as output:
+        code = subprocess.call(
+            [str(word) for word in command],
+            cwd=str(ROOT),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(os.environ, DIST_EXTRA_CONFIG=str(build_config())),
+        )
+    if code:
+        raise subprocess.CalledProcessError(code, name, log)
+
+
+def build_config() -> Path:
+    """Write the setuptools settings of a build here: compile a member's extensions side by side."""
+    path = STATE / "build.cfg"
+    path.write_text("[build_ext]\nparallel = %d\n" % (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2))
+    return path
+
+
+def without_traceback(lines: "list[str]") -> "list[str]":
+    """Drop the stack of setuptools and pip, under which the compiler's message would be lost."""
+    kept, frame = [], None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if re.match(r'\s*File ".*", line \d+', line):
+            frame = indent
+        elif frame is None or indent <= frame:
+            frame = None
+            kept.append(line)
+    return kept
+
+
+def step(text: str, name: str, *command: object) -> None:
+    """Run one quiet command with a progress line; if it fails, stop with the last lines of its output."""
+    try:
+        with Progress(text):
+            quietly(name, *command)
+    except subprocess.CalledProcessError as failure:
+        lines = without_traceback(failure.output.read_text("utf-8", "replace").splitlines())
+        print("\n".join("    " + line for line in lines[-TAIL:]), flush=True)
+        stop("'%s' failed, see above (all of it: %s); mend the cause and start dev.py again." % (text, failure.output))
+
+
+def pip(text: str, name: str, *arguments: object) -> None:
+    """Install with the environment's pip; the user's own pip settings stand."""
+    step(text, name, PYTHON, "-m", "pip", "install", *arguments)
+
+
+# --- setting up -----------------------------------------------------------------------------------------------------------
+
+
+def configuration(folder: Path) -> dict:
+    """Read a pyproject.toml."""
+    import tomllib  # here: an older Python has none, and must get as far as the explanation
+
+    with (folder / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def distribution(requirement: str) -> str:
+    """Name the distribution of a requirement, normalized as PEP 503 says."""
+    return re.sub(r"[-_.]+", "-", re.match(r"[A-Za-z0-9._-]+", requirement)[0]).lower()
+
+
+class Member:
+    """One folder of the workspace with a distribution of its own."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+        self.path = ROOT / folder
+        config = configuration(self.path)
+        self.name = distribution(config["project"]["name"])
+        self.requires = config["project"].get("dependencies", [])
+        self.test_requires = config["project"].get("optional-dependencies", {}).get("test", [])
+        self.build_requires = {distribution(text) for text in config["build-system"]["requires"]}
+        self.stamp = STATE / (folder.replace("/", "-") + ".stamp")
+
+    def files(self, suffixes: set, names: set) -> "list[Path]":
+        """List the sources with these suffixes or names, build products left out."""
+        return [
+            path
+            for path in sorted(self.path.rglob("*"))
+            if (path.suffix in suffixes or path.name in names)
+            and not SKIPPED.intersection(path.relative_to(self.path).parts[:-1])
+        ]
+
+    def digest(self, members: "list[Member]") -> str:
+        """Hash all that the installed binaries depend on, the interface of the members that the build reads included."""
+        sources = self.files(COMPILED, BUILD_FILES)
+        for other in members:
+            if other is not self and other.name in self.build_requires:
+                sources += other.files(PUBLIC, PUBLIC_FILES)
+        total = hashlib.sha256(repr([str(ROOT), *map(os.environ.get, ENVIRONMENT)]).encode())
+        total.update((STATE / "tools.stamp").read_bytes())
+        for path in sources:
+            total.update(("%s\0" % path.relative_to(ROOT).as_posix()).encode() + hashlib.sha256(path.read_bytes()).digest())
+        return total.hexdigest()
+
+    def products(self) -> dict:
+        """Tell the binaries that lie in the source tree apart from any others: name to size and time of change."""
+        found = self.files({".so", ".pyd"}, set())
+        return {path.relative_to(self.path).as_posix(): [path.stat().st_size, path.stat().st_mtime_ns] for path in found}
+
+    def install(self, members: "list[Member]") -> None:
+        """Build and install in editable form, unless exactly this was built before and its binaries still lie there."""
+        digest = self.digest(members)
+        if self.stamp.exists() and json.loads(self.stamp.read_text()) == [digest, self.products()]:
+            return
+        self.stamp.unlink(missing_ok=True)
+        for product in self.products():  # else the binary of a source that is gone would still be imported
+            (self.path / product).unlink()
+        # Cython goes by times of change, and a source that was moved into place keeps its old one.
+        shutil.rmtree(str(self.path / "build"), ignore_errors=True)
+        # One call per member: pip builds every wheel of a call before it installs any, so core's headers would not be found.
+        text = self.folder + (": building" if self.files(COMPILED, set()) else ": installing")
+        pip(text, self.stamp.stem, "--no-build-isolation", "--no-deps", "-e", self.path)
+        self.stamp.write_text(json.dumps([digest, self.products()]))
+
+
+def make_environment() -> None:
+    """Create .venv, or make it anew where a creation was interrupted or its Python is gone."""
+    stamp = STATE / "environment.stamp"
+    if PYTHON.exists() and stamp.exists() and stamp.read_text() == sys.version:
+        return
+    require_venv()
+    import venv
+
+    with Progress(".venv: creating with Python %d.%d.%d" % sys.version_info[:3]):
+        venv.create(str(VENV), with_pip=True, clear=True, symlinks=True)
+        STATE.mkdir(parents=True)
+        stamp.write_text(sys.version)
+
+
+def wait_for_others() -> int:
+    """Lock the checkout until the answered file descriptor is closed, so that two dev.py never build into it at once."""
+    folder = os.open(str(ROOT), os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with Progress("waiting for another dev.py to finish setting up"):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+    return folder
+
+
+def setup(groups: "list[str]", build: bool = True) -> None:
+    """Bring .venv up to date: tools, third-party requirements, then the members in their order."""
+    if build:
+        require_compiler()
+    lock = wait_for_others()
+    try:
+        install(groups, build)
+    finally:
+        os.close(lock)
+
+
+def install(groups: "list[str]", build: bool) -> None:
+    """Install what is missing or out of date."""
+    make_environment()
+    config = configuration(ROOT)
+    folders = config["tool"]["dovetail"]["workspace"]["members"]
+    members = [Member(folder) for folder in folders if (ROOT / folder / "pyproject.toml").exists()]
+    ours = {member.name for member in members}
+
+    def third_party(requirements):
+        return sorted({text for text in requirements if distribution(text) not in ours})
+
+    wanted = {"tools": config["dependency-groups"]["build"]}
+    wanted["requirements"] = third_party(need for member in members for need in member.requires)
+    wanted.update((group, config["dependency-groups"][group]) for group in groups)
+    if "test" in groups:
+        wanted["test"] = wanted["test"] + third_party(need for member in members for need in member.test_requires)
+    for name, requirements in wanted.items():
+        stamp = STATE / (name + ".stamp")
+        if requirements and not (stamp.exists() and json.loads(stamp.read_text()) == requirements):
+            pip("%s: %s" % (name, ", ".join(map(distribution, requirements))), name, *requirements)
+            stamp.write_text(json.dumps(requirements))
+    if build:
+        for member in members:
+            member.install(members)
+
+
+# --- the commands ---------------------------------------------------------------------------------------------------------
+
+
+def run(*command: object) -> int:
+    """Run a command of the environment from the root, its output shown, and answer with its exit code."""
+    sys.stdout.flush()
+    return subprocess.call([str(PYTHON), *map(str, command)], cwd=str(ROOT))
+
+
+def demo(arguments: "list[str]") -> int:
+    """Recognise handwritten digits."""
+    setup(["demo"])
+    return run("examples/digits/run.py", *arguments)
+
+
+def test(arguments: "list[str]") -> int:
+    """Run the tests."""
+    setup(["demo", "test"])
+    return run("-m", "pytest", *arguments)
+
+
+def lint(arguments: "list[str]") -> int:
+    """Run every check, also after one has failed. Nothing is built: mypy reads the sources."""
+    setup(["test", "lint"], build=False)
+    checks = (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"])
+    return max([run("-m", *check, *arguments) for check in checks])
+
+
+def bench(arguments: "list[str]") -> int:
+    """Measure the overhead of a call and of a layer."""
+    setup(["bench"])
+    return run("benchmarks/overhead.py", *arguments)
+
+
+def main() -> int:
+    """Run the command that the arguments name."""
+    commands = {"demo": demo, "test": test, "lint": lint, "bench": bench, "setup": lambda _: setup(["demo", "test"]) or 0}
+    name, *arguments = sys.argv[1:] or ["help"]
+    if name in ("help", "-h", "--help"):
+        print(__doc__)
+        return 0 if len(sys.argv) > 1 else 2
+    if name not in commands:
+        stop("there is no command '%s'; choose one of %s." % (name, ", ".join(commands)))
+    require_python()
+    return commands[name](arguments)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,147 @@
+"""dev.py must never let a stale binary be tested, and must explain what a machine lacks."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+import types
+
+import pytest
+
+BACKEND = """
+[build-system]
+requires = ["setuptools", "Toy_Core==0.1.*"]
+[project]
+name = "toy-backend"
+dependencies = ["numpy"]
+"""
+
+
+@pytest.fixture
+def dev(root, tmp_path, monkeypatch):
+    """Load dev.py with a workspace of two toy members, the second of which builds against the first."""
+    spec = importlib.util.spec_from_file_location("dev", root / "dev.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "STATE", tmp_path / "state")
+    files = {
+        "core/pyproject.toml": BACKEND.replace("toy-backend", "toy-core").replace(', "Toy_Core==0.1.*"', ""),
+        "core/src/toy/abi.h": "int one;",
+        "core/src/toy/private.pyx": "x = 1",
+        "core/src/toy/plain.py": "x = 1",
+        "backend/pyproject.toml": BACKEND,
+        "backend/csrc/kernel.c": "int two;",
+        "backend/tests/probe.c": "int three;",
+        "state/tools.stamp": "[]",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return module
+
+
+def digests(dev):
+    members = [dev.Member("core"), dev.Member("backend")]
+    return [member.digest(members) for member in members]
+
+
+@pytest.mark.parametrize(
+    ("changed", "rebuilt"),
+    [
+        ("core/src/toy/abi.h", [True, True]),
+        ("core/src/toy/private.pyx", [True, False]),
+        ("core/src/toy/building.py", [False, True]),
+        ("core/src/toy/plain.py", [False, False]),
+        ("backend/csrc/kernel.c", [False, True]),
+        ("backend/pyproject.toml", [False, True]),
+        ("backend/tests/probe.c", [False, False]),
+        ("backend/build/generated.c", [False, False]),
+        ("state/tools.stamp", [True, True]),
+    ],
+)
+def test_a_change_rebuilds_what_depends_on_it(dev, tmp_path, changed, rebuilt):
+    before = digests(dev)
+    (tmp_path / changed).parent.mkdir(exist_ok=True)
+    with (tmp_path / changed).open("a") as file:
+        file.write("\n")
+    assert [new != old for new, old in zip(digests(dev), before, strict=True)] == rebuilt
+
+
+def test_a_renamed_source_rebuilds(dev, tmp_path):
+    before = digests(dev)
+    (tmp_path / "backend/csrc/kernel.c").rename(tmp_path / "backend/csrc/core.c")
+    assert digests(dev)[1] != before[1]
+
+
+def test_a_binary_that_was_touched_or_lost_is_built_again(dev, tmp_path, monkeypatch):
+    built = []
+    binary = tmp_path / "backend/src/toy_backend/kernel.so"
+
+    def build(*_):
+        built.append(binary.exists())
+        binary.parent.mkdir(parents=True, exist_ok=True)
+        binary.write_text("new")
+
+    monkeypatch.setattr(dev, "pip", build)
+    member = dev.Member("backend")
+    for spoil in (lambda: None, lambda: None, binary.unlink, lambda: binary.write_text("other")):
+        spoil()
+        member.install([member])
+    assert built == [False, False, False]  # first, after the loss, after the touch; no old binary is there when building
+
+
+def test_distributions_are_compared_by_their_normalized_names(dev):
+    assert dev.distribution("Dovetail_Core[x]>=1; python_version > '3'") == "dovetail-core"
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "sentence"),
+    [
+        ({"CC": "no-such-compiler"}, ["setup"], "no C compiler ('no-such-compiler') is on PATH; install one"),
+        ({}, ["tset"], "there is no command 'tset'; choose one of demo, test, lint, bench, setup."),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(root, environment, arguments, sentence):
+    command = [sys.executable, str(root / "dev.py"), *arguments]
+    done = subprocess.run(command, env={**os.environ, **environment}, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"dev.py: {sentence}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_missing_headers_are_explained(dev, tmp_path, monkeypatch, capsys):
+    python = types.SimpleNamespace(get_paths=lambda: {"include": str(tmp_path)}, get_config_var=sysconfig.get_config_var)
+    monkeypatch.setattr(dev, "sysconfig", python)
+    with pytest.raises(SystemExit):
+        dev.require_compiler()
+    assert f"Python's C headers are missing ({tmp_path / 'Python.h'}); install them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["venv", "ensurepip"])
+def test_a_python_without_environments_is_explained(dev, monkeypatch, capsys, module):
+    monkeypatch.setitem(sys.modules, module, None)  # makes its import fail
+    with pytest.raises(SystemExit):
+        dev.require_venv()
+    assert f"this Python has no '{module}' module" in capsys.readouterr().err
+
+
+def test_an_old_python_without_a_newer_one_is_explained(dev, monkeypatch, capsys):
+    monkeypatch.setattr(dev.sys, "version_info", (3, 9, 1))
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit):
+        dev.require_python()
+    assert "this is Python 3.9 and no python3.11 or newer is on PATH" in capsys.readouterr().err
+
+
+def test_the_cause_of_a_failed_build_is_not_lost_under_tracebacks(dev):
+    log = [
+        "  Error compiling",
+        "  Traceback:",
+        '    File "setup.py", line 1, in run',
+        "      call()",
+        "           ^^^",
+        "  CompileError: x",
+    ]
+    assert dev.without_traceback(log) == ["  Error compiling", "  Traceback:", "  CompileError: x"]
