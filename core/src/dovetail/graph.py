@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -519,6 +519,17 @@ class Graph:
             target.source.consumers.remove(target)
             target.source = None
 
+    def append_input(self, layer: Layer, source: OutputSlot) -> None:
+        """Give a layer one more input slot, such as a bias that it did not have, and connect it.
+
+        Raises:
+            GraphError: The kind takes no more inputs.
+        """
+        self._check_arity(layer.name, layer.descriptor, [*(slot.source for slot in layer.inputs), source])
+        slot = InputSlot(layer, len(layer.inputs))
+        layer.inputs.append(slot)
+        self.connect(source, slot)
+
     def redirect(self, old: OutputSlot, new: OutputSlot) -> None:
         """Make every consumer of `old` read `new`."""
         for consumer in list(old.consumers):
@@ -582,8 +593,13 @@ class Graph:
         connected = [slot.source for slot in layer.inputs if slot.source is not None]
         if any(source.info is None or not source.info.is_concrete for source in connected):
             return
-        if self.resolve(layer):
+        if not self.resolve(layer):
+            return
+        try:
             self.infer(layer)
+        except GraphError as error:
+            if error.code is not ErrorCode.VALUE_REQUIRED:  # else the optimizer knows once constants are folded
+                raise
 
     def resolve(self, layer: Layer) -> bool:
         """Absorb what is known now into attributes; False if a value input is not constant yet."""
@@ -621,10 +637,14 @@ class Graph:
 
     # -- copying --------------------------------------------------------------------------------------------------------------
 
-    def copy(self) -> Graph:
+    def copy(self) -> Self:
         """Copy layers and connections; descriptors and constants are shared, being immutable."""
         twin = type(self)(self.name)
         self.copy_into(twin)
+        # Copied in topological order; the order of creation is that of the caller's inputs and outputs.
+        twin._layers = {layer.name: twin._layers[layer.name] for layer in self._layers.values()}
+        for number, layer in enumerate(twin._layers.values()):
+            layer.id = number
         return twin
 
     def copy_into(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .backend_id import BackendRequest
+    from .interfaces import IBackend
     from .network import Network
     from .runtime import LoadedNetwork, Runtime
+
+    BackendLike = str | BackendRequest | IBackend
 
 
 def load(
     model: str | os.PathLike[str] | Network,
-    backends: Iterable[str | BackendRequest] | None = None,
+    backends: Sequence[BackendLike] | BackendLike | None = None,
     *,
     threads: int | None = None,
     shapes: Mapping[str, Any] | None = None,
@@ -31,8 +34,7 @@ def load(
 
     Args:
         model: A model file, or a network.
-        backends: Ids in order of preference, such as ``["AcmeNpu?", "CpuAcc"]``; default the installed CPU backends, fastest
-            first.
+        backends: In order of preference, such as ``["AcmeNpu?", "CpuAcc"]``; default the installed CPU backends, fastest first.
         threads: At most this many CPU threads; default all of the runtime.
         shapes: Sizes of symbolic dimensions, or whole shapes of inputs, by name.
         options: Options of backends, by id.
@@ -53,8 +55,6 @@ def load(
         from .parsing import parse
 
         model = parse(model)
-    wishes: dict[str, Any] = {"shapes": shapes, "options": options, "require": require, "forbid": forbid}
-    if backends is not None:
-        wishes["backends"] = [backends] if isinstance(backends, str) else list(backends)
+    wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
     given = {name: value for name, value in wishes.items() if value is not None}
     return runtime.load(model, threads=threads, optimize={**given, "fallback": fallback, **optimize_options})

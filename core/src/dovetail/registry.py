@@ -116,6 +116,7 @@ class Registry:
         self._lock = threading.RLock()
         self._installed: list[_Entry] | None = None
         self._registered: list[_Entry] = []
+        self._logged: tuple[BackendId, ...] = ()
 
     # -- listing --------------------------------------------------------------------------------------------------------------
 
@@ -148,9 +149,13 @@ class Registry:
                 state=str(BackendState.NOT_INSTALLED),
                 ready=self._ready(),
             )
-        slow = f" ({rows[0].description or 'slow'})" if rows[0].rank <= 0 else ""
-        _LOGGER.info("no backends were named, so these are used: %s%s", ", ".join(row.id for row in rows), slow)
-        return tuple(BackendId(row.id) for row in rows)
+        chosen = tuple(BackendId(row.id) for row in rows)
+        with self._lock:
+            is_news, self._logged = chosen != self._logged, chosen
+        if is_news:  # a network with symbolic sizes asks for each new set of sizes
+            slow = f" ({rows[0].description or 'slow'})" if rows[0].rank <= 0 else ""
+            _LOGGER.info("no backends were named, so these are used: %s%s", ", ".join(chosen), slow)
+        return chosen
 
     def _entries(self) -> list[_Entry]:
         with self._lock:

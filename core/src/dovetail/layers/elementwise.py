@@ -198,11 +198,26 @@ class Cast(Descriptor, kind="dovetail.Cast"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         value, info = values[0], present(inputs, 0)
-        if value is None or DType.BFLOAT16 in (info.dtype, self.dtype):
+        if value is None:
             return None
+        if info.dtype is DType.BFLOAT16:
+            value = (value.astype(np.uint32) << 16).view(np.float32)
+        if self.dtype is DType.BFLOAT16:
+            return [_bfloat16_bits(value)] if info.dtype in _WITHIN_FLOAT32 else None
         if info.dtype.is_float and self.dtype.is_integer and not np.isfinite(value).all():
             return None
         return [value.astype(self.dtype.numpy)]
+
+
+_WITHIN_FLOAT32 = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+
+def _bfloat16_bits(value: Array) -> Array:
+    """Round float32 to the nearest bfloat16, ties to even; a NaN stays one."""
+    single = value.astype(np.float32)
+    bits = single.view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(single), 0x7FC0, rounded).astype(np.uint16)
 
 
 def _truncated_division(a: Array, b: Array) -> Array:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..errors import ErrorCode, GraphError
 from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
 from ..tensor import DType, TensorInfo
 from .shape_rules import (
@@ -245,22 +246,35 @@ class Trilu(Descriptor, kind="dovetail.Trilu"):
 
 @dataclass(frozen=True, kw_only=True)
 class Range(Descriptor, kind="dovetail.Range"):
-    """start, start + delta, ... before limit; all three are value inputs (scalars), so it is always folded."""
+    """start, start + delta, ... before limit. Value inputs: all three, scalars of one dtype; so it is always folded."""
 
     input_names: ClassVar[tuple[str, ...]] = ("start", "limit", "delta")
-    required_inputs: ClassVar[int] = 3
+    required_inputs: ClassVar[int] = 0
+    value_inputs: ClassVar[tuple[int, ...]] = (0, 1, 2)
+    start: float | int = 0
+    limit: float | int = 0
+    delta: float | int = 1
+    dtype: DType = DType.INT64
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        if len(values) < 3:
+            return self
+        dtype = require_same_dtype(inputs, "start, limit and delta")
+        if dtype is DType.BFLOAT16:
+            raise attribute_error("a range of bfloat16", "count in float32 and cast")
+        start, limit, delta = (_scalar(value) for value in values)
+        return replace(self, start=start, limit=limit, delta=delta, dtype=dtype)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        raise attribute_error("the size of a range depends on its values", "start, limit and delta must be constants")
+        if self.delta == 0:
+            raise attribute_error("delta is 0", "a range needs a step")
+        count = math.ceil((self.limit - self.start) / self.delta)
+        return [TensorInfo((max(count, 0),), self.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        if any(v is None for v in values):
-            return None
-        start, limit, delta = (np.asarray(v).reshape(()) for v in values)
-        if delta == 0:
-            raise attribute_error("delta is 0")
-        count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
-        return [(start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype)]
+        storage = self.dtype.numpy
+        steps = np.arange(self.infer(inputs)[0].elements).astype(storage)
+        return [(storage.type(self.start) + steps * storage.type(self.delta)).astype(storage)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,6 +299,13 @@ class Fill(Descriptor, kind="dovetail.Fill"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         return None if self.dtype is DType.BFLOAT16 else [np.full(self.shape, self.value, self.dtype.numpy)]
+
+
+def _scalar(value: Array | None) -> float | int:
+    if value is None or value.size != 1:
+        raise shape_error("start, limit and delta of a range must be scalars")
+    number: float | int = value.reshape(-1)[0].item()
+    return number
 
 
 class IndexingLayers(Graph):

@@ -168,7 +168,7 @@ class Pad(Descriptor, kind="dovetail.Pad"):
         if min(shape, default=0) < 0:
             raise shape_error(f"pads {self.before} and {self.after} remove more than {x.shape_text} has")
         for axis, (b, a, d) in enumerate(zip(self.before, self.after, x.sizes, strict=True)):
-            limit = {PadMode.REFLECT: d - 1, PadMode.SYMMETRIC: d}.get(self.mode, None)
+            limit = {PadMode.REFLECT: d - 1, PadMode.SYMMETRIC: d}.get(self.mode)
             if limit is not None and max(b, a) > max(limit, 0):
                 raise shape_error(f"{self.mode} padding {b}, {a} of axis {axis} needs more than its {d} elements")
         return [x.with_shape(shape)]

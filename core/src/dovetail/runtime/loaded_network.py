@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DovetailError, ErrorCode, GraphError, InputError, RunError
+from ..errors import ErrorCode, GraphError, InputError, RunError
 from ..graph import Array
-from ..network import Network
 from ..tensor import DType
 from .executor import Binding, NetworkRunner, Plan
 from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 PLAN_CACHE = 8
 """Plans kept per network: one per set of sizes of the symbolic dimensions."""
 
-_UNPLANNABLE = {ErrorCode.SHAPE_UNKNOWN, ErrorCode.VALUE_REQUIRED}
-
 
 class LoadedNetwork(NetworkRunner):
     """A network loaded into a runtime; made by `dovetail.load` or `Runtime.load`.
@@ -42,29 +39,27 @@ class LoadedNetwork(NetworkRunner):
         self,
         runtime: Runtime,
         name: str,
-        source: Network,
-        optimize_arguments: Mapping[str, Any],
+        inputs: tuple[TensorSpec, ...],
+        optimize: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork],
         optimized: OptimizedNetwork | None,
+        outputs: tuple[TensorSpec, ...] | None,
         lanes: int,
     ) -> None:
         self._name = name
         self._runtime = runtime
-        self._source = source
-        self._optimize_arguments = dict(optimize_arguments)
+        self._inputs = inputs
+        self._optimize = optimize
+        self._optimized = optimized
         self._lanes = lanes
+        self._outputs = outputs
         self._network_lock = threading.Lock()
         self._plan_lock = threading.Lock()
         self._plans: OrderedDict[Any, tuple[Plan, OptimizedNetwork]] = OrderedDict()
         self._value_inputs: set[str] = set()
-        self._bindings: list[Binding] = []
-        self._outputs: tuple[TensorSpec, ...] | None = None
-        self._inputs = _input_specs(source)
         self._opened: dict[BackendKey, OpenBackend] = {}
         self._idle_event = threading.Event()
-        self._optimized = optimized
         if optimized is not None:
-            self._outputs = optimized.outputs
-            key = self._key({})
+            key = _plan_key(_symbol_sizes(inputs, optimized), {})
             self._plans[key] = (self._build(optimized, {}), optimized)
             self._plan = self._plans[key][0]
 
@@ -82,10 +77,12 @@ class LoadedNetwork(NetworkRunner):
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """Name, shape (a string is a size that depends on the inputs) and dtype of each output."""
-        if self._outputs is None:
-            self._outputs = _symbolic_outputs(self._source, self._optimize_arguments)
-        return self._outputs
+        """Name, shape (a string is a size that depends on the inputs) and dtype of each output.
+
+        Raises:
+            RunError: They depend on the value of an input, and nothing was run yet.
+        """
+        return self._outputs if self._outputs is not None else self.optimized.outputs
 
     @property
     def optimized(self) -> OptimizedNetwork:
@@ -220,18 +217,15 @@ class LoadedNetwork(NetworkRunner):
                 unknown=unknown,
             )
 
-    def _key(self, symbols: Mapping[str, int], values: Mapping[str, Array] | None = None) -> Any:
-        named = tuple(sorted((name, array.shape, array.tobytes()) for name, array in (values or {}).items()))
-        return tuple(sorted(symbols.items())), named
-
     def _find_plan(self, arrays: Mapping[str, Array], symbols: Mapping[str, int]) -> Plan:
         with self._plan_lock:
             while True:
                 values = {name: np.array(arrays[name]) for name in sorted(self._value_inputs)}
-                key = self._key(symbols, values)
+                key = _plan_key(symbols, values)
                 if key not in self._plans:
                     try:
-                        self._plans[key] = self._make_plan(symbols, values)
+                        optimized = self._optimize(symbols, values)
+                        self._plans[key] = (self._build(optimized, values), optimized)
                     except GraphError as error:
                         wanted = set(error.details.get("inputs", ())) & set(arrays) - self._value_inputs
                         if error.code != ErrorCode.VALUE_REQUIRED or not wanted:
@@ -243,15 +237,6 @@ class LoadedNetwork(NetworkRunner):
                     self._plans.popitem(last=False)
                 self._plan, self._optimized = self._plans[key]
                 return self._plan
-
-    def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array]) -> tuple[Plan, OptimizedNetwork]:
-        from ..optimizer import optimize
-
-        arguments = dict(self._optimize_arguments)
-        shapes = {**(arguments.pop("shapes", None) or {}), **symbols}
-        given = {**(arguments.pop("values", None) or {}), **values}
-        optimized = optimize(self._source, **arguments, shapes=shapes, values=given)
-        return self._build(optimized, values), optimized
 
     def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array]) -> Plan:
         from ..optimizer.optimized import TensorSpec
@@ -326,25 +311,20 @@ class LoadedNetwork(NetworkRunner):
         return f"<LoadedNetwork {self._name!r}: {state}>"
 
 
-def _input_specs(network: Network) -> tuple[TensorSpec, ...]:
-    from ..optimizer.optimized import TensorSpec
+def _symbol_sizes(specs: tuple[TensorSpec, ...], optimized: OptimizedNetwork) -> dict[str, int]:
+    """Return the sizes that the symbolic dimensions have in an optimized network."""
+    layers = {layer.name: layer for layer in optimized.graph.inputs}
+    return {
+        dimension: size
+        for spec in specs
+        for dimension, size in zip(spec.shape, layers[spec.name].output.known_info.sizes, strict=True)
+        if isinstance(dimension, str)
+    }
 
-    specs = []
-    for layer in network.inputs:
-        info = layer.output.known_info
-        specs.append(TensorSpec(layer.name, info.shape, info.dtype, info.quantization))
-    return tuple(specs)
 
-
-def _symbolic_outputs(network: Network, arguments: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
-    """Infer the outputs for two sets of sizes: what differs is symbolic.
-
-    Raises:
-        GraphError: The shapes cannot be known before real sizes, or values, are.
-    """
-    from ..optimizer import infer_outputs
-
-    return tuple(infer_outputs(network, arguments.get("shapes") or {}))
+def _plan_key(symbols: Mapping[str, int], values: Mapping[str, Array]) -> Any:
+    named = tuple(sorted((name, array.shape, array.tobytes()) for name, array in values.items()))
+    return tuple(sorted(symbols.items())), named
 
 
 def _host_array(name: str, value: Any) -> Array:
@@ -412,8 +392,3 @@ def _binding_error(name: str, what: str) -> InputError:
         code=ErrorCode.BINDING_INVALID,
         hint="bind np.ascontiguousarray(...) of the exact dtype",
     )
-
-
-def is_unplannable(error: DovetailError) -> bool:
-    """True if planning only waits for sizes or values that a run will bring."""
-    return error.code in _UNPLANNABLE

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BackendError, DovetailError, ErrorCode, GraphError, OptionError, RunError
+from ..graph import Array
 from ..interfaces import IBackend
 from ..network import Network
 from .executor import ThreadPool, usable_cores
-from .loaded_network import LoadedNetwork, is_unplannable
+from .loaded_network import LoadedNetwork
 from .plan_builder import BackendKey, OpenBackend
 
 if TYPE_CHECKING:
@@ -82,27 +83,35 @@ class Runtime:
         Raises:
             DovetailError: Whatever optimizing or a backend reports.
         """
-        from ..optimizer import OptimizedNetwork
+        from ..optimizer import OptimizedNetwork, TensorSpec
         from ..optimizer import optimize as optimize_network
+        from ..optimizer.symbolic import symbolic_outputs
 
         self._check_open()
         if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
         arguments = dict(optimize or {})
+        again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork]
         if isinstance(network, OptimizedNetwork):
-            source, optimized = network.source, network
-            arguments = {**network.arguments, **arguments}
+            if arguments:
+                raise OptionError("the network is optimized already", code=ErrorCode.OPTION_INVALID, hint="give no `optimize`")
+            optimized: OptimizedNetwork | None = network
+            outputs: tuple[TensorSpec, ...] | None
+            inputs = network.inputs
+            outputs = network.outputs
+            again = network.replan
         else:
-            source = network
-            try:
-                optimized = optimize_network(network, **arguments)
-            except GraphError as error:
-                if not is_unplannable(error):
-                    raise
-                optimized = None
-        label = name or source.name
+            optimized = _optimize_if_known(network, arguments)
+            fixed = arguments.get("values") or {}
+            infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}
+            outputs = symbolic_outputs(network, fixed) if optimized is None else optimized.outputs
+            inputs = tuple(TensorSpec(name, info.shape, info.dtype, info.quantization) for name, info in infos.items())
+
+            def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork:
+                return optimize_network(network, **{**arguments, "shapes": shapes, "values": {**fixed, **values}})
+
         lanes = min(threads or self.threads, self.threads)
-        loaded = LoadedNetwork(self, label, source, arguments, optimized, lanes)
+        loaded = LoadedNetwork(self, name or network.name, inputs, again, optimized, outputs, lanes)
         with self._lock:
             self._networks.add(loaded)
         return loaded
@@ -168,6 +177,18 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _optimize_if_known(network: Network, arguments: Mapping[str, Any]) -> OptimizedNetwork | None:
+    """Optimize, or return None if sizes or values are open that only a run brings."""
+    from ..optimizer import optimize
+
+    try:
+        return optimize(network, **arguments)
+    except GraphError as error:
+        if error.code is ErrorCode.VALUE_REQUIRED or "symbols" in error.details:
+            return None
+        raise
 
 
 def _hashable(options: Any) -> Any:

@@ -1,0 +1,222 @@
+"""Optimize a network and split it among backends.
+
+The order of the passes stands in `pipeline.py`, each pass in a module of its own in `passes`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ErrorCode, OptionError
+from ..graph import Array, Constant, Graph, Input, Layer, Output
+from ..tensor import DType
+from .assignment import Assigned, Assigner, Refusal, is_workload
+from .candidates import Absent, BackendLike, Options, Registry, resolve
+from .copies import CopyReport
+from .core_kinds import Debug, MemoryCopy
+from .optimized import DebugCallback, OptimizedNetwork, TensorSpec
+from .options import build_options
+from .partition import partition
+from .passes.fix_inputs import Shapes, Values
+from .pipeline import PIPELINE, Compilation, run_pipeline
+from .placement import LayerReport, PartitionReport, Placement
+from .wishes import Forbid, Require, Wishes
+
+__all__ = [
+    "PIPELINE",
+    "Absent",
+    "Assigned",
+    "CopyReport",
+    "Debug",
+    "LayerReport",
+    "MemoryCopy",
+    "OptimizedNetwork",
+    "PartitionReport",
+    "Placement",
+    "Refusal",
+    "TensorSpec",
+    "build_options",
+    "optimize",
+]
+
+_log = logging.getLogger("dovetail.optimizer")
+_REDUCED = {DType.FLOAT16.label: DType.FLOAT16, DType.BFLOAT16.label: DType.BFLOAT16}
+
+
+def optimize(
+    network: Graph,
+    backends: Sequence[BackendLike] | BackendLike | None = None,
+    *,
+    shapes: Shapes | None = None,
+    values: Values | None = None,
+    require: Require | None = None,
+    forbid: Forbid | None = None,
+    fallback: bool = True,
+    options: Options | None = None,
+    reduce_float: str | DType | None = None,
+    integer_layers: bool = False,
+    debug: DebugCallback | bool | None = None,
+    passes: bool = True,
+    registry: Registry | None = None,
+) -> OptimizedNetwork:
+    """Optimize a network and give every layer a backend; the network itself is not changed.
+
+    Args:
+        network: What a parser or the builder made.
+        backends: Ids in order of preference, ``"AcmeNpu:1"`` for a device, ``"AcmeNpu?"`` if it may be absent, or backends
+            themselves. Default: those that the registry prefers.
+        shapes: Sizes of symbolic dimensions, ``{"N": 4}``, or whole shapes by input, ``{"image": (4, 3, 224, 224)}``.
+        values: Inputs that are known beforehand; they become constants.
+        require: Backend by layer name, glob over names, or kind.
+        forbid: The same, with one backend or several.
+        fallback: False: every layer runs on the first backend, apart from required ones, and a backend that raises is an error.
+        options: Options by backend id.
+        reduce_float: ``"float16"`` or ``"bfloat16"``: convert the layers whose backend asks for it.
+        integer_layers: Turn dequantize - compute - quantize into integer layers; default: execute literally.
+        debug: Called with (layer, index, array) for every tensor on its way; True logs a line for each.
+        passes: False: only what is needed to run at all.
+        registry: Where ids are looked up; default: that of the process.
+
+    Raises:
+        GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`, `VALUE_REQUIRED`).
+        BackendUnavailableError: A backend that was asked for is not ready.
+        OptionError: A name in one of the arguments means nothing, or its value does not fit.
+        PlacementError: Layers have no backend; all are listed, with what each backend said.
+        BackendError: A backend broke its contract.
+    """
+    dtype = _reduced_dtype(reduce_float)
+    ready, absent = resolve(backends, options, registry)
+    requests = [*(one.request for one in ready), *(one.request for one in absent)]
+    wishes = Wishes(network, requests, require, forbid, fallback=fallback)
+    context = Compilation(
+        Assigner(ready, wishes),
+        shapes=shapes or {},
+        values=values or {},
+        reduce_float=dtype,
+        integer_layers=integer_layers,
+        debug=bool(debug),
+        fallback=fallback,
+        passes=passes,
+    )
+    graph = network.copy()
+    counts = run_pipeline(graph, context)
+
+    def again(new_shapes: Shapes | None, new_values: Values | None) -> OptimizedNetwork:
+        return optimize(
+            network,
+            backends,
+            shapes=shapes if new_shapes is None else new_shapes,
+            values=values if new_values is None else new_values,
+            require=require,
+            forbid=forbid,
+            fallback=fallback,
+            options=options,
+            reduce_float=dtype,
+            integer_layers=integer_layers,
+            debug=debug,
+            passes=passes,
+            registry=registry,
+        )
+
+    order = graph.topological_order()
+    homes = context.assigner.assigned
+    parts = partition(order, homes)
+    partition_of = {layer.name: number for number, (_, layers) in enumerate(parts) for layer in layers}
+    copies = context.copies
+    assert copies is not None  # the last step of the pipeline always runs
+    return OptimizedNetwork(
+        graph=graph,
+        assignment={
+            layer.name: copies.copiers.get(layer) if layer in copies.copiers else homes.get(layer)
+            for layer in order
+            if not isinstance(layer.descriptor, Input | Output | Constant)
+        },
+        partition_of=partition_of,
+        domains=copies.domains,
+        placement=Placement(
+            network.name,
+            tuple(_layer_report(layer, context.assigner, partition_of) for layer in order if _is_reported(layer)),
+            tuple(
+                PartitionReport(number, str(home.request.id), home.request.device, tuple(layer.name for layer in layers))
+                for number, (home, layers) in enumerate(parts)
+            ),
+            tuple(copies.reports),
+            tuple(counts),
+            tuple(absent),
+            _folded(network, order),
+        ),
+        source=network,
+        inputs=tuple(_input_spec(network.layer(layer.name)) for layer in graph.inputs),
+        outputs=tuple(_output_spec(layer, network) for layer in graph.outputs),
+        debug=_log_tensor if debug is True else debug or None,
+        _again=again,
+    )
+
+
+def _reduced_dtype(wanted: str | DType | None) -> DType | None:
+    if wanted is None:
+        return None
+    label = wanted.label if isinstance(wanted, DType) else wanted
+    if label not in _REDUCED:
+        raise OptionError(
+            f"reduce_float is {label!r}",
+            code=ErrorCode.OPTION_INVALID,
+            hint=f"give {' or '.join(map(repr, _REDUCED))}, or leave it out",
+        )
+    return _REDUCED[label]
+
+
+def _is_reported(layer: Layer) -> bool:
+    return is_workload(layer) or isinstance(layer.descriptor, Debug)
+
+
+def _layer_report(layer: Layer, assigner: Assigner, partition_of: dict[str, int]) -> LayerReport:
+    home = assigner.assigned.get(layer)
+    refusals = tuple(assigner.refusals.get(layer, ()))
+    return LayerReport(
+        layer.name,
+        layer.kind,
+        None if home is None else str(home.request.id),
+        None if home is None else home.request.device,
+        partition_of.get(layer.name),
+        layer.sources,
+        _reason(layer, home, refusals, assigner),
+        refusals,
+    )
+
+
+def _reason(layer: Layer, home: Assigned | None, refusals: Sequence[Refusal], assigner: Assigner) -> str:
+    if home is None:
+        return "core"
+    if assigner.is_private(layer):
+        return "private"
+    if assigner.wishes.required(layer) is not None:
+        return "required"
+    return "fallback" if refusals else "first choice"
+
+
+def _folded(source: Graph, order: Sequence[Layer]) -> tuple[str, ...]:
+    kept = {name for layer in order if not isinstance(layer.descriptor, Constant) for name in layer.sources}
+    return tuple(layer.name for layer in source if is_workload(layer) and not kept.issuperset(layer.sources))
+
+
+def _input_spec(layer: Layer) -> TensorSpec:
+    info = layer.output.known_info
+    return TensorSpec(layer.name, info.shape, info.dtype, info.quantization)
+
+
+def _output_spec(layer: Layer, source: Graph) -> TensorSpec:
+    declared, now = source.layer(layer.name).inputs[0].info, layer.inputs[0].info
+    info: Any = declared or now
+    return TensorSpec(layer.name, info.shape, info.dtype, info.quantization)
+
+
+def _log_tensor(name: str, index: int, array: Array) -> None:
+    if array.size and array.dtype.kind in "fiu":
+        _log.info(
+            "%s:%d %s %s min %g max %g mean %g", name, index, array.dtype, array.shape, array.min(), array.max(), array.mean()
+        )
+    else:
+        _log.info("%s:%d %s %s", name, index, array.dtype, array.shape)

@@ -1,0 +1,181 @@
+"""Give every layer a backend: the first preferred one that takes it. Every refusal is kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..backend_id import BackendRequest
+from ..errors import ErrorCode, PlacementError
+from ..graph import Constant, Graph, Input, Layer, Output
+from ..interfaces import IBackend, Support
+from .core_kinds import Debug, MemoryCopy
+from .wishes import Wishes
+
+_log = logging.getLogger("dovetail.optimizer")
+_BY_THE_CALLER = frozenset({"forbidden", "required", "no_fallback"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assigned:
+    """A backend that is ready, as it was asked for, with its options."""
+
+    request: BackendRequest
+    backend: IBackend
+    options: Any
+
+    @property
+    def label(self) -> str:
+        """Id, and device where it is not the first."""
+        return str(self.request).rstrip("?")
+
+    def __repr__(self) -> str:
+        return f"<Assigned {self.label}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a backend does not run a layer.
+
+    Attributes:
+        backend: Id, with the device where it is not the first.
+        code: What kind of refusal; besides the backend's own words: "version" (an attribute younger than the backend), "contract"
+            (it raised or answered nonsense), "failed" (it gave the layer back), "forbidden", "required", "no_fallback" (the caller).
+        reason: A sentence.
+        attribute: The offending attribute or input.
+    """
+
+    backend: str
+    code: str
+    reason: str
+    attribute: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.backend}: [{self.code}] {self.reason}{f' (attribute {self.attribute})' if self.attribute else ''}"
+
+
+def is_workload(layer: Layer) -> bool:
+    """Say whether a layer needs a backend: all but inputs, outputs, constants, debug and copies."""
+    return not isinstance(layer.descriptor, Input | Output | Constant | Debug | MemoryCopy)
+
+
+class Assigner:
+    """Asks the backends, in order of preference, and remembers what they said.
+
+    Attributes:
+        candidates: Backends in order of preference.
+        assigned: The backend of each layer.
+        refusals: For each layer, what the backends before its own said; all of them where it has none.
+    """
+
+    def __init__(self, candidates: Sequence[Assigned], wishes: Wishes) -> None:
+        self.candidates = tuple(candidates)
+        self.wishes = wishes
+        self.assigned: dict[Layer, Assigned] = {}
+        self.refusals: dict[Layer, list[Refusal]] = {}
+        self._barred: dict[tuple[Layer, Assigned], str] = {}
+        self._private: set[Layer] = set()
+
+    def refusal(self, layer: Layer, candidate: Assigned) -> Refusal | None:
+        """Ask one backend; None means yes. Wishes and bars are not looked at."""
+        backend, label = candidate.backend, candidate.label
+        known = backend.kind_versions.get(layer.kind, 1)
+        newer = layer.descriptor.newer_attributes(known)
+        if newer:
+            reason = f"it knows version {known} of {layer.kind}; {', '.join(newer)} came later (now version {layer.descriptor.version})"
+            return Refusal(label, "version", reason, newer[0])
+        try:
+            answer = backend.supports(layer, candidate.options)
+        except Exception as error:  # a backend's fault must cost that backend the layer, not the caller the network
+            _log.warning("backend %s: supports(%r) raised %r", label, layer, error)
+            return Refusal(label, "contract", f"supports() raised {type(error).__name__}: {error}")
+        if not isinstance(answer, Support):
+            _log.warning("backend %s: supports(%r) returned %r, not a Support", label, layer, answer)
+            return Refusal(label, "contract", f"supports() returned {answer!r}, not a Support")
+        if answer.supported:
+            return None
+        if not answer.code or not answer.reason:
+            _log.warning("backend %s: supports(%r) refused without a code and a reason", label, layer)
+            said = " ".join(part for part in (answer.code, answer.reason) if part) or "nothing"
+            return Refusal(
+                label, "contract", f"supports() refused without a code and a reason; it said: {said}", answer.attribute
+            )
+        return Refusal(label, answer.code, answer.reason, answer.attribute)
+
+    def _objection(self, layer: Layer, candidate: Assigned) -> Refusal | None:
+        wish = self.wishes.objection(layer, candidate.request, first=candidate is self.candidates[0])
+        if wish is not None:
+            return Refusal(candidate.label, *wish)
+        reason = self._barred.get((layer, candidate))
+        return None if reason is None else Refusal(candidate.label, "failed", reason)
+
+    def allows(self, layer: Layer, candidate: Assigned) -> bool:
+        """Say whether the caller's wishes let a backend run a layer; the backend is not asked."""
+        return self._objection(layer, candidate) is None
+
+    def first_willing(self, layer: Layer) -> Assigned | None:
+        """Return the backend that a layer would go to; nothing is recorded."""
+        for candidate in self.candidates:
+            if self._objection(layer, candidate) is None and self.refusal(layer, candidate) is None:
+                return candidate
+        return None
+
+    def assign(self, layer: Layer) -> Assigned | None:
+        """Give one layer its backend, or record that it has none."""
+        refusals: list[Refusal] = []
+        self.refusals[layer] = refusals
+        self.assigned.pop(layer, None)
+        for candidate in self.candidates:
+            refusal = self._objection(layer, candidate) or self.refusal(layer, candidate)
+            if refusal is None:
+                self.assigned[layer] = candidate
+                return candidate
+            refusals.append(refusal)
+        return None
+
+    def adopt(self, layer: Layer, home: Assigned) -> None:
+        """Give a private layer to the backend that made it, without asking."""
+        self.assigned[layer] = home
+        self.refusals[layer] = []
+        self._private.add(layer)
+
+    def is_private(self, layer: Layer) -> bool:
+        """Say whether a layer came from a substitution."""
+        return layer in self._private
+
+    def bar(self, layer: Layer, candidate: Assigned, reason: str) -> None:
+        """Keep a backend from a layer from now on."""
+        self._barred[layer, candidate] = reason
+
+    def forget(self, layer: Layer) -> None:
+        """Drop what is known of a layer that left the graph."""
+        self.assigned.pop(layer, None)
+        self.refusals.pop(layer, None)
+
+    def assign_all(self, graph: Graph) -> int:
+        """Give every layer that needs one a backend; returns how many have one. `require_homes` tells about the others."""
+        return sum(1 for layer in graph.topological_order() if is_workload(layer) and self.assign(layer) is not None)
+
+    def require_homes(self, layers: Iterable[Layer]) -> None:
+        """Refuse layers without a backend.
+
+        Raises:
+            PlacementError: Lists all of them, each with what every backend said; `PLACEMENT_FORBIDDEN` where the caller's own
+                wishes were in the way of each.
+        """
+        homeless = [layer for layer in layers if is_workload(layer) and layer not in self.assigned]
+        if not homeless:
+            return
+        lines = [f"  {layer.name!r} ({layer.kind}): " + "; ".join(map(str, self.refusals.get(layer, []))) for layer in homeless]
+        wished = all(any(r.code in _BY_THE_CALLER for r in self.refusals.get(layer, [])) for layer in homeless)
+        count = "1 layer has" if len(homeless) == 1 else f"{len(homeless)} layers have"
+        raise PlacementError(
+            f"{count} no backend among {', '.join(c.label for c in self.candidates)}:\n" + "\n".join(lines),
+            code=ErrorCode.PLACEMENT_FORBIDDEN if wished else ErrorCode.NO_BACKEND_FOR_LAYER,
+            hint="loosen require=, forbid= or fallback=False, or add a backend that takes these layers"
+            if wished
+            else "add a backend that takes these layers: optimize(..., backends=[..., id])",
+            refusals={layer.name: list(self.refusals.get(layer, [])) for layer in homeless},
+        )

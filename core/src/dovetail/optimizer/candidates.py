@@ -1,0 +1,163 @@
+"""Turn `backends=` and `options=` into backends that are ready."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from ..backend_id import BackendId, BackendRequest
+from ..errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
+from ..interfaces import IBackend
+from .assignment import Assigned
+from .options import build_options
+from .suggestions import suggestion
+
+_log = logging.getLogger("dovetail.optimizer")
+
+BackendLike: TypeAlias = str | BackendRequest | IBackend
+"""``"AcmeNpu"``, ``"AcmeNpu:1"`` (device), ``"AcmeNpu?"`` (may be absent), or a backend itself."""
+Options: TypeAlias = Mapping[str, Mapping[str, Any] | object]
+"""By backend id, or ``"AcmeNpu:1"`` for one device: values by name, or an instance of the backend's `options_type`."""
+
+
+class Registry(Protocol):
+    """What the optimizer asks of a registry."""
+
+    def get(self, id: BackendId) -> IBackend:
+        """Return a backend.
+
+        Raises:
+            BackendUnavailableError: It is not ready; ``details["state"]`` says why.
+        """
+        ...
+
+    def default_preferences(self) -> Sequence[BackendId]:
+        """Return the backends to use where the caller names none, best first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A backend that may be absent, and is.
+
+    Attributes:
+        request: As it was written.
+        state: The registry's word for it, such as ``not_installed``.
+        reason: A sentence.
+    """
+
+    request: BackendRequest
+    state: str
+    reason: str
+
+
+def resolve(
+    backends: Sequence[BackendLike] | BackendLike | None, options: Options | None, registry: Registry | None
+) -> tuple[list[Assigned], list[Absent]]:
+    """Return the backends that are ready, in order of preference, and the optional ones that are not.
+
+    Without `backends` the registry's defaults are used; each of them may be absent.
+
+    Raises:
+        BackendUnavailableError: One that was asked for without ``?`` is not ready, or none is left.
+        OptionError: The list is empty, names one backend twice, or `options` names none of it.
+    """
+    entries = _entries(backends, registry)
+    requests = [_request(entry) for entry in entries]
+    _refuse_doubles(requests)
+    _refuse_strangers(options or {}, requests)
+    ready: list[Assigned] = []
+    absent: list[Absent] = []
+    for entry, request in zip(entries, requests, strict=True):
+        try:
+            backend = entry if isinstance(entry, IBackend) else _registry(registry).get(request.id)
+            _check_device(backend, request)
+        except BackendUnavailableError as error:
+            if not request.optional:
+                raise
+            absent.append(Absent(request, str(error.details.get("state", "unavailable")), error.message))
+            _log.warning("backend %s is absent: %s", request.id, error.message)
+            continue
+        given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))
+        ready.append(Assigned(request, backend, build_options(backend, given)))
+    if not ready:
+        raise BackendUnavailableError(
+            "none of the backends is there: " + "; ".join(f"{a.request} ({a.state}): {a.reason}" for a in absent),
+            hint="install one of them, or name one that is ready",
+            absent=absent,
+        )
+    return ready, absent
+
+
+def _registry(registry: Registry | None) -> Registry:
+    if registry is not None:
+        return registry
+    from ..registry import default_registry
+
+    found: Registry = default_registry()
+    return found
+
+
+def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Registry | None) -> list[BackendLike]:
+    if backends is None:
+        chosen = list(_registry(registry).default_preferences())
+        if not chosen:
+            raise BackendUnavailableError(
+                "no backend is installed",
+                hint="install one, such as the reference backend, or name one with backends=",
+                state="not_installed",
+            )
+        _log.info("no backends were named; the installed ones are used in this order: %s", ", ".join(chosen))
+        return [BackendRequest(id, optional=True) for id in chosen]
+    entries = [backends] if isinstance(backends, str | BackendRequest | IBackend) else list(backends)
+    if not entries:
+        raise OptionError(
+            "backends is empty",
+            code=ErrorCode.OPTION_INVALID,
+            hint="name at least one backend, or leave backends= out for the defaults",
+        )
+    return entries
+
+
+def _request(entry: BackendLike) -> BackendRequest:
+    return BackendRequest(entry.id) if isinstance(entry, IBackend) else BackendRequest.parse(entry)
+
+
+def _refuse_doubles(requests: Sequence[BackendRequest]) -> None:
+    seen: set[tuple[str, int]] = set()
+    for request in requests:
+        if (request.id, request.device) in seen:
+            raise OptionError(
+                f"backends names {str(request).rstrip('?')} twice",
+                code=ErrorCode.OPTION_INVALID,
+                hint="name each backend and device once",
+            )
+        seen.add((request.id, request.device))
+
+
+def _refuse_strangers(options: Options, requests: Sequence[BackendRequest]) -> None:
+    known = list(dict.fromkeys(name for r in requests for name in (str(r.id), str(r).rstrip("?"))))
+    for key in options:
+        if key not in known:
+            raise OptionError(f"options names {key!r}, which is not in backends=", hint=suggestion(str(key), known), key=key)
+
+
+def _check_device(backend: IBackend, request: BackendRequest) -> None:
+    if request.device == 0:
+        return  # asking for the names of devices may open a driver
+    try:
+        names = list(backend.devices())
+    except BackendError:
+        raise
+    except Exception as error:  # a backend's fault is told with its id
+        raise BackendError(
+            f"backend {request.id}: devices() raised {type(error).__name__}: {error}", code=ErrorCode.BACKEND_CONTRACT
+        ) from error
+    if request.device >= len(names):
+        raise BackendUnavailableError(
+            f"backend {request.id} has no device {request.device}; it has {len(names)}: {', '.join(names) or 'none'}",
+            hint=f"name one of the devices 0 to {len(names) - 1}" if names else "check its driver",
+            state="no_device",
+        )

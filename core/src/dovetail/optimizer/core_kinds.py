@@ -1,0 +1,38 @@
+"""Kinds that the optimizer inserts and the core, or the backend that owns the memory, runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..graph import Descriptor, Infos
+from ..interfaces import MemoryDomain
+from ..layers.shape_rules import present
+from ..tensor import TensorInfo
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryCopy(Descriptor, kind="dovetail.MemoryCopy"):
+    """The same tensor in another memory domain. `IWorkloadFactory.create_copy` of the backend it is assigned to makes it."""
+
+    source: MemoryDomain
+    target: MemoryDomain
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return [present(inputs, 0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Debug(Descriptor, kind="dovetail.Debug"):
+    """The same tensor, shown to `OptimizedNetwork.debug` as (layer, index, array) on its way; the core runs it, on the host.
+
+    Attributes:
+        layer: Name of the layer that produced the tensor.
+        index: Which of its outputs.
+    """
+
+    layer: str
+    index: int = 0
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return [present(inputs, 0)]

@@ -1,0 +1,22 @@
+"""What a pass is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from ...graph import Graph
+
+
+class Pass(ABC):
+    """One rewriting of a graph; it holds settings, never state between runs, and keeps every info right.
+
+    Class attributes:
+        name: Name in the placement report.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def run(self, graph: Graph) -> int:
+        """Rewrite the graph in place and return the number of changes; what was replaced leaves the graph."""

@@ -1,0 +1,33 @@
+"""Drop layers that no output needs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ...graph import Graph, Input, Layer, Output
+from .base import Pass
+
+
+class DropUnused(Pass):
+    """Remove every layer from which no output can be reached; inputs stay, being the caller's contract."""
+
+    name: ClassVar[str] = "drop_unused"
+
+    def run(self, graph: Graph) -> int:
+        needed: set[Layer] = set()
+        waiting = list(graph.outputs)
+        while waiting:
+            layer = waiting.pop()
+            if layer not in needed:
+                needed.add(layer)
+                waiting.extend(slot.source.layer for slot in layer.inputs if slot.source is not None)
+        if len(needed) == len(graph):
+            return 0
+        unused = [
+            layer
+            for layer in reversed(graph.topological_order())
+            if layer not in needed and not isinstance(layer.descriptor, Input | Output)
+        ]
+        for layer in unused:
+            graph.remove(layer)
+        return len(unused)

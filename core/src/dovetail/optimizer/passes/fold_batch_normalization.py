@@ -1,0 +1,100 @@
+"""Fold batch normalization into the weights before it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ...graph import Array, Graph, Layer
+from ...layers import (
+    BatchNormalization,
+    Convolution2d,
+    DepthwiseConvolution2d,
+    FullyConnected,
+    TransposeConvolution2d,
+)
+from ...tensor import DataLayout, DType
+from ..rewriting import derived_constant, drop_unread_constants, merged_sources, only_consumer, reconnect
+from .base import Pass
+
+_FLOATS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+_Weighted = Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d | FullyConnected
+
+
+class FoldBatchNormalization(Pass):
+    """Scale the weights of a convolution or fully connected layer by the batch normalization that alone reads it.
+
+    With s = scale / sqrt(variance + epsilon): weights become weights * s, the bias (bias - mean) * s + offset. The arithmetic is
+    float64, rounded once.
+    """
+
+    name: ClassVar[str] = "fold_batch_normalization"
+
+    def run(self, graph: Graph) -> int:
+        changes = 0
+        for layer in [layer for layer in graph if isinstance(layer.descriptor, BatchNormalization)]:
+            source = layer.inputs[0].source
+            if source is not None and only_consumer(source) is not None:
+                changes += _fold(graph, source.layer, layer)
+        if changes:
+            drop_unread_constants(graph)
+        return changes
+
+
+def _fold(graph: Graph, weighted: Layer, normalization: Layer) -> bool:
+    descriptor, parameters = weighted.descriptor, [normalization.constant(i) for i in range(1, 5)]
+    if not isinstance(descriptor, _Weighted) or not isinstance(normalization.descriptor, BatchNormalization):
+        return False
+    weights = weighted.constant(1)
+    has_bias = len(weighted.inputs) > 2 and weighted.inputs[2].source is not None
+    bias = weighted.constant(2) if has_bias else None
+    known = weights is not None and all(p is not None for p in parameters) and (bias is not None or not has_bias)
+    dtypes = {slot.info.dtype for slot in (*weighted.inputs, *normalization.inputs) if slot.info is not None}
+    if not known or len(dtypes) != 1 or not dtypes < set(_FLOATS) or descriptor.activation is not None:
+        return False
+    if not _same_channels(weighted, normalization.descriptor.layout):
+        return False
+    scale, offset, mean, variance = (np.asarray(p, np.float64) for p in parameters)
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + normalization.descriptor.epsilon)
+    if not np.isfinite(factor).all() or weights is None:
+        return False
+    shift = ((0.0 if bias is None else np.asarray(bias, np.float64)) - mean) * factor + offset
+    scaled = _scaled(descriptor, np.asarray(weights, np.float64), factor)
+    _store(graph, weighted, scaled.astype(weights.dtype), shift.astype(weights.dtype))
+    weighted.sources = merged_sources(weighted, normalization)
+    graph.redirect(normalization.output, weighted.output)
+    graph.remove(normalization)
+    return True
+
+
+def _same_channels(weighted: Layer, layout: DataLayout) -> bool:
+    info = weighted.output.known_info
+    axis = layout.channel_axis % info.rank if info.rank > 1 else 0
+    descriptor = weighted.descriptor
+    own = -1 if isinstance(descriptor, FullyConnected) else getattr(descriptor, "layout", layout).channel_axis
+    return axis == own % info.rank
+
+
+def _scaled(descriptor: _Weighted, weights: Array, factor: Array) -> Array:
+    channels_first = isinstance(descriptor, FullyConnected) or descriptor.layout is DataLayout.NCHW
+    if isinstance(descriptor, TransposeConvolution2d) and channels_first:
+        inward, per_group, *kernel = weights.shape
+        grouped = weights.reshape(descriptor.groups, inward // descriptor.groups, per_group, *kernel)
+        return np.asarray((grouped * factor.reshape(descriptor.groups, 1, per_group, 1, 1)).reshape(weights.shape))
+    if isinstance(descriptor, DepthwiseConvolution2d) and not channels_first:
+        return np.asarray(weights * factor)
+    return np.asarray(weights * factor.reshape(-1, *(1,) * (weights.ndim - 1)))
+
+
+def _store(graph: Graph, layer: Layer, weights: Array, bias: Array) -> None:
+    old = layer.inputs[1].source
+    if old is None:
+        raise ValueError(f"layer {layer.name!r} has no weights")
+    reconnect(graph, layer.inputs[1], derived_constant(graph, weights, old.layer))
+    new = derived_constant(graph, bias, layer, f"{layer.name}.bias")
+    if len(layer.inputs) > 2:
+        reconnect(graph, layer.inputs[2], new)
+    else:
+        graph.append_input(layer, new)

@@ -1,0 +1,169 @@
+"""Infer every shape, absorb value inputs into attributes, and fold what is constant."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ...errors import DovetailError, ErrorCode, GraphError
+from ...graph import Array, Constant, Descriptor, Graph, Input, Layer, Output, OutputSlot
+from ...layers import Dequantize
+from ...tensor import DType, TensorInfo
+from ..rewriting import drop_unread_constants
+from .base import Pass
+
+_FOLD_BYTES = 1 << 24
+"""A fold that makes more bytes than this, and more than it reads, is left to the run: a file must not blow up in memory."""
+
+
+class InferAndFold(Pass):
+    """Walk the layers in topological order: resolve, infer, and replace what evaluates to constants.
+
+    Args:
+        keep_dequantize: Leave dequantized constants as they are, for the pass that makes integer layers.
+
+    Raises:
+        GraphError: Infos do not fit; a shape depends on the value of a graph input (`VALUE_REQUIRED`, which inputs is in
+            ``details["inputs"]``) or on something else that is not known before the run (`SHAPE_UNKNOWN`).
+    """
+
+    name: ClassVar[str] = "fold_constants"
+
+    def __init__(self, *, keep_dequantize: bool = False) -> None:
+        self.keep_dequantize = keep_dequantize
+
+    def run(self, graph: Graph) -> int:
+        changes = 0
+        for layer in graph.topological_order():
+            descriptor = layer.descriptor
+            if isinstance(descriptor, Output) or (isinstance(descriptor, Constant) and layer.outputs[0].info is not None):
+                continue
+            if not graph.resolve(layer):
+                raise _value_required(layer)
+            self._infer(graph, layer)
+            arrays = self._evaluate(layer)
+            if arrays is not None:
+                _replace_by_constants(graph, layer, arrays)
+                changes += 1
+        drop_unread_constants(graph)
+        return changes
+
+    def _infer(self, graph: Graph, layer: Layer) -> None:
+        try:
+            graph.infer(layer)
+        except DovetailError as error:
+            if error.code is not ErrorCode.VALUE_REQUIRED:
+                raise
+            for slot in layer.outputs:
+                slot.info = None  # the kind knows its shape only from values: evaluation must tell
+        else:
+            for slot in layer.outputs:
+                if not slot.known_info.is_concrete:
+                    raise GraphError(
+                        f"layer {layer.name!r} ({layer.kind}) inferred the symbolic shape {slot.known_info.shape_text}",
+                        code=ErrorCode.SHAPE_UNKNOWN,
+                        hint="infer must return sizes when its inputs have them",
+                    )
+
+    def _evaluate(self, layer: Layer) -> list[Array] | None:
+        descriptor = layer.descriptor
+        unknown = any(slot.info is None for slot in layer.outputs)
+        folds = type(descriptor).evaluate is not Descriptor.evaluate and not isinstance(descriptor, Input | Constant)
+        if folds and self.keep_dequantize and isinstance(descriptor, Dequantize):
+            folds = False
+        if folds and not unknown and _is_too_large(layer):
+            folds = False
+        arrays = None
+        if folds:
+            values = [layer.constant(i) for i in range(len(layer.inputs))]
+            try:
+                with np.errstate(all="ignore"):
+                    arrays = descriptor.evaluate(layer.input_infos, values)
+            except DovetailError as error:
+                error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
+                error.args = (error.message,)
+                raise
+        if arrays is None:
+            if unknown:
+                raise _value_required(layer)
+            return None
+        return _checked(layer, [np.asarray(array) for array in arrays])
+
+
+def _is_too_large(layer: Layer) -> bool:
+    made = sum(slot.known_info.nbytes for slot in layer.outputs)
+    return made > _FOLD_BYTES and made > sum(info.nbytes for info in layer.input_infos if info is not None)
+
+
+def _checked(layer: Layer, arrays: list[Array]) -> list[Array]:
+    found = [TensorInfo.of_array(array) for array in arrays]
+    wanted = [slot.info for slot in layer.outputs]
+    fits = len(found) == len(wanted) and all(
+        info is None or (info.shape == one.shape and info.dtype.numpy == one.dtype.numpy)
+        for info, one in zip(wanted, found, strict=True)
+    )
+    if not fits:
+        raise GraphError(
+            f"layer {layer.name!r} ({layer.kind}) evaluates to {', '.join(map(str, found))}, "
+            f"but infers {', '.join(map(str, wanted))}",
+            hint="evaluate and infer of the kind must agree",
+        )
+    return arrays
+
+
+def _replace_by_constants(graph: Graph, layer: Layer, arrays: list[Array]) -> None:
+    outputs = list(layer.outputs)
+    readers = [list(slot.consumers) for slot in outputs]
+    for consumer in (consumer for several in readers for consumer in several):
+        graph.disconnect(consumer)
+    graph.remove(layer)
+    for slot, array, consumers in zip(outputs, arrays, readers, strict=True):
+        if not consumers:
+            continue
+        name = layer.name if len(outputs) == 1 else f"{layer.name}.{slot.index}"
+        dtype = DType.BFLOAT16 if slot.info is not None and slot.info.dtype is DType.BFLOAT16 else None
+        quantization = None if slot.info is None else slot.info.quantization
+        constant = graph.constant(array, name=name, dtype=dtype, quantization=quantization)
+        constant.layer.sources = layer.sources
+        for consumer in consumers:
+            graph.connect(constant, consumer)
+
+
+def _value_required(layer: Layer) -> GraphError:
+    value_inputs = [i for i in layer.descriptor.value_inputs if i < len(layer.inputs)] or range(len(layer.inputs))
+    pending = [layer.inputs[i] for i in value_inputs if layer.inputs[i].source is not None and layer.constant(i) is None]
+    slots = [slot.source for slot in pending if slot.source is not None]
+    inputs = _inputs_behind(slots)
+    names = ", ".join(slot.name for slot in pending)
+    if inputs:
+        return GraphError(
+            f"the shape that layer {layer.name!r} ({layer.kind}) produces depends on the value of its input {names}, "
+            f"which depends on the graph input {', '.join(map(repr, inputs))}",
+            code=ErrorCode.VALUE_REQUIRED,
+            hint=f"give the value when optimizing: optimize(..., values={{{inputs[0]!r}: array}})",
+            inputs=inputs,
+            layer=layer.name,
+        )
+    return GraphError(
+        f"the shape that layer {layer.name!r} ({layer.kind}) produces depends on the value of its input {names}, computed by "
+        f"{', '.join(f'{slot.layer.name!r} ({slot.layer.kind})' for slot in slots)}, which the core does not evaluate",
+        code=ErrorCode.SHAPE_UNKNOWN,
+        hint="replace it by a constant in the model",
+        layer=layer.name,
+    )
+
+
+def _inputs_behind(slots: list[OutputSlot]) -> list[str]:
+    found: dict[Layer, None] = {}
+    seen: set[Layer] = set()
+    waiting = [slot.layer for slot in slots]
+    while waiting:
+        layer = waiting.pop()
+        if layer in seen:
+            continue
+        seen.add(layer)
+        if isinstance(layer.descriptor, Input):
+            found[layer] = None
+        waiting.extend(slot.source.layer for slot in layer.inputs if slot.source is not None)
+    return [layer.name for layer in sorted(found, key=lambda member: member.id)]

@@ -1,0 +1,161 @@
+"""The order of the passes, in one list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ..graph import Graph, Layer
+from ..tensor import DType
+from .assignment import Assigner
+from .copies import InsertCopies
+from .passes import (
+    DropUnused,
+    FixShapes,
+    FixValues,
+    FoldBatchNormalization,
+    FoldPad,
+    FuseActivation,
+    InferAndFold,
+    InsertDebug,
+    IntegerLayers,
+    InversePermutes,
+    MergeConstants,
+    MergeReshapes,
+    Pass,
+    PermuteAsReshape,
+    ReduceFloat,
+    RemoveIdentities,
+    Validate,
+)
+from .passes.fix_inputs import Shapes, Values
+from .substitution import OptimizeSubgraphs
+
+_MAX_ROUNDS = 8
+"""Rounds of a repeated group; each pass shrinks the graph or keeps it, so that this is only a net under a faulty one."""
+
+
+@dataclass(slots=True)
+class Compilation:
+    """What the passes of one `optimize` call share."""
+
+    assigner: Assigner
+    shapes: Shapes = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
+    reduce_float: DType | None = None
+    integer_layers: bool = False
+    debug: bool = False
+    fallback: bool = True
+    passes: bool = True
+    copies: InsertCopies | None = None
+
+    def insert_copies(self) -> Pass:
+        """Create the pass that inserts copies and keep it: what it found goes into the result."""
+        self.copies = InsertCopies(self.assigner.assigned)
+        return self.copies
+
+    def accepts(self, layer: Layer) -> bool:
+        """Say whether some backend takes a layer."""
+        return self.assigner.first_willing(layer) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One place in the list.
+
+    Attributes:
+        make: Creates the passes; more than one are repeated until none of them changes anything.
+        when: Says whether they run.
+    """
+
+    make: tuple[Callable[[Compilation], Pass], ...]
+    when: Callable[[Compilation], bool]
+
+
+def _always(context: Compilation) -> bool:
+    return True
+
+
+def _optional(context: Compilation) -> bool:
+    return context.passes
+
+
+PIPELINE: tuple[Step, ...] = (
+    Step((lambda c: Validate(),), _always),
+    Step((lambda c: DropUnused(),), _optional),
+    Step((lambda c: FixValues(c.values),), _always),
+    Step((lambda c: FixShapes(c.shapes),), _always),
+    Step((lambda c: InferAndFold(keep_dequantize=c.integer_layers),), _always),
+    Step((lambda c: IntegerLayers(c.accepts),), lambda c: c.integer_layers),
+    Step((lambda c: InferAndFold(),), lambda c: c.integer_layers),
+    Step(
+        (
+            lambda c: DropUnused(),
+            lambda c: InversePermutes(),
+            lambda c: MergeReshapes(),
+            lambda c: PermuteAsReshape(),
+            lambda c: RemoveIdentities(),
+            lambda c: FoldPad(),
+            lambda c: FoldBatchNormalization(),
+        ),
+        _optional,
+    ),
+    Step((lambda c: ReduceFloat(c.reduce_float or DType.FLOAT16, c.assigner),), lambda c: c.reduce_float is not None),
+    Step((lambda c: MergeConstants(),), _optional),
+    Step((lambda c: AssignBackends(c.assigner),), _always),
+    Step((lambda c: FuseActivation(c.assigner),), _optional),
+    Step((lambda c: RequireHomes(c.assigner),), _always),
+    Step((lambda c: OptimizeSubgraphs(c.assigner, fallback=c.fallback),), _optional),
+    Step((lambda c: DropUnused(),), _optional),
+    Step((lambda c: InsertDebug(),), lambda c: c.debug),
+    Step((lambda c: c.insert_copies(),), _always),
+)
+"""What `optimize` does, in order. With ``passes=False`` only the steps that a network needs to run at all."""
+
+
+class AssignBackends(Pass):
+    """Give each layer the first backend that takes it; those that find none are told of after activations are folded."""
+
+    name: ClassVar[str] = "assign_backends"
+
+    def __init__(self, assigner: Assigner) -> None:
+        self.assigner = assigner
+
+    def run(self, graph: Graph) -> int:
+        return self.assigner.assign_all(graph)
+
+
+class RequireHomes(Pass):
+    """Refuse a graph in which a layer has no backend.
+
+    Raises:
+        PlacementError: Names all such layers.
+    """
+
+    name: ClassVar[str] = "require_homes"
+
+    def __init__(self, assigner: Assigner) -> None:
+        self.assigner = assigner
+
+    def run(self, graph: Graph) -> int:
+        self.assigner.require_homes(graph.topological_order())
+        return 0
+
+
+def run_pipeline(graph: Graph, context: Compilation) -> list[tuple[str, int]]:
+    """Run the list on a graph, in place; returns (name, changes) of every pass that ran, in order of their first run."""
+    counts: dict[str, int] = {}
+    for step in PIPELINE:
+        if not step.when(context):
+            continue
+        for _ in range(_MAX_ROUNDS if len(step.make) > 1 else 1):
+            changes = 0
+            for make in step.make:
+                one = make(context)
+                made = one.run(graph)
+                counts[one.name] = counts.get(one.name, 0) + made
+                changes += made
+            if not changes:
+                break
+    return list(counts.items())

@@ -1,0 +1,177 @@
+"""The placement report: where each layer went, and why."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .assignment import Refusal
+from .candidates import Absent
+from .copies import CopyReport
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReport:
+    """One layer of the optimized network.
+
+    Attributes:
+        name, kind: As in `OptimizedNetwork.graph`.
+        backend: Id; None where the core runs it.
+        device: Index of the device; None where the core runs it.
+        partition: Index into `Placement.partitions`; None where the core runs it.
+        sources: Layers of the original network that it stands for.
+        reason: Why it is there: "first choice", "required", "fallback", "private", "core".
+        refusals: What the backends before this one said.
+    """
+
+    name: str
+    kind: str
+    backend: str | None
+    device: int | None
+    partition: int | None
+    sources: tuple[str, ...]
+    reason: str
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """Layers of one backend that form one convex piece; `index` is also the order in which they can run."""
+
+    index: int
+    backend: str
+    device: int
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the optimizer did, as data; `explain` prints it.
+
+    Attributes:
+        network: Name of the network.
+        layers: In an order in which they can run; inputs, outputs, constants and copies left out.
+        partitions: In an order in which they can run.
+        copies: Every copy between memories.
+        passes: (name, number of changes), in order.
+        absent: Backends that might be absent and are.
+        folded: Layers of the original network, constants apart, that nothing stands for any more.
+    """
+
+    network: str
+    layers: tuple[LayerReport, ...]
+    partitions: tuple[PartitionReport, ...] = ()
+    copies: tuple[CopyReport, ...] = ()
+    passes: tuple[tuple[str, int], ...] = ()
+    absent: tuple[Absent, ...] = ()
+    folded: tuple[str, ...] = ()
+
+    @property
+    def fallbacks(self) -> tuple[LayerReport, ...]:
+        """Layers that a preferred backend refused or gave back."""
+        return tuple(layer for layer in self.layers if layer.reason == "fallback")
+
+    def layer(self, name: str) -> LayerReport:
+        """Return the row of a layer, by its name or that of a layer of the original network that it stands for.
+
+        Raises:
+            KeyError: There is none.
+        """
+        for matches in (lambda row: row.name == name, lambda row: name in row.sources):
+            for row in self.layers:
+                if matches(row):
+                    return row
+        raise KeyError(name)
+
+    def summary(self) -> str:
+        """Say it in one line."""
+        counts = Counter(_label(row.backend, row.device) for row in self.layers)
+        places = ", ".join(f"{place} ({count})" for place, count in counts.items()) or "none"
+        nbytes = sum(copy.nbytes for copy in self.copies)
+        copies = f"{_count(len(self.copies), 'copy', 'copies')}{f' of {nbytes} bytes' if self.copies else ''}"
+        return (
+            f"network {self.network!r}: {_count(len(self.layers), 'layer')} on {places}; "
+            f"{_count(len(self.fallbacks), 'fallback')}; {_count(len(self.partitions), 'partition')}; {copies}"
+        )
+
+    def explain(self) -> str:
+        """Return the report as text: a table of layers, each refusal, partitions, copies, passes, and what fell back."""
+        blocks = [self.summary(), self._layer_table(), self._partition_table(), self._copy_table()]
+        done = ", ".join(f"{name} {count}" for name, count in self.passes if count)
+        blocks.append(f"passes: {done or 'nothing to change'}")
+        if self.folded:
+            blocks.append(f"folded away: {', '.join(self.folded)}")
+        blocks += [f"absent: {one.request} ({one.state}): {one.reason}" for one in self.absent]
+        blocks.append(self._fallback_line())
+        return "\n\n".join(block for block in blocks if block)
+
+    def _layer_table(self) -> str:
+        rows = [("layer", "kind", "backend", "partition", "stands for", "why")]
+        notes: list[Sequence[str]] = [()]
+        for row in self.layers:
+            covers = "" if row.sources == (row.name,) else ", ".join(row.sources)
+            where = _label(row.backend, row.device)
+            part = "" if row.partition is None else str(row.partition)
+            rows.append((row.name, row.kind.removeprefix("dovetail."), where, part, covers, row.reason))
+            notes.append([str(refusal) for refusal in row.refusals])
+        return _table(rows, notes)
+
+    def _partition_table(self) -> str:
+        rows = [("partition", "backend", "layers")]
+        for part in self.partitions:
+            shown = part.layers if len(part.layers) <= 4 else (*part.layers[:2], "...", part.layers[-1])
+            rows.append((str(part.index), _label(part.backend, part.device), f"{len(part.layers)}: {', '.join(shown)}"))
+        return _table(rows) if self.partitions else ""
+
+    def _copy_table(self) -> str:
+        rows = [("copy", "from", "to", "by", "bytes", "why")]
+        for copy in self.copies:
+            rows.append(
+                (copy.tensor, str(copy.source), str(copy.target), copy.backend or "core", str(copy.nbytes), copy.reason)
+            )
+        return _table(rows) if self.copies else ""
+
+    def _fallback_line(self) -> str:
+        if not self.fallbacks:
+            return "fallback: none, every layer runs where it was wanted first"
+        count = Counter(_label(row.backend, row.device) for row in self.fallbacks)
+        places = ", ".join(f"{number} to {place}" for place, number in count.items())
+        names = ", ".join(row.name for row in self.fallbacks[:8]) + (", ..." if len(self.fallbacks) > 8 else "")
+        return f"fallback: {len(self.fallbacks)} of {len(self.layers)} layers fell back ({places}): {names}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {
+            "network": self.network,
+            "layers": [asdict(row) for row in self.layers],
+            "partitions": [asdict(part) for part in self.partitions],
+            "copies": [{**asdict(copy), "source": str(copy.source), "target": str(copy.target)} for copy in self.copies],
+            "passes": [{"name": name, "changes": changes} for name, changes in self.passes],
+            "absent": [{"request": str(one.request), "state": one.state, "reason": one.reason} for one in self.absent],
+            "folded": list(self.folded),
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the report as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+
+def _label(backend: str | None, device: int | None) -> str:
+    return "core" if backend is None else f"{backend}:{device}" if device else backend
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number or 'no'} {one if number == 1 else many or one + 's'}"
+
+
+def _table(rows: Sequence[Sequence[str]], notes: Sequence[Sequence[str]] = ()) -> str:
+    """Align columns; `notes` stand indented below their row."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for number, row in enumerate(rows):
+        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        lines += [f"    {note}" for note in (notes[number] if number < len(notes) else ())]
+    return "\n".join(lines)

@@ -1,0 +1,100 @@
+"""Moves that several passes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from ..graph import Array, Constant, Graph, Input, InputSlot, Layer, Output, OutputSlot
+from ..tensor import DType, Quantization
+
+
+def merged_sources(*layers: Layer) -> tuple[str, ...]:
+    """Names of the original layers that these stand for together, each once."""
+    return tuple(dict.fromkeys(name for layer in layers for name in layer.sources))
+
+
+def only_consumer(slot: OutputSlot) -> InputSlot | None:
+    """Return the consumer of a slot that has exactly one."""
+    return slot.consumers[0] if len(slot.consumers) == 1 else None
+
+
+def producer(layer: Layer, index: int = 0) -> Layer | None:
+    """Return the layer that feeds an input."""
+    source = layer.inputs[index].source if index < len(layer.inputs) else None
+    return None if source is None else source.layer
+
+
+def reconnect(graph: Graph, target: InputSlot, source: OutputSlot) -> None:
+    """Make an input slot read another output slot."""
+    graph.disconnect(target)
+    graph.connect(source, target)
+
+
+def bypass(graph: Graph, layer: Layer) -> None:
+    """Remove a layer with one output: what read it reads its first input."""
+    source = layer.inputs[0].source
+    if source is None:
+        raise ValueError(f"layer {layer.name!r} has no input to read instead")
+    graph.redirect(layer.output, source)
+    graph.remove(layer)
+
+
+def prune(graph: Graph, layers: Iterable[Layer | None]) -> int:
+    """Remove those of the layers that nobody reads, then those that fed only them; inputs and outputs stay."""
+    removed = 0
+    waiting = [layer for layer in layers if layer is not None]
+    while waiting:
+        layer = waiting.pop()
+        if layer.name not in graph or graph.layer(layer.name) is not layer or isinstance(layer.descriptor, Input | Output):
+            continue
+        if any(slot.consumers for slot in layer.outputs):
+            continue
+        waiting.extend(slot.source.layer for slot in layer.inputs if slot.source is not None)
+        graph.remove(layer)
+        removed += 1
+    return removed
+
+
+def drop_unread_constants(graph: Graph) -> int:
+    """Remove constants that nobody reads."""
+    unread = [layer for layer in graph if isinstance(layer.descriptor, Constant) and not layer.outputs[0].consumers]
+    for layer in unread:
+        graph.remove(layer)
+    return len(unread)
+
+
+def derived_constant(graph: Graph, value: Array, origin: Layer, name: str | None = None) -> OutputSlot:
+    """Add a constant that was worked out from another layer and stands for the same sources."""
+    slot = graph.constant(value, name=name or origin.name)
+    slot.layer.sources = origin.sources
+    return slot
+
+
+def quantized_constant(graph: Graph, origin: Layer, quantization: Quantization) -> OutputSlot:
+    """Add a constant that shares the array of `origin` and says how it is quantized."""
+    descriptor = origin.descriptor
+    if not isinstance(descriptor, Constant):
+        raise TypeError(f"layer {origin.name!r} is no constant")
+    return graph.add(replace(descriptor), name=origin.name, quantization=quantization, sources_of=origin.sources).output
+
+
+def to_bfloat16(value: Array) -> Array:
+    """Round float32 to bfloat16, half to even, kept in uint16; a NaN stays one."""
+    bits = np.ascontiguousarray(value, np.float32).view(np.uint32)
+    rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    quiet_nan = ((bits >> 16) | 0x40).astype(np.uint16)
+    return np.where(np.isnan(value), quiet_nan, rounded).astype(np.uint16).reshape(value.shape)
+
+
+def narrowed(value: Array, dtype: DType) -> Array | None:
+    """Convert float32 to float16 or bfloat16 storage; None if a finite element would become infinite."""
+    with np.errstate(over="ignore"):
+        if dtype is DType.FLOAT16:
+            result = value.astype(np.float16)
+            return result if np.array_equal(np.isfinite(result), np.isfinite(value)) else None
+    bits = to_bfloat16(value)
+    became_infinite = ((bits & 0x7F80) == 0x7F80) & np.isfinite(value)
+    return None if became_infinite.any() else bits

@@ -1,0 +1,172 @@
+"""Offer partitions to their backends and carry out what they answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from ..errors import BackendError, ErrorCode
+from ..graph import Constant, Graph, Input, InputSlot, Layer, Output, OutputSlot
+from ..interfaces import IBackend
+from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution
+from .assignment import Assigned, Assigner
+from .partition import partition
+from .passes.base import Pass
+from .rewriting import prune
+from .substitution_check import check_answer, given_sources
+
+_log = logging.getLogger("dovetail.optimizer")
+
+
+class OptimizeSubgraphs(Pass):
+    """Offer each partition to its backend, in order of preference, and do what the backend answers.
+
+    A part that is given back is barred from that backend and placed anew, and whoever takes it is asked again; each round bars
+    a layer from a backend, so this ends. No layer is offered twice to the same backend.
+
+    Args:
+        assigner: Knows the backend of each layer.
+        fallback: Take an exception of a backend as a failure of the whole partition; else raise it.
+
+    Raises:
+        BackendError: The answer is against the contract (`SUBSTITUTION_INVALID`), or the backend raised (`BACKEND_CONTRACT`).
+        PlacementError: A part that was given back has no other home.
+    """
+
+    name: ClassVar[str] = "optimize_subgraphs"
+
+    def __init__(self, assigner: Assigner, *, fallback: bool = True) -> None:
+        self.assigner = assigner
+        self.fallback = fallback
+
+    def run(self, graph: Graph) -> int:
+        settled: set[Layer] = set()
+        changes = 0
+        while True:
+            returned: list[Layer] = []
+            for candidate in self.assigner.candidates:
+                if type(candidate.backend).optimize_subgraph is IBackend.optimize_subgraph:
+                    continue  # the default leaves everything untouched
+                for layers in self._unsettled(graph, candidate, settled):
+                    view = SubgraphView(graph, layers)
+                    answer = self._ask(candidate, view)
+                    check_answer(view, answer, candidate)
+                    changes += len(answer.substitutions) + len(answer.deletions)
+                    settled.update(layers)
+                    settled.update(self._carry_out(graph, answer, candidate))
+                    returned += self._place_anew(answer.failures, candidate)
+            if not returned:
+                return changes
+            settled.difference_update(returned)
+
+    def _unsettled(self, graph: Graph, candidate: Assigned, settled: set[Layer]) -> list[list[Layer]]:
+        homes = {layer: (home, layer in settled) for layer, home in self.assigner.assigned.items()}
+        parts = partition(graph.topological_order(), homes)
+        return [layers for home, layers in parts if home == (candidate, False)]
+
+    def _ask(self, candidate: Assigned, view: SubgraphView) -> OptimizationViews:
+        try:
+            return candidate.backend.optimize_subgraph(view, candidate.options)
+        except Exception as error:  # a backend's fault, told with its id
+            reason = f"optimize_subgraph() raised {type(error).__name__}: {error}"
+            if not self.fallback:
+                raise BackendError(
+                    f"backend {candidate.label}: {reason}",
+                    code=ErrorCode.BACKEND_CONTRACT,
+                    hint="tell the backend's vendor, or allow fallback to the next backend: fallback=True",
+                    backend=candidate.label,
+                    layers=[layer.name for layer in view.layers],
+                ) from error
+            _log.warning("backend %s: %s; its %d layers are placed anew", candidate.label, reason, len(view))
+            answer = OptimizationViews(view)
+            answer.failed(view, reason)
+            return answer
+
+    def _place_anew(self, failures: Iterable[Failure], candidate: Assigned) -> list[Layer]:
+        layers = []
+        for part, reason in failures:
+            _log.warning("backend %s gave back %s: %s", candidate.label, ", ".join(layer.name for layer in part.layers), reason)
+            for layer in part.layers:
+                self.assigner.bar(layer, candidate, reason or "it gave the layer back without a reason")
+                layers.append(layer)
+        for layer in layers:
+            self.assigner.assign(layer)
+        self.assigner.require_homes(layers)
+        return layers
+
+    def _carry_out(self, graph: Graph, answer: OptimizationViews, candidate: Assigned) -> list[Layer]:
+        private: list[Layer] = []
+        # Noted before anything moves: what feeds one part may be replaced together with another.
+        entries = {id(part): entry_slots(part) for part in answer.parts}
+        for substitution in answer.substitutions:
+            made = substitute(graph, substitution, entries[id(substitution.part)])
+            for layer in made:
+                self.assigner.adopt(layer, candidate)
+            for layer in substitution.part.layers:
+                self.assigner.forget(layer)
+            private += made
+        for part in answer.deletions:
+            delete(graph, part, entries[id(part)])
+            for layer in part.layers:
+                self.assigner.forget(layer)
+        return private
+
+
+def entry_slots(part: SubgraphView) -> list[InputSlot]:
+    """Return, for each input of a part, the first input slot of a member that reads it."""
+    first: dict[OutputSlot, InputSlot] = {}
+    for layer in part.layers:
+        for slot in layer.inputs:
+            if slot.source is not None:
+                first.setdefault(slot.source, slot)
+    return [first[source] for source in part.inputs]
+
+
+def substitute(graph: Graph, substitution: Substitution, entries: Sequence[InputSlot]) -> list[Layer]:
+    """Put a checked replacement in the place of its part; returns the new layers that compute."""
+    part, replacement = substitution
+    sources = given_sources(part, replacement)
+    feeding = [_source(slot) for slot in entries]
+    readers = _take_out(graph, part)
+    before = set(graph.layers)
+    feeds = {layer.output: slot for layer, slot in zip(replacement.inputs, feeding, strict=True)}
+    twins = replacement.copy_into(graph, feeds, wanted=lambda layer: not isinstance(layer.descriptor, Input | Output))
+    for old in replacement:
+        if old.outputs and not isinstance(old.descriptor, Input):
+            twins[old.outputs[0]].layer.sources = sources[old]
+    for layer, consumers in zip(replacement.outputs, readers, strict=True):
+        for consumer in consumers:
+            graph.connect(twins[_source(layer.inputs[0])], consumer)
+    return [layer for layer in graph if layer not in before and not isinstance(layer.descriptor, Constant)]
+
+
+def delete(graph: Graph, part: SubgraphView, entries: Sequence[InputSlot]) -> None:
+    """Take a checked part out: what read its outputs reads its inputs."""
+    feeding = [_source(slot) for slot in entries]
+    for index, consumers in enumerate(_take_out(graph, part)):
+        for consumer in consumers:
+            graph.connect(feeding[0 if len(feeding) == 1 else index], consumer)
+
+
+def _source(slot: InputSlot) -> OutputSlot:
+    if slot.source is None:
+        raise ValueError(f"input {slot.name!r} of layer {slot.layer.name!r} reads nothing, although the answer was checked")
+    return slot.source
+
+
+def _take_out(graph: Graph, part: SubgraphView) -> list[list[InputSlot]]:
+    """Remove a part and the constants that it alone read; returns the readers of each output, now disconnected."""
+    readers = [[consumer for consumer in slot.consumers if consumer.layer not in part] for slot in part.outputs]
+    for consumer in (consumer for several in readers for consumer in several):
+        graph.disconnect(consumer)
+    constants = [
+        slot.source.layer
+        for layer in part.layers
+        for slot in layer.inputs
+        if slot.source is not None and isinstance(slot.source.layer.descriptor, Constant)
+    ]
+    for layer in reversed(part.layers):
+        graph.remove(layer)
+    prune(graph, constants)
+    return readers

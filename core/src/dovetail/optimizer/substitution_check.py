@@ -1,0 +1,191 @@
+"""Check a backend's answer, always: what it says must be exactly a rewriting of what it was offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import BackendError, DovetailError, ErrorCode
+from ..graph import Graph, Layer, OutputSlot
+from ..subgraph import OptimizationViews, SubgraphView, Substitution, slot_names
+from ..tensor import TensorInfo
+from .assignment import Assigned
+
+
+def check_answer(view: SubgraphView, answer: object, candidate: Assigned) -> None:
+    """Refuse an answer that is not sound.
+
+    The parts must cover the view exactly, be convex, and together leave no cycle; a replacement must be acyclic, have a slot with
+    an equal info for each slot of its part, and stand only for layers of its part; a deleted part must connect.
+
+    Raises:
+        BackendError: `SUBSTITUTION_INVALID`; names the backend and the layers.
+    """
+    check = _Check(view, candidate)
+    if not isinstance(answer, OptimizationViews):
+        raise check.error(f"returned {answer!r}, not OptimizationViews", view.layers)
+    if answer.view is not view:
+        raise check.error("answered about another view than it was asked about", view.layers)
+    check.coverage(answer.parts)
+    check.order(answer)
+    for substitution in answer.substitutions:
+        check.replacement(substitution)
+    for part in answer.deletions:
+        check.deletion(part)
+
+
+def given_sources(part: SubgraphView, replacement: Graph) -> dict[Layer, tuple[str, ...]]:
+    """Return what each layer of a replacement stands for: all of the part, or what the backend gave, in original names."""
+    original = {layer.name: layer.sources for layer in part.layers}
+    return {
+        layer: part.sources
+        if layer.sources == (layer.name,)
+        else tuple(dict.fromkeys(source for name in layer.sources for source in original.get(name, (name,))))
+        for layer in replacement
+    }
+
+
+class _Check:
+    """Words errors for one backend and view."""
+
+    def __init__(self, view: SubgraphView, candidate: Assigned) -> None:
+        self.view = view
+        self.label = candidate.label
+
+    def error(self, problem: str, layers: Iterable[Layer]) -> BackendError:
+        names = [layer.name for layer in layers]
+        return BackendError(
+            f"backend {self.label}: optimize_subgraph() {problem} (layers {', '.join(names) or 'none'})",
+            code=ErrorCode.SUBSTITUTION_INVALID,
+            hint="the answer must cover the view exactly, with parts and replacements that fit; tell the backend's vendor",
+            backend=self.label,
+            layers=names,
+        )
+
+    def coverage(self, parts: Sequence[SubgraphView]) -> None:
+        seen: set[Layer] = set()
+        for part in parts:
+            foreign = [layer for layer in part.layers if layer not in self.view]
+            if foreign:
+                raise self.error("named layers that it was not offered", foreign)
+            twice = [layer for layer in part.layers if layer in seen]
+            if twice:
+                raise self.error("named layers in more than one part", twice)
+            seen.update(part.layers)
+        missing = [layer for layer in self.view.layers if layer not in seen]
+        if missing:
+            raise self.error("left layers out: neither replaced, nor untouched, failed or deleted", missing)
+
+    def order(self, answer: OptimizationViews) -> None:
+        """Contract what is replaced or deleted: no cycle may appear. Kept and failed parts stay single layers and may have any form."""
+        merged = [*(substitution.part for substitution in answer.substitutions), *answer.deletions]
+        for part in merged:
+            breach = part.breach()
+            if breach is not None:
+                raise self.error(
+                    f"replaced a part that is not convex: a path leaves it and comes back through {breach.name!r}", part.layers
+                )
+        node: dict[Layer, int] = {layer: -1 - number for number, layer in enumerate(self.view.layers)}
+        for number, part in enumerate(merged):
+            node.update(dict.fromkeys(part.layers, number))
+        stuck = _cyclic(self.view, node)
+        if stuck:
+            raise self.error("replaced parts that depend on each other in a circle", stuck)
+
+    def replacement(self, substitution: Substitution) -> None:
+        part, replacement = substitution
+        if not isinstance(replacement, Graph):
+            raise self.error(f"gave {replacement!r} as a replacement, not a network", part.layers)
+        pairs = (("input", part.inputs, len(replacement.inputs)), ("output", part.outputs, len(replacement.outputs)))
+        for what, slots, count in pairs:
+            if len(slots) != count:
+                raise self.error(
+                    f"gave a replacement with {count} {what}s for a part with {len(slots)}: {slot_names(slots)}", part.layers
+                )
+        try:
+            if part.outputs:
+                replacement.validate()
+            else:  # nobody reads the part, so that its replacement has no output either
+                replacement.topological_order()
+        except DovetailError as error:
+            raise self.error(f"gave a replacement that is no valid network: {error.message}", part.layers) from error
+        self._infos(part, replacement)
+        self._names(part, replacement)
+
+    def _infos(self, part: SubgraphView, replacement: Graph) -> None:
+        for layer in replacement:
+            for slot in layer.outputs:
+                if slot.info is None or not slot.info.is_concrete:
+                    raise self.error(f"gave a replacement in which the info of {slot.name!r} is not known", part.layers)
+        for outside, layer in zip(part.inputs, replacement.inputs, strict=True):
+            self._same("input", outside, layer.outputs[0].info, part)
+        for outside, layer in zip(part.outputs, replacement.outputs, strict=True):
+            self._same("output", outside, layer.inputs[0].info, part)
+
+    def _same(self, what: str, outside: OutputSlot, inside: TensorInfo | None, part: SubgraphView) -> None:
+        wanted = outside.known_info
+        if inside is None:
+            raise self.error(f"gave a replacement whose {what} for {outside.name!r} is not connected", part.layers)
+        for name in ("shape", "dtype", "quantization"):
+            if getattr(inside, name) != getattr(wanted, name):
+                raise self.error(
+                    f"gave a replacement whose {what} for {outside.name!r} has {name} {_text(inside, name)}, "
+                    f"expected {_text(wanted, name)}",
+                    part.layers,
+                )
+        if inside.opaque is not None:
+            raise self.error(
+                f"gave a replacement whose {what} for {outside.name!r} has the opaque layout {inside.opaque.tag!r}: "
+                "outer slots are plain",
+                part.layers,
+            )
+
+    def _names(self, part: SubgraphView, replacement: Graph) -> None:
+        known = {*part.sources, *(layer.name for layer in part.layers)}
+        for layer in replacement:
+            strange = [name for name in layer.sources if name not in known]
+            if strange and layer.sources != (layer.name,):
+                raise self.error(
+                    f"says that {layer.name!r} stands for {', '.join(strange)}, which the part does not hold", part.layers
+                )
+
+    def deletion(self, part: SubgraphView) -> None:
+        inputs, outputs = part.inputs, part.outputs
+        if not outputs:
+            return
+        if len(inputs) not in (1, len(outputs)):
+            raise self.error(
+                f"deleted a part with inputs {slot_names(inputs)} and outputs {slot_names(outputs)}: they cannot be joined",
+                part.layers,
+            )
+        for index, slot in enumerate(outputs):
+            source = inputs[0 if len(inputs) == 1 else index]
+            if source.known_info != slot.known_info:
+                raise self.error(
+                    f"deleted a part whose output {slot.name!r} is {slot.known_info}, but whose input {source.name!r} is "
+                    f"{source.known_info}, or quantized otherwise",
+                    part.layers,
+                )
+
+
+def _text(info: TensorInfo, name: str) -> str:
+    return info.shape_text if name == "shape" else str(getattr(info, name))
+
+
+def _cyclic(view: SubgraphView, node: dict[Layer, int]) -> list[Layer]:
+    """Return the layers of the nodes on or behind a cycle of the contracted view."""
+    targets: dict[int, set[int]] = {number: set() for number in node.values()}
+    for layer in view.layers:
+        for slot in layer.inputs:
+            if slot.source is not None and slot.source.layer in view and node[slot.source.layer] != node[layer]:
+                targets[node[slot.source.layer]].add(node[layer])
+    waiting = dict.fromkeys(targets, 0)
+    for several in targets.values():
+        for target in several:
+            waiting[target] += 1
+    ready = [number for number, count in waiting.items() if count == 0]
+    for number in ready:
+        for target in sorted(targets[number]):
+            waiting[target] -= 1
+            if waiting[target] == 0:
+                ready.append(target)
+    return [layer for layer in view.layers if waiting[node[layer]] > 0]

@@ -1,0 +1,163 @@
+"""What the caller requires and forbids: `require=`, `forbid=` and `fallback=`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+from ..backend_id import BackendRequest
+from ..errors import ErrorCode, OptionError
+from ..graph import Descriptor, Graph, Layer
+from .suggestions import suggestion
+
+Require: TypeAlias = Mapping[str, str | BackendRequest]
+Forbid: TypeAlias = Mapping[str, str | BackendRequest | Sequence[str | BackendRequest]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One entry: the key, what it means, and the backends that it names (with a device only where one was written)."""
+
+    option: str
+    key: str
+    rank: int
+    targets: tuple[tuple[str, int | None], ...]
+
+    def matches(self, layer: Layer) -> bool:
+        if self.rank == _KIND:
+            return self.key in (layer.kind, _short(layer.kind))
+        names = (layer.name, *layer.sources)
+        return self.key in names if self.rank == _NAME else any(fnmatchcase(name, self.key) for name in names)
+
+    def names(self, request: BackendRequest) -> bool:
+        return any(id == request.id and device in (None, request.device) for id, device in self.targets)
+
+    def __str__(self) -> str:
+        targets = [f"{id}:{device}" if device else id for id, device in self.targets]
+        return (
+            f"{self.option}={{{self.key!r}: {targets[0]!r}}}"
+            if len(targets) == 1
+            else f"{self.option}={{{self.key!r}: {targets}}}"
+        )
+
+
+_NAME, _GLOB, _KIND = 0, 1, 2  # the more specific rule wins
+
+
+class Wishes:
+    """Checked wishes: which backends may run which layer, and why others may not.
+
+    A key is the name of a layer, a glob over names (``"decoder*"``), or a kind (``"dovetail.Softmax"`` or ``"Softmax"``). Layers are
+    known by the names of the original network, through whatever was folded into them. Of several `require` rules the most
+    specific one counts: name, then glob, then kind.
+
+    Args:
+        source: The network as the caller gave it.
+        requests: Backends that were asked for, ready or not.
+        require, forbid: As given to `optimize`.
+        fallback: False: every layer must run on the first backend, apart from required ones.
+
+    Raises:
+        OptionError: A key or an id names nothing (`OPTION_UNKNOWN`).
+    """
+
+    def __init__(
+        self,
+        source: Graph,
+        requests: Sequence[BackendRequest],
+        require: Require | None = None,
+        forbid: Forbid | None = None,
+        *,
+        fallback: bool = True,
+    ) -> None:
+        self.fallback = fallback
+        self._require = [_rule("require", key, [value], source, requests) for key, value in (require or {}).items()]
+        self._forbid = [
+            _rule("forbid", key, [value] if isinstance(value, str | BackendRequest) else value, source, requests)
+            for key, value in (forbid or {}).items()
+        ]
+
+    def required(self, layer: Layer) -> Rule | None:
+        """Return the rule that pins a layer.
+
+        Raises:
+            OptionError: Two rules of the same rank pin it to different backends (`OPTION_INVALID`).
+        """
+        rules = sorted((rule for rule in self._require if rule.matches(layer)), key=lambda rule: rule.rank)
+        if not rules:
+            return None
+        for other in rules[1:]:
+            if other.rank == rules[0].rank and other.targets != rules[0].targets:
+                raise OptionError(
+                    f"layer {layer.name!r} is pinned twice: {rules[0]} and {other}",
+                    code=ErrorCode.OPTION_INVALID,
+                    hint="leave one of them, or name the layer itself",
+                    layer=layer.name,
+                )
+        return rules[0]
+
+    def objection(self, layer: Layer, request: BackendRequest, *, first: bool) -> tuple[str, str] | None:
+        """Return (code, reason) if the wishes keep a backend from a layer; `first` says that it is the first in the list."""
+        for rule in self._forbid:
+            if rule.matches(layer) and rule.names(request):
+                return "forbidden", f"the caller forbids it: {rule}"
+        rule_or_none = self.required(layer)
+        if rule_or_none is not None:
+            return None if rule_or_none.names(request) else ("required", f"the caller requires another: {rule_or_none}")
+        if not first and not self.fallback:
+            return "no_fallback", "the caller forbids fallback: fallback=False"
+        return None
+
+
+def _rule(
+    option: str, key: str, values: Iterable[str | BackendRequest], source: Graph, requests: Sequence[BackendRequest]
+) -> Rule:
+    targets = tuple(_target(option, key, value, requests) for value in values)
+    if not targets:
+        raise OptionError(f"{option}: {key!r} names no backend", code=ErrorCode.OPTION_INVALID, hint="give an id")
+    return Rule(option, key, _rank(option, key, source), targets)
+
+
+def _target(option: str, key: str, value: str | BackendRequest, requests: Sequence[BackendRequest]) -> tuple[str, int | None]:
+    wanted = BackendRequest.parse(value)
+    device = wanted.device if isinstance(value, BackendRequest) or ":" in value else None
+    if not any(request.id == wanted.id and device in (None, request.device) for request in requests):
+        known = dict.fromkeys(name for r in requests for name in (str(r.id), str(r).rstrip("?")))
+        raise OptionError(
+            f"{option}={{{key!r}: {str(value)!r}}} names a backend that is not in backends=",
+            hint=suggestion(str(value), known),
+            key=key,
+        )
+    return str(wanted.id), device
+
+
+def _rank(option: str, key: str, source: Graph) -> int:
+    if key in source:
+        return _NAME
+    if any(key in (layer.kind, _short(layer.kind)) for layer in source) or key in _all_kinds():
+        return _KIND
+    if any(character in key for character in "*?[") and any(fnmatchcase(layer.name, key) for layer in source):
+        return _GLOB
+    kinds = dict.fromkeys(name for layer in source for name in (layer.kind, _short(layer.kind)))
+    raise OptionError(
+        f"{option}: no layer and no kind of network {source.name!r} is called {key!r}",
+        hint=suggestion(key, [*(layer.name for layer in source), *kinds]),
+        key=key,
+    )
+
+
+def _short(kind: str) -> str:
+    return kind.rsplit(".", 1)[-1]
+
+
+def _all_kinds() -> set[str]:
+    kinds: set[str] = set()
+    waiting: list[type[Descriptor]] = [Descriptor]
+    while waiting:
+        for subclass in waiting.pop().__subclasses__():
+            waiting.append(subclass)
+            if subclass.kind:
+                kinds |= {subclass.kind, _short(subclass.kind)}
+    return kinds

@@ -1,0 +1,7 @@
+"""Read ONNX models into dovetail networks."""
+
+from __future__ import annotations
+
+from .parser import OnnxParser, parse
+
+__all__ = ["OnnxParser", "parse"]

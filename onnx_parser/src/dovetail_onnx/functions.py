@@ -1,0 +1,81 @@
+"""Operators that are defined by other operators: functions of the model itself, and those of ONNX's own schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs
+
+
+def schema_of(op: str, opset: int, domain: str) -> defs.OpSchema | None:
+    """Return the schema of an operator, if ONNX has one."""
+    try:
+        return defs.get_schema(op, max_inclusive_version=opset, domain=domain)
+    except defs.SchemaError:
+        return None
+
+
+def schema_function(
+    node: NodeProto, opset: int, domain: str, input_types: Callable[[], Sequence[TypeProto]]
+) -> FunctionProto | None:
+    """Return the body that ONNX itself gives an operator, or None.
+
+    Args:
+        node: The node; some bodies depend on its attributes.
+        opset: Version of its operator set.
+        domain: Its domain.
+        input_types: Types of its inputs, asked for only where the body depends on them.
+    """
+    schema: Any = schema_of(node.op_type, opset, domain)  # what is asked of it here is missing from its stubs
+    if schema is None:
+        return None
+    versions = [version for version in schema.function_opset_versions if version <= opset]
+    if versions:
+        body = FunctionProto()
+        body.ParseFromString(_bytes(schema.get_function_with_opset_version(max(versions))))
+        return body
+    versions = [version for version in schema.context_dependent_function_opset_versions if version <= opset]
+    if not versions:
+        return None
+    types = [entry.SerializeToString() for entry in input_types()]
+    body = FunctionProto()
+    call = node.SerializeToString()
+    body.ParseFromString(schema.get_context_dependent_function_with_opset_version(max(versions), call, types))
+    return body
+
+
+def is_function(op: str, opset: int, domain: str) -> bool:
+    """Tell whether ONNX itself gives an operator a body."""
+    schema: Any = schema_of(op, opset, domain)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _bytes(body: FunctionProto | bytes) -> bytes:
+    """Bridge versions of onnx, which hand a body out as a message or as its bytes."""
+    return body if isinstance(body, bytes) else body.SerializeToString()
+
+
+def bound_attributes(
+    function: FunctionProto, given: dict[str, AttributeProto], schema: defs.OpSchema | None
+) -> dict[str, AttributeProto]:
+    """Return the attributes that a body may refer to: those of the call, else the defaults."""
+    bound = {attribute.name: attribute for attribute in function.attribute_proto}
+    if schema is not None:
+        bound |= {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name}
+    return bound | given
+
+
+def resolve_references(node: onnx.NodeProto, bound: dict[str, AttributeProto] | None) -> dict[str, AttributeProto]:
+    """Return a node's attributes by name, references replaced by what they refer to; one that refers to nothing is left out."""
+    resolved: dict[str, AttributeProto] = {}
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            resolved[attribute.name] = attribute
+        elif bound is not None and attribute.ref_attr_name in bound:
+            copy = AttributeProto()
+            copy.CopyFrom(bound[attribute.ref_attr_name])
+            copy.name = attribute.name
+            resolved[attribute.name] = copy
+    return resolved

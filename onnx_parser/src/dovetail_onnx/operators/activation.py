@@ -1,0 +1,160 @@
+"""Functions of one element, clipping, and softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dovetail.graph import OutputSlot
+from dovetail.layers import ActivationFunction
+from dovetail.tensor import DType
+
+from ..node import Node
+from ..registry import operator
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+_PLAIN = {
+    "Relu": ActivationFunction.RELU,
+    "Sigmoid": ActivationFunction.SIGMOID,
+    "Tanh": ActivationFunction.TANH,
+    "HardSwish": ActivationFunction.HARD_SWISH,
+    "Softplus": ActivationFunction.SOFTPLUS,
+    "Softsign": ActivationFunction.SOFTSIGN,
+    "Mish": ActivationFunction.MISH,
+}
+
+# Function, then attribute and default for alpha and beta.
+_Parameter = tuple[str, float]
+_PARAMETRIC: dict[str, tuple[ActivationFunction, _Parameter, _Parameter | None]] = {
+    "Elu": (ActivationFunction.ELU, ("alpha", 1.0), None),
+    "Celu": (ActivationFunction.CELU, ("alpha", 1.0), None),
+    "LeakyRelu": (ActivationFunction.LEAKY_RELU, ("alpha", 0.01), None),
+    "ThresholdedRelu": (ActivationFunction.THRESHOLDED_RELU, ("alpha", 1.0), None),
+    "Swish": (ActivationFunction.SWISH, ("alpha", 1.0), None),
+    "HardSigmoid": (ActivationFunction.HARD_SIGMOID, ("alpha", 0.2), ("beta", 0.5)),
+    "Selu": (ActivationFunction.SELU, ("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)),
+    "Shrink": (ActivationFunction.SHRINK, ("lambd", 0.5), ("bias", 0.0)),
+}
+
+
+@operator(*_PLAIN, ignored=["consumed_inputs"])
+def plain(node: Node) -> OutputSlot:
+    """Translate an activation without parameters."""
+    return node.network.activation(node.input(0), _PLAIN[node.op], name=node.label())
+
+
+@operator(*_PARAMETRIC, ignored=["consumed_inputs"])
+def parametric(node: Node) -> OutputSlot:
+    """Translate an activation with alpha, or alpha and beta."""
+    function, first, second = _PARAMETRIC[node.op]
+    beta = 0.0 if second is None else node.floating(*second)
+    return node.network.activation(node.input(0), function, node.floating(*first), beta, name=node.label())
+
+
+@operator("Gelu")
+def gelu(node: Node) -> OutputSlot:
+    """Translate Gelu, exact or by tanh."""
+    tanh = node.choice("approximate", "none", ["none", "tanh"]) == "tanh"
+    return node.network.gelu(node.input(0), approximate=tanh, name=node.label())
+
+
+@operator("PRelu", since=7)
+def prelu(node: Node) -> OutputSlot:
+    """Translate PRelu, whose slope broadcasts to the input."""
+    return node.network.prelu(node.input(0), node.input(1), name=node.label())
+
+
+@operator("PRelu", ignored=["consumed_inputs"])
+def prelu_1(node: Node) -> OutputSlot:
+    """Translate PRelu whose slope is one per channel."""
+    x, slope = node.input(0), node.input(1)
+    if node.size_of(slope, 0) == 1:
+        return node.network.prelu(x, slope, name=node.label())
+    trailing = node.known_rank(x, "the slope lies along axis 1") - 2
+    if trailing > 0:
+        slope = node.network.expand_dims(slope, range(1, trailing + 1), name=node.label("slope"))
+    return node.network.prelu(x, slope, name=node.label())
+
+
+@operator("Clip", since=11)
+def clip(node: Node) -> OutputSlot:
+    """Translate Clip; constant bounds make it an activation."""
+    bounds = [node.optional(1), node.optional(2)]
+    least, most = (None if slot is None else node.number(i + 1) for i, slot in enumerate(bounds))
+    known = all(slot is None or number is not None for slot, number in zip(bounds, (least, most), strict=True))
+    # An activation computes in floats: integers keep their exact bounds as a maximum and a minimum.
+    if known and node.dtype().is_float:
+        return _bounded(node, -math.inf if least is None else float(least), math.inf if most is None else float(most))
+    x = node.input(0)
+    if bounds[0] is not None:
+        x = node.network.maximum(x, bounds[0], name=node.label("least" if bounds[1] is not None else ""))
+    return x if bounds[1] is None else node.network.minimum(x, bounds[1], name=node.label())
+
+
+@operator("Clip", ignored=["consumed_inputs"])
+def clip_1(node: Node) -> OutputSlot:
+    """Translate Clip whose bounds are attributes."""
+    return _bounded(node, node.floating("min", -_FLOAT32_MAX), node.floating("max", _FLOAT32_MAX))
+
+
+def _bounded(node: Node, least: float, most: float) -> OutputSlot:
+    x = node.input(0)
+    open_below, open_above = least <= -_FLOAT32_MAX, most >= _FLOAT32_MAX
+    if open_below and open_above:
+        return x
+    if least == 0 and open_above:
+        return node.network.relu(x, name=node.label())
+    alpha, beta = (math.inf if open_above else most), (-math.inf if open_below else least)
+    return node.network.activation(x, ActivationFunction.BOUNDED_RELU, alpha, beta, name=node.label())
+
+
+@operator("Softmax", "LogSoftmax", since=13)
+def softmax(node: Node) -> OutputSlot:
+    """Translate softmax along one axis."""
+    return _softmax(node, node.input(0), node.integer("axis", -1), node.label())
+
+
+@operator("Softmax", "LogSoftmax")
+def softmax_1(node: Node) -> OutputSlot:
+    """Translate softmax over all axes from `axis` on: the input counts as a matrix."""
+    return _over_matrix(node, _softmax)
+
+
+def _softmax(node: Node, x: OutputSlot, axis: int, name: str) -> OutputSlot:
+    build = node.network.log_softmax if node.op == "LogSoftmax" else node.network.softmax
+    return build(x, axis, name=name)
+
+
+@operator("Hardmax", since=13)
+def hardmax(node: Node) -> OutputSlot:
+    """Translate Hardmax: one at the first largest element along an axis, zero elsewhere."""
+    return _hardmax(node, node.input(0), node.integer("axis", -1), node.label())
+
+
+@operator("Hardmax")
+def hardmax_1(node: Node) -> OutputSlot:
+    """Translate Hardmax over all axes from `axis` on."""
+    return _over_matrix(node, _hardmax)
+
+
+def _hardmax(node: Node, x: OutputSlot, axis: int, name: str) -> OutputSlot:
+    net, dtype = node.network, node.dtype()
+    depth = net.shape_of(x, axis, None if axis == -1 else axis + 1, name=node.label("depth"))
+    best = net.arg_min_max(x, "max", axis, name=node.label("best"))
+    values = np.asarray([0, 0x3F80], np.uint16) if dtype is DType.BFLOAT16 else np.asarray([0, 1], dtype.numpy)
+    off_on = net.constant(values, node.label("values"), dtype=dtype)
+    return net.one_hot(best, depth, off_on, axis, name=name)
+
+
+def _over_matrix(node: Node, build: Callable[[Node, OutputSlot, int, str], OutputSlot]) -> OutputSlot:
+    """Apply a function of one axis to the input seen as a matrix: the axes before `axis`, and those from it on."""
+    x, axis = node.input(0), node.integer("axis", 1)
+    rank = node.rank_of(x)
+    if axis == -1 or axis == (rank or 0) - 1:
+        return build(node, x, axis, node.label())
+    matrix = node.network.flatten(x, axis, name=node.label("matrix"))
+    shape = node.network.shape_of(x, name=node.label("shape"))
+    return node.network.reshape(build(node, matrix, 1, node.label("rows")), shape, name=node.label())

@@ -1,0 +1,93 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.graph import Constant, OutputSlot
+from dovetail.tensor import DType
+
+from ..node import Node
+from ..registry import operator
+from ..tensors import Tensor
+
+_FOLDED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+"""Types whose constants NumPy can transpose and scale here."""
+
+
+@operator("MatMul")
+def matmul(node: Node) -> OutputSlot:
+    """Translate a matrix product."""
+    return node.network.matmul(node.input(0), node.input(1), name=node.label())
+
+
+@operator("Gemm", ignored=["broadcast"])
+def gemm(node: Node) -> OutputSlot:
+    """Translate alpha * A * B + beta * C; constant weights make it a fully connected layer."""
+    a = node.input(0)
+    if node.flag("transA"):
+        a = node.network.permute(a, [1, 0], name=node.label("transposed"))
+    weights = _constant(node.input(1))
+    if weights is not None and weights.dtype in _FOLDED and weights.value.ndim == 2:
+        return _fully_connected(node, a, weights)
+    return _composed(node, a)
+
+
+def _fully_connected(node: Node, a: OutputSlot, weights: Tensor) -> OutputSlot:
+    net, dtype = node.network, weights.dtype
+    alpha, beta = node.floating("alpha", 1.0), node.floating("beta", 1.0)
+    rows = weights.value if node.flag("transB") else weights.value.T
+    filters = rows.shape[0]
+    if node.flag("transB") and alpha == 1.0:
+        operand = node.input(1)
+    else:
+        scaled = rows if alpha == 1.0 else rows * dtype.numpy.type(alpha)
+        operand = net.constant(np.ascontiguousarray(scaled), node.label("weights"), dtype=dtype)
+    addend = node.optional(2)
+    if addend is None or beta == 0.0:
+        return net.fully_connected(a, operand, name=node.label())
+    bias = _bias(node, addend, filters, beta, dtype)
+    if bias is not None:
+        return net.fully_connected(a, operand, bias, name=node.label())
+    product = net.fully_connected(a, operand, name=node.label("product"))
+    return net.addition(product, _scaled(node, addend, beta, "addend"), name=node.label())
+
+
+def _bias(node: Node, addend: OutputSlot, filters: int, beta: float, dtype: DType) -> OutputSlot | None:
+    """Return the addend as one number per filter, or None if it differs between the rows."""
+    if beta == 1.0 and addend.info is not None and addend.info.shape == (filters,):
+        return addend
+    constant = _constant(addend)
+    if (
+        constant is None
+        or constant.dtype not in _FOLDED
+        or constant.value.shape not in ((), (1,), (1, 1), (filters,), (1, filters))
+    ):
+        return None
+    value = np.broadcast_to(constant.value.reshape(-1), (filters,)) * dtype.numpy.type(beta)
+    return node.network.constant(value, node.label("bias"), dtype=dtype)
+
+
+def _composed(node: Node, a: OutputSlot) -> OutputSlot:
+    alpha, beta, addend = node.floating("alpha", 1.0), node.floating("beta", 1.0), node.optional(2)
+    adds = addend is not None and beta != 0.0
+    scales = alpha != 1.0
+    name = node.label("product" if adds or scales else "")
+    product = node.network.matmul(a, node.input(1), transpose_b=node.flag("transB"), name=name)
+    if scales:
+        factor = node.scalar(alpha, product, "alpha")
+        product = node.network.multiplication(product, factor, name=node.label("scaled" if adds else ""))
+    if addend is None or not adds:
+        return product
+    return node.network.addition(product, _scaled(node, addend, beta, "addend"), name=node.label())
+
+
+def _scaled(node: Node, x: OutputSlot, factor: float, part: str) -> OutputSlot:
+    if factor == 1.0:
+        return x
+    return node.network.multiplication(x, node.scalar(factor, x, "beta"), name=node.label(part))
+
+
+def _constant(slot: OutputSlot) -> Tensor | None:
+    descriptor = slot.layer.descriptor
+    return Tensor(descriptor.value, slot.dtype) if isinstance(descriptor, Constant) else None

@@ -1,0 +1,44 @@
+"""The order of nodes: ONNX wants producers before consumers, some exporters do not care."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+
+import onnx
+from onnx import AttributeProto
+
+
+def sorted_nodes(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """Return the nodes, producers first and otherwise as they stand; those on a cycle come last."""
+    producers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    needed = [{producers[name] for name in _reads(node) if name in producers} - {index} for index, node in enumerate(nodes)]
+    if all(max(before, default=-1) < index for index, before in enumerate(needed)):
+        return list(nodes)
+    consumers: dict[int, list[int]] = defaultdict(list)
+    for index, before in enumerate(needed):
+        for producer in before:
+            consumers[producer].append(index)
+    waiting = [len(before) for before in needed]
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    order: list[int] = []
+    while ready:
+        index = heappop(ready)
+        order.append(index)
+        for consumer in consumers[index]:
+            waiting[consumer] -= 1
+            if waiting[consumer] == 0:
+                heappush(ready, consumer)
+    stuck = set(range(len(nodes))) - set(order)
+    return [nodes[index] for index in (*order, *sorted(stuck))]
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    """List the tensors that a node reads, those that its branches see from outside included."""
+    yield from node.input
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            for inner in attribute.g.node:
+                yield from _reads(inner)
+            yield from (entry.name for entry in attribute.g.output)

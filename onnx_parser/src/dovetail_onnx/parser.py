@@ -1,0 +1,63 @@
+"""The parser: what `dovetail.load("model.onnx")` finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dovetail.errors import DovetailError, ErrorCode, ModelError
+from dovetail.network import Network
+
+from .external_data import ExternalData
+from .model_file import LOW_LEVEL_ERRORS, read_model
+from .translation import translate
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class OnnxParser:
+    """Parser of ONNX files; fits `dovetail.interfaces.IParser`."""
+
+    suffixes = (".onnx",)
+
+    def parse(self, path: Path) -> Network:
+        """Read a model file; nothing in it is ever executed.
+
+        Raises:
+            ModelError: The file is missing, malformed, or asks for what dovetail does not have.
+        """
+        return parse(path)
+
+
+def parse(model: str | Path | bytes | onnx.ModelProto, *, base_dir: str | Path | None = None) -> Network:
+    """Turn a model into a network.
+
+    Inputs and outputs keep their names, a symbolic dimension keeps its `dim_param`, an unknown one is called
+    ``<input>_dim<axis>``. A graph input that has an initializer is a constant, not an input. Layers are called after
+    their nodes.
+
+    The model is not handed to `onnx.checker` or to ONNX's shape inference: both are C++ that walks the untrusted file
+    by itself. What is read is checked where it is read.
+
+    Args:
+        model: A path, the bytes of a file, or a loaded model.
+        base_dir: Folder of external data; default the folder of the file.
+
+    Raises:
+        UnsupportedModelError: Lists every operator, attribute and type that dovetail does not have.
+        ModelError: The model is missing (`MODEL_NOT_FOUND`), malformed, or reaches for files elsewhere
+            (`EXTERNAL_DATA_REFUSED`).
+    """
+    proto, origin, folder = read_model(model)
+    try:
+        return translate(proto, ExternalData(base_dir if base_dir is not None else folder), origin)
+    except DovetailError:
+        raise
+    except LOW_LEVEL_ERRORS as error:
+        # A file may lie in ways that no check foresees; whatever Python then says is about the file.
+        raise ModelError(
+            f"{origin} is malformed: {type(error).__name__}: {error}",
+            code=ErrorCode.MODEL_MALFORMED,
+            hint="check the file with onnx.checker, or export the model again",
+        ) from error

@@ -1,0 +1,86 @@
+"""Where names of tensors are looked up: the graph, a branch in it, the body of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import onnx
+from onnx import AttributeProto
+
+from dovetail.errors import ErrorCode, ModelError
+from dovetail.graph import OutputSlot
+
+_DEPTH_LIMIT = 64
+"""Deepest nesting of functions and branches; a function that calls itself would never end."""
+
+
+class Missing:
+    """Stands for a tensor whose producer is not supported, so that parsing goes on and finds the rest."""
+
+
+MISSING = Missing()
+Found: TypeAlias = OutputSlot | Missing | None
+"""A slot, `MISSING`, or None for an optional input left out."""
+Initializer: TypeAlias = onnx.TensorProto | onnx.SparseTensorProto
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One level of names.
+
+    Attributes:
+        opsets: Version of each domain's operator set.
+        parent: The graph around a branch; None around a function, which sees nothing outside.
+        bound: Attributes that a function was called with.
+        prefix: Put before the names of layers.
+        depth: How many levels lie around it.
+        initializers: Constants by name; one becomes a layer when it is first read.
+        values: Slots by name.
+    """
+
+    opsets: Mapping[str, int]
+    parent: Scope | None = None
+    bound: dict[str, AttributeProto] | None = None
+    prefix: str = ""
+    depth: int = 0
+    initializers: dict[str, Initializer] = field(default_factory=dict)
+    values: dict[str, Found] = field(default_factory=dict)
+
+    def branch(self, label: str, graph: onnx.GraphProto) -> Scope:
+        """Return the scope of a branch of a node: it sees what is around it."""
+        scope = Scope(self.opsets, self, self.bound, f"{label}/", self._deeper(label))
+        scope.bind_initializers(graph)
+        return scope
+
+    def call(self, label: str, opsets: Mapping[str, int], bound: dict[str, AttributeProto]) -> Scope:
+        """Return the scope of a function that a node calls: it sees its inputs alone."""
+        return Scope(opsets, None, bound, f"{label}/", self._deeper(label))
+
+    def bind_initializers(self, graph: onnx.GraphProto) -> None:
+        """Make the initializers of a graph known."""
+        for tensor in graph.initializer:
+            self.initializers[tensor.name] = tensor
+        for sparse in graph.sparse_initializer:
+            self.initializers[sparse.values.name] = sparse
+
+    def _deeper(self, label: str) -> int:
+        if self.depth >= _DEPTH_LIMIT:
+            raise ModelError(
+                f"node {label!r} is nested more than {_DEPTH_LIMIT} deep",
+                code=ErrorCode.MODEL_MALFORMED,
+                hint="a function must not call itself",
+                node=label,
+            )
+        return self.depth + 1
+
+
+def plain_domain(name: str) -> str:
+    """Return the name of a domain; the default one has two."""
+    return "" if name == "ai.onnx" else name
+
+
+def imported(entries: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Return the version of each domain's operator set."""
+    return {plain_domain(entry.domain): entry.version for entry in entries}

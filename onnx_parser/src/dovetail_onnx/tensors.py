@@ -1,0 +1,147 @@
+"""Element types and tensors: from ONNX to NumPy storage and `DType`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto
+
+from dovetail.errors import ErrorCode, ModelError
+from dovetail.tensor import DType
+
+from .external_data import ExternalData
+from .unsupported import Unsupported
+
+DTYPES: dict[int, DType] = {
+    TensorProto.FLOAT: DType.FLOAT32,
+    TensorProto.DOUBLE: DType.FLOAT64,
+    TensorProto.FLOAT16: DType.FLOAT16,
+    TensorProto.BFLOAT16: DType.BFLOAT16,
+    TensorProto.INT8: DType.INT8,
+    TensorProto.INT16: DType.INT16,
+    TensorProto.INT32: DType.INT32,
+    TensorProto.INT64: DType.INT64,
+    TensorProto.UINT8: DType.UINT8,
+    TensorProto.UINT16: DType.UINT16,
+    TensorProto.UINT32: DType.UINT32,
+    TensorProto.UINT64: DType.UINT64,
+    TensorProto.BOOL: DType.BOOL,
+}
+CODES = {dtype: code for code, dtype in DTYPES.items()}
+
+# Which field of TensorProto holds an element type, and as what; int32_data holds the bits of the 16-bit floats.
+_FIELDS: dict[DType, tuple[str, str]] = {
+    DType.FLOAT32: ("float_data", "f4"),
+    DType.FLOAT64: ("double_data", "f8"),
+    DType.FLOAT16: ("int32_data", "u2"),
+    DType.BFLOAT16: ("int32_data", "u2"),
+    DType.INT64: ("int64_data", "i8"),
+    DType.UINT32: ("uint64_data", "u4"),
+    DType.UINT64: ("uint64_data", "u8"),
+}
+_DENSE_LIMIT = 1 << 28
+"""Most elements of a sparse tensor that is filled in: its file may be tiny whatever its shape says."""
+
+
+class Tensor(NamedTuple):
+    """A tensor's value, in NumPy storage, and its element type."""
+
+    value: npt.NDArray[Any]
+    dtype: DType
+
+
+def dtype_name(code: int) -> str:
+    """Name an ONNX element type."""
+    try:
+        return str(TensorProto.DataType.Name(code)).lower()
+    except ValueError:
+        return f"type {code}"
+
+
+def dtype_of_code(code: int, what: str) -> DType:
+    """Map an ONNX element type.
+
+    Raises:
+        Unsupported: Dovetail has no such type.
+    """
+    try:
+        return DTYPES[code]
+    except KeyError:
+        raise Unsupported(f"{what} has element type {dtype_name(code)}", attribute=dtype_name(code)) from None
+
+
+def read_tensor(tensor: onnx.TensorProto, external: ExternalData) -> Tensor:
+    """Return the value of a tensor.
+
+    Raises:
+        Unsupported: The element type, or a segment.
+        ModelError: The data does not fit the shape.
+    """
+    what = f"tensor {tensor.name!r}"
+    dtype = dtype_of_code(tensor.data_type, what)
+    if tensor.HasField("segment"):
+        raise Unsupported(f"{what} is one segment of a larger one", attribute="segment")
+    shape = tuple(tensor.dims)
+    if any(d < 0 for d in shape):
+        raise _misfit(tensor, f"has the shape {list(shape)}")
+    count = math.prod(shape)
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return Tensor(_from_bytes(external.read(tensor, count * dtype.itemsize), dtype, shape), dtype)
+    if tensor.HasField("raw_data"):
+        if len(tensor.raw_data) != count * dtype.itemsize:
+            found = f"{len(tensor.raw_data)} bytes, but needs {count * dtype.itemsize} for its shape {list(shape)}"
+            raise _misfit(tensor, f"has {found}")
+        return Tensor(_from_bytes(tensor.raw_data, dtype, shape), dtype)
+    field, storage = _FIELDS.get(dtype, ("int32_data", ""))
+    data = getattr(tensor, field)
+    if len(data) != count:
+        raise _misfit(tensor, f"needs {count} elements for its shape {list(shape)}, but has {len(data)}")
+    wide = np.array(data, dtype=None if count else np.int64)
+    narrow = wide.astype(storage or dtype.numpy)
+    return Tensor(narrow.view(dtype.numpy).reshape(shape), dtype)
+
+
+def read_sparse(sparse: onnx.SparseTensorProto, external: ExternalData) -> Tensor:
+    """Return the value of a sparse tensor, filled in.
+
+    Raises:
+        ModelError: It is too large, or an index is out of range.
+    """
+    values, dtype = read_tensor(sparse.values, external)
+    indices = read_tensor(sparse.indices, external).value
+    shape = tuple(sparse.dims)
+    if any(d < 0 for d in shape) or math.prod(shape) > _DENSE_LIMIT:
+        raise _misfit(sparse.values, f"is sparse with the shape {list(shape)}")
+    positions = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+    if positions.shape != values.shape or (positions.size and not 0 <= positions.min() <= positions.max() < math.prod(shape)):
+        raise _misfit(sparse.values, f"has indices that do not fit the shape {list(shape)}")
+    dense = np.zeros(math.prod(shape), dtype.numpy)
+    dense[positions] = values
+    return Tensor(dense.reshape(shape), dtype)
+
+
+def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:
+    """Return a number in the storage of an element type."""
+    if dtype is not DType.BFLOAT16:
+        return np.asarray(value, dtype.numpy)
+    bits = int(np.asarray(value, np.float32).view(np.uint32))
+    # Round to the nearest upper half, ties to even; infinities have nothing to round, and NaN is not asked for.
+    return np.asarray((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, np.uint16)
+
+
+def _from_bytes(data: bytes, dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    array = np.frombuffer(data, dtype.numpy.newbyteorder("<"))
+    return array.astype(dtype.numpy, copy=False).reshape(shape)
+
+
+def _misfit(tensor: onnx.TensorProto, found: str) -> ModelError:
+    return ModelError(
+        f"tensor {tensor.name!r} {found}",
+        code=ErrorCode.MODEL_MALFORMED,
+        hint="the file is damaged; export the model again",
+        tensor=tensor.name,
+    )

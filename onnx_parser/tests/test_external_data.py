@@ -1,0 +1,132 @@
+"""Data beside the model: read where it belongs, refused everywhere else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+from dovetail.errors import ErrorCode, ModelError
+from dovetail.graph import Constant
+from dovetail_onnx import parse
+
+VALUES = np.arange(4, dtype=np.float32)
+
+
+def save(folder: Path, **entries: str) -> Path:
+    proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) { y = Add(x, w) }')
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    proto.graph.initializer.append(tensor)
+    path = folder / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def refusal(path: Path) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        parse(path)
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    inside = tmp_path / "inside"
+    (inside / "sub").mkdir(parents=True)
+    for place in (tmp_path, inside, inside / "sub"):
+        (place / "data.bin").write_bytes(bytes(8) + VALUES.tobytes())
+    return inside
+
+
+@pytest.mark.parametrize("location", ["data.bin", "sub/data.bin", "./data.bin"])
+def test_data_in_the_folder_is_read(folder: Path, location: str) -> None:
+    descriptor = parse(save(folder, location=location, offset="8", length="16")).layer("w").descriptor
+    assert isinstance(descriptor, Constant)
+    np.testing.assert_array_equal(descriptor.value, VALUES)
+
+
+def test_a_model_in_memory_needs_a_folder(folder: Path) -> None:
+    data = save(folder, location="data.bin", offset="8").read_bytes()
+    with pytest.raises(ModelError) as caught:
+        parse(data)
+    assert caught.value.code is ErrorCode.EXTERNAL_DATA_REFUSED
+    assert "w" in parse(data, base_dir=folder)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "../data.bin",
+        "sub/../../data.bin",
+        "..\\data.bin",
+        "/etc/passwd",
+        "C:\\data.bin",
+        "C:data.bin",
+        "\\\\host\\share",
+        "",
+        "a\0b",
+    ],
+)
+def test_paths_that_leave_the_folder_are_refused(folder: Path, location: str) -> None:
+    assert refusal(save(folder, location=location)).code is ErrorCode.EXTERNAL_DATA_REFUSED
+
+
+def test_an_absolute_path_is_refused_even_into_the_folder(folder: Path) -> None:
+    assert refusal(save(folder, location=str(folder / "data.bin"))).code is ErrorCode.EXTERNAL_DATA_REFUSED
+
+
+def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
+    (folder / "link.bin").symlink_to(folder.parent / "data.bin")
+    (folder / "door").symlink_to(folder.parent, target_is_directory=True)
+    for location in ("link.bin", "door/data.bin"):
+        assert refusal(save(folder, location=location)).code is ErrorCode.EXTERNAL_DATA_REFUSED
+
+
+def test_a_link_inside_the_folder_is_followed(folder: Path) -> None:
+    (folder / "link.bin").symlink_to("data.bin")
+    assert "w" in parse(save(folder, location="link.bin", offset="8"))
+
+
+def test_a_folder_with_a_similar_name_is_outside(folder: Path) -> None:
+    twin = folder.with_name("inside2")
+    twin.mkdir()
+    (folder / "link.bin").symlink_to(twin / "data.bin")
+    assert refusal(save(folder, location="link.bin")).code is ErrorCode.EXTERNAL_DATA_REFUSED
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_what_is_not_a_file_is_refused(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    assert refusal(save(folder, location="pipe")).code is ErrorCode.EXTERNAL_DATA_REFUSED
+    assert refusal(save(folder, location="sub")).code in (ErrorCode.EXTERNAL_DATA_REFUSED, ErrorCode.MODEL_NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"offset": "9"},
+        {"offset": "1000000"},
+        {"offset": "-8"},
+        {"offset": "8", "length": "15"},
+        {"offset": "8", "length": "160"},
+        {"offset": "eight"},
+        {"offset": "9" * 30},
+        {"offset": "1_0"},
+    ],
+)
+def test_ranges_that_do_not_fit_are_malformed(folder: Path, entries: dict[str, str]) -> None:
+    error = refusal(save(folder, location="data.bin", **entries))
+    assert error.code is ErrorCode.MODEL_MALFORMED
+    assert "'w'" in error.message
+
+
+def test_a_missing_file_is_named(folder: Path) -> None:
+    error = refusal(save(folder, location="gone.bin"))
+    assert error.code is ErrorCode.MODEL_NOT_FOUND
+    assert "gone.bin" in error.message

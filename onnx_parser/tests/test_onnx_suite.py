@@ -1,0 +1,59 @@
+"""ONNX's own backend suite, run through the adapter on the reference backend."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from dovetail.errors import PlacementError, UnsupportedModelError
+from dovetail_onnx.backend import DovetailBackend
+
+PASSING = 600
+"""How many cases pass at least, with onnx 1.23; raise it with what is reached."""
+
+
+def outcome(case: Any) -> str:
+    """Return "pass", or "unsupported" with a reason; anything else is an exception."""
+    from onnx.backend.test.runner import Runner
+
+    try:
+        rep = DovetailBackend.prepare(case.model)
+        results = [(rep.run(inputs), expected) for inputs, expected in case.data]
+    except UnsupportedModelError as error:
+        entries = error.details["unsupported"]
+        assert entries
+        assert all(entry["op"] and entry["reason"] for entry in entries)
+        return "unsupported"
+    except PlacementError as error:
+        assert error.details["refusals"]
+        return "refused"
+    for found, expected in results:
+        Runner.assert_similar_outputs(expected, found, case.rtol, case.atol, model_dir=case.name)
+    return "pass"
+
+
+@pytest.mark.slow
+def test_every_case_passes_or_is_named_unsupported(suite_cases) -> None:
+    counts: Counter[str] = Counter()
+    wrong: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # comparing infinities and NaN is what some cases are about
+        for case in suite_cases:
+            try:
+                counts[outcome(case)] += 1
+            except Exception as error:  # every case is to be reported, whatever it raises
+                wrong.append(f"{case.id}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
+    assert not wrong, f"{dict(counts)}, and {len(wrong)} wrong:\n" + "\n".join(wrong)
+    assert counts["pass"] >= PASSING, dict(counts)
+
+
+@pytest.mark.slow
+def test_the_light_models_match(suite_cases) -> None:
+    light = [case for case in suite_cases if case.kind == "light"]
+    assert len(light) >= 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [(case.name, outcome(case)) for case in light] == [(case.name, "pass") for case in light]

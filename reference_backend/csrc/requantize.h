@@ -1,0 +1,68 @@
+/* Fixed-point arithmetic of quantized layers, bit for bit as TensorFlow Lite's reference kernels.
+ *
+ * Sources: tensorflow/lite/kernels/internal/common.h (MultiplyByQuantizedMultiplier, the double-rounding form),
+ * quantization_util.cc (QuantizeMultiplier), gemmlowp/fixedpoint (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT).
+ */
+#ifndef DOVETAIL_REFERENCE_REQUANTIZE_H
+#define DOVETAIL_REFERENCE_REQUANTIZE_H
+
+#include <math.h>
+#include <stdint.h>
+
+/* A real factor as multiplier * 2^(shift - 31), with multiplier in [2^30, 2^31) or zero. */
+typedef struct {
+    int32_t multiplier;
+    int32_t shift; /* positive: left */
+} requantization;
+
+static inline requantization requantization_of(double factor)
+{
+    requantization result = {0, 0};
+    if (factor == 0.0)
+        return result;
+    int shift;
+    int64_t multiplier = (int64_t)round(frexp(factor, &shift) * 2147483648.0);
+    if (multiplier == (int64_t)1 << 31) {
+        multiplier /= 2;
+        shift++;
+    }
+    if (shift < -31) { /* smaller than anything that could round to one */
+        shift = 0;
+        multiplier = 0;
+    }
+    result.multiplier = (int32_t)multiplier;
+    result.shift = shift;
+    return result;
+}
+
+/* The high half of 2 * a * b, rounded; only -2^31 * -2^31 saturates. */
+static inline int32_t saturating_rounding_doubling_high_multiply(int32_t a, int32_t b)
+{
+    if (a == INT32_MIN && b == INT32_MIN)
+        return INT32_MAX;
+    int64_t product = (int64_t)a * (int64_t)b;
+    int32_t nudge = product >= 0 ? 1 << 30 : 1 - (1 << 30);
+    return (int32_t)((product + nudge) / ((int64_t)1 << 31)); /* truncates, as gemmlowp does */
+}
+
+/* x / 2^exponent, rounded to nearest, ties away from zero. */
+static inline int32_t rounding_divide_by_power_of_two(int32_t x, int exponent)
+{
+    int32_t mask = (int32_t)(((int64_t)1 << exponent) - 1);
+    int32_t remainder = x & mask, threshold = (mask >> 1) + (x < 0 ? 1 : 0);
+    return (x >> exponent) + (remainder > threshold ? 1 : 0);
+}
+
+static inline int32_t requantize(int32_t x, requantization by)
+{
+    int left = by.shift > 0 ? by.shift : 0, right = by.shift > 0 ? 0 : -by.shift;
+    int32_t shifted = (int32_t)((uint32_t)x << left); /* wraps where TensorFlow Lite's own is undefined */
+    return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_multiply(shifted, by.multiplier), right);
+}
+
+static inline int32_t clamp_int32(int32_t x, int32_t low, int32_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+#endif

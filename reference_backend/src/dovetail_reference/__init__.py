@@ -1,0 +1,5 @@
+"""CpuRef, the reference backend: plain, exact, complete, slow. The oracle that other backends are tested against."""
+
+from .backend import ReferenceBackend
+
+__all__ = ["ReferenceBackend"]

@@ -1,0 +1,176 @@
+"""Activation and Prelu.
+
+Floats of every width are computed in double and rounded once (`activations.h`). int8 and uint8 tensors with quantization go through
+a table of 256, filled as TensorFlow Lite's are. RELU, BOUNDED_RELU and Prelu take plain integers as well.
+"""
+
+from libc.stdint cimport int64_t
+
+from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail_reference.workloads.activations cimport activate, activation_code
+from dovetail_reference.workloads.blocks cimport (
+    REAL,
+    UNSIGNED,
+    domain_of,
+    load_reals,
+    load_wholes,
+    store_reals,
+    store_wholes,
+)
+from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
+from dovetail_reference.workloads.operations cimport clamp_whole
+from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+
+from dovetail.interfaces import Support
+from dovetail.layers import Prelu
+from dovetail.tensor import DType
+
+from .movement import Copy, Relation, movement_workload
+from .operations import integer_clamp
+from .quantized import CLAMPS
+from .strides import broadcast, contiguous
+from .tables import function_table
+
+
+def supports(layer):
+    """Refuse integers that stand for no real numbers, unless the function is a clamp."""
+    info, result = layer.inputs[0].info, layer.output.known_info
+    given = [slot.quantization for slot in (*filter(None, layer.input_infos), result)]
+    if not any(given):
+        if info.dtype.is_float or isinstance(layer.descriptor, Prelu) or layer.descriptor.function in CLAMPS:
+            return Support.yes()
+        reason = f"{layer.descriptor.function} of {info.dtype} without a quantization is not defined; relu and bounded_relu are"
+        return Support.no("dtype", reason, "function")
+    if isinstance(layer.descriptor, Prelu):
+        return Support.no("quantization", "quantized Prelu is not implemented; dequantize first")
+    if None in given:
+        return Support.no("quantization", "one of input and output carries a quantization and the other does not")
+    if info.dtype not in (DType.INT8, DType.UINT8) or any(q.is_per_axis for q in given):
+        return Support.no("quantization", f"quantized {info.dtype} is not implemented; int8 and uint8 with one scale are")
+    return Support.yes()
+
+
+def create(layer, dtype):
+    """Make the workload capsule."""
+    info, result, descriptor = layer.inputs[0].info, layer.output.known_info, layer.descriptor
+    if isinstance(descriptor, Prelu):
+        return _create_prelu(info, layer.inputs[1].info)
+    if info.quantization is not None:
+        function = _python_function(descriptor)
+        table = function_table(function, info.quantization, result.quantization, info.dtype is DType.INT8)
+        whole = Copy(shape=(info.elements,), source_strides=(1,), target_strides=(1,), relation=Relation.IN_PLACE, table=table)
+        return movement_workload([whole], 1)
+    return _create_activation(descriptor, info)
+
+
+def _python_function(descriptor):
+    cdef int code = activation_code(descriptor.function)
+    cdef double alpha = descriptor.alpha, beta = descriptor.beta
+    return lambda x: activate(code, x, alpha, beta)
+
+
+cdef struct activation_state:
+    walk route
+    Element kind
+    int code
+    double alpha
+    double beta
+    int64_t low         # of integers
+    int64_t high
+    dovetail_alias alias
+
+
+cdef void activation_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef activation_state *self = <activation_state *>arg
+    cdef double reals[BLOCK]
+    cdef int64_t wholes[BLOCK]
+    cdef int64_t i
+    if domain_of(self.kind) == REAL:
+        load_reals(self.kind, at[0], steps[0], n, reals)
+        for i in range(n):
+            reals[i] = activate(self.code, reals[i], self.alpha, self.beta)
+        store_reals(self.kind, reals, n, at[1], steps[1])
+    else:
+        load_wholes(self.kind, at[0], steps[0], n, wholes)
+        for i in range(n):
+            wholes[i] = clamp_whole(wholes[i], self.low, self.high, domain_of(self.kind) == UNSIGNED)
+        store_wholes(self.kind, wholes, False, n, at[1], steps[1])
+
+
+cdef int execute_activation(void *state, const dovetail_call *call) noexcept nogil:
+    cdef activation_state *self = <activation_state *>state
+    cdef char *bases[2]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
+    return run_walk(&self.route, bases, activation_row, self, call)
+
+
+cdef object _create_activation(object descriptor, object info):
+    cdef dovetail_workload *workload
+    cdef activation_state *self = <activation_state *>allocate_state(sizeof(activation_state))
+    step = (info.dtype.itemsize,)
+    try:
+        self.kind = element_of(info.dtype)
+        self.code, self.alpha, self.beta = activation_code(descriptor.function), descriptor.alpha, descriptor.beta
+        if domain_of(self.kind) != REAL:
+            self.low, self.high = integer_clamp(descriptor.function, descriptor.alpha, descriptor.beta, info.dtype)
+        plan_walk(&self.route, (info.elements,), (step, step))
+        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
+        capsule = workload_capsule(execute_activation, self, free_state, &workload)
+    except BaseException:
+        free_state(self)
+        raise
+    workload.aliases, workload.n_aliases = &self.alias, 1
+    return capsule
+
+
+cdef struct prelu_state:
+    walk route
+    Element kind
+    dovetail_alias alias
+
+
+cdef void prelu_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef Element kind = (<prelu_state *>arg).kind
+    cdef double reals[BLOCK]
+    cdef double slopes[BLOCK]
+    cdef int64_t wholes[BLOCK]
+    cdef int64_t factors[BLOCK]
+    cdef int64_t i
+    if domain_of(kind) == REAL:
+        load_reals(kind, at[0], steps[0], n, reals)
+        load_reals(kind, at[1], steps[1], n, slopes)
+        for i in range(n):
+            reals[i] = reals[i] * slopes[i] if reals[i] < 0 else reals[i]
+        store_reals(kind, reals, n, at[2], steps[2])
+    else:
+        load_wholes(kind, at[0], steps[0], n, wholes)
+        load_wholes(kind, at[1], steps[1], n, factors)
+        for i in range(n):
+            if wholes[i] < 0 and domain_of(kind) != UNSIGNED:
+                wholes[i] = <int64_t>(<unsigned long long>wholes[i] * <unsigned long long>factors[i])
+        store_wholes(kind, wholes, False, n, at[2], steps[2])
+
+
+cdef int execute_prelu(void *state, const dovetail_call *call) noexcept nogil:
+    cdef prelu_state *self = <prelu_state *>state
+    cdef char *bases[3]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.inputs[1])
+    bases[2] = <char *>tensor_data(&call.outputs[0])
+    return run_walk(&self.route, bases, prelu_row, self, call)
+
+
+cdef object _create_prelu(object info, object slope):
+    cdef dovetail_workload *workload
+    cdef prelu_state *self = <prelu_state *>allocate_state(sizeof(prelu_state))
+    itemsize = info.dtype.itemsize
+    own = contiguous(info.sizes, itemsize)
+    try:
+        self.kind = element_of(info.dtype)
+        plan_walk(&self.route, info.sizes, (own, broadcast(slope.sizes, info.sizes, itemsize), own))
+        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
+        capsule = workload_capsule(execute_prelu, self, free_state, &workload)
+    except BaseException:
+        free_state(self)
+        raise
+    workload.aliases, workload.n_aliases = &self.alias, 1
+    return capsule

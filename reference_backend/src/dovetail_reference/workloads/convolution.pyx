@@ -1,0 +1,401 @@
+"""Convolution, depthwise and transposed convolution: all are one product of packed tiles.
+
+A block of output pixels is gathered into panels [depth][TILE_COLUMNS], where depth runs over (tap, channel) and padding gives
+zeros; a tile of filters is packed into [depth][TILE_ROWS]; `product.h` multiplies them. The three kinds differ only in which input
+pixel a tap of an output pixel reads, and in the strides of the weights. Depthwise is a convolution with as many groups as channels;
+groups of one channel are summed directly, row by row, for there is no product of matrices in them.
+
+Quantized layers subtract the zero points while packing, sum in int32, and requantize as TensorFlow Lite does
+(tensorflow/lite/kernels/internal/reference/integer_ops/conv.h, and conv.h for uint8).
+"""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from dovetail.abi cimport (
+    DOVETAIL_CANCELLED,
+    DOVETAIL_OK,
+    dovetail_call,
+    dovetail_tensor,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
+from dovetail_reference.workloads.activations cimport FusedFunction, apply, fused_function
+from dovetail_reference.workloads.elements cimport (
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    Element,
+    allocate_state,
+    cancelled,
+    element_of,
+    free_state,
+)
+from dovetail_reference.workloads.product cimport TILE_COLUMNS, TILE_ROWS, panels_at_once, product_double, product_int32
+from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
+
+from dovetail.interfaces import Support
+from dovetail.layers import DepthwiseConvolution2d, TransposeConvolution2d
+from dovetail.tensor import DataLayout, DType
+
+from ..refusals import first_refusal
+from .quantized import clamp_range, is_quantized, output_refusal, product_refusal
+
+ctypedef fused element:
+    float
+    double
+    int8_t
+    uint8_t
+
+
+cdef struct State:
+    Element images          # element type of input and output
+    Element weights         # differs from `images` only in quantized layers
+    bint transposed
+    int64_t batch
+    int64_t groups
+    int64_t channels        # of the input, per group
+    int64_t filters         # per group
+    int64_t in_size[2]      # height, width; so are all of these
+    int64_t out_size[2]
+    int64_t kernel[2]
+    int64_t stride[2]
+    int64_t dilation[2]
+    int64_t padding[2]      # top, left
+    # Strides in elements.
+    int64_t in_image
+    int64_t in_channel
+    int64_t in_pixel
+    int64_t out_image
+    int64_t out_channel
+    int64_t out_pixel
+    int64_t weight_group
+    int64_t weight_filter
+    int64_t weight_channel
+    int64_t weight_tap
+    FusedFunction activation
+    # Quantized layers only.
+    int32_t in_zero
+    int32_t out_zero
+    int32_t low
+    int32_t high
+    requantization *factors     # per filter, behind the state; so are the zero points of the weights
+    int32_t *weight_zeros
+
+
+cdef inline int64_t depth_of(const State *s) noexcept nogil:
+    return s.kernel[0] * s.kernel[1] * s.channels
+
+
+cdef inline int64_t read_position(const State *s, int axis, int64_t position, int64_t tap) noexcept nogil:
+    """The input row (or column) that a tap reads for an output row, or -1 where there is none."""
+    cdef int64_t at
+    if s.transposed:
+        at = position + s.padding[axis] - tap * s.dilation[axis]
+        if at < 0 or at % s.stride[axis] != 0:
+            return -1
+        at //= s.stride[axis]
+    else:
+        at = position * s.stride[axis] - s.padding[axis] + tap * s.dilation[axis]
+    return at if 0 <= at < s.in_size[axis] else -1
+
+
+cdef void gather(const State *s, const element *images, int64_t first, int64_t count, void *panel) noexcept nogil:
+    """Fill the panel of `count` output pixels from the pixel `first` on, counted over the whole batch."""
+    cdef int64_t offsets[TILE_COLUMNS]
+    cdef int64_t p, pixel, image, y, x, tap_y, tap_x, c, k = 0
+    cdef int64_t area = s.out_size[0] * s.out_size[1]
+    for tap_y in range(s.kernel[0]):
+        for tap_x in range(s.kernel[1]):
+            for p in range(TILE_COLUMNS):
+                offsets[p] = -1
+                if p < count:
+                    image, pixel = (first + p) // area, (first + p) % area
+                    y = read_position(s, 0, pixel // s.out_size[1], tap_y)
+                    x = read_position(s, 1, pixel % s.out_size[1], tap_x)
+                    if y >= 0 and x >= 0:
+                        offsets[p] = image * s.in_image + (y * s.in_size[1] + x) * s.in_pixel
+            for c in range(s.channels):
+                for p in range(TILE_COLUMNS):
+                    if element is float or element is double:
+                        (<double *>panel)[k] = 0.0 if offsets[p] < 0 else <double>images[offsets[p] + c * s.in_channel]
+                    else:
+                        (<uint32_t *>panel)[k] = 0 if offsets[p] < 0 else images[offsets[p] + c * s.in_channel] - s.in_zero
+                    k += 1
+
+
+cdef void pack_filters(
+    const State *s, const element *weights, int64_t group, int64_t first, int64_t count, void *rows
+) noexcept nogil:
+    """Pack `count` filters of a group from the filter `first` on; missing ones give zeros."""
+    cdef int64_t r, tap, c, at
+    cdef int32_t zero
+    for r in range(TILE_ROWS):
+        if element is int8_t or element is uint8_t:
+            zero = s.weight_zeros[group * s.filters + first + r] if r < count else 0
+        for tap in range(s.kernel[0] * s.kernel[1]):
+            for c in range(s.channels):
+                at = group * s.weight_group + (first + r) * s.weight_filter + c * s.weight_channel + tap * s.weight_tap
+                if element is float or element is double:
+                    (<double *>rows)[(tap * s.channels + c) * TILE_ROWS + r] = <double>weights[at] if r < count else 0.0
+                else:
+                    (<uint32_t *>rows)[(tap * s.channels + c) * TILE_ROWS + r] = weights[at] - zero if r < count else 0
+
+
+cdef void store(
+    const State *s, const void *sums, const dovetail_tensor *bias, int64_t filter, int64_t rows, int64_t first, int64_t count,
+    element *output
+) noexcept nogil:
+    """Finish the sums of `rows` filters (counted over all groups) at `count` pixels and write them out."""
+    cdef int64_t r, p, at, area = s.out_size[0] * s.out_size[1]
+    cdef int32_t whole
+    cdef double value
+    for r in range(rows):
+        for p in range(count):
+            at = (first + p) // area * s.out_image + (first + p) % area * s.out_pixel + (filter + r) * s.out_channel
+            if element is float or element is double:
+                value = (<const double *>sums)[r * TILE_COLUMNS + p]
+                if bias != NULL:
+                    value += <double>(<const element *>tensor_data(bias))[filter + r]
+                output[at] = <element>apply(&s.activation, value)
+            else:
+                whole = (<const int32_t *>sums)[r * TILE_COLUMNS + p]
+                if bias != NULL:
+                    whole += (<const int32_t *>tensor_data(bias))[filter + r]
+                whole = requantize(whole, s.factors[filter + r]) + s.out_zero
+                output[at] = <element>clamp_int32(whole, s.low, s.high)
+
+
+cdef void pack(const State *s, const void *weights, int64_t group, int64_t first, int64_t count, void *rows) noexcept nogil:
+    """`pack_filters` for the element type of the weights."""
+    if s.weights == FLOAT32:
+        pack_filters(s, <const float *>weights, group, first, count, rows)
+    elif s.weights == FLOAT64:
+        pack_filters(s, <const double *>weights, group, first, count, rows)
+    elif s.weights == INT8:
+        pack_filters(s, <const int8_t *>weights, group, first, count, rows)
+    else:
+        pack_filters(s, <const uint8_t *>weights, group, first, count, rows)
+
+
+cdef int convolve_block(
+    const State *s, const dovetail_call *call, int64_t group, int64_t block, const element *images, element *output
+) noexcept nogil:
+    """All filters of a group at the output pixels of one block: as many panels as are gathered at once."""
+    cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
+    cdef int64_t depth = depth_of(s), panels = panels_at_once(depth)
+    cdef int64_t pixels = s.batch * s.out_size[0] * s.out_size[1], begin = block * panels * TILE_COLUMNS
+    cdef int64_t tile, row, rows, first, j
+    cdef const dovetail_tensor *bias = &call.inputs[2] if call.n_inputs > 2 else NULL
+    # Counted in doubles, also where the elements are smaller.
+    cdef double *packed = <double *>call.workspace
+    cdef double *panel = packed + depth * TILE_ROWS
+    panels = min(panels, (pixels - begin + TILE_COLUMNS - 1) // TILE_COLUMNS)
+    for j in range(panels):
+        first = begin + j * TILE_COLUMNS
+        gather(s, images + group * s.channels * s.in_channel, first, pixels - first, panel + j * depth * TILE_COLUMNS)
+    for tile in range((s.filters + TILE_ROWS - 1) // TILE_ROWS):
+        if cancelled(call):
+            return DOVETAIL_CANCELLED
+        row = tile * TILE_ROWS
+        rows = min(<int64_t>TILE_ROWS, s.filters - row)
+        pack(s, tensor_data(&call.inputs[1]), group, row, rows, packed)
+        for j in range(panels):
+            first = begin + j * TILE_COLUMNS
+            if element is float or element is double:
+                product_double(depth, packed, panel + j * depth * TILE_COLUMNS, sums)
+            else:
+                product_int32(depth, <uint32_t *>packed, <uint32_t *>(panel + j * depth * TILE_COLUMNS), <uint32_t *>sums)
+            store(s, sums, bias, group * s.filters + row, rows, first, min(<int64_t>TILE_COLUMNS, pixels - first), output)
+    return DOVETAIL_OK
+
+
+cdef int convolve(const State *s, const dovetail_call *call, const element *images, element *output) noexcept nogil:
+    cdef int64_t span = panels_at_once(depth_of(s)) * TILE_COLUMNS
+    cdef int64_t blocks = (s.batch * s.out_size[0] * s.out_size[1] + span - 1) // span
+    cdef int64_t group, block
+    if s.channels == 1 and s.groups > 1 and not s.transposed:
+        return convolve_channels(s, call, images, output)
+    for group in range(s.groups):
+        for block in range(blocks):
+            if convolve_block(s, call, group, block, images, output) != DOVETAIL_OK:
+                return DOVETAIL_CANCELLED
+    return DOVETAIL_OK
+
+
+cdef double filter_element(const State *s, const void *weights, int64_t filter, int64_t tap) noexcept nogil:
+    """A weight of a group of one channel, less its zero point; `filter` counts all groups. An 8-bit one is exact in double."""
+    cdef int64_t at = filter // s.filters * s.weight_group + filter % s.filters * s.weight_filter + tap * s.weight_tap
+    if s.weights == FLOAT32:
+        return (<const float *>weights)[at]
+    if s.weights == FLOAT64:
+        return (<const double *>weights)[at]
+    if s.weights == INT8:
+        return (<const int8_t *>weights)[at] - s.weight_zeros[filter]
+    return (<const uint8_t *>weights)[at] - s.weight_zeros[filter]
+
+
+cdef void sum_row(
+    const State *s, const element *row, int64_t tap, int64_t first, int64_t count, double weight, void *sums
+) noexcept nogil:
+    """Add a weight times an input row, as seen by column `tap` of the filter, to `count` outputs from column `first` on."""
+    cdef int64_t p, shift = tap * s.dilation[1] - s.padding[1]
+    # Outputs whose input column, p * stride + shift, lies in [0, width).
+    cdef int64_t begin = max(<int64_t>0, (s.stride[1] - 1 - shift) // s.stride[1] - first) if shift < 0 else 0
+    cdef int64_t last = s.in_size[1] - 1 - shift
+    cdef int64_t end = min(count, last // s.stride[1] + 1 - first) if last >= 0 else 0
+    for p in range(begin, end):
+        if element is float or element is double:
+            (<double *>sums)[p] += weight * <double>row[((first + p) * s.stride[1] + shift) * s.in_pixel]
+        else:
+            (<int32_t *>sums)[p] += <int32_t>weight * (row[((first + p) * s.stride[1] + shift) * s.in_pixel] - s.in_zero)
+
+
+cdef void convolve_channel(
+    const State *s, const dovetail_call *call, int64_t image, int64_t y, int64_t filter, const element *images, element *output
+) noexcept nogil:
+    """One output row of one filter of a group of one channel."""
+    cdef double sums[64]
+    cdef int64_t tile, first, count, tap_y, tap_x, at
+    cdef const dovetail_tensor *bias = &call.inputs[2] if call.n_inputs > 2 else NULL
+    for tile in range((s.out_size[1] + TILE_COLUMNS - 1) // TILE_COLUMNS):
+        first = tile * TILE_COLUMNS
+        count = min(<int64_t>TILE_COLUMNS, s.out_size[1] - first)
+        memset(sums, 0, sizeof(sums))
+        for tap_y in range(s.kernel[0]):
+            at = read_position(s, 0, y, tap_y)
+            if at < 0:
+                continue
+            at = image * s.in_image + filter // s.filters * s.in_channel + at * s.in_size[1] * s.in_pixel
+            for tap_x in range(s.kernel[1]):
+                sum_row(
+                    s, images + at, tap_x, first, count,
+                    filter_element(s, tensor_data(&call.inputs[1]), filter, tap_y * s.kernel[1] + tap_x), sums,
+                )
+        store(s, sums, bias, filter, 1, (image * s.out_size[0] + y) * s.out_size[1] + first, count, output)
+
+
+cdef int convolve_channels(const State *s, const dovetail_call *call, const element *images, element *output) noexcept nogil:
+    """A convolution, not transposed, whose groups have one channel."""
+    cdef int64_t image, y, filter
+    for image in range(s.batch):
+        for y in range(s.out_size[0]):
+            if cancelled(call):
+                return DOVETAIL_CANCELLED
+            for filter in range(s.groups * s.filters):
+                convolve_channel(s, call, image, y, filter, images, output)
+    return DOVETAIL_OK
+
+
+cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
+    cdef const State *s = <const State *>opaque
+    cdef void *images = tensor_data(&call.inputs[0])
+    cdef void *output = tensor_data(&call.outputs[0])
+    if s.images == FLOAT32:
+        return convolve(s, call, <const float *>images, <float *>output)
+    if s.images == FLOAT64:
+        return convolve(s, call, <const double *>images, <double *>output)
+    if s.images == INT8:
+        return convolve(s, call, <const int8_t *>images, <int8_t *>output)
+    return convolve(s, call, <const uint8_t *>images, <uint8_t *>output)
+
+
+cdef int workspace(
+    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+) noexcept nogil:
+    cdef int64_t depth = depth_of(<const State *>opaque)
+    shared[0] = sizeof(double) * depth * (TILE_ROWS + panels_at_once(depth) * TILE_COLUMNS)
+    per_worker[0] = 0
+    return DOVETAIL_OK
+
+
+cdef void fill_geometry(State *s, object layer) except *:
+    """Sizes and strides, from the descriptor and the infos."""
+    descriptor = layer.descriptor
+    x, weights, y = layer.input_infos[0].sizes, layer.input_infos[1].sizes, layer.output_infos[0].sizes
+    cdef bint nchw = descriptor.layout is DataLayout.NCHW
+    cdef bint depthwise = isinstance(descriptor, DepthwiseConvolution2d)
+    cdef int64_t channels, filters, taps
+    cdef int i, spatial = 2 if nchw else 1
+    channels, filters = (x[1], y[1]) if nchw else (x[3], y[3])
+    s.transposed = isinstance(descriptor, TransposeConvolution2d)
+    s.batch = x[0]
+    s.groups = channels if depthwise else descriptor.groups
+    s.channels, s.filters = channels // s.groups, filters // s.groups
+    for i in range(2):
+        s.in_size[i], s.out_size[i], s.kernel[i] = x[spatial + i], y[spatial + i], weights[spatial + i]
+        s.stride[i], s.dilation[i] = descriptor.stride[i], descriptor.dilation[i]
+        s.padding[i] = descriptor.padding[i]
+    s.in_image, s.out_image = channels * s.in_size[0] * s.in_size[1], filters * s.out_size[0] * s.out_size[1]
+    s.in_channel, s.in_pixel = s.in_size[0] * s.in_size[1] if nchw else 1, 1 if nchw else channels
+    s.out_channel, s.out_pixel = s.out_size[0] * s.out_size[1] if nchw else 1, 1 if nchw else filters
+    taps = s.kernel[0] * s.kernel[1]
+    if s.transposed and nchw:       # [C, O / groups, h, w]
+        s.weight_tap, s.weight_filter, s.weight_channel = 1, taps, s.filters * taps
+        s.weight_group = s.channels * s.weight_channel
+    elif nchw:                      # [O, C / groups, h, w]
+        s.weight_tap, s.weight_channel, s.weight_filter = 1, taps, s.channels * taps
+        s.weight_group = s.filters * s.weight_filter
+    elif depthwise:                 # [1, h, w, O]
+        s.weight_tap, s.weight_channel, s.weight_filter, s.weight_group = filters, 0, 1, s.filters
+    else:                           # [O, h, w, C / groups]
+        s.weight_tap, s.weight_channel, s.weight_filter = s.channels, 1, s.channels * taps
+        s.weight_group = s.filters * s.weight_filter
+
+
+cdef void fill_quantization(State *s, object layer, int64_t filters) except *:
+    """Zero points, factors and clamps of a quantized layer; `filters` counts all groups."""
+    descriptor = layer.descriptor
+    x, weights = layer.input_infos[0].quantization, layer.input_infos[1].quantization
+    info = layer.output_infos[0]
+    cdef double out_scale = info.quantization.scale[0], in_scale = x.scale[0]
+    cdef int64_t i, which
+    s.in_zero, s.out_zero = x.zero_point[0], info.quantization.zero_point[0]
+    s.low, s.high = clamp_range(
+        descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, info.dtype, info.quantization
+    )
+    for i in range(filters):
+        which = i if weights.is_per_axis else 0
+        s.factors[i] = requantization_of(in_scale * <double>weights.scale[which] / out_scale)
+        s.weight_zeros[i] = weights.zero_point[which]
+
+
+def filter_axis(descriptor):
+    """Axis of the weights that counts the filters: the only one along which they may be quantized."""
+    nchw = descriptor.layout is DataLayout.NCHW
+    if isinstance(descriptor, DepthwiseConvolution2d):
+        return 0 if nchw else 3
+    return 1 if isinstance(descriptor, TransposeConvolution2d) and nchw else 0
+
+
+def supports(layer):
+    """Refuse dtypes that do not go together, and quantized layers that TensorFlow Lite has no rule for."""
+    descriptor = layer.descriptor
+    if getattr(descriptor, "output_size", None) is not None:
+        return Support.no("attribute", "output_size must be resolved to padding first", "output_size")
+    return first_refusal(product_refusal(layer, filter_axis(descriptor)), output_refusal(layer))
+
+
+def create(layer, dtype):
+    """Return the workload capsule; `dtype` is FLOAT32, FLOAT64, INT8 or UINT8."""
+    cdef bint quantized = is_quantized(layer)
+    cdef int64_t filters = layer.output_infos[0].sizes[layer.descriptor.layout.channel_axis]
+    cdef size_t tail = filters * (sizeof(requantization) + sizeof(int32_t)) if quantized else 0
+    cdef dovetail_workload *made = NULL
+    cdef State *s = <State *>allocate_state(sizeof(State) + tail)
+    try:
+        s.images = element_of(dtype)
+        s.weights = element_of(layer.input_infos[1].dtype) if quantized else s.images
+        s.activation = fused_function(layer.descriptor)
+        s.factors = <requantization *>(s + 1)
+        s.weight_zeros = <int32_t *>(s.factors + filters)
+        fill_geometry(s, layer)
+        if quantized:
+            fill_quantization(s, layer, filters)
+        capsule = workload_capsule(execute, s, free_state, &made)
+    except BaseException:
+        free_state(s)
+        raise
+    made.workspace = workspace
+    return capsule

@@ -1,0 +1,365 @@
+"""ElementwiseUnary and ElementwiseBinary.
+
+Floats of every width are computed in double and rounded once. Integers are computed in 64 bits and stored modulo 2^bits: dividing
+by zero gives 0. int8 and uint8 tensors with quantization: ADD, SUB and MUL by TensorFlow Lite's rules; MAXIMUM and MINIMUM if all
+three quantizations are equal; unary functions by a table of 256.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail_reference.workloads.activations cimport ACTIVATION_NONE, FusedFunction, apply, fused_function
+from dovetail_reference.workloads.blocks cimport (
+    REAL,
+    UNSIGNED,
+    domain,
+    domain_of,
+    load_reals,
+    load_wholes,
+    store_reals,
+    store_wholes,
+)
+from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
+from dovetail_reference.workloads.operations cimport (
+    clamp_whole,
+    real_binary,
+    real_function,
+    real_function2,
+    real_unary,
+    whole_binary,
+    whole_function,
+    whole_function2,
+    whole_unary,
+)
+from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
+from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+
+from dovetail.interfaces import Support
+from dovetail.layers import BinaryOperation, ElementwiseUnary, UnaryOperation
+from dovetail.tensor import DType
+
+from .movement import Copy, Relation, movement_workload
+from .operations import integer_clamp, real_unary_function
+from ..refusals import first_refusal
+from .quantized import CLAMPS, activation_refusal, clamp_range
+from .strides import broadcast, contiguous
+from .tables import function_table
+
+_EIGHT_BITS = (DType.INT8, DType.UINT8)
+_UNARY_OF_INTEGERS = {
+    UnaryOperation.ABS,
+    UnaryOperation.NEG,
+    UnaryOperation.SIGN,
+    UnaryOperation.FLOOR,
+    UnaryOperation.CEIL,
+    UnaryOperation.ROUND,
+    UnaryOperation.BITWISE_NOT,
+}
+_LOGICAL = {BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR}
+_BITWISE = {BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR}
+_SHIFTS = {BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT}
+_EXTREMES = {BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM}
+_QUANTIZED = {BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL}
+
+
+def supports(layer):
+    """Refuse functions of real numbers on integers that stand for none, and quantizations that TensorFlow Lite has no rule for."""
+    infos = [info for info in layer.input_infos if info is not None]
+    given = [info.quantization for info in (*infos, layer.output.known_info)]
+    if any(given):
+        refusal = _quantization_refusal(layer.descriptor, infos[0].dtype, given)
+        if refusal is not None:
+            return refusal
+    if isinstance(layer.descriptor, ElementwiseUnary):
+        return _supports_unary(layer.descriptor.operation, infos[0].dtype, any(given))
+    return _supports_binary(layer.descriptor, infos[0].dtype, any(given))
+
+
+def _quantization_refusal(descriptor, dtype, given):
+    if None in given:
+        reason = "some of the tensors carry a quantization and some do not: what the integers mean is not known"
+        return Support.no("quantization", reason)
+    if len(set(given)) == 1 and descriptor.operation in _EXTREMES:
+        return None
+    if dtype not in _EIGHT_BITS or any(q.is_per_axis for q in given):
+        return Support.no("quantization", f"quantized {dtype} is not implemented; int8 and uint8 with one scale are")
+    return None
+
+
+def _supports_unary(operation, dtype, quantized):
+    if dtype.is_float or quantized:
+        return Support.yes()
+    if dtype.is_integer and operation in _UNARY_OF_INTEGERS:
+        return Support.yes()
+    if dtype is DType.BOOL and operation is UnaryOperation.LOGICAL_NOT:
+        return Support.yes()
+    return Support.no("dtype", f"{operation} of {dtype} is not defined", "operation")
+
+
+def _supports_binary(descriptor, dtype, quantized):
+    operation, activation = descriptor.operation, descriptor.activation
+    if quantized and operation not in _QUANTIZED | _EXTREMES:
+        return Support.no("quantization", f"{operation} of quantized tensors is not implemented; dequantize first", "operation")
+    if dtype is DType.BOOL and operation not in _LOGICAL | _BITWISE | _EXTREMES:
+        return Support.no("dtype", f"{operation} of bool is not defined; cast to an integer type first", "operation")
+    if dtype.is_float and operation in _LOGICAL | _BITWISE | _SHIFTS:
+        return Support.no("dtype", f"{operation} of {dtype} is not defined", "operation")
+    if quantized:
+        return first_refusal(activation_refusal(activation))
+    if not dtype.is_float and activation not in CLAMPS:
+        return Support.no("attribute", f"activation {activation} of {dtype} is not defined; relu and bounded_relu are", "activation")
+    return Support.yes()
+
+
+def create(layer, dtype):
+    """Make the workload capsule."""
+    if isinstance(layer.descriptor, ElementwiseUnary):
+        return _create_unary(layer)
+    infos, result = layer.input_infos, layer.output.known_info
+    if result.quantization is not None and layer.descriptor.operation in _QUANTIZED:
+        return _create_quantized(layer.descriptor, infos, result)
+    return _create_binary(layer.descriptor, infos, result)
+
+
+# -- unary ------------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct unary_state:
+    walk route
+    Element source
+    Element target
+    real_function of_real
+    whole_function of_whole
+    dovetail_alias alias
+
+
+cdef void unary_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef unary_state *self = <unary_state *>arg
+    cdef double reals[BLOCK]
+    cdef int64_t wholes[BLOCK]
+    cdef int64_t i
+    if self.of_real != NULL:
+        load_reals(self.source, at[0], steps[0], n, reals)
+        for i in range(n):
+            reals[i] = self.of_real(reals[i])
+        store_reals(self.target, reals, n, at[1], steps[1])
+    else:
+        load_wholes(self.source, at[0], steps[0], n, wholes)
+        for i in range(n):
+            wholes[i] = self.of_whole(wholes[i])
+        store_wholes(self.target, wholes, False, n, at[1], steps[1])
+
+
+cdef int execute_unary(void *state, const dovetail_call *call) noexcept nogil:
+    cdef unary_state *self = <unary_state *>state
+    cdef char *bases[2]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
+    return run_walk(&self.route, bases, unary_row, self, call)
+
+
+cdef object _create_unary(object layer):
+    info, result, operation = layer.inputs[0].info, layer.output.known_info, layer.descriptor.operation
+    shape = (info.elements,)
+    if info.quantization is not None:
+        function = real_unary_function(operation)
+        table = function_table(function, info.quantization, result.quantization, info.dtype is DType.INT8)
+        return movement_workload(
+            [Copy(shape=shape, source_strides=(1,), target_strides=(1,), relation=Relation.IN_PLACE, table=table)], 1
+        )
+    cdef dovetail_workload *workload
+    cdef unary_state *self = <unary_state *>allocate_state(sizeof(unary_state))
+    try:
+        self.source, self.target = element_of(info.dtype), element_of(result.dtype)
+        if domain_of(self.source) == REAL:
+            self.of_real = real_unary(operation)
+        else:
+            self.of_whole = whole_unary(operation, domain_of(self.source) == UNSIGNED)
+        plan_walk(&self.route, shape, ((info.dtype.itemsize,), (result.dtype.itemsize,)))
+        capsule = workload_capsule(execute_unary, self, free_state, &workload)
+    except BaseException:
+        free_state(self)
+        raise
+    if info.dtype is result.dtype:
+        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
+        workload.aliases, workload.n_aliases = &self.alias, 1
+    return capsule
+
+
+# -- binary -----------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct binary_state:
+    walk route
+    Element a
+    Element b
+    Element target
+    real_function2 of_reals
+    whole_function2 of_wholes
+    FusedFunction activation
+    int64_t low         # clamp of whole results
+    int64_t high
+    bint clamped
+    dovetail_alias aliases[2]
+
+
+cdef void clamp_stored(const binary_state *self, char *at, int64_t step, int64_t n) noexcept nogil:
+    """Apply the activation of integers: to what was stored, hence wrapped."""
+    cdef int64_t values[BLOCK]
+    cdef int64_t i
+    load_wholes(self.target, at, step, n, values)
+    for i in range(n):
+        values[i] = clamp_whole(values[i], self.low, self.high, domain_of(self.target) == UNSIGNED)
+    store_wholes(self.target, values, False, n, at, step)
+
+
+cdef void real_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef binary_state *self = <binary_state *>arg
+    cdef double a[BLOCK]
+    cdef double b[BLOCK]
+    cdef int64_t i
+    load_reals(self.a, at[0], steps[0], n, a)
+    load_reals(self.b, at[1], steps[1], n, b)
+    for i in range(n):
+        a[i] = apply(&self.activation, self.of_reals(a[i], b[i]))
+    store_reals(self.target, a, n, at[2], steps[2])
+    if self.clamped:
+        clamp_stored(self, at[2], steps[2], n)
+
+
+cdef void whole_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef binary_state *self = <binary_state *>arg
+    cdef int64_t a[BLOCK]
+    cdef int64_t b[BLOCK]
+    cdef int64_t i
+    load_wholes(self.a, at[0], steps[0], n, a)
+    load_wholes(self.b, at[1], steps[1], n, b)
+    for i in range(n):
+        a[i] = self.of_wholes(a[i], b[i])
+    store_wholes(self.target, a, False, n, at[2], steps[2])
+    if self.clamped:
+        clamp_stored(self, at[2], steps[2], n)
+
+
+cdef int execute_binary(void *state, const dovetail_call *call) noexcept nogil:
+    cdef binary_state *self = <binary_state *>state
+    cdef char *bases[3]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.inputs[1])
+    bases[2] = <char *>tensor_data(&call.outputs[0])
+    return run_walk(&self.route, bases, whole_row if self.of_reals == NULL else real_row, self, call)
+
+
+cdef int32_t in_place_aliases(dovetail_alias *aliases, object infos, object result) except -1:
+    """List the inputs that the output may overwrite: those of its shape and dtype."""
+    cdef int32_t count = 0
+    for index, info in enumerate(infos):
+        if info.shape == result.shape and info.dtype is result.dtype:
+            aliases[count].relation, aliases[count].input = DOVETAIL_ALIAS_IN_PLACE, index
+            count += 1
+    return count
+
+
+cdef object binary_strides(object infos, object result):
+    operands = [broadcast(info.sizes, result.sizes, info.dtype.itemsize) for info in infos]
+    return (*operands, contiguous(result.sizes, result.dtype.itemsize))
+
+
+cdef object _create_binary(object descriptor, object infos, object result):
+    cdef dovetail_workload *workload
+    cdef binary_state *self = <binary_state *>allocate_state(sizeof(binary_state))
+    try:
+        self.a, self.b = element_of(infos[0].dtype), element_of(infos[1].dtype)
+        self.target = element_of(result.dtype)
+        self.activation = fused_function(descriptor)
+        if domain_of(self.a) == REAL or domain_of(self.b) == REAL:
+            self.of_reals = real_binary(descriptor.operation)
+        else:
+            self.of_wholes = whole_binary(descriptor.operation, domain_of(self.a) == UNSIGNED, domain_of(self.b) == UNSIGNED)
+        if descriptor.activation is not None and domain_of(self.target) != REAL:
+            low, high = integer_clamp(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, result.dtype)
+            self.clamped, self.low, self.high = True, low, high
+            self.activation.code = ACTIVATION_NONE
+        plan_walk(&self.route, result.sizes, binary_strides(infos, result))
+        capsule = workload_capsule(execute_binary, self, free_state, &workload)
+    except BaseException:
+        free_state(self)
+        raise
+    workload.aliases, workload.n_aliases = self.aliases, in_place_aliases(self.aliases, infos, result)
+    return capsule
+
+
+# -- quantized: TensorFlow Lite's reference_ops::Add, Sub (integer_ops too) and integer_ops::Mul -----------------------------------
+
+cdef enum:
+    HEADROOM = 20       # bits by which ADD and SUB shift their operands left
+
+
+cdef struct quantized_state:
+    walk route
+    Element kind
+    bint multiply
+    int32_t zero_a
+    int32_t zero_b
+    int32_t zero
+    int32_t sign        # -1 for SUB
+    requantization of_a
+    requantization of_b
+    requantization of_result
+    int32_t low
+    int32_t high
+    dovetail_alias aliases[2]
+
+
+cdef void quantized_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef quantized_state *self = <quantized_state *>arg
+    cdef int64_t a[BLOCK]
+    cdef int64_t b[BLOCK]
+    cdef int64_t i
+    cdef int32_t x, y, raw
+    load_wholes(self.kind, at[0], steps[0], n, a)
+    load_wholes(self.kind, at[1], steps[1], n, b)
+    for i in range(n):
+        x, y = <int32_t>a[i] - self.zero_a, <int32_t>b[i] - self.zero_b
+        if self.multiply:
+            raw = x * y
+        else:
+            raw = requantize(x * (1 << HEADROOM), self.of_a) + self.sign * requantize(y * (1 << HEADROOM), self.of_b)
+        a[i] = clamp_int32(requantize(raw, self.of_result) + self.zero, self.low, self.high)
+    store_wholes(self.kind, a, False, n, at[2], steps[2])
+
+
+cdef int execute_quantized(void *state, const dovetail_call *call) noexcept nogil:
+    cdef quantized_state *self = <quantized_state *>state
+    cdef char *bases[3]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.inputs[1])
+    bases[2] = <char *>tensor_data(&call.outputs[0])
+    return run_walk(&self.route, bases, quantized_row, self, call)
+
+
+cdef object _create_quantized(object descriptor, object infos, object result):
+    cdef dovetail_workload *workload
+    cdef quantized_state *self = <quantized_state *>allocate_state(sizeof(quantized_state))
+    # TensorFlow Lite keeps scales as float32 and multiplies them as such.
+    cdef float scale_a = infos[0].quantization.scale[0], scale_b = infos[1].quantization.scale[0]
+    cdef float scale = result.quantization.scale[0]
+    cdef double widest = 2.0 * max(scale_a, scale_b)
+    try:
+        self.kind = element_of(result.dtype)
+        self.multiply = descriptor.operation is BinaryOperation.MUL
+        self.sign = -1 if descriptor.operation is BinaryOperation.SUB else 1
+        self.zero_a, self.zero_b = infos[0].quantization.zero_point[0], infos[1].quantization.zero_point[0]
+        self.zero = result.quantization.zero_point[0]
+        if self.multiply:
+            self.of_result = requantization_of(scale_a * scale_b / scale)
+        else:
+            self.of_a, self.of_b = requantization_of(scale_a / widest), requantization_of(scale_b / widest)
+            self.of_result = requantization_of(widest / (<double>(1 << HEADROOM) * scale))
+        self.low, self.high = clamp_range(
+            descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, result.dtype, result.quantization
+        )
+        plan_walk(&self.route, result.sizes, binary_strides(infos, result))
+        capsule = workload_capsule(execute_quantized, self, free_state, &workload)
+    except BaseException:
+        free_state(self)
+        raise
+    workload.aliases, workload.n_aliases = self.aliases, in_place_aliases(self.aliases, infos, result)
+    return capsule

@@ -1,0 +1,332 @@
+"""StridedSlice, Gather, GatherElements, GatherNd, OneHot, Trilu and Fill, for every element type.
+
+A position out of range fails the run, except in OneHot, where it is off everywhere.
+"""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, DOVETAIL_OK, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail_reference.workloads.blocks cimport load_wholes
+from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
+from dovetail_reference.workloads.positions cimport copy_bytes, load_position, resolved
+from dovetail_reference.workloads.walking cimport errand, go_on, plan_walk, run_errand, walk
+
+import math
+
+from dovetail.interfaces import Support
+from dovetail.layers import Fill, Gather, GatherElements, GatherNd, OneHot, StridedSlice
+
+from .blocks import element_bytes
+from .movement import Copy, Relation, fill_workload, movement_workload
+from .strides import coalesce, contiguous
+
+
+def supports(layer):
+    """Take every layer of these kinds."""
+    return Support.yes()
+
+
+def create(layer, dtype):
+    """Make the workload capsule."""
+    descriptor, infos, result = layer.descriptor, layer.input_infos, layer.output.known_info
+    if isinstance(descriptor, Fill):
+        return fill_workload(element_bytes(result.dtype, descriptor.value) * result.elements)
+    if isinstance(descriptor, StridedSlice):
+        return _create_slice(descriptor, infos[0], result)
+    if isinstance(descriptor, Gather):
+        return _create_gather(descriptor, infos[0], infos[1])
+    if isinstance(descriptor, GatherElements):
+        return _create_gather_elements(descriptor, infos[0], infos[1])
+    if isinstance(descriptor, GatherNd):
+        return _create_gather_nd(descriptor, infos[0], infos[1])
+    if isinstance(descriptor, OneHot):
+        return _create_one_hot(descriptor, infos[0], result)
+    return _create_trilu(descriptor, infos[0])
+
+
+def _create_slice(descriptor, info, result):
+    """One strided copy; a view where the part lies in one piece."""
+    itemsize = info.dtype.itemsize
+    strides = contiguous(info.sizes, itemsize)
+    ranges = descriptor.ranges(info.sizes)
+    source = [stride * step for stride, (_, step, _) in zip(strides, ranges, strict=True)]
+    target = contiguous(result.sizes, itemsize)
+    _, (read, written) = coalesce(result.sizes, (source, target))
+    part = Copy(
+        shape=result.sizes,
+        source_offset=sum(stride * first for stride, (first, _, _) in zip(strides, ranges, strict=True)) if result.elements else 0,
+        source_strides=source,
+        target_strides=target,
+        relation=Relation.VIEW if read == written else Relation.NONE,
+    )
+    return movement_workload([part], itemsize)
+
+
+# -- gather -----------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct gather_state:
+    Element kind        # of the indices
+    int axis
+    int64_t index_bytes
+    int64_t batches
+    int64_t outer
+    int64_t size
+    int64_t count       # indices per batch
+    int64_t inner       # bytes that lie in one piece
+
+
+cdef int execute_gather(void *state, const dovetail_call *call) noexcept nogil:
+    cdef gather_state *self = <gather_state *>state
+    cdef const char *source = <const char *>tensor_data(&call.inputs[0])
+    cdef const char *indices = <const char *>tensor_data(&call.inputs[1])
+    cdef char *target = <char *>tensor_data(&call.outputs[0])
+    cdef int64_t batch, o, i, position
+    cdef errand run
+    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    for batch in range(self.batches):
+        for o in range(self.outer):
+            for i in range(self.count):
+                position = load_position(self.kind, indices + (batch * self.count + i) * self.index_bytes)
+                position = resolved(position, self.size, self.axis, &run)
+                if not go_on(&run, 16):
+                    return run.code
+                copy_bytes(target, source + ((batch * self.outer + o) * self.size + position) * self.inner, self.inner, &run)
+                target += self.inner
+    return run.code
+
+
+cdef object _create_gather(object descriptor, object info, object indices):
+    cdef gather_state *self = <gather_state *>allocate_state(sizeof(gather_state))
+    axis, batch_dims = descriptor.axis % info.rank, descriptor.batch_dims
+    try:
+        self.kind, self.index_bytes = element_of(indices.dtype), indices.dtype.itemsize
+        self.axis, self.size = axis, info.sizes[axis]
+        self.batches = math.prod(info.sizes[:batch_dims])
+        self.outer = math.prod(info.sizes[batch_dims:axis])
+        self.count = math.prod(indices.sizes[batch_dims:])
+        self.inner = math.prod(info.sizes[axis + 1 :]) * info.dtype.itemsize
+        return workload_capsule(execute_gather, self, free_state)
+    except BaseException:
+        free_state(self)
+        raise
+
+
+# -- gather elements --------------------------------------------------------------------------------------------------------------
+
+
+cdef struct pick_state:
+    walk route          # operands: indices, input at position 0 of the axis, output
+    Element kind
+    int axis
+    int64_t size
+    int64_t step        # bytes along the axis
+    int64_t itemsize
+
+
+cdef void pick_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef errand *run = <errand *>arg
+    cdef pick_state *self = <pick_state *>run.state
+    cdef int64_t i, position
+    if not go_on(run, n):
+        return
+    for i in range(n):
+        position = resolved(load_position(self.kind, at[0] + i * steps[0]), self.size, self.axis, run)
+        if run.code != DOVETAIL_OK:
+            return
+        memcpy(at[2] + i * steps[2], at[1] + i * steps[1] + position * self.step, self.itemsize)
+
+
+cdef int execute_pick(void *state, const dovetail_call *call) noexcept nogil:
+    cdef pick_state *self = <pick_state *>state
+    cdef char *bases[3]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[1]), <char *>tensor_data(&call.inputs[0])
+    bases[2] = <char *>tensor_data(&call.outputs[0])
+    return run_errand(&self.route, bases, pick_row, self, call)
+
+
+cdef object _create_gather_elements(object descriptor, object info, object indices):
+    cdef pick_state *self = <pick_state *>allocate_state(sizeof(pick_state))
+    axis, itemsize = descriptor.axis % info.rank, info.dtype.itemsize
+    strides = contiguous(info.sizes, itemsize)
+    fixed = strides[:axis] + (0,) + strides[axis + 1 :]
+    try:
+        self.kind, self.axis, self.itemsize = element_of(indices.dtype), axis, itemsize
+        self.size, self.step = info.sizes[axis], strides[axis]
+        by_operand = (contiguous(indices.sizes, indices.dtype.itemsize), fixed, contiguous(indices.sizes, itemsize))
+        plan_walk(&self.route, indices.sizes, by_operand)
+        return workload_capsule(execute_pick, self, free_state)
+    except BaseException:
+        free_state(self)
+        raise
+
+
+# -- gather slices by position over several axes ----------------------------------------------------------------------------------
+
+
+cdef struct gather_nd_state:
+    Element kind
+    int64_t index_bytes
+    int64_t batches
+    int64_t count       # positions per batch
+    int64_t batch_bytes # of the input
+    int64_t inner       # bytes of a slice
+    int batch_dims
+    int depth           # axes that a position names
+    int64_t *sizes      # [depth]
+    int64_t *strides    # [depth], bytes
+
+
+cdef void release_gather_nd(void *state) noexcept nogil:
+    free((<gather_nd_state *>state).sizes)
+    free((<gather_nd_state *>state).strides)
+    free(state)
+
+
+cdef int execute_gather_nd(void *state, const dovetail_call *call) noexcept nogil:
+    cdef gather_nd_state *self = <gather_nd_state *>state
+    cdef const char *source = <const char *>tensor_data(&call.inputs[0])
+    cdef const char *indices = <const char *>tensor_data(&call.inputs[1])
+    cdef char *target = <char *>tensor_data(&call.outputs[0])
+    cdef int64_t batch, i, offset
+    cdef int axis
+    cdef errand run
+    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    for batch in range(self.batches):
+        for i in range(self.count):
+            offset = batch * self.batch_bytes
+            for axis in range(self.depth):
+                offset += self.strides[axis] * resolved(
+                    load_position(self.kind, indices), self.sizes[axis], self.batch_dims + axis, &run
+                )
+                indices += self.index_bytes
+            if not go_on(&run, 16):
+                return run.code
+            copy_bytes(target, source + offset, self.inner, &run)
+            target += self.inner
+    return run.code
+
+
+cdef object _create_gather_nd(object descriptor, object info, object indices):
+    cdef gather_nd_state *self = <gather_nd_state *>allocate_state(sizeof(gather_nd_state))
+    batch_dims, itemsize = descriptor.batch_dims, info.dtype.itemsize
+    depth = indices.sizes[indices.rank - 1]
+    strides = contiguous(info.sizes, itemsize)
+    try:
+        self.kind, self.index_bytes = element_of(indices.dtype), indices.dtype.itemsize
+        self.batch_dims, self.depth = batch_dims, depth
+        self.batches = math.prod(info.sizes[:batch_dims])
+        self.count = math.prod(indices.sizes[batch_dims : indices.rank - 1])
+        self.batch_bytes = math.prod(info.sizes[batch_dims:]) * itemsize
+        self.inner = math.prod(info.sizes[batch_dims + depth :]) * itemsize
+        self.sizes, self.strides = <int64_t *>malloc(depth * sizeof(int64_t)), <int64_t *>malloc(depth * sizeof(int64_t))
+        if self.sizes == NULL or self.strides == NULL:
+            raise MemoryError()
+        for i in range(depth):
+            self.sizes[<int>i], self.strides[<int>i] = info.sizes[batch_dims + i], strides[batch_dims + i]
+        return workload_capsule(execute_gather_nd, self, release_gather_nd)
+    except BaseException:
+        release_gather_nd(self)
+        raise
+
+
+# -- one hot ----------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct one_hot_state:
+    Element kind        # of the indices
+    int64_t index_bytes
+    int64_t itemsize
+    int64_t outer
+    int64_t depth
+    int64_t inner
+
+
+cdef int execute_one_hot(void *state, const dovetail_call *call) noexcept nogil:
+    cdef one_hot_state *self = <one_hot_state *>state
+    cdef const char *indices = <const char *>tensor_data(&call.inputs[0])
+    cdef const char *off = <const char *>tensor_data(&call.inputs[1])
+    cdef const char *on = off + self.itemsize
+    cdef char *target = <char *>tensor_data(&call.outputs[0])
+    cdef int64_t o, d, i, position
+    cdef errand run
+    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    for o in range(self.outer):
+        for d in range(self.depth):
+            for i in range(self.inner):
+                load_wholes(self.kind, indices + (o * self.inner + i) * self.index_bytes, 0, 1, &position)
+                if not go_on(&run, 8):
+                    return run.code
+                memcpy(target, on if position == d or position == d - self.depth else off, self.itemsize)
+                target += self.itemsize
+    return DOVETAIL_OK
+
+
+cdef object _create_one_hot(object descriptor, object indices, object result):
+    cdef one_hot_state *self = <one_hot_state *>allocate_state(sizeof(one_hot_state))
+    axis = descriptor.axis % result.rank
+    try:
+        self.kind, self.index_bytes, self.itemsize = element_of(indices.dtype), indices.dtype.itemsize, result.dtype.itemsize
+        self.outer, self.depth = math.prod(indices.sizes[:axis]), descriptor.depth
+        self.inner = math.prod(indices.sizes[axis:])
+        return workload_capsule(execute_one_hot, self, free_state)
+    except BaseException:
+        free_state(self)
+        raise
+
+
+# -- triangles --------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct trilu_state:
+    int64_t itemsize
+    int64_t matrices
+    int64_t rows
+    int64_t columns
+    int64_t k
+    bint upper
+    dovetail_alias alias
+
+
+cdef int execute_trilu(void *state, const dovetail_call *call) noexcept nogil:
+    cdef trilu_state *self = <trilu_state *>state
+    cdef const char *source = <const char *>tensor_data(&call.inputs[0])
+    cdef char *target = <char *>tensor_data(&call.outputs[0])
+    cdef int64_t row, first, last, width = self.columns * self.itemsize
+    cdef errand run
+    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    for row in range(self.matrices * self.rows):
+        # Columns [first, last) are kept.
+        if self.upper:
+            first, last = min(max(row % self.rows + self.k, 0), self.columns), self.columns
+        else:
+            first, last = 0, min(max(row % self.rows + self.k + 1, 0), self.columns)
+        if not go_on(&run, self.columns):
+            return run.code
+        if source != target:
+            memcpy(target + first * self.itemsize, source + first * self.itemsize, (last - first) * self.itemsize)
+        memset(target, 0, first * self.itemsize)
+        memset(target + last * self.itemsize, 0, (self.columns - last) * self.itemsize)
+        source += width
+        target += width
+    return DOVETAIL_OK
+
+
+cdef object _create_trilu(object descriptor, object info):
+    cdef dovetail_workload *workload
+    cdef trilu_state *self = <trilu_state *>allocate_state(sizeof(trilu_state))
+    rows, columns = info.sizes[info.rank - 2], info.sizes[info.rank - 1]
+    try:
+        self.itemsize, self.rows, self.columns = info.dtype.itemsize, rows, columns
+        self.matrices = math.prod(info.sizes[: info.rank - 2])
+        # Beyond the matrix k changes nothing more; clamped, no sum with it overflows.
+        self.k, self.upper = min(max(descriptor.k, -rows - columns), rows + columns), descriptor.upper
+        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
+        capsule = workload_capsule(execute_trilu, self, free_state, &workload)
+    except BaseException:
+        free_state(self)
+        raise
+    workload.aliases, workload.n_aliases = &self.alias, 1
+    return capsule

@@ -1,0 +1,131 @@
+"""Concat, Stack, Split and Pad, for every element type.
+
+Concat, Stack and Split are one strided copy a part; along the outermost axis the parts lie in one piece, so that the core may let
+them share memory. Quantized parts whose scale differs from the output's are requantized as TFLite's ConcatenationWithScaling does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dovetail.graph import Layer
+from dovetail.interfaces import Support
+from dovetail.layers import Concat, Pad, PadMode, Split, Stack
+from dovetail.tensor import DType, Quantization, TensorInfo
+
+from .blocks import element_bytes
+from .movement import Copy, Relation, movement_workload, selection_workload
+from .strides import contiguous
+from .tables import requantization_table
+
+
+def supports(layer: Layer) -> Support:
+    """Refuse parts that cannot be brought to one quantization, and padding made of nothing."""
+    descriptor = layer.descriptor
+    infos, result = _inputs(layer), layer.outputs[0].known_info
+    if isinstance(descriptor, Concat | Stack):
+        for index, info in enumerate(infos):
+            refusal = _requantizable(info, result, index)
+            if refusal is not None:
+                return refusal
+    if isinstance(descriptor, Pad) and descriptor.mode is not PadMode.CONSTANT:
+        pads = zip(descriptor.before, descriptor.after, infos[0].sizes, strict=True)
+        if any(size == 0 and max(before, after) > 0 for before, after, size in pads):
+            return Support.no("shape", f"an empty axis of {infos[0].shape_text} has no element to repeat", "mode")
+    return Support.yes()
+
+
+def _requantizable(info: TensorInfo, result: TensorInfo, index: int) -> Support | None:
+    mine, theirs = info.quantization, result.quantization
+    if mine == theirs:
+        return None
+    if mine is None or theirs is None or mine.is_per_axis or theirs.is_per_axis:
+        reason = f"input {index} and the output differ in quantization, and not both have one scale: {mine} and {theirs}"
+        return Support.no("quantization", reason, "inputs")
+    if info.dtype not in (DType.INT8, DType.UINT8):
+        return Support.no("dtype", f"input {index} would have to be requantized, which is done for int8 and uint8 alone", "inputs")
+    return None
+
+
+def create(layer: Layer, dtype: DType) -> Any:
+    """Make the workload capsule."""
+    descriptor = layer.descriptor
+    infos, results = _inputs(layer), layer.output_infos
+    itemsize = infos[0].dtype.itemsize
+    if isinstance(descriptor, Pad):
+        tables = [
+            [pad_position(i - before, size, descriptor.mode) for i in range(wanted)]
+            for before, size, wanted in zip(descriptor.before, infos[0].sizes, results[0].sizes, strict=True)
+        ]
+        fill = element_bytes(infos[0].dtype, descriptor.value)
+        return selection_workload(tables, contiguous(infos[0].sizes, itemsize), itemsize, fill)
+    if isinstance(descriptor, Split):
+        axis = descriptor.axis % infos[0].rank
+        return movement_workload(_parts(infos[0].sizes, axis, [r.sizes[axis] for r in results], itemsize, split=True), itemsize)
+    axis = descriptor.axis % results[0].rank  # type: ignore[attr-defined]  # Concat and Stack both have one
+    counts = [1] * len(infos) if isinstance(descriptor, Stack) else [info.sizes[axis] for info in infos]
+    copies = _parts(results[0].sizes, axis, counts, itemsize, split=False, tables=[_table(i, results[0]) for i in infos])
+    return movement_workload(copies, itemsize)
+
+
+def _parts(
+    whole: Sequence[int], axis: int, counts: Sequence[int], itemsize: int, *, split: bool, tables: Sequence[bytes | None] = ()
+) -> list[Copy]:
+    """List the copies between a tensor of shape `whole` and its parts of `counts` positions along an axis."""
+    strides = contiguous(whole, itemsize)
+    outermost = math.prod(whole[:axis]) == 1
+    copies, start = [], 0
+    for index, count in enumerate(counts):
+        shape = (*whole[:axis], count, *whole[axis + 1 :])
+        offset = start * strides[axis]
+        table = tables[index] if tables else None
+        shared = Relation.NONE if table is not None or not outermost else Relation.VIEW if split else Relation.PART
+        part = contiguous(shape, itemsize)
+        if split:
+            copies.append(
+                Copy(output=index, shape=shape, source_offset=offset, source_strides=strides, target_strides=part, relation=shared)
+            )
+        else:
+            copies.append(
+                Copy(
+                    input=index,
+                    shape=shape,
+                    target_offset=offset,
+                    source_strides=part,
+                    target_strides=strides,
+                    relation=shared,
+                    table=table,
+                )
+            )
+        start += count
+    return copies
+
+
+def _table(info: TensorInfo, result: TensorInfo) -> bytes | None:
+    mine, theirs = info.quantization, result.quantization
+    if mine == theirs or not isinstance(mine, Quantization) or not isinstance(theirs, Quantization):
+        return None
+    return requantization_table(mine, theirs, is_signed=info.dtype is DType.INT8)
+
+
+def pad_position(position: int, size: int, mode: PadMode) -> int:
+    """Return the input position that stands at `position`, which may lie outside [0, size); -1 for the constant."""
+    if 0 <= position < size:
+        return position
+    if mode is PadMode.CONSTANT or size == 0:
+        return -1
+    if mode is PadMode.EDGE:
+        return min(max(position, 0), size - 1)
+    if mode is PadMode.WRAP:
+        return position % size
+    if mode is PadMode.SYMMETRIC:
+        turn = position % (2 * size)
+        return min(turn, 2 * size - 1 - turn)
+    turn = position % (2 * size - 2) if size > 1 else 0
+    return min(turn, 2 * size - 2 - turn)
+
+
+def _inputs(layer: Layer) -> list[TensorInfo]:
+    return [info for info in layer.input_infos if info is not None]

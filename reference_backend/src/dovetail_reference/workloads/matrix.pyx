@@ -1,0 +1,394 @@
+"""Fully connected layers and batched matrix products, on the packed tiles of `product.h`.
+
+One side gives the rows of a tile, the other its columns; which is which only matters for speed, so a product with few columns is
+computed transposed. Transposed operands and broadcast batches are strides. float32 and float64 are summed in float64, integers
+modulo 2^64 (hence modulo their own width), quantized layers in int32 and requantized as TensorFlow Lite does
+(tensorflow/lite/kernels/internal/reference/integer_ops/fully_connected.h and batch_matmul.h).
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from dovetail.abi cimport (
+    DOVETAIL_CANCELLED,
+    DOVETAIL_OK,
+    dovetail_call,
+    dovetail_tensor,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
+from dovetail_reference.workloads.activations cimport FusedFunction, apply, fused_function
+from dovetail_reference.workloads.elements cimport (
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    MAX_RANK,
+    UINT8,
+    UINT16,
+    UINT32,
+    Element,
+    allocate_state,
+    cancelled,
+    element_of,
+    free_state,
+    number,
+)
+from dovetail_reference.workloads.product cimport (
+    TILE_COLUMNS,
+    TILE_ROWS,
+    panels_at_once,
+    product_double,
+    product_int32,
+    product_int64,
+)
+from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
+
+from dovetail.interfaces import Support
+from dovetail.layers import FullyConnected
+
+from ..refusals import first_refusal
+from .quantized import clamp_range, is_quantized, output_refusal, product_refusal, quantization_refusal
+
+
+cdef struct Side:
+    # One operand: its lines (rows or columns of the product) and its depth.
+    Element element
+    int input               # index in the call
+    int64_t lines
+    int64_t line_stride
+    int64_t depth_stride
+    int64_t batch_steps[MAX_RANK]
+    const int32_t *zeros    # zero point per line, or NULL for `zero` in all of them
+    int32_t zero
+
+
+cdef struct State:
+    Element output
+    bint quantized
+    bint bias
+    bint swapped            # rows of the tile are columns of the result
+    int64_t depth
+    int64_t row_stride      # of the result, per row and column of the tile
+    int64_t column_stride
+    Side rows
+    Side columns
+    int batch_rank
+    int64_t batch_sizes[MAX_RANK]
+    FusedFunction activation
+    # Quantized layers only.
+    int32_t out_zero
+    int32_t low
+    int32_t high
+    requantization *factors     # per column of the result, behind the state
+    int32_t *weight_zeros
+
+
+cdef void pack_lines(
+    const Side *side, const number *source, int64_t depth, int64_t first, int64_t count, int64_t width, bint quantized, void *packed
+) noexcept nogil:
+    """Convert `count` lines from `first` on to [depth][width]; missing ones give zeros."""
+    cdef int64_t k, j, at
+    cdef int32_t zero
+    for k in range(depth):
+        for j in range(width):
+            at = (first + j) * side.line_stride + k * side.depth_stride
+            if number is float or number is double:
+                (<double *>packed)[k * width + j] = <double>source[at] if j < count else 0.0
+            elif quantized:
+                zero = side.zero
+                if side.zeros != NULL and j < count:
+                    zero = side.zeros[first + j]
+                (<uint32_t *>packed)[k * width + j] = <uint32_t>(<int32_t>source[at] - zero) if j < count else 0
+            else:
+                (<uint64_t *>packed)[k * width + j] = <uint64_t>source[at] if j < count else 0
+
+
+cdef void pack(
+    const State *s, const Side *side, const void *data, int64_t offset, int64_t first, int64_t count, int64_t width, void *packed
+) noexcept nogil:
+    """`pack_lines` for the element type of an operand, from the element `offset` on."""
+    cdef int64_t n = min(count, width)
+    if side.element == FLOAT32:
+        pack_lines(side, <const float *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    elif side.element == FLOAT64:
+        pack_lines(side, <const double *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    elif side.element == INT8:
+        pack_lines(side, <const int8_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    elif side.element == INT16:
+        pack_lines(side, <const int16_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    elif side.element == INT32:
+        pack_lines(side, <const int32_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    elif side.element == INT64:
+        pack_lines(side, <const int64_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    elif side.element == UINT8:
+        pack_lines(side, <const uint8_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    elif side.element == UINT16:
+        pack_lines(side, <const uint16_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    elif side.element == UINT32:
+        pack_lines(side, <const uint32_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+    else:
+        pack_lines(side, <const uint64_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+
+
+cdef void store_tile(
+    const State *s, const double *sums, const void *bias, int64_t row, int64_t column, number *output
+) noexcept nogil:
+    """Finish one tile of sums, whose corner is (row, column), and write it out."""
+    cdef int64_t r, c, at, which
+    cdef int32_t whole
+    cdef double value
+    cdef uint64_t modular
+    for r in range(min(<int64_t>TILE_ROWS, s.rows.lines - row)):
+        for c in range(min(<int64_t>TILE_COLUMNS, s.columns.lines - column)):
+            at = (row + r) * s.row_stride + (column + c) * s.column_stride
+            which = row + r if s.swapped else column + c
+            if number is float or number is double:
+                value = sums[r * TILE_COLUMNS + c]
+                if bias != NULL:
+                    value += <double>(<const number *>bias)[which]
+                output[at] = <number>apply(&s.activation, value)
+            elif s.quantized:
+                whole = (<const int32_t *>sums)[r * TILE_COLUMNS + c]
+                if bias != NULL:
+                    whole += (<const int32_t *>bias)[which]
+                whole = requantize(whole, s.factors[which]) + s.out_zero
+                output[at] = <number>clamp_int32(whole, s.low, s.high)
+            else:
+                modular = (<const uint64_t *>sums)[r * TILE_COLUMNS + c]
+                if bias != NULL:
+                    modular += <uint64_t>(<const number *>bias)[which]
+                output[at] = <number>modular
+
+
+cdef void store(
+    const State *s, const double *sums, const void *bias, int64_t row, int64_t column, void *data, int64_t offset
+) noexcept nogil:
+    """`store_tile` for the element type of the result, from the element `offset` on."""
+    if s.output == FLOAT32:
+        store_tile(s, sums, bias, row, column, <float *>data + offset)
+    elif s.output == FLOAT64:
+        store_tile(s, sums, bias, row, column, <double *>data + offset)
+    elif s.output == INT8:
+        store_tile(s, sums, bias, row, column, <int8_t *>data + offset)
+    elif s.output == INT16:
+        store_tile(s, sums, bias, row, column, <int16_t *>data + offset)
+    elif s.output == INT32:
+        store_tile(s, sums, bias, row, column, <int32_t *>data + offset)
+    elif s.output == INT64:
+        store_tile(s, sums, bias, row, column, <int64_t *>data + offset)
+    elif s.output == UINT8:
+        store_tile(s, sums, bias, row, column, <uint8_t *>data + offset)
+    elif s.output == UINT16:
+        store_tile(s, sums, bias, row, column, <uint16_t *>data + offset)
+    elif s.output == UINT32:
+        store_tile(s, sums, bias, row, column, <uint32_t *>data + offset)
+    else:
+        store_tile(s, sums, bias, row, column, <uint64_t *>data + offset)
+
+
+cdef int64_t operand_offset(const State *s, const Side *side, int64_t batch) noexcept nogil:
+    """Offset in elements of an operand's matrix in a batch; broadcast axes have step zero."""
+    cdef int64_t offset = 0
+    cdef int axis
+    for axis in range(s.batch_rank - 1, -1, -1):
+        offset += batch % s.batch_sizes[axis] * side.batch_steps[axis]
+        batch //= s.batch_sizes[axis]
+    return offset
+
+
+cdef int multiply_block(const State *s, const dovetail_call *call, int64_t batch, int64_t block) noexcept nogil:
+    """All rows at the columns of one block: as many panels as are packed at once."""
+    cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
+    cdef int64_t panels = panels_at_once(s.depth), begin = block * panels * TILE_COLUMNS
+    cdef int64_t j, tile, column, row
+    cdef double *packed = <double *>call.workspace
+    cdef double *panel = packed + s.depth * TILE_ROWS
+    cdef double *at
+    cdef void *bias = tensor_data(&call.inputs[2]) if s.bias else NULL
+    cdef void *columns = tensor_data(&call.inputs[s.columns.input])
+    cdef void *rows = tensor_data(&call.inputs[s.rows.input])
+    panels = min(panels, (s.columns.lines - begin + TILE_COLUMNS - 1) // TILE_COLUMNS)
+    for j in range(panels):
+        column = begin + j * TILE_COLUMNS
+        pack(
+            s, &s.columns, columns, operand_offset(s, &s.columns, batch), column, s.columns.lines - column, TILE_COLUMNS,
+            panel + j * s.depth * TILE_COLUMNS,
+        )
+    for tile in range((s.rows.lines + TILE_ROWS - 1) // TILE_ROWS):
+        if cancelled(call):
+            return DOVETAIL_CANCELLED
+        row = tile * TILE_ROWS
+        pack(s, &s.rows, rows, operand_offset(s, &s.rows, batch), row, s.rows.lines - row, TILE_ROWS, packed)
+        for j in range(panels):
+            at = panel + j * s.depth * TILE_COLUMNS
+            if s.output == FLOAT32 or s.output == FLOAT64:
+                product_double(s.depth, packed, at, sums)
+            elif s.quantized:
+                product_int32(s.depth, <uint32_t *>packed, <uint32_t *>at, <uint32_t *>sums)
+            else:
+                product_int64(s.depth, <uint64_t *>packed, <uint64_t *>at, <uint64_t *>sums)
+            store(
+                s, sums, bias, row, begin + j * TILE_COLUMNS, tensor_data(&call.outputs[0]),
+                batch * s.rows.lines * s.columns.lines,
+            )
+    return DOVETAIL_OK
+
+
+cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
+    cdef const State *s = <const State *>opaque
+    cdef int64_t span = panels_at_once(s.depth) * TILE_COLUMNS, batches = 1, batch, block
+    cdef int axis
+    for axis in range(s.batch_rank):
+        batches *= s.batch_sizes[axis]
+    for batch in range(batches):
+        for block in range((s.columns.lines + span - 1) // span):
+            if multiply_block(s, call, batch, block) != DOVETAIL_OK:
+                return DOVETAIL_CANCELLED
+    return DOVETAIL_OK
+
+
+cdef int workspace(
+    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+) noexcept nogil:
+    cdef const State *s = <const State *>opaque
+    shared[0] = sizeof(double) * s.depth * (TILE_ROWS + panels_at_once(s.depth) * TILE_COLUMNS)
+    per_worker[0] = 0
+    return DOVETAIL_OK
+
+
+cdef void fill_batches(State *s, Side *side, tuple shape, tuple batches) except *:
+    """Steps of an operand's leading axes, aligned at the right to the batch axes of the result."""
+    cdef int axis, missing = len(batches) - len(shape) + 2
+    height, width = last_two(shape)
+    cdef int64_t step = height * width
+    for axis in range(len(batches) - 1, missing - 1, -1):
+        side.batch_steps[axis] = 0 if shape[axis - missing] == 1 else step
+        step *= shape[axis - missing]
+
+
+def last_two(shape):
+    """Height and width of a stack of matrices; the core's compiler directives leave out negative indices."""
+    return shape[len(shape) - 2], shape[len(shape) - 1]
+
+
+cdef void fill_matmul(State *s, object layer) except *:
+    """Geometry of a `MatMul`: an operand of rank 1 is a row on the left, a column on the right."""
+    descriptor = layer.descriptor
+    a, b = layer.input_infos[0].sizes, layer.input_infos[1].sizes
+    cdef bint swap_a = descriptor.transpose_a and len(a) > 1, swap_b = descriptor.transpose_b and len(b) > 1
+    cdef int axis
+    a = a if len(a) > 1 else (1, *a)
+    b = b if len(b) > 1 else (*b, 1)
+    a_height, a_width = last_two(a)
+    b_height, b_width = last_two(b)
+    s.depth = a_height if swap_a else a_width
+    s.rows.lines = a_width if swap_a else a_height
+    s.columns.lines = b_height if swap_b else b_width
+    s.rows.line_stride, s.rows.depth_stride = 1 if swap_a else a_width, a_width if swap_a else 1
+    s.columns.line_stride, s.columns.depth_stride = b_width if swap_b else 1, 1 if swap_b else b_width
+    s.batch_rank = max(len(a), len(b)) - 2
+    batches = layer.output_infos[0].sizes[:s.batch_rank]
+    for axis in range(s.batch_rank):
+        s.batch_sizes[axis] = batches[axis]
+    fill_batches(s, &s.rows, a, batches)
+    fill_batches(s, &s.columns, b, batches)
+
+
+cdef void fill_fully_connected(State *s, object layer) except *:
+    """Geometry of a `FullyConnected`: all leading axes are rows."""
+    x, weights = layer.input_infos[0].sizes, layer.input_infos[1].sizes
+    cdef int64_t lines = 1
+    for size in x[: len(x) - 1]:
+        lines *= size
+    s.depth, s.rows.lines, s.columns.lines = weights[1], lines, weights[0]
+    s.rows.line_stride = s.columns.line_stride = s.depth
+    s.rows.depth_stride = s.columns.depth_stride = 1
+    s.bias = len(layer.inputs) > 2
+    s.activation = fused_function(layer.descriptor)
+
+
+cdef void fill_quantization(State *s, object layer) except *:
+    """Zero points, factors and clamps; the factors count the columns of the result."""
+    descriptor = layer.descriptor
+    x, weights = layer.input_infos[0].quantization, layer.input_infos[1].quantization
+    info = layer.output_infos[0]
+    cdef double out_scale = info.quantization.scale[0], in_scale = x.scale[0]
+    cdef int64_t i, which
+    s.rows.zero, s.out_zero = x.zero_point[0], info.quantization.zero_point[0]
+    s.low, s.high = clamp_range(
+        getattr(descriptor, "activation", None),
+        getattr(descriptor, "activation_alpha", 0.0),
+        getattr(descriptor, "activation_beta", 0.0),
+        info.dtype,
+        info.quantization,
+    )
+    for i in range(s.columns.lines):
+        which = i if weights.is_per_axis else 0
+        s.factors[i] = requantization_of(in_scale * <double>weights.scale[which] / out_scale)
+        s.weight_zeros[i] = weights.zero_point[which]
+    s.columns.zeros = s.weight_zeros
+
+
+def quantized_product(layer):
+    """True if integers stand for real numbers: always in a fully connected layer, in a matmul if they are marked so."""
+    if isinstance(layer.descriptor, FullyConnected):
+        return is_quantized(layer)
+    infos = (*layer.input_infos, *layer.output_infos)
+    return is_quantized(layer) and any(info.quantization is not None for info in infos)
+
+
+def supports(layer):
+    """Refuse dtypes that do not go together, activations of integers, and what TensorFlow Lite has no rule for."""
+    if max(info.rank for info in layer.output_infos + layer.input_infos[:2]) > MAX_RANK:
+        return Support.no("shape", f"CpuRef multiplies matrices of at most {MAX_RANK} axes")
+    if isinstance(layer.descriptor, FullyConnected):
+        activation = layer.descriptor.activation
+        if activation is not None and layer.input_infos[0].dtype.is_integer and not is_quantized(layer):
+            return Support.no("attribute", "an activation of plain integers is not defined", "activation")
+        return first_refusal(product_refusal(layer, 0), output_refusal(layer))
+    if not quantized_product(layer):
+        return Support.yes()
+    a, b = layer.input_infos
+    y = layer.output_infos[0]
+    for name, info in (("a", a), ("b", b), ("output", y)):
+        if info.quantization is not None and info.quantization.is_per_axis:
+            return Support.no("quantization", f"{name} of a quantized matmul must be quantized per tensor", name)
+    return first_refusal(quantization_refusal(layer, {"a": a, "b": b, "output": y}))
+
+
+def create(layer, dtype):
+    """Return the workload capsule; `dtype` is FLOAT32, FLOAT64 or an integer type."""
+    cdef bint connected = isinstance(layer.descriptor, FullyConnected), quantized = quantized_product(layer)
+    cdef int64_t columns
+    y = layer.output_infos[0].sizes
+    columns = y[len(y) - 1] if connected or layer.input_infos[1].rank > 1 else 1
+    cdef dovetail_workload *made = NULL
+    cdef size_t tail = columns * (sizeof(requantization) + sizeof(int32_t)) if quantized else 0
+    cdef State *s = <State *>allocate_state(sizeof(State) + tail)
+    try:
+        s.quantized = quantized
+        s.output = s.rows.element = element_of(dtype)
+        s.columns.element = element_of(layer.input_infos[1].dtype) if quantized else s.output
+        s.columns.input = 1
+        s.factors = <requantization *>(s + 1)
+        s.weight_zeros = <int32_t *>(s.factors + columns)
+        if connected:
+            fill_fully_connected(s, layer)
+        else:
+            fill_matmul(s, layer)
+        s.row_stride, s.column_stride = s.columns.lines, 1
+        if quantized:
+            fill_quantization(s, layer)
+        if s.columns.lines < s.rows.lines and s.columns.lines < 8:   # most of a tile would be empty
+            s.swapped = True
+            s.rows, s.columns = s.columns, s.rows
+            s.row_stride, s.column_stride = s.column_stride, s.row_stride
+        capsule = workload_capsule(execute, s, free_state, &made)
+    except BaseException:
+        free_state(s)
+        raise
+    made.workspace = workspace
+    return capsule

@@ -1,0 +1,296 @@
+"""Workloads that only move elements: a list of strided copies, or a selection by one index table per axis.
+
+An element is 1, 2, 4 or 8 bytes; what they mean plays no part. A strided copy of single bytes may map each through a table of 256,
+which is how quantized activations and requantization are done.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_IN_PLACE,
+    DOVETAIL_ALIAS_PART,
+    DOVETAIL_ALIAS_VIEW,
+    DOVETAIL_CANCELLED,
+    DOVETAIL_OK,
+    DOVETAIL_WORKLOAD_ELIDABLE,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
+from dovetail_reference.workloads.walking cimport plan_walk, run_walk, walk
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Relation(IntEnum):
+    """How an output of a copy may share bytes with its input; see `abi.h`."""
+
+    NONE = 0
+    VIEW = DOVETAIL_ALIAS_VIEW
+    IN_PLACE = DOVETAIL_ALIAS_IN_PLACE
+    PART = DOVETAIL_ALIAS_PART
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy:
+    """One strided copy.
+
+    Attributes:
+        input, output: Indices of the tensors.
+        shape: Elements that are copied.
+        source_offset, target_offset: Bytes from the start of the tensor to element [0, 0, ...].
+        source_strides, target_strides: Bytes, per axis of `shape`.
+        relation: Alias that makes the copy unnecessary; its offset is whichever of the offsets is not 0.
+        table: For elements of one byte, 256 bytes: what each becomes.
+    """
+
+    input: int = 0
+    output: int = 0
+    shape: tuple
+    source_offset: int = 0
+    target_offset: int = 0
+    source_strides: tuple
+    target_strides: tuple
+    relation: Relation = Relation.NONE
+    table: object = None
+
+
+cdef struct copy:
+    walk route
+    int32_t input
+    int32_t output
+    int64_t source_offset
+    int64_t target_offset
+    bint contiguous
+    bint mapped
+    uint8_t table[256]
+
+cdef struct movement:
+    int64_t itemsize
+    int64_t count
+    copy *copies
+    dovetail_alias *aliases
+
+
+cdef void release_movement(void *state) noexcept nogil:
+    cdef movement *self = <movement *>state
+    free(self.copies)
+    free(self.aliases)
+    free(self)
+
+
+cdef void copy_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef int64_t itemsize = (<int64_t *>arg)[0], a = steps[0], b = steps[1], i
+    cdef const char *source = at[0]
+    cdef char *target = at[1]
+    if a == itemsize and b == itemsize:
+        memcpy(target, source, n * itemsize)
+    elif itemsize == 1:
+        for i in range(n):
+            target[i * b] = source[i * a]
+    elif itemsize == 2:
+        for i in range(n):
+            (<uint16_t *>(target + i * b))[0] = (<const uint16_t *>(source + i * a))[0]
+    elif itemsize == 4:
+        for i in range(n):
+            (<uint32_t *>(target + i * b))[0] = (<const uint32_t *>(source + i * a))[0]
+    else:
+        for i in range(n):
+            (<uint64_t *>(target + i * b))[0] = (<const uint64_t *>(source + i * a))[0]
+
+
+cdef void map_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef const uint8_t *table = <const uint8_t *>arg
+    cdef int64_t i
+    for i in range(n):
+        (<uint8_t *>at[1])[i * steps[1]] = table[(<const uint8_t *>at[0])[i * steps[0]]]
+
+
+cdef int execute_movement(void *state, const dovetail_call *call) noexcept nogil:
+    cdef movement *self = <movement *>state
+    cdef copy *one
+    cdef char *bases[2]
+    cdef int64_t i
+    cdef int code
+    for i in range(self.count):
+        one = &self.copies[i]
+        bases[0] = <char *>tensor_data(&call.inputs[one.input]) + one.source_offset
+        bases[1] = <char *>tensor_data(&call.outputs[one.output]) + one.target_offset
+        if one.mapped:
+            code = run_walk(&one.route, bases, map_row, one.table, call)
+        elif one.contiguous and bases[0] == bases[1]:
+            code = DOVETAIL_OK      # the alias was taken up
+        else:
+            code = run_walk(&one.route, bases, copy_row, &self.itemsize, call)
+        if code != DOVETAIL_OK:
+            return code
+    return DOVETAIL_OK
+
+
+def movement_workload(copies, int64_t itemsize):
+    """Make the workload capsule of a list of `Copy`; it is elidable if every copy has an alias that makes it so."""
+    cdef movement *self = <movement *>calloc(1, sizeof(movement))
+    cdef dovetail_workload *workload
+    cdef copy *one
+    cdef int64_t n_aliases = 0
+    if self == NULL:
+        raise MemoryError()
+    try:
+        self.itemsize = itemsize
+        self.count = len(copies)
+        self.copies = <copy *>calloc(max(self.count, 1), sizeof(copy))
+        self.aliases = <dovetail_alias *>calloc(max(self.count, 1), sizeof(dovetail_alias))
+        if self.copies == NULL or self.aliases == NULL:
+            raise MemoryError()
+        for i, given in enumerate(copies):
+            one = &self.copies[i]
+            plan_walk(&one.route, given.shape, (given.source_strides, given.target_strides))
+            one.route.block = 1 << 14
+            one.input, one.output = given.input, given.output
+            one.source_offset, one.target_offset = given.source_offset, given.target_offset
+            one.contiguous = one.route.rows == 1 and (
+                one.route.length == 1 or (one.route.steps[0] == itemsize and one.route.steps[1] == itemsize)
+            )
+            if given.table is not None:
+                one.mapped = True
+                for value in range(256):
+                    one.table[value] = given.table[value]
+            if given.relation:
+                self.aliases[n_aliases].relation = int(given.relation)
+                self.aliases[n_aliases].input, self.aliases[n_aliases].output = given.input, given.output
+                self.aliases[n_aliases].offset = given.source_offset + given.target_offset
+                n_aliases += 1
+        capsule = workload_capsule(execute_movement, self, release_movement, &workload)
+    except BaseException:
+        release_movement(self)
+        raise
+    workload.aliases, workload.n_aliases = self.aliases, n_aliases
+    if n_aliases == self.count and all(given.relation != Relation.IN_PLACE for given in copies):
+        workload.flags = DOVETAIL_WORKLOAD_ELIDABLE
+    return capsule
+
+
+cdef struct selection:
+    int64_t itemsize
+    int32_t rank
+    int64_t *sizes      # [rank] of the output
+    int64_t *offsets    # for each axis, for each output position: bytes into the input, or -1 for the fill
+    uint8_t fill[8]
+
+
+cdef void release_selection(void *state) noexcept nogil:
+    cdef selection *self = <selection *>state
+    free(self.sizes)
+    free(self.offsets)
+    free(self)
+
+
+cdef int execute_selection(void *state, const dovetail_call *call) noexcept nogil:
+    cdef selection *self = <selection *>state
+    cdef int64_t itemsize = self.itemsize, last = self.rank - 1
+    cdef const char *source = <const char *>tensor_data(&call.inputs[0])
+    cdef char *target = <char *>tensor_data(&call.outputs[0])
+    cdef int64_t rows = 1, row, rest, base, at, i, axis, patience = 0
+    cdef const int64_t *table
+    cdef bint outside
+    for axis in range(last):
+        rows *= self.sizes[axis]
+    for row in range(rows):
+        rest, base, outside = row, 0, False
+        table = self.offsets
+        for axis in range(last):
+            table += self.sizes[axis]
+        for axis in range(last - 1, -1, -1):
+            table -= self.sizes[axis]
+            at = table[rest % self.sizes[axis]]
+            rest //= self.sizes[axis]
+            if at < 0:
+                outside = True
+            base += at
+        for axis in range(last):
+            table += self.sizes[axis]
+        for i in range(self.sizes[last]):
+            if outside or table[i] < 0:
+                memcpy(target, self.fill, itemsize)
+            else:
+                memcpy(target, source + base + table[i], itemsize)
+            target += itemsize
+            patience += 1
+            if patience & 0x7FFF == 0 and call.host.is_cancelled(call):
+                return DOVETAIL_CANCELLED
+    return DOVETAIL_OK
+
+
+def selection_workload(tables, source_strides, int64_t itemsize, fill=b"\0" * 8):
+    """Make the workload capsule of output[i, j, ...] = input[tables[0][i], tables[1][j], ...], or `fill` where one of them is < 0.
+
+    Args:
+        tables: Per axis, the input position of every output position.
+        source_strides: Bytes, per axis.
+        itemsize: Bytes of an element.
+        fill: At least `itemsize` bytes.
+    """
+    cdef selection *self = <selection *>calloc(1, sizeof(selection))
+    cdef int64_t used = 0
+    cdef const uint8_t *pattern
+    if self == NULL:
+        raise MemoryError()
+    try:
+        if not tables:
+            tables, source_strides = ((0,),), (0,)
+        self.itemsize, self.rank = itemsize, len(tables)
+        self.sizes = <int64_t *>malloc(self.rank * sizeof(int64_t))
+        self.offsets = <int64_t *>malloc((sum(map(len, tables)) or 1) * sizeof(int64_t))
+        if self.sizes == NULL or self.offsets == NULL:
+            raise MemoryError()
+        for axis, table in enumerate(tables):
+            self.sizes[axis] = len(table)
+            for position in table:
+                self.offsets[used] = position * source_strides[axis] if position >= 0 else -1
+                used += 1
+        given = bytes(fill)
+        pattern = given
+        memcpy(self.fill, pattern, itemsize)
+        return workload_capsule(execute_selection, self, release_selection)
+    except BaseException:
+        release_selection(self)
+        raise
+
+
+cdef struct pattern:
+    int64_t nbytes
+    char *bytes
+
+
+cdef void release_pattern(void *state) noexcept nogil:
+    free((<pattern *>state).bytes)
+    free(state)
+
+
+cdef int execute_pattern(void *state, const dovetail_call *call) noexcept nogil:
+    memcpy(tensor_data(&call.outputs[0]), (<pattern *>state).bytes, (<pattern *>state).nbytes)
+    return DOVETAIL_OK
+
+
+def fill_workload(content):
+    """Make the workload capsule of an output that is known beforehand: these bytes."""
+    cdef pattern *self = <pattern *>calloc(1, sizeof(pattern))
+    cdef bytes given = content
+    cdef const char *source = given
+    if self == NULL:
+        raise MemoryError()
+    try:
+        self.nbytes = len(given)
+        self.bytes = <char *>malloc(max(self.nbytes, 1))
+        if self.bytes == NULL:
+            raise MemoryError()
+        memcpy(self.bytes, source, self.nbytes)
+        return workload_capsule(execute_pattern, self, release_pattern)
+    except BaseException:
+        release_pattern(self)
+        raise

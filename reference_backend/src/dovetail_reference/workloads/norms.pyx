@@ -1,0 +1,116 @@
+"""Normalization by a norm along one axis, and by the squares of neighbouring channels; in double."""
+
+from libc.math cimport fabs, pow, sqrt
+from libc.stdint cimport int64_t
+
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_IN_PLACE,
+    DOVETAIL_CANCELLED,
+    DOVETAIL_OK,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
+from dovetail_reference.workloads.elements cimport FLOAT32, Element, allocate_state, cancelled, element_of, free_state, real
+
+import math
+
+from dovetail.interfaces import Support
+from dovetail.layers import LpNormalization
+from dovetail.tensor import DataLayout
+
+
+cdef struct State:
+    Element element
+    bint local              # local response normalization, else Lp
+    int64_t outer           # lines lie along one axis: [outer, size, inner]
+    int64_t size
+    int64_t inner
+    # Lp
+    int p
+    double epsilon
+    # Local response
+    int64_t before          # neighbours on either side
+    int64_t after
+    double factor           # alpha / size
+    double beta
+    double k
+    dovetail_alias alias
+
+
+cdef void lp_line(const State *s, const real *x, real *y) noexcept nogil:
+    """Divide a line by its norm; a line of zeros stays one, whatever epsilon is. x and y may be the same memory."""
+    cdef int64_t i
+    cdef double norm = 0.0, value
+    for i in range(s.size):
+        value = x[i * s.inner]
+        norm += fabs(value) if s.p == 1 else value * value
+    norm = max(norm if s.p == 1 else sqrt(norm), s.epsilon)
+    for i in range(s.size):
+        y[i * s.inner] = <real>(x[i * s.inner] / norm) if norm != 0.0 else 0
+
+
+cdef void local_response_line(const State *s, const real *x, real *y) noexcept nogil:
+    """Normalize each element of a line of channels by its neighbours; x and y must not overlap."""
+    cdef int64_t i, j
+    cdef double total
+    for i in range(s.size):
+        total = 0.0
+        for j in range(max(<int64_t>0, i - s.before), min(s.size, i + s.after + 1)):
+            total += <double>x[j * s.inner] * <double>x[j * s.inner]
+        y[i * s.inner] = <real>(x[i * s.inner] / pow(s.k + s.factor * total, s.beta))
+
+
+cdef int normalize(const State *s, const dovetail_call *call, const real *x, real *y) noexcept nogil:
+    cdef int64_t outer, inner, at
+    for outer in range(s.outer):
+        for inner in range(s.inner):
+            if cancelled(call):
+                return DOVETAIL_CANCELLED
+            at = outer * s.size * s.inner + inner
+            if s.local:
+                local_response_line(s, x + at, y + at)
+            else:
+                lp_line(s, x + at, y + at)
+    return DOVETAIL_OK
+
+
+cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
+    cdef const State *s = <const State *>opaque
+    cdef void *x = tensor_data(&call.inputs[0])
+    cdef void *y = tensor_data(&call.outputs[0])
+    if s.element == FLOAT32:
+        return normalize(s, call, <const float *>x, <float *>y)
+    return normalize(s, call, <const double *>x, <double *>y)
+
+
+def supports(layer):
+    """Take every layer."""
+    return Support.yes()
+
+
+def create(layer, dtype):
+    """Return the workload capsule; `dtype` is FLOAT32 or FLOAT64."""
+    descriptor, sizes = layer.descriptor, layer.input_infos[0].sizes
+    cdef dovetail_workload *made = NULL
+    cdef State *s = <State *>allocate_state(sizeof(State))
+    try:
+        s.element = element_of(dtype)
+        if isinstance(descriptor, LpNormalization):
+            axis = descriptor.axis % len(sizes)
+            s.p, s.epsilon = descriptor.p, descriptor.epsilon
+            s.alias.relation = DOVETAIL_ALIAS_IN_PLACE
+        else:
+            axis = 1 if descriptor.layout is DataLayout.NCHW else len(sizes) - 1
+            s.local, s.before, s.after = True, (descriptor.size - 1) // 2, descriptor.size // 2
+            s.factor, s.beta, s.k = descriptor.alpha / descriptor.size, descriptor.beta, descriptor.k
+        s.outer, s.size, s.inner = math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :])
+        capsule = workload_capsule(execute, s, free_state, &made)
+    except BaseException:
+        free_state(s)
+        raise
+    if not s.local:
+        made.aliases, made.n_aliases = &s.alias, 1
+    return capsule

@@ -1,0 +1,261 @@
+"""Pooling over windows, and over all of an image (one window as large as the image).
+
+Rules
+    Maximum: padding never wins; NaN wins. A window with no element inside the image gives the least value of the type.
+    Average: over the elements inside the image or, with `count_padding`, over all positions inside the padded image, which leaves out
+    what a last, partial window (`ceil_mode`) reaches beyond it (PyTorch; ONNX AveragePool). A window of nothing gives 0.
+    Average of integers: rounded to nearest, halves away from zero; padding counts as the zero point
+    (tensorflow/lite/kernels/internal/reference/integer_ops/pooling.h). Lp: (sum |x|^p)^(1/p), summed in double.
+"""
+
+from libc.math cimport INFINITY, fabs, pow, sqrt
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call, tensor_data, workload_capsule
+from dovetail_reference.workloads.elements cimport (
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    Element,
+    allocate_state,
+    cancelled,
+    element_of,
+    free_state,
+    number,
+)
+
+import math
+
+from dovetail.interfaces import Support
+from dovetail.layers import GlobalPooling, PoolingFunction
+from dovetail.tensor import DataLayout, DType
+
+from ..refusals import first_refusal
+from .quantized import integer_range, is_quantized, quantization_refusal
+
+cdef enum Function:
+    MAXIMUM
+    AVERAGE
+    NORM
+
+
+cdef struct State:
+    Element element
+    Function function
+    bint count_padding
+    int p
+    int64_t pad_value       # of integers: the zero point
+    int64_t least           # of integers: what a maximum starts from
+    int64_t batch
+    int64_t channels
+    int64_t in_size[2]      # height, width; so are all of these
+    int64_t out_size[2]
+    int64_t kernel[2]
+    int64_t stride[2]
+    int64_t dilation[2]
+    int64_t padding[2]      # top, left
+    int64_t padded_end[2]   # where the padding after the image ends, in rows or columns of the image
+    int64_t pixel_stride    # in elements, of input and output
+    int64_t in_channel
+    int64_t out_channel
+
+
+cdef struct Window:
+    # Taps [begin, end) of each axis lie inside the image; `counted` taps lie inside the padded image.
+    int64_t origin[2]
+    int64_t begin[2]
+    int64_t end[2]
+    int64_t counted[2]
+
+
+cdef void place_axis(const State *s, int axis, int64_t position, Window *w) noexcept nogil:
+    cdef int64_t tap, at
+    w.origin[axis] = position * s.stride[axis] - s.padding[axis]
+    w.begin[axis], w.end[axis], w.counted[axis] = s.kernel[axis], 0, 0
+    for tap in range(s.kernel[axis]):
+        at = w.origin[axis] + tap * s.dilation[axis]
+        if at < s.padded_end[axis]:
+            w.counted[axis] += 1
+        if 0 <= at < s.in_size[axis]:
+            w.begin[axis] = min(w.begin[axis], tap)
+            w.end[axis] = tap + 1
+
+
+cdef inline int64_t tap_offset(const State *s, const Window *w, int64_t tap_y, int64_t tap_x) noexcept nogil:
+    return (
+        (w.origin[0] + tap_y * s.dilation[0]) * s.in_size[1] + w.origin[1] + tap_x * s.dilation[1]
+    ) * s.pixel_stride
+
+
+cdef number maximum(const State *s, const Window *w, const number *plane) noexcept nogil:
+    cdef int64_t tap_y, tap_x
+    cdef number value, best
+    if number is float or number is double:
+        best = -INFINITY
+    else:
+        best = <number>s.least
+    for tap_y in range(w.begin[0], w.end[0]):
+        for tap_x in range(w.begin[1], w.end[1]):
+            value = plane[tap_offset(s, w, tap_y, tap_x)]
+            if value > best or value != value:
+                best = value
+    return best
+
+
+cdef number average(const State *s, const Window *w, const number *plane) noexcept nogil:
+    cdef int64_t tap_y, tap_x, whole = 0
+    cdef int64_t inside = max(<int64_t>0, w.end[0] - w.begin[0]) * max(<int64_t>0, w.end[1] - w.begin[1])
+    cdef int64_t count = w.counted[0] * w.counted[1] if s.count_padding else inside
+    cdef double total = 0.0
+    for tap_y in range(w.begin[0], w.end[0]):
+        for tap_x in range(w.begin[1], w.end[1]):
+            if number is float or number is double:
+                total += plane[tap_offset(s, w, tap_y, tap_x)]
+            else:
+                whole += <int64_t>plane[tap_offset(s, w, tap_y, tap_x)]
+    if count == 0:
+        return 0
+    if number is float or number is double:
+        return <number>(total / <double>count)
+    else:
+        whole += (count - inside) * s.pad_value
+        return <number>((whole + count // 2) // count if whole > 0 else (whole - count // 2) // count)
+
+
+cdef number norm(const State *s, const Window *w, const number *plane) noexcept nogil:
+    cdef int64_t tap_y, tap_x
+    cdef double total = 0.0, value
+    for tap_y in range(w.begin[0], w.end[0]):
+        for tap_x in range(w.begin[1], w.end[1]):
+            value = fabs(<double>plane[tap_offset(s, w, tap_y, tap_x)])
+            total += value if s.p == 1 else value * value if s.p == 2 else pow(value, s.p)
+    return <number>(total if s.p == 1 else sqrt(total) if s.p == 2 else pow(total, 1.0 / s.p))
+
+
+cdef int pool(const State *s, const dovetail_call *call, const number *images, number *output) noexcept nogil:
+    cdef int64_t n, c, y, x
+    cdef int64_t in_image = s.channels * s.in_size[0] * s.in_size[1], out_image = s.channels * s.out_size[0] * s.out_size[1]
+    cdef const number *plane
+    cdef number *target
+    cdef Window window
+    for n in range(s.batch):
+        for y in range(s.out_size[0]):
+            if cancelled(call):
+                return DOVETAIL_CANCELLED
+            place_axis(s, 0, y, &window)
+            for x in range(s.out_size[1]):
+                place_axis(s, 1, x, &window)
+                for c in range(s.channels):
+                    plane = images + n * in_image + c * s.in_channel
+                    target = output + n * out_image + c * s.out_channel + (y * s.out_size[1] + x) * s.pixel_stride
+                    if s.function == MAXIMUM:
+                        target[0] = maximum(s, &window, plane)
+                    elif s.function == AVERAGE:
+                        target[0] = average(s, &window, plane)
+                    else:
+                        target[0] = norm(s, &window, plane)
+    return DOVETAIL_OK
+
+
+cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
+    cdef const State *s = <const State *>opaque
+    cdef void *images = tensor_data(&call.inputs[0])
+    cdef void *output = tensor_data(&call.outputs[0])
+    if s.element == FLOAT32:
+        return pool(s, call, <const float *>images, <float *>output)
+    if s.element == FLOAT64:
+        return pool(s, call, <const double *>images, <double *>output)
+    if s.element == INT8:
+        return pool(s, call, <const int8_t *>images, <int8_t *>output)
+    if s.element == INT16:
+        return pool(s, call, <const int16_t *>images, <int16_t *>output)
+    if s.element == INT32:
+        return pool(s, call, <const int32_t *>images, <int32_t *>output)
+    if s.element == INT64:
+        return pool(s, call, <const int64_t *>images, <int64_t *>output)
+    if s.element == UINT8:
+        return pool(s, call, <const uint8_t *>images, <uint8_t *>output)
+    if s.element == UINT16:
+        return pool(s, call, <const uint16_t *>images, <uint16_t *>output)
+    if s.element == UINT32:
+        return pool(s, call, <const uint32_t *>images, <uint32_t *>output)
+    return pool(s, call, <const uint64_t *>images, <uint64_t *>output)
+
+
+cdef void fill_global(State *s, tuple x, bint nchw) except *:
+    """One window over all spatial axes, seen as one row."""
+    cdef int64_t area = math.prod(x[2:]) if nchw else math.prod(x[1 : len(x) - 1])
+    s.batch, s.channels = x[0], x[1] if nchw else x[len(x) - 1]
+    s.in_size[0] = s.out_size[0] = s.out_size[1] = s.kernel[0] = 1
+    s.in_size[1] = s.kernel[1] = area
+    for axis in range(2):
+        s.stride[axis] = s.dilation[axis] = 1
+        s.padded_end[axis] = s.in_size[axis]
+
+
+cdef void fill_windows(State *s, object descriptor, tuple x, tuple y, bint nchw) except *:
+    cdef int axis, spatial = 2 if nchw else 1
+    s.batch, s.channels = x[0], x[1] if nchw else x[3]
+    s.count_padding = descriptor.count_padding
+    for axis in range(2):
+        s.in_size[axis], s.out_size[axis] = x[spatial + axis], y[spatial + axis]
+        s.kernel[axis], s.stride[axis], s.dilation[axis] = descriptor.size[axis], descriptor.stride[axis], descriptor.dilation[axis]
+        s.padding[axis] = descriptor.padding[axis]
+        s.padded_end[axis] = s.in_size[axis] + <int64_t>descriptor.padding[axis + 2]
+
+
+cdef Function function_of(object function) except *:
+    if function == PoolingFunction.MAX:
+        return MAXIMUM
+    return AVERAGE if function == PoolingFunction.AVERAGE else NORM
+
+
+def supports(layer):
+    """Refuse functions that an integer type has no definition of, and a change of quantization."""
+    descriptor, x, y = layer.descriptor, layer.input_infos[0], layer.output_infos[0]
+    if descriptor.function == PoolingFunction.LP and descriptor.p < 1:
+        return Support.no("attribute", f"an L{descriptor.p} norm is not defined; p must be at least 1", "p")
+    if x.dtype.is_float or descriptor.function == PoolingFunction.MAX:
+        return first_refusal(_requantization_refusal(x, y))
+    if descriptor.function == PoolingFunction.LP or x.dtype not in (DType.INT8, DType.UINT8, DType.INT16):
+        return Support.no("dtype", f"{descriptor.function} pooling of {x.dtype} is not defined", "function")
+    unknown = quantization_refusal(layer, {"input": x, "output": y}) if is_quantized(layer) else None
+    return first_refusal(unknown, _requantization_refusal(x, y))
+
+
+def _requantization_refusal(x, y):
+    """TensorFlow Lite's rule: pooling keeps the quantization."""
+    if x.quantization == y.quantization:
+        return None
+    return Support.no("quantization", "pooling keeps the quantization: input and output must have the same", "output")
+
+
+def create(layer, dtype):
+    """Return the workload capsule; `dtype` is FLOAT32, FLOAT64 or an integer type."""
+    descriptor = layer.descriptor
+    x, y = layer.input_infos[0], layer.output_infos[0]
+    cdef bint nchw = descriptor.layout is DataLayout.NCHW
+    cdef State *s = <State *>allocate_state(sizeof(State))
+    try:
+        s.element = element_of(dtype)
+        s.function = function_of(descriptor.function)
+        s.p = descriptor.p
+        s.pad_value = x.quantization.zero_point[0] if x.quantization is not None else 0
+        s.least = integer_range(dtype)[0] if dtype.is_integer else 0
+        if isinstance(descriptor, GlobalPooling):
+            fill_global(s, x.sizes, nchw)
+        else:
+            fill_windows(s, descriptor, x.sizes, y.sizes, nchw)
+        s.pixel_stride = 1 if nchw else s.channels
+        s.in_channel = s.in_size[0] * s.in_size[1] if nchw else 1
+        s.out_channel = s.out_size[0] * s.out_size[1] if nchw else 1
+        return workload_capsule(execute, s, free_state)
+    except BaseException:
+        free_state(s)
+        raise

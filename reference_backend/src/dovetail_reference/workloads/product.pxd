@@ -1,0 +1,19 @@
+"""The tile kernels of `product.h`, and how a panel's element type follows from a tensor's."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef extern from "product.h" nogil:
+    enum:
+        TILE_ROWS
+        TILE_COLUMNS
+
+    void product_double(int64_t depth, const double *rows, const double *panel, double *sums)
+    void product_int32(int64_t depth, const uint32_t *rows, const uint32_t *panel, uint32_t *sums)
+    void product_int64(int64_t depth, const uint64_t *rows, const uint64_t *panel, uint64_t *sums)
+
+
+cdef inline int64_t panels_at_once(int64_t depth) noexcept nogil:
+    """Panels that are gathered before the rows are packed once for all of them: half a megabyte, which stays in a cache."""
+    cdef int64_t count = (1 << 19) // (8 * TILE_COLUMNS * (depth if depth > 0 else 1))
+    return 1 if count < 1 else 8 if count > 8 else count

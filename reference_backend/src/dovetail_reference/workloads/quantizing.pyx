@@ -1,0 +1,141 @@
+"""Quantize and Dequantize: per tensor or per axis, all integer types.
+
+Source: ONNX QuantizeLinear and DequantizeLinear. As in every runtime the arithmetic is float32, so that ties fall alike; float64
+tensors are computed in double. A NaN quantizes to the zero point.
+"""
+
+from libc.math cimport isnan, rint
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+from dovetail.abi cimport dovetail_call, tensor_data, workload_capsule
+from dovetail_reference.workloads.blocks cimport (
+    load_reals,
+    load_wholes,
+    real_of_whole,
+    store_reals,
+    store_wholes,
+)
+from dovetail_reference.workloads.elements cimport FLOAT64, UINT64, Element, allocate_state, element_of
+from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+
+from dovetail.interfaces import Support
+from dovetail.layers import Quantize
+
+from .strides import contiguous
+
+
+cdef struct channel:
+    double scale
+    int64_t zero        # bits of the zero point
+
+cdef struct quantizing_state:
+    walk route          # operands: input, output, channel
+    Element source
+    Element target
+    double low          # least and greatest value of the integer type; not exact for 64 bits
+    double high
+    channel *channels
+
+
+cdef void release(void *state) noexcept nogil:
+    free((<quantizing_state *>state).channels)
+    free(state)
+
+
+cdef inline int64_t saturated(double value, const quantizing_state *self) noexcept nogil:
+    """Convert to the bits of the integer type, clamping to its range."""
+    if value >= self.high:  # 2^63 or 2^64 for the 64-bit types, of which the greatest value is no double
+        return <int64_t>((<uint64_t>1 << 63) - 1) if self.high == 9223372036854775808.0 else -1 if self.target == UINT64 else <int64_t>self.high
+    if value <= self.low:
+        return <int64_t>self.low
+    return <int64_t><uint64_t>value if self.target == UINT64 else <int64_t>value
+
+
+cdef void quantize_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef quantizing_state *self = <quantizing_state *>arg
+    cdef const channel *by
+    cdef double values[BLOCK]
+    cdef int64_t whole[BLOCK]
+    cdef int64_t i
+    cdef double quotient
+    load_reals(self.source, at[0], steps[0], n, values)
+    for i in range(n):
+        by = <const channel *>(at[2] + i * steps[2])
+        if self.source == FLOAT64:
+            quotient = rint(values[i] / by.scale)
+        else:
+            quotient = rint(<float>values[i] / <float>by.scale)
+        quotient = 0 if isnan(quotient) else quotient
+        whole[i] = saturated(quotient + real_of_whole(by.zero, self.target == UINT64), self)
+    store_wholes(self.target, whole, False, n, at[1], steps[1])
+
+
+cdef void dequantize_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef quantizing_state *self = <quantizing_state *>arg
+    cdef const channel *by
+    cdef double values[BLOCK]
+    cdef int64_t whole[BLOCK]
+    cdef int64_t i, difference
+    load_wholes(self.source, at[0], steps[0], n, whole)
+    for i in range(n):
+        by = <const channel *>(at[2] + i * steps[2])
+        difference = <int64_t>(<uint64_t>whole[i] - <uint64_t>by.zero)
+        values[i] = real_of_whole(difference, self.source == UINT64 and <uint64_t>whole[i] >= <uint64_t>by.zero)
+        if self.target == FLOAT64:
+            values[i] *= by.scale
+        else:
+            values[i] = <float>values[i] * <float>by.scale
+    store_reals(self.target, values, n, at[1], steps[1])
+
+
+cdef int execute(quantizing_state *self, const dovetail_call *call, bint quantizes) noexcept nogil:
+    cdef char *bases[3]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
+    bases[2] = <char *>self.channels
+    return run_walk(&self.route, bases, quantize_row if quantizes else dequantize_row, self, call)
+
+
+cdef int execute_quantize(void *state, const dovetail_call *call) noexcept nogil:
+    return execute(<quantizing_state *>state, call, True)
+
+
+cdef int execute_dequantize(void *state, const dovetail_call *call) noexcept nogil:
+    return execute(<quantizing_state *>state, call, False)
+
+
+def supports(layer):
+    """Take every layer of these kinds whose real side is a float."""
+    real = layer.inputs[0].info if isinstance(layer.descriptor, Quantize) else layer.output.known_info
+    if real.dtype.is_float:
+        return Support.yes()
+    return Support.no("dtype", f"the real numbers are {real.dtype}, not a float", "dtype")
+
+
+def create(layer, dtype):
+    """Make the workload capsule."""
+    info, result, quantization = layer.inputs[0].info, layer.output.known_info, layer.descriptor.quantization
+    quantizes = isinstance(layer.descriptor, Quantize)
+    whole = result.dtype if quantizes else info.dtype
+    strides = [0] * info.rank
+    if quantization.axis is not None:
+        strides[quantization.axis % info.rank] = sizeof(channel)
+    cdef quantizing_state *self = <quantizing_state *>allocate_state(sizeof(quantizing_state))
+    cdef int64_t i
+    try:
+        self.source, self.target = element_of(info.dtype), element_of(result.dtype)
+        self.low = -(2.0 ** (whole.bits - 1)) if whole.is_signed else 0.0
+        self.high = 2.0 ** (whole.bits - 1 if whole.is_signed else whole.bits) - 1.0
+        self.channels = <channel *>calloc(len(quantization.scale), sizeof(channel))
+        if self.channels == NULL:
+            raise MemoryError()
+        for i, (scale, zero) in enumerate(zip(quantization.scale, quantization.zero_point, strict=True)):
+            self.channels[i].scale = scale
+            self.channels[i].zero = zero - (1 << 64) if zero >> 63 == 1 else zero
+        plan_walk(&self.route, info.sizes, (
+            contiguous(info.sizes, info.dtype.itemsize), contiguous(result.sizes, result.dtype.itemsize), strides
+        ))
+        return workload_capsule(execute_quantize if quantizes else execute_dequantize, self, release)
+    except BaseException:
+        release(self)
+        raise

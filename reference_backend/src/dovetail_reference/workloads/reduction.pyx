@@ -1,0 +1,349 @@
+"""Reduce and CumulativeSum.
+
+Floats are accumulated in double, in row-major order of the reduced axes, and rounded once. Integers are accumulated modulo 2^64 and
+stored modulo 2^bits; their MEAN truncates toward zero, and their L2, LOG_SUM and LOG_SUM_EXP are computed in double and truncated.
+MAX and MIN: NaN wins. Quantized int8 and uint8: MEAN, SUM, MAX and MIN of the real numbers, rounded half away from zero.
+"""
+
+from libc.math cimport INFINITY, exp, fabs, isinf, log, round, sqrt
+from libc.stdint cimport int64_t, uint64_t
+
+from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail_reference.workloads.blocks cimport (
+    REAL,
+    SIGNED,
+    domain_of,
+    load_reals,
+    load_wholes,
+    store_reals,
+    store_wholes,
+)
+from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
+from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, run_walk, walk
+
+from dovetail.interfaces import Support
+from dovetail.layers import CumulativeSum, ReduceFunction
+from dovetail.tensor import DType
+
+from .quantized import integer_range
+from .strides import contiguous
+
+cdef enum function:
+    SUM
+    MEAN
+    MAX
+    MIN
+    PROD
+    L1
+    L2
+    SUM_SQUARE
+    LOG_SUM
+    LOG_SUM_EXP
+
+_CODES = {
+    ReduceFunction.SUM: SUM,
+    ReduceFunction.MEAN: MEAN,
+    ReduceFunction.MAX: MAX,
+    ReduceFunction.MIN: MIN,
+    ReduceFunction.PROD: PROD,
+    ReduceFunction.L1: L1,
+    ReduceFunction.L2: L2,
+    ReduceFunction.SUM_SQUARE: SUM_SQUARE,
+    ReduceFunction.LOG_SUM: LOG_SUM,
+    ReduceFunction.LOG_SUM_EXP: LOG_SUM_EXP,
+}
+_OF_BOOL = (ReduceFunction.MAX, ReduceFunction.MIN)
+_OF_QUANTIZED = (ReduceFunction.SUM, ReduceFunction.MEAN, ReduceFunction.MAX, ReduceFunction.MIN)
+
+
+def supports(layer):
+    """Refuse arithmetic on bool, and quantized functions beyond sum, mean and extremes."""
+    descriptor, info, result = layer.descriptor, layer.inputs[0].info, layer.output.known_info
+    mine, theirs = info.quantization, result.quantization
+    if isinstance(descriptor, CumulativeSum):
+        if mine is None and theirs is None:
+            return Support.yes()
+        return Support.no("quantization", "a quantized running sum is not implemented; dequantize first")
+    if info.dtype is DType.BOOL and descriptor.function not in _OF_BOOL:
+        return Support.no("dtype", f"{descriptor.function} of bool is not defined; max (any) and min (all) are", "function")
+    if mine is None and theirs is None:
+        return Support.yes()
+    if mine is None or theirs is None:
+        return Support.no("quantization", "one of input and output carries a quantization and the other does not")
+    if info.dtype not in (DType.INT8, DType.UINT8) or mine.is_per_axis or theirs.is_per_axis:
+        return Support.no("quantization", f"quantized {info.dtype} is not implemented; int8 and uint8 with one scale are")
+    if descriptor.function not in _OF_QUANTIZED:
+        return Support.no("quantization", f"{descriptor.function} of quantized tensors is not implemented", "function")
+    return Support.yes()
+
+
+def create(layer, dtype):
+    """Make the workload capsule."""
+    info, result = layer.inputs[0].info, layer.output.known_info
+    if isinstance(layer.descriptor, CumulativeSum):
+        return _create_cumulative_sum(layer.descriptor, info)
+    return _create_reduce(layer.descriptor, info, result)
+
+
+# -- reduce -----------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct reduce_state:
+    walk kept           # operands: input, output
+    walk reduced        # operand: input
+    Element kind
+    function wanted
+    bint real           # accumulate doubles
+    bint rescaled       # the result is quantized otherwise than the input
+    int64_t count       # elements that become one
+    double scale        # of the input by that of the output
+    double zero
+    double result_zero
+    double low
+    double high
+
+
+cdef struct accumulator:
+    const reduce_state *state
+    double real
+    double greatest     # of LOG_SUM_EXP
+    bint searching      # for the greatest
+    int64_t whole
+
+
+cdef void real_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef accumulator *self = <accumulator *>arg
+    cdef function wanted = MAX if self.searching else self.state.wanted
+    cdef double values[BLOCK]
+    cdef double total = self.real
+    cdef int64_t i
+    load_reals(self.state.kind, at[0], steps[0], n, values)
+    for i in range(n):
+        if wanted == MAX:
+            total = values[i] if values[i] > total or values[i] != values[i] else total
+        elif wanted == MIN:
+            total = values[i] if values[i] < total or values[i] != values[i] else total
+        elif wanted == PROD:
+            total *= values[i]
+        elif wanted == L1:
+            total += fabs(values[i])
+        elif wanted == L2 or wanted == SUM_SQUARE:
+            total += values[i] * values[i]
+        elif wanted == LOG_SUM_EXP:
+            total += exp(values[i] - self.greatest)
+        else:
+            total += values[i]
+    self.real = total
+
+
+cdef void whole_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef accumulator *self = <accumulator *>arg
+    cdef function wanted = self.state.wanted
+    cdef bint is_signed = domain_of(self.state.kind) == SIGNED
+    cdef int64_t values[BLOCK]
+    cdef uint64_t total = <uint64_t>self.whole, value
+    cdef int64_t i
+    load_wholes(self.state.kind, at[0], steps[0], n, values)
+    for i in range(n):
+        value = <uint64_t>values[i]
+        if wanted == MAX:
+            total = value if (values[i] > <int64_t>total if is_signed else value > total) else total
+        elif wanted == MIN:
+            total = value if (values[i] < <int64_t>total if is_signed else value < total) else total
+        elif wanted == PROD:
+            total *= value
+        elif wanted == L1:
+            total += 0 - value if is_signed and values[i] < 0 else value
+        elif wanted == SUM_SQUARE:
+            total += value * value
+        else:
+            total += value
+    self.whole = <int64_t>total
+
+
+cdef double reduced_real(accumulator *run, char **at, const dovetail_call *call, int *code) noexcept nogil:
+    cdef const reduce_state *self = run.state
+    if self.wanted == LOG_SUM_EXP:
+        # exp(x - greatest) neither overflows nor vanishes altogether.
+        run.searching, run.real = True, -INFINITY
+        code[0] = run_walk(&self.reduced, at, real_row, run, call)
+        run.searching, run.greatest = False, run.real
+        if code[0] != 0 or isinf(run.greatest):
+            return run.greatest
+    run.real = -INFINITY if self.wanted == MAX else INFINITY if self.wanted == MIN else 1.0 if self.wanted == PROD else 0.0
+    code[0] = run_walk(&self.reduced, at, real_row, run, call)
+    if self.wanted == MEAN:
+        return run.real / <double>self.count
+    if self.wanted == L2:
+        return sqrt(run.real)
+    if self.wanted == LOG_SUM:
+        return log(run.real)
+    if self.wanted == LOG_SUM_EXP:
+        return run.greatest + log(run.real)
+    return run.real
+
+
+cdef int64_t reduced_whole(accumulator *run, char **at, const dovetail_call *call, int *code) noexcept nogil:
+    cdef const reduce_state *self = run.state
+    cdef bint is_signed = domain_of(self.kind) == SIGNED
+    if self.wanted == MAX:
+        run.whole = <int64_t>self.low if is_signed else 0
+    elif self.wanted == MIN:
+        # All ones are the greatest value of every unsigned type; bool stores them as 1.
+        run.whole = greatest_signed(self) if is_signed else -1
+    else:
+        run.whole = self.wanted == PROD
+    code[0] = run_walk(&self.reduced, at, whole_row, run, call)
+    if self.wanted == MEAN:
+        if self.count == 0:
+            return 0
+        return run.whole // self.count if is_signed else <int64_t>(<uint64_t>run.whole // <uint64_t>self.count)
+    return run.whole
+
+
+cdef inline int64_t greatest_signed(const reduce_state *self) noexcept nogil:
+    """The greatest value of the element type, which as a double would be rounded for int64."""
+    return -(<int64_t>self.low + 1)
+
+
+cdef void reduce_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef errand *run = <errand *>arg
+    cdef reduce_state *self = <reduce_state *>run.state
+    cdef accumulator current
+    cdef char *position[1]
+    cdef char *target
+    cdef double real
+    cdef int64_t i, whole
+    cdef int code = 0
+    current.state, current.searching, current.greatest = self, False, 0.0
+    for i in range(n):
+        if not go_on(run, self.count + 16):
+            return
+        position[0], target = at[0] + i * steps[0], at[1] + i * steps[1]
+        if self.real:
+            real = reduced_real(&current, position, run.call, &code)
+            if self.rescaled:
+                real = real - self.zero * (<double>self.count if self.wanted == SUM else 1.0)
+                real = round(real * self.scale) + self.result_zero
+                real = self.result_zero if real != real else min(max(real, self.low), self.high)
+            store_reals(self.kind, &real, 1, target, 0)
+        else:
+            whole = reduced_whole(&current, position, run.call, &code)
+            store_wholes(self.kind, &whole, False, 1, target, 0)
+        if code != 0:
+            run.code = code
+            return
+
+
+cdef int execute_reduce(void *state, const dovetail_call *call) noexcept nogil:
+    cdef reduce_state *self = <reduce_state *>state
+    cdef char *bases[2]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
+    return run_errand(&self.kept, bases, reduce_row, self, call)
+
+
+cdef object _create_reduce(object descriptor, object info, object result):
+    cdef reduce_state *self = <reduce_state *>allocate_state(sizeof(reduce_state))
+    itemsize = info.dtype.itemsize
+    strides = contiguous(info.sizes, itemsize)
+    reduced = descriptor.reduced_axes(info.rank)
+    kept = [axis for axis in range(info.rank) if axis not in reduced]
+    try:
+        self.kind = element_of(info.dtype)
+        self.wanted = <function><int>_CODES[descriptor.function]
+        self.real = domain_of(self.kind) == REAL or self.wanted in (L2, LOG_SUM, LOG_SUM_EXP)
+        if not info.dtype.is_float:
+            low, high = (0, 1) if info.dtype is DType.BOOL else integer_range(info.dtype)
+            self.low, self.high = low, high
+        if info.quantization is not None:
+            self.real = self.rescaled = True
+            self.scale = info.quantization.scale[0] / result.quantization.scale[0]
+            self.zero, self.result_zero = info.quantization.zero_point[0], result.quantization.zero_point[0]
+        self.count = 1
+        for axis in reduced:
+            self.count *= info.sizes[axis]
+        shape = [info.sizes[axis] for axis in kept]
+        plan_walk(&self.kept, shape, ([strides[axis] for axis in kept], contiguous(shape, itemsize)))
+        plan_walk(&self.reduced, [info.sizes[axis] for axis in reduced], ([strides[axis] for axis in reduced],))
+        return workload_capsule(execute_reduce, self, free_state)
+    except BaseException:
+        free_state(self)
+        raise
+
+
+# -- running sum ------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct running_state:
+    walk lines          # operands: input, output; one position for each line along the axis
+    Element kind
+    bint exclusive
+    int64_t length
+    int64_t first       # bytes to the first element of a line, in the order of summing
+    int64_t step        # bytes to the next
+    dovetail_alias alias
+
+
+cdef void running_line(running_state *self, const char *source, char *target, errand *run) noexcept nogil:
+    cdef double reals[BLOCK]
+    cdef int64_t wholes[BLOCK]
+    cdef double real = 0.0, value
+    cdef uint64_t whole = 0, element
+    cdef int64_t done = 0, n, i
+    while done < self.length:
+        n = min(<int64_t>BLOCK, self.length - done)
+        if not go_on(run, n):
+            return
+        if domain_of(self.kind) == REAL:
+            load_reals(self.kind, source + done * self.step, self.step, n, reals)
+            for i in range(n):
+                value = reals[i]
+                reals[i] = real if self.exclusive else real + value
+                real += value
+            store_reals(self.kind, reals, n, target + done * self.step, self.step)
+        else:
+            load_wholes(self.kind, source + done * self.step, self.step, n, wholes)
+            for i in range(n):
+                element = <uint64_t>wholes[i]
+                wholes[i] = <int64_t>(whole if self.exclusive else whole + element)
+                whole += element
+            store_wholes(self.kind, wholes, False, n, target + done * self.step, self.step)
+        done += n
+
+
+cdef void running_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef errand *run = <errand *>arg
+    cdef running_state *self = <running_state *>run.state
+    cdef int64_t i
+    for i in range(n):
+        running_line(self, at[0] + i * steps[0] + self.first, at[1] + i * steps[1] + self.first, run)
+
+
+cdef int execute_running(void *state, const dovetail_call *call) noexcept nogil:
+    cdef running_state *self = <running_state *>state
+    cdef char *bases[2]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
+    return run_errand(&self.lines, bases, running_row, self, call)
+
+
+cdef object _create_cumulative_sum(object descriptor, object info):
+    cdef dovetail_workload *workload
+    cdef running_state *self = <running_state *>allocate_state(sizeof(running_state))
+    axis = descriptor.axis % info.rank
+    strides = contiguous(info.sizes, info.dtype.itemsize)
+    shape = info.sizes[:axis] + info.sizes[axis + 1 :]
+    outer = strides[:axis] + strides[axis + 1 :]
+    try:
+        self.kind = element_of(info.dtype)
+        self.exclusive = descriptor.exclusive
+        self.length, self.step = info.sizes[axis], strides[axis]
+        if descriptor.reverse:
+            self.first, self.step = (self.length - 1) * self.step, -self.step
+        plan_walk(&self.lines, shape, (outer, outer))
+        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
+        capsule = workload_capsule(execute_running, self, free_state, &workload)
+    except BaseException:
+        free_state(self)
+        raise
+    workload.aliases, workload.n_aliases = &self.alias, 1
+    return capsule

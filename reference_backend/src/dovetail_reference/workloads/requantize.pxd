@@ -1,0 +1,13 @@
+"""Quantized layers: the arithmetic of `requantize.h`, and reading a layer's quantization."""
+
+from libc.stdint cimport int32_t
+
+
+cdef extern from "requantize.h" nogil:
+    ctypedef struct requantization:
+        int32_t multiplier
+        int32_t shift
+
+    requantization requantization_of(double factor)
+    int32_t requantize(int32_t x, requantization by)
+    int32_t clamp_int32(int32_t x, int32_t low, int32_t high)

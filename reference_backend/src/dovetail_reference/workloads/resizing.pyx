@@ -1,0 +1,200 @@
+"""Resize along any axes.
+
+NEAREST picks elements, of any type, through one table per axis. LINEAR and CUBIC are separable: one pass in double for each axis that
+changes, rounded once at the end; integers to nearest, ties to even, and clamped. Positions and weights: `resampling.py`.
+"""
+
+from libc.math cimport rint
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+
+from dovetail.abi cimport DOVETAIL_OK, dovetail_call, dovetail_tensor, dovetail_workload, tensor_data, workload_capsule
+from dovetail_reference.workloads.blocks cimport REAL, domain_of, load_reals, store_reals
+from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of
+from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on
+
+import math
+
+from dovetail.interfaces import Support
+from dovetail.layers import ResizeMethod
+from dovetail.tensor import DType
+
+from .movement import Copy, Relation, movement_workload, selection_workload
+from .quantized import integer_range
+from .resampling import nearest, taps
+from .strides import contiguous
+
+_INEXACT = (DType.INT64, DType.UINT64, DType.BOOL)
+
+
+def supports(layer):
+    """Refuse interpolation of what a double cannot hold, and of integers that mean different things."""
+    descriptor, info, result = layer.descriptor, layer.inputs[0].info, layer.output.known_info
+    if descriptor.sizes is None and descriptor.scales is None:
+        return Support.no("attribute", "neither sizes nor scales are known", "sizes")
+    scales = descriptor.axis_scales(info)
+    if result.elements and not (len(scales) == info.rank and all(math.isfinite(scale) and scale > 0 for scale in scales)):
+        return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
+    if info.quantization != result.quantization:
+        return Support.no("quantization", "input and output differ in quantization; requantize separately")
+    if descriptor.method is not ResizeMethod.NEAREST:
+        if info.dtype in _INEXACT:
+            return Support.no("dtype", f"{descriptor.method} interpolation of {info.dtype} is not implemented; nearest is", "method")
+        if info.quantization is not None and info.quantization.is_per_axis:
+            return Support.no("quantization", "interpolation of tensors quantized per axis is not implemented", "method")
+    return Support.yes()
+
+
+cdef struct tap_row:
+    int64_t first       # index of its first tap
+    int64_t count
+
+cdef struct tap:
+    int64_t position
+    double weight
+
+cdef struct axis_pass:
+    int64_t outer
+    int64_t size
+    int64_t wanted
+    int64_t inner
+    tap_row *rows       # [wanted]
+    tap *taps
+
+cdef struct resize_state:
+    Element kind
+    int64_t itemsize
+    int64_t elements    # of the input
+    int64_t results
+    int64_t largest     # elements of the largest tensor between two passes
+    bint whole          # integers: round and clamp
+    double low
+    double high
+    int64_t count
+    axis_pass *passes
+
+
+cdef void release(void *state) noexcept nogil:
+    cdef resize_state *self = <resize_state *>state
+    cdef int64_t i
+    if self.passes != NULL:
+        for i in range(self.count):
+            free(self.passes[i].rows)
+            free(self.passes[i].taps)
+    free(self.passes)
+    free(self)
+
+
+cdef void run_pass(const axis_pass *self, const double *source, double *target, errand *run) noexcept nogil:
+    cdef const tap_row *row
+    cdef const tap *one
+    cdef const double *line
+    cdef int64_t o, j, k, i
+    for o in range(self.outer):
+        for j in range(self.wanted):
+            row = &self.rows[j]
+            if not go_on(run, self.inner * (row.count + 1)):
+                return
+            for i in range(self.inner):
+                target[i] = 0.0
+            for k in range(row.first, row.first + row.count):
+                one = &self.taps[k]
+                line = source + (o * self.size + one.position) * self.inner
+                for i in range(self.inner):
+                    target[i] += one.weight * line[i]
+            target += self.inner
+
+
+cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
+    cdef resize_state *self = <resize_state *>state
+    cdef double *here = <double *>call.workspace
+    cdef double *there = here + self.largest
+    cdef double *swap
+    cdef char *at = <char *>tensor_data(&call.inputs[0])
+    cdef int64_t i, j, n, done = 0
+    cdef errand run
+    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    while done < self.elements and go_on(&run, BLOCK):
+        n = min(<int64_t>BLOCK, self.elements - done)
+        load_reals(self.kind, at + done * self.itemsize, self.itemsize, n, here + done)
+        done += n
+    for i in range(self.count):
+        run_pass(&self.passes[i], here, there, &run)
+        swap = here
+        here = there
+        there = swap
+    at, done = <char *>tensor_data(&call.outputs[0]), 0
+    while done < self.results and go_on(&run, BLOCK):
+        n = min(<int64_t>BLOCK, self.results - done)
+        if self.whole:
+            for j in range(done, done + n):
+                here[j] = min(max(rint(here[j]), self.low), self.high)
+        store_reals(self.kind, here + done, n, at + done * self.itemsize, self.itemsize)
+        done += n
+    return run.code
+
+
+cdef int workspace(
+    void *state, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+) noexcept nogil:
+    shared[0], per_worker[0] = 2 * <size_t>(<resize_state *>state).largest * sizeof(double), 0
+    return DOVETAIL_OK
+
+
+cdef int plan_pass(axis_pass *one, object sizes, object axis, object rows) except -1:
+    """Fill in the pass along one axis of a tensor of these sizes; `rows` holds a list of taps per output position."""
+    cdef int64_t i = 0, used = 0
+    one.outer, one.size, one.wanted = math.prod(sizes[:axis]), sizes[axis], len(rows)
+    one.inner = math.prod(sizes[axis + 1 :])
+    one.rows = <tap_row *>calloc(max(len(rows), 1), sizeof(tap_row))
+    one.taps = <tap *>calloc(max(sum(map(len, rows)), 1), sizeof(tap))
+    if one.rows == NULL or one.taps == NULL:
+        raise MemoryError()
+    for i, row in enumerate(rows):
+        one.rows[i].first, one.rows[i].count = used, len(row)
+        for position, weight in row:
+            one.taps[used].position, one.taps[used].weight = position, weight
+            used += 1
+    return 0
+
+
+def create(layer, dtype):
+    """Make the workload capsule."""
+    descriptor, info, result = layer.descriptor, layer.inputs[0].info, layer.output.known_info
+    itemsize, scales = info.dtype.itemsize, descriptor.axis_scales(info)
+    strides = contiguous(info.sizes, itemsize)
+    axes = list(zip(info.sizes, result.sizes, scales, strict=True)) if result.elements else []
+    changed = [axis for axis, (size, wanted, scale) in enumerate(axes) if size != wanted or scale != 1.0]
+    if not changed:
+        same = Copy(shape=result.sizes, source_strides=strides, target_strides=strides, relation=Relation.VIEW)
+        return movement_workload([same] if result.elements else [], itemsize)
+    if descriptor.method is ResizeMethod.NEAREST:
+        return selection_workload([nearest(descriptor, *axis) for axis in axes], strides, itemsize)
+    return _create_separable(descriptor, info, result, axes, changed)
+
+
+cdef object _create_separable(object descriptor, object info, object result, object axes, object changed):
+    cdef dovetail_workload *workload
+    cdef resize_state *self = <resize_state *>allocate_state(sizeof(resize_state))
+    sizes = list(info.sizes)
+    try:
+        self.kind, self.itemsize = element_of(info.dtype), info.dtype.itemsize
+        self.elements, self.results = info.elements, result.elements
+        self.whole = domain_of(self.kind) != REAL
+        if self.whole:
+            self.low, self.high = integer_range(info.dtype)
+        self.largest = info.elements
+        self.passes = <axis_pass *>calloc(len(changed), sizeof(axis_pass))
+        if self.passes == NULL:
+            raise MemoryError()
+        for axis in changed:
+            self.count += 1
+            plan_pass(&self.passes[self.count - 1], sizes, axis, taps(descriptor, *axes[axis]))
+            sizes[axis] = result.sizes[axis]
+            self.largest = max(self.largest, <int64_t>math.prod(sizes))
+        capsule = workload_capsule(execute, self, release, &workload)
+    except BaseException:
+        release(self)
+        raise
+    workload.workspace = workspace
+    return capsule

@@ -1,0 +1,213 @@
+"""ArgMinMax and TopK, for every element type.
+
+Every element becomes a 64-bit score that orders as the elements do; -0 and 0 are equal. A NaN counts as larger than every number in
+TopK, and as the extreme, largest or smallest, in ArgMinMax (NumPy).
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
+
+from dovetail.abi cimport DOVETAIL_OK, dovetail_call, dovetail_tensor, dovetail_workload, tensor_data, workload_capsule
+from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_reals, load_wholes, store_wholes
+from dovetail_reference.workloads.elements cimport INT64, Element, allocate_state, element_of, free_state
+from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, walk
+
+from dovetail.interfaces import Support
+from dovetail.layers import ArgFunction, TopK
+
+from .strides import contiguous
+
+
+def supports(layer):
+    """Refuse positions that are no integers."""
+    *_, positions = layer.output_infos
+    if positions.dtype.is_integer:
+        return Support.yes()
+    return Support.no("dtype", f"positions cannot be {positions.dtype}", "dtype")
+
+
+def create(layer, dtype):
+    """Make the workload capsule."""
+    if isinstance(layer.descriptor, TopK):
+        return _create_top_k(layer.descriptor, layer.inputs[0].info, layer.output_infos[0])
+    return _create_arg(layer.descriptor, layer.inputs[0].info, layer.output.known_info)
+
+
+cdef void load_scores(Element kind, bint smallest, bint nan_first, const char *at, int64_t step, int64_t n, uint64_t *scores) noexcept nogil:
+    """Read n elements as scores: the higher the better."""
+    cdef double reals[BLOCK]
+    cdef int64_t i
+    cdef uint64_t sign = <uint64_t>1 << 63, bits
+    if domain_of(kind) == REAL:
+        load_reals(kind, at, step, n, reals)
+        for i in range(n):
+            reals[i] += 0.0     # -0 becomes 0
+            memcpy(&bits, &reals[i], sizeof(bits))
+            scores[i] = ~bits if bits & sign else bits | sign
+            if reals[i] != reals[i]:
+                scores[i] = ~<uint64_t>0 if not (smallest and nan_first) else 0
+    else:
+        load_wholes(kind, at, step, n, <int64_t *>scores)
+        if domain_of(kind) == SIGNED:
+            for i in range(n):
+                scores[i] ^= sign
+    if smallest:
+        for i in range(n):
+            scores[i] = ~scores[i]
+
+
+# -- position of the extreme ------------------------------------------------------------------------------------------------------
+
+
+cdef struct arg_state:
+    walk lines          # operands: input, output
+    Element kind
+    Element target
+    bint smallest
+    bint last
+    int64_t length
+    int64_t step
+
+
+cdef void arg_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef errand *run = <errand *>arg
+    cdef arg_state *self = <arg_state *>run.state
+    cdef uint64_t scores[BLOCK]
+    cdef uint64_t best = 0
+    cdef int64_t i, j, done, count, position
+    for i in range(n):
+        done, position = 0, -1
+        while done < self.length:
+            count = min(<int64_t>BLOCK, self.length - done)
+            if not go_on(run, count):
+                return
+            load_scores(self.kind, self.smallest, True, at[0] + i * steps[0] + done * self.step, self.step, count, scores)
+            for j in range(count):
+                if position < 0 or scores[j] > best or (self.last and scores[j] == best):
+                    best, position = scores[j], done + j
+            done += count
+        store_wholes(self.target, &position, False, 1, at[1] + i * steps[1], 0)
+
+
+cdef int execute_arg(void *state, const dovetail_call *call) noexcept nogil:
+    cdef arg_state *self = <arg_state *>state
+    cdef char *bases[2]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
+    return run_errand(&self.lines, bases, arg_row, self, call)
+
+
+cdef object _create_arg(object descriptor, object info, object result):
+    cdef arg_state *self = <arg_state *>allocate_state(sizeof(arg_state))
+    axis = descriptor.axis % info.rank
+    strides = contiguous(info.sizes, info.dtype.itemsize)
+    shape = info.sizes[:axis] + info.sizes[axis + 1 :]
+    try:
+        self.kind, self.target = element_of(info.dtype), element_of(result.dtype)
+        self.smallest, self.last = descriptor.function is ArgFunction.MIN, descriptor.select_last
+        self.length, self.step = info.sizes[axis], strides[axis]
+        plan_walk(&self.lines, shape, (strides[:axis] + strides[axis + 1 :], contiguous(shape, result.dtype.itemsize)))
+        return workload_capsule(execute_arg, self, free_state)
+    except BaseException:
+        free_state(self)
+        raise
+
+
+# -- the k best -------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct entry:
+    uint64_t score
+    int64_t position
+
+cdef struct top_state:
+    walk lines          # operands: input, values, positions
+    Element kind
+    bint smallest
+    int64_t itemsize
+    int64_t length
+    int64_t k
+    int64_t step        # bytes along the axis, of the input
+    int64_t value_step
+    int64_t position_step
+
+
+cdef entry *sorted_entries(entry *entries, entry *spare, int64_t n, errand *run) noexcept nogil:
+    """Sort by falling score, stably (bottom-up merge sort); returns whichever of the two holds the result."""
+    cdef int64_t width = 1, begin, middle, end, a, b, i
+    cdef entry *swap
+    while width < n:
+        if not go_on(run, n):
+            return entries
+        begin = 0
+        while begin < n:
+            middle, end = min(begin + width, n), min(begin + 2 * width, n)
+            a, b = begin, middle
+            for i in range(begin, end):
+                if a < middle and (b >= end or entries[a].score >= entries[b].score):
+                    spare[i] = entries[a]
+                    a += 1
+                else:
+                    spare[i] = entries[b]
+                    b += 1
+            begin = end
+        swap, entries, spare = entries, spare, entries
+        width *= 2
+    return entries
+
+
+cdef void top_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef errand *run = <errand *>arg
+    cdef top_state *self = <top_state *>run.state
+    cdef entry *entries = <entry *>run.call.workspace
+    cdef entry *best
+    cdef uint64_t scores[BLOCK]
+    cdef const char *line
+    cdef int64_t i, j, done, count
+    for i in range(n):
+        line, done = at[0] + i * steps[0], 0
+        while done < self.length:
+            count = min(<int64_t>BLOCK, self.length - done)
+            load_scores(self.kind, self.smallest, False, line + done * self.step, self.step, count, scores)
+            for j in range(count):
+                entries[done + j].score, entries[done + j].position = scores[j], done + j
+            done += count
+        best = sorted_entries(entries, entries + self.length, self.length, run)
+        if not go_on(run, self.length):
+            return
+        for j in range(self.k):
+            memcpy(at[1] + i * steps[1] + j * self.value_step, line + best[j].position * self.step, self.itemsize)
+            store_wholes(INT64, &best[j].position, False, 1, at[2] + i * steps[2] + j * self.position_step, 0)
+
+
+cdef int execute_top(void *state, const dovetail_call *call) noexcept nogil:
+    cdef top_state *self = <top_state *>state
+    cdef char *bases[3]
+    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
+    bases[2] = <char *>tensor_data(&call.outputs[1])
+    return run_errand(&self.lines, bases, top_row, self, call)
+
+
+cdef int top_workspace(
+    void *state, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+) noexcept nogil:
+    shared[0], per_worker[0] = 2 * <size_t>(<top_state *>state).length * sizeof(entry), 0
+    return DOVETAIL_OK
+
+
+cdef object _create_top_k(object descriptor, object info, object values):
+    cdef dovetail_workload *workload
+    cdef top_state *self = <top_state *>allocate_state(sizeof(top_state))
+    axis = descriptor.axis % info.rank
+    shape = info.sizes[:axis] + info.sizes[axis + 1 :]
+    by_operand = [contiguous(info.sizes, info.dtype.itemsize), contiguous(values.sizes, info.dtype.itemsize), contiguous(values.sizes, 8)]
+    try:
+        self.kind, self.smallest, self.itemsize = element_of(info.dtype), not descriptor.largest, info.dtype.itemsize
+        self.length, self.k = info.sizes[axis], descriptor.k
+        self.step, self.value_step, self.position_step = (strides[axis] for strides in by_operand)
+        plan_walk(&self.lines, shape, [strides[:axis] + strides[axis + 1 :] for strides in by_operand])
+        capsule = workload_capsule(execute_top, self, free_state, &workload)
+    except BaseException:
+        free_state(self)
+        raise
+    workload.workspace = top_workspace
+    return capsule

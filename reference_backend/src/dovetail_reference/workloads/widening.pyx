@@ -1,0 +1,170 @@
+"""Layers of 16-bit floats: widen the inputs to float32, run the float32 workload, round the outputs to nearest even.
+
+The wrapped workload sees a call of its own, whose 16-bit tensors are replaced by float32 ones in the workspace; tensors of other
+dtypes (indices, booleans) pass through. Conversions: `half.h`.
+"""
+
+from cpython.mem cimport PyMem_RawFree
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_SetName
+from libc.stdint cimport int32_t, int64_t, uint16_t
+
+from dovetail.abi cimport (
+    DOVETAIL_CANCELLED,
+    DOVETAIL_OK,
+    DOVETAIL_USED_WORKLOAD_CAPSULE,
+    DOVETAIL_WORKLOAD_CAPSULE,
+    dovetail_call,
+    dovetail_tensor,
+    dovetail_workload,
+    tensor_data,
+    tensor_elements,
+    workload_capsule,
+)
+from dovetail_reference.workloads.elements cimport allocate_state, cancelled, free_state
+
+from dovetail.tensor import DType
+
+
+cdef extern from "half.h" nogil:
+    float float_of_float16(uint16_t half)
+    float float_of_bfloat16(uint16_t half)
+    uint16_t float16_of_float(float value)
+    uint16_t bfloat16_of_float(float value)
+
+
+cdef enum:
+    MAX_TENSORS = 16    # inputs and outputs of a layer that computes; the variadic kinds only move bytes
+    FLOAT_CODE = 2      # DLPack
+    BFLOAT_CODE = 4
+
+
+cdef struct State:
+    dovetail_workload inner     # released with this state
+    int n_inputs
+    int n_outputs
+
+
+cdef bint is_half(const dovetail_tensor *tensor) noexcept nogil:
+    return tensor.dtype.bits == 16 and (tensor.dtype.code == FLOAT_CODE or tensor.dtype.code == BFLOAT_CODE)
+
+
+cdef size_t wide_bytes(const dovetail_tensor *tensor) noexcept nogil:
+    """Bytes of the float32 copy, a multiple of 64 so that the next one is aligned too."""
+    return ((<size_t>tensor_elements(tensor) * sizeof(float) + 63) // 64) * 64
+
+
+cdef void narrow(const dovetail_tensor *wide, const dovetail_tensor *half) noexcept nogil:
+    cdef const float *source = <const float *>tensor_data(wide)
+    cdef uint16_t *target = <uint16_t *>tensor_data(half)
+    cdef int64_t i, count = tensor_elements(half)
+    if half.dtype.code == BFLOAT_CODE:
+        for i in range(count):
+            target[i] = bfloat16_of_float(source[i])
+    else:
+        for i in range(count):
+            target[i] = float16_of_float(source[i])
+
+
+cdef void widen_elements(const dovetail_tensor *half, const dovetail_tensor *wide) noexcept nogil:
+    cdef const uint16_t *source = <const uint16_t *>tensor_data(half)
+    cdef float *target = <float *>tensor_data(wide)
+    cdef int64_t i, count = tensor_elements(half)
+    if half.dtype.code == BFLOAT_CODE:
+        for i in range(count):
+            target[i] = float_of_bfloat16(source[i])
+    else:
+        for i in range(count):
+            target[i] = float_of_float16(source[i])
+
+
+cdef char *place(const dovetail_tensor *tensors, int count, dovetail_tensor *wide, char *room) noexcept nogil:
+    """Describe the float32 twins of 16-bit tensors, laid out one after the other from `room`; returns where the last one ends."""
+    cdef int i
+    for i in range(count):
+        wide[i] = tensors[i]
+        if is_half(&tensors[i]):
+            wide[i].dtype.code = FLOAT_CODE
+            wide[i].dtype.bits = 32
+            wide[i].data = room
+            wide[i].byte_offset = 0
+            room += wide_bytes(&tensors[i])
+    return room
+
+
+cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
+    cdef State *state = <State *>opaque
+    cdef dovetail_tensor inputs[MAX_TENSORS]
+    cdef dovetail_tensor outputs[MAX_TENSORS]
+    cdef dovetail_call inner = call[0]
+    cdef char *room = place(call.inputs, call.n_inputs, inputs, <char *>call.workspace)
+    cdef int i, code
+    room = place(call.outputs, call.n_outputs, outputs, room)
+    for i in range(call.n_inputs):
+        if is_half(&call.inputs[i]) and call.inputs[i].data != NULL:
+            widen_elements(&call.inputs[i], &inputs[i])
+            if cancelled(call):
+                return DOVETAIL_CANCELLED
+    inner.inputs, inner.outputs, inner.workspace = inputs, outputs, room
+    code = state.inner.execute(state.inner.state, &inner)
+    if code != DOVETAIL_OK:
+        return code
+    for i in range(call.n_outputs):
+        if is_half(&call.outputs[i]):
+            narrow(&outputs[i], &call.outputs[i])
+    return DOVETAIL_OK
+
+
+cdef int workspace(
+    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+) noexcept nogil:
+    cdef State *state = <State *>opaque
+    cdef dovetail_tensor wide_inputs[MAX_TENSORS]
+    cdef dovetail_tensor wide_outputs[MAX_TENSORS]
+    cdef char *room = NULL
+    cdef int code
+    room = place(inputs, state.n_inputs, wide_inputs, room)
+    room = place(outputs, state.n_outputs, wide_outputs, room)
+    shared[0] = per_worker[0] = 0
+    if state.inner.workspace != NULL:
+        code = state.inner.workspace(state.inner.state, wide_inputs, wide_outputs, workers, shared, per_worker)
+        if code != DOVETAIL_OK:
+            return code
+    shared[0] += <size_t>room
+    return DOVETAIL_OK
+
+
+cdef void release(void *opaque) noexcept nogil:
+    cdef State *state = <State *>opaque
+    if state.inner.release != NULL:
+        state.inner.release(state.inner.state)
+    free_state(state)
+
+
+def widen(layer, create):
+    """Return the workload capsule of a layer of 16-bit floats.
+
+    Args:
+        layer: The layer.
+        create: The family's `create(layer, dtype)`; called for float32.
+    """
+    if len(layer.inputs) > MAX_TENSORS or len(layer.outputs) > MAX_TENSORS:
+        raise ValueError(f"layer {layer.name!r} has more than {MAX_TENSORS} inputs or outputs")
+    capsule = create(layer, DType.FLOAT32)
+    cdef dovetail_workload *taken = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
+    cdef dovetail_workload *outer = NULL
+    cdef State *state = <State *>allocate_state(sizeof(State))
+    state.n_inputs, state.n_outputs = len(layer.inputs), len(layer.outputs)
+    state.inner = taken[0]
+    try:
+        result = workload_capsule(execute, state, release, &outer)
+    except BaseException:
+        free_state(state)
+        raise
+    # From here on the wrapper owns the inner state, as the core would.
+    PyCapsule_SetName(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE)
+    outer.workspace, outer.flags = workspace, taken.flags
+    # All inputs are read before an output is written, so what the inner one may do in place the outer one may too.
+    outer.aliases, outer.n_aliases = taken.aliases, taken.n_aliases
+    outer.private_bytes = taken.private_bytes
+    PyMem_RawFree(taken)
+    return result

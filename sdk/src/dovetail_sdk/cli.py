@@ -1,0 +1,77 @@
+"""The `dovetail` command: finds its subcommands, reports errors as sentences.
+
+Exit codes: 0 success, 1 something went wrong, 2 the command line is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import logging
+import pkgutil
+from importlib import import_module
+from typing import Any
+
+import click
+
+from . import commands
+
+
+class CommandFolder(click.Group):
+    """A group whose commands are the modules of `dovetail_sdk.commands`, each imported when it is asked for."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(context):
+            return None
+        command: click.Command = import_module(f"{commands.__name__}.{name}").command
+        return command
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(context)
+        if arguments and not arguments[0].startswith("-") and arguments[0] not in known:
+            close = difflib.get_close_matches(arguments[0], known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"the commands are {', '.join(known)}"
+            context.fail(f"there is no command {arguments[0]!r}; {hint}")
+        return super().resolve_command(context, arguments)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command; whatever it raises becomes a sentence and an exit code, unless `--debug` asks for the traceback."""
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            context.exit(130)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            broken_pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
+            if context.params["debug"] or broken_pipe:  # click ends quietly when the reader of a pipe has gone
+                raise
+            from .rendering import print_error
+
+            print_error(error)
+            context.exit(1)
+
+
+class EchoHandler(logging.Handler):
+    """Write the log to standard error as it is at the moment, so that tests can catch it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), err=True)
+
+
+@click.command(cls=CommandFolder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option("--debug", is_flag=True, envvar="DOVETAIL_DEBUG", help="Show tracebacks (also DOVETAIL_DEBUG=1).")
+@click.option("--quiet", is_flag=True, help="Show warnings and errors only, besides the results.")
+@click.version_option(package_name="dovetail-sdk", prog_name="dovetail")
+def main(debug: bool, quiet: bool) -> None:
+    """Show, place, run and measure neural networks on pluggable backends."""
+    logger = logging.getLogger("dovetail")
+    if not any(isinstance(handler, EchoHandler) for handler in logger.handlers):
+        logger.addHandler(EchoHandler())
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)

@@ -1,0 +1,85 @@
+"""`dovetail backends`: what is installed, and in what state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import json_option
+
+if TYPE_CHECKING:
+    from dovetail.registry import BackendRow, Registry
+
+STYLES = {"available": "green", "loaded": "green"}
+
+
+@click.command()
+@json_option
+@click.option("--check", is_flag=True, help="Import each backend, to see whether it can be.")
+def command(as_json: bool, check: bool) -> None:
+    """List the installed backends, without importing any."""
+    from dovetail.registry import default_registry
+
+    registry = default_registry()
+    if check:
+        _import_all(registry)
+    rows = registry.rows()
+    if as_json:
+        import json
+
+        click.echo(json.dumps([as_dict(row) for row in rows], indent=2))
+        return
+    if not rows:
+        click.echo("no backend is installed; this brings the usual ones: pip install dovetail")
+        return
+    from ..rendering import console
+
+    console().print(backends_table(rows))
+
+
+def _import_all(registry: Registry) -> None:
+    from dovetail.errors import BackendError
+
+    for row in registry.rows():
+        if row.state.is_ready:
+            try:
+                registry.get(row.id)
+            except BackendError:
+                continue  # its row now tells the reason
+
+
+def as_dict(row: BackendRow) -> dict[str, Any]:
+    """Return a row for JSON."""
+    return {
+        "id": row.id,
+        "state": str(row.state),
+        "distribution": row.distribution,
+        "version": row.version,
+        "origin": row.origin,
+        "manifest": dict(row.manifest) if row.manifest is not None else None,
+        "reason": row.reason,
+        "hint": row.hint,
+    }
+
+
+def backends_table(rows: tuple[BackendRow, ...]) -> Any:
+    """Build the table of backends."""
+    from ..rendering import styled, table
+
+    cells = [
+        (
+            _shortened(row.id) or "-",
+            styled(str(row.state), STYLES.get(row.state, "red")),
+            row.device or "?",
+            str(row.rank),
+            f"{row.distribution} {row.version}" if row.distribution else row.origin,
+            row.description if row.state.is_ready else f"{row.reason}{f' -> {row.hint}' if row.hint else ''}",
+        )
+        for row in rows
+    ]
+    return table(("backend", "state", "device", "rank", "from", "description or reason"), cells, right=("rank",))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 64 else f"{text[:61]}..."

@@ -1,0 +1,183 @@
+"""`dovetail benchmark`: how long a network takes, and how much memory."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import backends_option, json_option, model_argument, shape_option, threads_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    from dovetail import LoadedNetwork
+
+
+@click.command()
+@model_argument
+@backends_option
+@shape_option
+@threads_option
+@click.option("--warm-up", type=click.IntRange(min=0), default=10, show_default=True, help="Runs before measuring.")
+@click.option("--iterations", type=click.IntRange(min=1), default=100, show_default=True, help="Runs measured.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up a run after this long."
+)
+@click.option("--profile", is_flag=True, help="Also measure each layer, in further runs.")
+@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write the profile as a Chrome trace.")
+@json_option
+def command(
+    model: Path,
+    backends: list[str] | None,
+    shape: dict[str, tuple[int, ...]],
+    threads: int | None,
+    warm_up: int,
+    iterations: int,
+    timeout: float | None,
+    profile: bool,
+    trace: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure MODEL on random inputs."""
+    import dovetail
+
+    from ..feeding import feeds_for, input_specs
+    from ..options import shapes_for
+    from ..pictures import PictureSettings
+    from ..rendering import progress, working
+    from ..statistics import Timing
+
+    begin = perf_counter()
+    with working(f"loading {model.name}"):
+        network = dovetail.parse(model)
+        shapes = shapes_for(network, shape)
+        loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None)
+    load_seconds = perf_counter() - begin
+    with loaded:
+        feeds = feeds_for(input_specs(loaded.inputs, shapes), ["random"], PictureSettings()).arrays
+        begin = perf_counter()
+        loaded.run(feeds, timeout=timeout)
+        first_seconds = perf_counter() - begin
+        with progress("measuring", warm_up + iterations) as step:
+            _times(loaded, feeds, warm_up, timeout, step)
+            timing = Timing.of(_times(loaded, feeds, iterations, timeout, step))
+        report = {
+            "model": str(model),
+            "backends": _backends_used(loaded),
+            "load_seconds": load_seconds,
+            "first_run_seconds": first_seconds,
+            "run_seconds": asdict(timing),
+            "process_peak_bytes": peak_memory(),
+            "plan_peak_bytes": loaded.memory.peak_bytes,
+            "constant_bytes": loaded.memory.constant_bytes,
+        }
+        layers = _profiled(loaded, feeds, min(iterations, 20), timeout, trace) if profile or trace else None
+    _print(report, layers if profile else None, as_json)
+    if trace is not None and not as_json:
+        click.echo(f"trace written to {trace}; open it in https://ui.perfetto.dev")
+
+
+def _times(
+    loaded: LoadedNetwork,
+    feeds: Mapping[str, npt.NDArray[Any]],
+    count: int,
+    timeout: float | None,
+    step: Callable[[], None],
+) -> list[float]:
+    times = []
+    for _ in range(count):
+        begin = perf_counter()
+        loaded.run(feeds, timeout=timeout)
+        times.append(perf_counter() - begin)
+        step()
+    return times
+
+
+def _profiled(
+    loaded: LoadedNetwork, feeds: Mapping[str, npt.NDArray[Any]], count: int, timeout: float | None, trace: Path | None
+) -> list[dict[str, Any]]:
+    with loaded.profiling() as profile:
+        for _ in range(count):
+            loaded.run(feeds, timeout=timeout)
+    if trace is not None:
+        profile.to_chrome_trace(trace)
+    return [
+        {"name": layer.name, "kind": layer.kind, "backend": layer.backend, "mean_seconds": layer.total_ns / layer.calls / 1e9}
+        for layer in profile.layers
+        if layer.calls
+    ]
+
+
+def _backends_used(loaded: LoadedNetwork) -> list[str]:
+    """Backends of the steps, in the order in which they first run."""
+    return list(dict.fromkeys(str(step.backend) for step in loaded.plan.steps if step.backend))
+
+
+def peak_memory() -> int | None:
+    """Return the largest amount of memory that this process has held, in bytes, or None where it is not told."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # bytes there, KiB elsewhere
+
+
+def _print(report: dict[str, Any], layers: list[dict[str, Any]] | None, as_json: bool) -> None:
+    if as_json:
+        import json
+
+        click.echo(json.dumps({**report, **({"layers": layers} if layers is not None else {})}, indent=2))
+        return
+    from ..rendering import console
+
+    screen = console()
+    screen.print(report_table(report))
+    if layers is not None:
+        screen.print(layers_table(layers))
+
+
+def report_table(report: Mapping[str, Any]) -> Any:
+    """Build the table of one measurement."""
+    from ..rendering import bytes_text, seconds_text, table
+
+    run = report["run_seconds"]
+    peak = report["process_peak_bytes"]
+    rows = [
+        ("backends", ", ".join(report["backends"]) or "none"),
+        ("load", seconds_text(report["load_seconds"])),
+        ("first run", seconds_text(report["first_run_seconds"])),
+        (f"run, min of {run['count']}", seconds_text(run["minimum"])),
+        ("run, median", seconds_text(run["median"])),
+        ("run, 90th percentile", seconds_text(run["p90"])),
+        ("runs per second, at the median", f"{1 / run['median']:.4g}" if run["median"] else "-"),
+        ("planned memory of a run", bytes_text(report["plan_peak_bytes"])),
+        ("constants", bytes_text(report["constant_bytes"])),
+        ("peak memory of the process", bytes_text(peak) if peak is not None else "not told by this system"),
+    ]
+    return table(("", report["model"]), rows, right=(report["model"],))
+
+
+def layers_table(layers: list[dict[str, Any]]) -> Any:
+    """Build the table of layers, slowest first."""
+    from ..rendering import seconds_text, table
+
+    total = sum(layer["mean_seconds"] for layer in layers) or 1.0
+    rows = [
+        (
+            layer["name"],
+            layer["kind"].removeprefix("dovetail."),
+            layer["backend"],
+            seconds_text(layer["mean_seconds"]),
+            f"{layer['mean_seconds'] / total:.1%}",
+        )
+        for layer in sorted(layers, key=lambda layer: -layer["mean_seconds"])
+    ]
+    return table(("layer", "kind", "backend", "mean", "share"), rows, right=("mean", "share"))

@@ -1,0 +1,50 @@
+"""`dovetail explain`: which backend would run each layer, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..options import backends_option, json_option, model_argument, shape_option
+
+if TYPE_CHECKING:
+    from dovetail.optimizer.placement import Placement
+
+
+@click.command()
+@model_argument
+@backends_option
+@shape_option
+@click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not where it was wanted first.")
+@json_option
+def command(
+    model: Path, backends: list[str] | None, shape: dict[str, tuple[int, ...]], no_fallback: bool, as_json: bool
+) -> None:
+    """Show which backend would run each layer of MODEL, and why; runs nothing."""
+    import dovetail
+
+    from ..options import shapes_for
+    from ..rendering import working
+
+    network = dovetail.parse(model)
+    shapes = shapes_for(network, shape)
+    with working(f"placing {model.name}"):
+        placement = dovetail.optimize(network, backends, shapes=shapes or None).placement
+    click.echo(placement.to_json(indent=2) if as_json else placement.explain())
+    complaint = fallback_complaint(placement)
+    if no_fallback and complaint:
+        click.echo(f"{click.style('error', fg='red', bold=True)} {complaint}", err=True)
+        click.get_current_context().exit(1)
+
+
+def fallback_complaint(placement: Placement) -> str:
+    """Say what is not where it was wanted first, or return an empty string."""
+    parts = [f"backend {one.request} is absent" for one in placement.absent]
+    if placement.fallbacks:
+        several = len(placement.fallbacks) > 1
+        parts.append(
+            f"{len(placement.fallbacks)} layer{'s' if several else ''} fell back, the first is {placement.fallbacks[0].name!r}"
+        )
+    return "; ".join(parts)

@@ -1,0 +1,176 @@
+"""`dovetail run`: feed a network once and show what comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import backends_option, model_argument, numbers_of, shape_option, threads_option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from dovetail import LoadedNetwork
+
+MOST_ROWS = 8
+"""Rows of a batch whose best classes are shown."""
+
+
+@click.command()
+@model_argument
+@backends_option
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[NAME=]SOURCE",
+    help="A .npy, .npz or picture file, or 'random'. Repeatable.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the outputs to this .npz (all) or .npy (one).",
+)
+@shape_option
+@threads_option
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after this long.")
+@click.option("--top", type=click.IntRange(min=0), default=5, show_default=True, help="Best classes shown; 0 for none.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random inputs.")
+@click.option(
+    "--mean",
+    type=numbers_of,
+    default=(0.0,),
+    metavar="NUMBERS",
+    help="Pictures: value = (pixel - mean) * scale; one number or one per channel. Default: 0.",
+)
+@click.option("--scale", type=numbers_of, metavar="NUMBERS", help="Pictures: see --mean. Default: 1/255, for plain integers 1.")
+@click.option("--layout", type=click.Choice(["auto", "nchw", "nhwc"]), default="auto", show_default=True, help="Pictures.")
+@click.option("--channels", type=click.Choice(["rgb", "bgr"]), default="rgb", show_default=True, help="Pictures: their order.")
+def command(
+    model: Path,
+    backends: list[str] | None,
+    inputs: tuple[str, ...],
+    output: Path | None,
+    shape: dict[str, tuple[int, ...]],
+    threads: int | None,
+    timeout: float | None,
+    top: int,
+    seed: int,
+    mean: tuple[float, ...],
+    scale: tuple[float, ...] | None,
+    layout: str,
+    channels: str,
+) -> None:
+    """Run MODEL once and show its outputs."""
+    import dovetail
+
+    from ..feeding import feeds_for, input_specs
+    from ..options import shapes_for
+    from ..pictures import PictureSettings
+    from ..rendering import working
+
+    _check_suffix(output)
+    network = dovetail.parse(model)
+    shapes = shapes_for(network, shape)
+    with working(f"loading {model.name}"):
+        loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None)
+    with loaded:
+        if output is not None and output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:
+            raise click.UsageError(f"the network has {len(loaded.outputs)} outputs; write them to a .npz")
+        settings = PictureSettings(mean, scale, layout, channels)
+        feeds = feeds_for(input_specs(loaded.inputs, shapes), inputs, settings, seed)
+        for name, note in feeds.notes.items():
+            click.echo(f"{name} <- {note}")
+        with working(f"running {model.name}"):
+            results = loaded.run(feeds.arrays, timeout=timeout)
+        _show(loaded, results, top)
+    if output is not None:
+        save(output, results)
+        click.echo(f"written to {output}")
+
+
+def _check_suffix(output: Path | None) -> None:
+    if output is not None and output.suffix.lower() not in (".npz", ".npy"):
+        raise click.UsageError(f"--output {output}: the suffix must be .npz or .npy")
+
+
+def save(path: Path, results: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write the outputs; the file appears only once it is complete."""
+    import numpy as np
+
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            if path.suffix.lower() == ".npy":
+                (array,) = results.values()
+                np.save(file, array, allow_pickle=False)
+            else:
+                # Outputs may be called "file", which is a parameter of np.savez: so the archive is written by hand.
+                write_npz(file, results)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_npz(file: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays of any names into an open .npz."""
+    import zipfile
+
+    import numpy as np
+
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _show(loaded: LoadedNetwork, results: Mapping[str, npt.NDArray[Any]], top: int) -> None:
+    from ..rendering import console
+
+    dtypes = {spec.name: spec.dtype.label for spec in loaded.outputs}
+    screen = console()
+    screen.print(outputs_table(results, dtypes))
+    for name, array in results.items():
+        if top and is_classification(array.shape):
+            screen.print(classes_table(name, array, top, bfloat16=dtypes[name] == "bfloat16"))
+
+
+def outputs_table(results: Mapping[str, npt.NDArray[Any]], dtypes: Mapping[str, str]) -> Any:
+    """Build the table of outputs."""
+    from ..rendering import table
+    from ..statistics import summary_of
+
+    rows = []
+    for name, array in results.items():
+        dtype = dtypes.get(name, str(array.dtype))
+        summary = summary_of(array, bfloat16=dtype == "bfloat16")
+        numbers = ["-" if value is None else f"{value:.6g}" for value in (summary.minimum, summary.mean, summary.maximum)]
+        shape = f"[{', '.join(map(str, array.shape))}]"
+        rows.append((name, shape, dtype, *numbers, f"{summary.not_finite} not finite" if summary.not_finite else ""))
+    return table(("output", "shape", "dtype", "min", "mean", "max", ""), rows, right=("min", "mean", "max"))
+
+
+def is_classification(shape: Sequence[int]) -> bool:
+    """True if an output of this shape looks like one row of scores per picture."""
+    return len(shape) == 2 and shape[0] >= 1 and shape[1] >= 2
+
+
+def classes_table(name: str, scores: npt.NDArray[Any], top: int, *, bfloat16: bool = False) -> Any:
+    """Build the table of the best classes of each row."""
+    from ..rendering import table
+    from ..statistics import as_real, top_classes
+
+    rows = [
+        (str(number) if place == 0 else "", str(index), f"{value:.6g}")
+        for number, row in enumerate(as_real(scores[:MOST_ROWS], bfloat16=bfloat16))
+        for place, (index, value) in enumerate(top_classes(row, top))
+    ]
+    if len(scores) > MOST_ROWS:
+        rows.append(("...", "", ""))
+    return table((f"{name}: row", "class", "value"), rows, right=("class", "value"))

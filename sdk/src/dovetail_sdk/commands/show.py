@@ -1,0 +1,93 @@
+"""`dovetail show`: what a network is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import json_option, model_argument, shape_option
+
+if TYPE_CHECKING:
+    from ..summary import NetworkSummary, TensorSummary
+
+
+@click.command()
+@model_argument
+@shape_option
+@json_option
+@click.option("--dot", is_flag=True, help="Print the graph for Graphviz: ... --dot | dot -Tsvg > network.svg")
+def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, dot: bool) -> None:
+    """Show the layers, shapes, parameters and multiply-accumulates of MODEL; needs no backend."""
+    if as_json and dot:
+        raise click.UsageError("--json and --dot exclude each other")
+    import dovetail
+
+    from ..options import shapes_for
+    from ..rendering import console, working
+    from ..summary import as_dict, as_dot, summarize, with_known_shapes
+
+    with working(f"reading {model.name}"):
+        network = dovetail.parse(model)
+        graph, open_reason = with_known_shapes(network, shapes_for(network, shape))
+    if dot:
+        click.echo(as_dot(graph))
+        return
+    summary = summarize(graph, open_reason)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(as_dict(summary), indent=2))
+        return
+    screen = console()
+    screen.print(tensors_table(summary))
+    screen.print(layers_table(summary))
+    for line in total_lines(summary):
+        click.echo(line)
+
+
+def tensors_table(summary: NetworkSummary) -> Any:
+    """Build the table of inputs and outputs."""
+    from ..rendering import table
+
+    def cells(direction: str, tensor: TensorSummary) -> tuple[str, ...]:
+        shape = f"[{', '.join(map(str, tensor.shape))}]" if tensor.shape is not None else "?"
+        return direction, tensor.name, tensor.dtype or "?", shape
+
+    rows = [cells("input", tensor) for tensor in summary.inputs] + [cells("output", tensor) for tensor in summary.outputs]
+    return table(("", "name", "dtype", "shape"), rows)
+
+
+def layers_table(summary: NetworkSummary) -> Any:
+    """Build the table of layers."""
+    from ..rendering import count_text, table
+
+    rows = [
+        (
+            layer.name,
+            layer.kind.removeprefix("dovetail."),
+            ", ".join(str(info) if info is not None else "?" for info in layer.outputs),
+            count_text(layer.parameters) if layer.parameters else "",
+            "?" if layer.macs is None else count_text(layer.macs) if layer.macs else "",
+        )
+        for layer in summary.layers
+    ]
+    return table(("layer", "kind", "output", "parameters", "MACs"), rows, right=("parameters", "MACs"))
+
+
+def total_lines(summary: NetworkSummary) -> list[str]:
+    """Sum up a network in a few lines."""
+    from ..rendering import bytes_text, count_text
+
+    kinds = ", ".join(f"{count} {kind.removeprefix('dovetail.')}" for kind, count in summary.kinds().items())
+    macs = "unknown" if summary.macs is None else count_text(summary.macs)
+    lines = [
+        f"{len(summary.layers)} layers: {kinds or 'none'}",
+        f"{count_text(summary.parameters)} parameters ({bytes_text(summary.parameter_bytes)}), {macs} multiply-accumulates",
+    ]
+    if summary.open_reason:
+        symbol = next((size for t in summary.inputs for size in t.shape or () if isinstance(size, str)), None)
+        hint = f"; fix it: --shape {symbol}=1" if symbol is not None else ""
+        lines.append(f"not all shapes are known: {summary.open_reason}{hint}")
+    return lines

@@ -1,0 +1,123 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dovetail import Network
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read ``x=1,3,224,224``, ``x=1x3x224x224`` or ``N=1`` as a name and sizes.
+
+    Raises:
+        click.BadParameter: It is not written so.
+    """
+    name, _, sizes = text.rpartition("=")
+    if not name or not re.fullmatch(r"\d+([,x]\d+)*", sizes, re.ASCII):
+        raise click.BadParameter(f"{text!r} is not a shape; write name=1,3,224,224, or N=1 for a symbolic size")
+    return name, tuple(int(size) for size in re.split("[,x]", sizes))
+
+
+def numbers_of(text: str | tuple[float, ...]) -> tuple[float, ...]:
+    """Read ``0.5`` or ``123.7,116.3,103.5`` as numbers.
+
+    Raises:
+        click.BadParameter: It is not written so.
+    """
+    if isinstance(text, tuple):  # the default
+        return text
+    try:
+        numbers = tuple(float(number) for number in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise click.BadParameter(f"{text!r} is neither a number nor numbers separated by commas")
+    return numbers
+
+
+def _split_backends(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[str] | None:
+    from dovetail.backend_id import BackendRequest
+    from dovetail.errors import BackendError
+
+    names = [name.strip() for text in value for name in text.split(",") if name.strip()]
+    try:
+        for name in names:
+            BackendRequest.parse(name)
+    except BackendError as error:
+        raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from None
+    return names or None
+
+
+def _collect_shapes(context: click.Context, parameter: click.Parameter, value: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    return dict(value)
+
+
+def model_argument(function: _Function) -> _Function:
+    """Add the argument MODEL."""
+    return click.argument("model", type=click.Path(path_type=Path))(function)
+
+
+def backends_option(function: _Function) -> _Function:
+    """Add ``--backends``: a list of ids, or None."""
+    return click.option(
+        "-b",
+        "--backends",
+        multiple=True,
+        metavar="ID[,ID...]",
+        callback=_split_backends,
+        help="Backends by preference; 'Id?' may be absent, 'Id:1' is device 1 of Id. Default: the installed CPU backends.",
+    )(function)
+
+
+def shape_option(function: _Function) -> _Function:
+    """Add ``--shape``, passed on as `shape`: sizes by name."""
+    return click.option(
+        "--shape",
+        type=shape_of,
+        multiple=True,
+        metavar="NAME=SIZES",
+        callback=_collect_shapes,
+        help="Shape of an input (x=1,3,224,224) or a symbolic size (N=1). Repeatable.",
+    )(function)
+
+
+def threads_option(function: _Function) -> _Function:
+    """Add ``--threads``."""
+    return click.option("--threads", type=click.IntRange(min=1), help="CPU threads at most. Default: all.")(function)
+
+
+def json_option(function: _Function) -> _Function:
+    """Add ``--json``, passed on as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
+
+
+def shapes_for(network: Network, shape: Shapes) -> dict[str, Any]:
+    """Tell whole shapes of inputs from symbolic sizes, as `dovetail.optimize` wants them.
+
+    Raises:
+        click.UsageError: A name is neither an input nor a symbolic size of the network.
+    """
+    inputs = {layer.name: layer.output.shape for layer in network.inputs}
+    symbols = {size for sizes in inputs.values() for size in sizes if isinstance(size, str)}
+    result: dict[str, Any] = {}
+    for name, sizes in shape.items():
+        if name in inputs:
+            result[name] = sizes
+        elif name in symbols and len(sizes) == 1:
+            result[name] = sizes[0]
+        else:
+            known = f"inputs {', '.join(inputs) or 'none'}; symbolic sizes {', '.join(sorted(symbols)) or 'none'}"
+            raise click.UsageError(f"--shape {name}=...: the network has no such input or symbolic size ({known})")
+    return result

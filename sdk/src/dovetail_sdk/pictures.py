@@ -1,0 +1,173 @@
+"""Turn a picture file into an input tensor, and say how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from dovetail import DType, Quantization
+    from dovetail.tensor import Dimension
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+@dataclass(frozen=True, slots=True)
+class PictureSettings:
+    """How pixels become numbers: value = (pixel - mean) * scale, pixels being 0 to 255.
+
+    Attributes:
+        mean: One number, or one per channel.
+        scale: The same; None for 1/255 where the values are real numbers, and for 1 where they are the integers themselves.
+        layout: "nchw", "nhwc", or "auto" to go by where the number of channels stands.
+        channels: "rgb" or "bgr".
+    """
+
+    mean: tuple[float, ...] = (0.0,)
+    scale: tuple[float, ...] | None = None
+    layout: str = "auto"
+    channels: str = "rgb"
+
+
+@dataclass(frozen=True, slots=True)
+class PicturePlace:
+    """Where a picture goes in a tensor: the layout and the sizes, None where the picture decides."""
+
+    layout: str
+    channels: int
+    height: int | None
+    width: int | None
+    rank: int
+
+
+def place_for(name: str, shape: tuple[Dimension, ...], layout: str) -> PicturePlace:
+    """Find out how a picture lies in an input of this shape.
+
+    Raises:
+        click.UsageError: The shape is not one of a picture, or both layouts fit it and none was chosen.
+    """
+    text = f"input {name!r} [{', '.join(map(str, shape))}]"
+    rank = len(shape)
+    if rank not in (2, 3, 4) or (rank == 4 and isinstance(shape[0], int) and shape[0] != 1):
+        raise click.UsageError(f"{text} takes no picture; give an array: --input {name}=FILE.npy")
+    if rank == 2:
+        return PicturePlace("hw", 1, _size(shape[0]), _size(shape[1]), rank)
+    first, last = shape[-3], shape[-1]
+    fits = {"nchw": first in _MODES, "nhwc": last in _MODES}
+    if layout == "auto":
+        if not any(fits.values()):
+            raise click.UsageError(f"{text} has 1, 3 or 4 channels in neither layout; give an array: --input {name}=FILE.npy")
+        if all(fits.values()):
+            raise click.UsageError(f"{text} may be read as NCHW and as NHWC; choose: --layout nchw or --layout nhwc")
+        layout = "nchw" if fits["nchw"] else "nhwc"
+    elif not fits[layout]:
+        raise click.UsageError(f"{text} does not have 1, 3 or 4 channels where {layout.upper()} has them")
+    if layout == "nchw":
+        return PicturePlace(layout, int(first), _size(shape[-2]), _size(shape[-1]), rank)
+    return PicturePlace(layout, int(last), _size(shape[-3]), _size(shape[-2]), rank)
+
+
+def picture_tensor(
+    path: Path,
+    name: str,
+    shape: tuple[Dimension, ...],
+    dtype: DType,
+    quantization: Quantization | None,
+    settings: PictureSettings,
+) -> tuple[npt.NDArray[Any], str]:
+    """Read a picture into a tensor; return it and a sentence that tells what was done to it.
+
+    Raises:
+        click.UsageError: The file is no picture, or it does not go into the input.
+    """
+    place = place_for(name, shape, settings.layout)
+    image, steps = _read(path, place)
+    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, place.channels)
+    if place.channels > 1 and settings.channels == "bgr":
+        pixels = pixels[..., [2, 1, 0, *range(3, place.channels)]]
+    if place.channels > 1:
+        steps.append(("BGR" if settings.channels == "bgr" else "RGB") + ("A" if place.channels == 4 else ""))
+    is_real = dtype.is_float or quantization is not None
+    scale = settings.scale if settings.scale is not None else ((1 / 255,) if is_real else (1.0,))
+    values = (pixels - _per_channel("--mean", settings.mean, place.channels)) * _per_channel("--scale", scale, place.channels)
+    steps.append(f"(pixel - {_numbers(settings.mean)}) * {_numbers(scale)}")
+    tensor, conversion = _converted(values, dtype, quantization)
+    steps.append(conversion)
+    if place.layout == "nchw":
+        tensor = tensor.transpose(2, 0, 1)
+    elif place.layout == "hw":
+        tensor = tensor[..., 0]
+    if place.rank == 4:
+        tensor = tensor[np.newaxis]
+    layout = place.layout.upper().removeprefix("" if place.rank == 4 else "N")
+    return np.ascontiguousarray(tensor), f"{', '.join(steps)}, {layout} [{', '.join(map(str, tensor.shape))}]"
+
+
+def _read(path: Path, place: PicturePlace) -> tuple[Image, list[str]]:
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as file:
+            image = ImageOps.exif_transpose(file)
+            mode = image.mode
+            image = image.convert(_MODES[place.channels])
+    except UnidentifiedImageError:
+        raise click.UsageError(f"{path} is not a picture that can be read") from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise click.UsageError(f"{path} cannot be read as a picture: {error}") from None
+    steps = [f"{image.width}x{image.height} {mode}"]
+    if mode != image.mode:
+        steps.append(f"to {image.mode}")
+    wanted = (place.width or image.width, place.height or image.height)
+    if wanted != image.size:
+        image = image.resize(wanted, Image.Resampling.BILINEAR)
+        steps.append(f"resized to {wanted[0]}x{wanted[1]}, bilinear")
+    return image, steps
+
+
+def _converted(
+    values: npt.NDArray[np.float32], dtype: DType, quantization: Quantization | None
+) -> tuple[npt.NDArray[Any], str]:
+    from dovetail import DType
+
+    if dtype is DType.BFLOAT16:
+        return to_bfloat16(values), dtype.label
+    if dtype.is_float:
+        return values.astype(dtype.numpy), dtype.label
+    if not dtype.is_integer:
+        raise click.UsageError(f"a picture does not go into an input of type {dtype}")
+    what = dtype.label
+    if quantization is not None:
+        values = values / np.float32(quantization.scale[0]) + np.float32(quantization.zero_point[0])
+        what = f"quantized to {dtype} (scale {quantization.scale[0]:g}, zero point {quantization.zero_point[0]})"
+    limits = np.iinfo(dtype.numpy)
+    return np.clip(np.rint(values), limits.min, limits.max).astype(dtype.numpy), what
+
+
+def to_bfloat16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    """Round to bfloat16, ties to even; the result holds the bits."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def _size(dimension: Dimension) -> int | None:
+    return dimension if isinstance(dimension, int) else None
+
+
+def _per_channel(option: str, numbers: tuple[float, ...], channels: int) -> npt.NDArray[np.float32]:
+    if len(numbers) not in (1, channels):
+        raise click.UsageError(f"{option} has {len(numbers)} numbers for {channels} channels")
+    return np.asarray(numbers, np.float32)
+
+
+def _numbers(numbers: tuple[float, ...]) -> str:
+    return f"{numbers[0]:g}" if len(numbers) == 1 else f"[{', '.join(f'{number:g}' for number in numbers)}]"

@@ -1,0 +1,127 @@
+"""How things look on a terminal: tables, sizes, errors, progress."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+PIPE_WIDTH = 200
+"""Columns of a table that goes to a file or a pipe, where cutting cells short would lose what was asked for."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that prints text as it is: names and shapes may hold brackets, which rich would take for markup."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
+
+
+def table(columns: Iterable[str], rows: Iterable[Sequence[str | Text]], *, right: Iterable[str] = ()) -> Table:
+    """Build a table.
+
+    Args:
+        columns: Headings.
+        rows: Cells, one per column.
+        right: Headings of the columns that are set flush right.
+    """
+    from rich import box
+    from rich.table import Table
+
+    numbers = set(right)
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        result.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def styled(text: str, style: str) -> Text:
+    """Return a cell in a style."""
+    from rich.text import Text
+
+    return Text(text, style=style)
+
+
+def bytes_text(count: int) -> str:
+    """Print a number of bytes: 512 B, 1.5 KiB, 3.0 MiB."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def count_text(count: int) -> str:
+    """Print a large number: 999, 1.23 k, 4.11 G."""
+    size = float(count)
+    for unit in ("", " k", " M", " G"):
+        if size < 1000:
+            return f"{count}" if not unit else f"{size:.3g}{unit}"
+        size /= 1000
+    return f"{size:.3g} T"
+
+
+def seconds_text(seconds: float) -> str:
+    """Print a time: 12.3 µs, 4.56 ms, 7.89 s."""
+    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
+def print_error(error: BaseException) -> None:
+    """Print an error on standard error: code, sentence, next step."""
+    from dovetail.errors import DovetailError, ErrorCode
+
+    if isinstance(error, DovetailError):
+        heading, message, hint = f"error [{error.code}]", error.message, error.hint
+        if error.code is ErrorCode.SHAPE_UNKNOWN:
+            hint = "fix the open sizes: --shape NAME=SIZE" + (f" ({hint})" if hint else "")
+    elif isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename is not None else ""
+        heading, message, hint = "error", f"{error.strerror}{where}", None
+    elif isinstance(error, MemoryError):
+        heading, message, hint = "error", "there is not enough memory", None
+    else:
+        heading, message = f"unexpected {type(error).__name__}", str(error)
+        hint = "this is a defect; `dovetail --debug ...` shows where it happened"
+    click.echo(f"{click.style(heading, fg='red', bold=True)} {message}", err=True)
+    if hint:
+        click.echo(f"  -> {hint}", err=True)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal that something takes its time."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with console(stderr=True).status(what):
+        yield
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Any]:
+    """Show a progress bar on a terminal; yields the function to call after each step."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True, refresh_per_second=4) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)

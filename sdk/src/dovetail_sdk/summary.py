@@ -1,0 +1,198 @@
+"""What a network is made of: layers, shapes, parameters, multiply-accumulates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dovetail.errors import ErrorCode, GraphError
+from dovetail.graph import Constant, Graph, Input, Layer, Output
+
+if TYPE_CHECKING:
+    from dovetail import Network, TensorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSummary:
+    """An input or an output of the network; the shape is None while it depends on open sizes."""
+
+    name: str
+    dtype: str | None
+    shape: tuple[int | str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSummary:
+    """One layer that computes.
+
+    Attributes:
+        name, kind: The layer's.
+        reads: Names of the layers whose results it reads, constants left out.
+        outputs: What it produces; None where the shape is not known.
+        parameters, parameter_bytes: Elements and bytes of the constants that it is the first to read.
+        macs: Multiply-accumulates, None if shapes are not known.
+    """
+
+    name: str
+    kind: str
+    reads: tuple[str, ...]
+    outputs: tuple[TensorInfo | None, ...]
+    parameters: int
+    parameter_bytes: int
+    macs: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSummary:
+    """A whole network; `open_reason` says why shapes are missing, if any are."""
+
+    name: str
+    inputs: tuple[TensorSummary, ...]
+    outputs: tuple[TensorSummary, ...]
+    layers: tuple[LayerSummary, ...]
+    open_reason: str = ""
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all constants."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(layer.parameter_bytes for layer in self.layers)
+
+    @property
+    def macs(self) -> int | None:
+        """Multiply-accumulates of one run, None if shapes are not known."""
+        counts = [layer.macs for layer in self.layers]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def kinds(self) -> dict[str, int]:
+        """Number of layers of each kind, most frequent first."""
+        counts: dict[str, int] = {}
+        for layer in self.layers:
+            counts[layer.kind] = counts.get(layer.kind, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def with_known_shapes(network: Network, shapes: Mapping[str, Any]) -> tuple[Graph, str]:
+    """Return a copy with every shape inferred and what is constant folded, or the network itself and why that cannot be.
+
+    Raises:
+        DovetailError: The shapes that were given do not fit, or the network is wrong.
+    """
+    from dovetail.optimizer.passes import DropUnused, FixShapes, InferAndFold
+
+    graph = network.copy()
+    try:
+        FixShapes(shapes).run(graph)
+        InferAndFold(keep_dequantize=True).run(graph)
+    except GraphError as error:
+        if error.code not in (ErrorCode.SHAPE_UNKNOWN, ErrorCode.VALUE_REQUIRED):
+            raise
+        return network, error.message
+    DropUnused().run(graph)
+    return graph, ""
+
+
+def summarize(graph: Graph, open_reason: str = "") -> NetworkSummary:
+    """Describe a network in topological order."""
+    counted: set[Layer] = set()
+    layers = []
+    for layer in graph.topological_order():
+        if isinstance(layer.descriptor, Input | Output | Constant):
+            continue
+        parameters, nbytes = _parameters(layer, counted)
+        layers.append(
+            LayerSummary(
+                layer.name,
+                layer.kind,
+                tuple(dict.fromkeys(s.source.name for s in layer.inputs if s.source and not _is_constant(s.source.layer))),
+                tuple(slot.info for slot in layer.outputs),
+                parameters,
+                nbytes,
+                _macs(layer),
+            )
+        )
+    inputs = tuple(_tensor(layer.name, layer.outputs[0].info) for layer in graph.inputs)
+    outputs = tuple(_tensor(layer.name, layer.inputs[0].info) for layer in graph.outputs)
+    return NetworkSummary(graph.name, inputs, outputs, tuple(layers), open_reason)
+
+
+def as_dict(summary: NetworkSummary) -> dict[str, Any]:
+    """Return a summary in JSON's terms."""
+
+    def tensor(one: TensorSummary) -> dict[str, Any]:
+        return {"name": one.name, "dtype": one.dtype, "shape": list(one.shape) if one.shape is not None else None}
+
+    return {
+        "name": summary.name,
+        "inputs": [tensor(one) for one in summary.inputs],
+        "outputs": [tensor(one) for one in summary.outputs],
+        "layers": [
+            {
+                "name": layer.name,
+                "kind": layer.kind,
+                "reads": list(layer.reads),
+                "outputs": [{"dtype": str(o.dtype), "shape": list(o.shape)} if o is not None else None for o in layer.outputs],
+                "parameters": layer.parameters,
+                "parameter_bytes": layer.parameter_bytes,
+                "macs": layer.macs,
+            }
+            for layer in summary.layers
+        ],
+        "parameters": summary.parameters,
+        "parameter_bytes": summary.parameter_bytes,
+        "macs": summary.macs,
+        "open_reason": summary.open_reason or None,
+    }
+
+
+def as_dot(graph: Graph) -> str:
+    """Draw a network in Graphviz's language; constants are left out."""
+    lines = [f"digraph {_quoted(graph.name)} {{", "  node [shape=box, fontname=sans];"]
+    for layer in graph.topological_order():
+        if _is_constant(layer):
+            continue
+        label = _quoted(layer.kind.removeprefix("dovetail.") + "\n" + layer.name)
+        rounded = ", style=rounded" if isinstance(layer.descriptor, Input | Output) else ""
+        lines.append(f"  {layer.id} [label={label}{rounded}];")
+        for slot in layer.inputs:
+            if slot.source is not None and not _is_constant(slot.source.layer):
+                flow = f" [label={_quoted(str(slot.info))}]" if slot.info is not None else ""
+                lines.append(f"  {slot.source.layer.id} -> {layer.id}{flow};")
+    return "\n".join([*lines, "}"])
+
+
+def _parameters(layer: Layer, counted: set[Layer]) -> tuple[int, int]:
+    elements = nbytes = 0
+    for slot in layer.inputs:
+        constant = slot.source.layer if slot.source is not None else None
+        if constant is not None and isinstance(constant.descriptor, Constant) and constant not in counted:
+            counted.add(constant)
+            elements += constant.descriptor.value.size
+            nbytes += constant.descriptor.value.nbytes
+    return elements, nbytes
+
+
+def _macs(layer: Layer) -> int | None:
+    infos = [slot.info for slot in layer.outputs]
+    known = [info for info in infos if info is not None and info.is_concrete]
+    if len(known) != len(infos) or any(info is not None and not info.is_concrete for info in layer.input_infos):
+        return None
+    return layer.descriptor.macs(layer.input_infos, known)
+
+
+def _is_constant(layer: Layer) -> bool:
+    return isinstance(layer.descriptor, Constant)
+
+
+def _tensor(name: str, info: TensorInfo | None) -> TensorSummary:
+    return TensorSummary(name, str(info.dtype), info.shape) if info is not None else TensorSummary(name, None, None)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

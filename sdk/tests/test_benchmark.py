@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+
+
+def test_table(dovetail: Invoke, adder: Path) -> None:
+    result = dovetail("benchmark", adder, "-b", "CpuRef", "--iterations", 5, "--warm-up", 1, "--profile")
+    assert result.exit_code == 0, result.output
+    for text in ("CpuRef", "load", "min of 5", "median", "90th percentile", "planned memory", "peak memory", "negate", "share"):
+        assert text in result.stdout
+
+
+def test_json(dovetail: Invoke, classifier: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    result = dovetail(
+        *("benchmark", classifier, "-b", "CpuRef", "--shape", "N=2", "--iterations", 7, "--threads", 1),
+        *("--profile", "--trace", trace, "--json"),
+    )
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    times = found["run_seconds"]
+    assert times["count"] == 7
+    assert 0 < times["minimum"] <= times["median"] <= times["p90"] <= times["maximum"]
+    assert found["backends"] == ["CpuRef"]
+    assert found["plan_peak_bytes"] > 0
+    assert found["constant_bytes"] >= 80
+    assert found["load_seconds"] > 0
+    assert [layer["backend"] for layer in found["layers"]] == ["CpuRef"] * len(found["layers"])
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_open_size(dovetail: Invoke, classifier: Path) -> None:
+    result = dovetail("benchmark", classifier, "-b", "CpuRef")
+    assert result.exit_code == 2
+    assert "--shape N=1" in result.stderr

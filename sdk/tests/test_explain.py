@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+
+
+def test_every_layer_has_a_home_and_a_reason(dovetail: Invoke, adder: Path) -> None:
+    result = dovetail("explain", adder, "-b", "CpuRef", "--no-fallback")
+    assert result.exit_code == 0, result.output
+    for text in ("add", "negate", "CpuRef", "fallback: none"):
+        assert text in result.stdout
+
+
+def test_fallback_is_told_and_may_be_an_error(dovetail: Invoke, adder: Path, fussy: str) -> None:
+    arguments = ("explain", adder, "-b", f"{fussy},CpuRef")
+    result = dovetail(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "Fussy: [kind] it only adds" in result.stdout
+    strict = dovetail(*arguments, "--no-fallback")
+    assert strict.exit_code == 1
+    assert strict.stdout == result.stdout
+    assert "1 layer fell back, the first is 'negate'" in strict.stderr
+
+
+def test_absent_backend_is_a_fallback(dovetail: Invoke, adder: Path) -> None:
+    arguments = ("explain", adder, "-b", "Absent?,CpuRef")
+    assert dovetail(*arguments).exit_code == 0
+    strict = dovetail(*arguments, "--no-fallback")
+    assert strict.exit_code == 1
+    assert "backend Absent? is absent" in strict.stderr
+
+
+def test_layer_without_a_home(dovetail: Invoke, adder: Path, fussy: str) -> None:
+    result = dovetail("explain", adder, "-b", fussy)
+    assert result.exit_code == 1
+    assert "[NO_BACKEND_FOR_LAYER]" in result.stderr
+    assert "it only adds" in result.stderr
+
+
+def test_json(dovetail: Invoke, adder: Path, fussy: str) -> None:
+    found = json.loads(dovetail("explain", adder, "-b", f"{fussy},CpuRef", "--json").stdout)
+    assert {layer["name"]: layer["backend"] for layer in found["layers"]} == {"add": "Fussy", "negate": "CpuRef"}
+
+
+def test_open_size_tells_the_option(dovetail: Invoke, classifier: Path) -> None:
+    result = dovetail("explain", classifier, "-b", "CpuRef")
+    assert result.exit_code == 1
+    assert "--shape NAME=SIZE" in result.stderr
+    assert dovetail("explain", classifier, "-b", "CpuRef", "--shape", "N=1").exit_code == 0

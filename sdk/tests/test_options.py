@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import click
+import pytest
+
+from dovetail import Network
+from dovetail_sdk.options import numbers_of, shape_of, shapes_for
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x=1,3,224,224", ("x", (1, 3, 224, 224))),
+        ("x=1x3x8x8", ("x", (1, 3, 8, 8))),
+        ("N=1", ("N", (1,))),
+        ("a=b=2", ("a=b", (2,))),
+        ("empty=0", ("empty", (0,))),
+    ],
+)
+def test_shape(text: str, expected: object) -> None:
+    assert shape_of(text) == expected
+
+
+@pytest.mark.parametrize("text", ["x", "x=", "=1", "x=-1", "x=1,,2", "x=1,N", "x=1.5", "x=1,", "x=²"])
+def test_malformed_shape(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a shape"):
+        shape_of(text)
+
+
+def test_numbers() -> None:
+    assert numbers_of("0.5") == (0.5,)
+    assert numbers_of("123.7,116.3,-1e2") == (123.7, 116.3, -100.0)
+    for text in ("", "a", "1,", "nan", "inf", "1;2"):
+        with pytest.raises(click.BadParameter, match="neither a number"):
+            numbers_of(text)
+
+
+def test_whole_shapes_and_symbols_are_told_apart() -> None:
+    network = Network("test")
+    network.output(network.relu(network.input("x", ("N", 3))), "y")
+    network.output(network.relu(network.input("vector", ("length",))), "z")
+    assert shapes_for(network, {"N": (2,), "vector": (7,)}) == {"N": 2, "vector": (7,)}
+    assert shapes_for(network, {"x": (2, 3)}) == {"x": (2, 3)}
+    for name, sizes in (("M", (1,)), ("N", (1, 2)), ("y", (1,))):
+        with pytest.raises(click.UsageError, match=r"inputs x, vector; symbolic sizes N, length"):
+            shapes_for(network, {name: sizes})

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+from PIL import Image
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def green(tmp_path: Path) -> Path:
+    path = tmp_path / "green.png"
+    Image.new("RGB", (20, 10), (51, 255, 102)).save(path)
+    return path
+
+
+def test_picture_to_classes(dovetail: Invoke, classifier: Path, green: Path) -> None:
+    """The classifier's scores are the means of red, green, blue, and two constants."""
+    result = dovetail("run", classifier, "-b", "CpuRef", "--shape", "N=1", "--input", green)
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    first = lines.index(["0", "1", "1"])
+    assert [line[0] for line in lines[first + 1 : first + 5]] == ["2", "4", "0", "3"]
+    for text in ("20x10 RGB", "resized to 8x8, bilinear", "NCHW [1, 3, 8, 8]", "* 0.00392157"):
+        assert text in result.stdout
+
+
+def test_settings_of_pictures_reach_the_tensor(dovetail: Invoke, classifier: Path, green: Path, tmp_path: Path) -> None:
+    output = tmp_path / "scores.npy"
+    settings = ["--mean", "51,0,0", "--scale", "1", "--channels", "bgr", "--output", str(output)]
+    result = dovetail("run", classifier, "-b", "CpuRef", "--shape", "N=1", "-i", green, *settings)
+    assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(np.load(output), [[51, 255, 51, -1, 0.25]])
+
+
+def test_size_that_stays_open_is_taken_from_the_array(dovetail: Invoke, classifier: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((4, 3, 8, 8)))
+    result = dovetail("run", classifier, "-b", "CpuRef", "-i", tmp_path / "x.npy", "--top", 1)
+    assert result.exit_code == 0, result.output
+    assert "converted to float32" in result.stdout
+    assert "[4, 5]" in result.stdout
+
+
+def test_several_inputs_and_outputs(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 10, np.float32)
+    np.savez(tmp_path / "in.npz", a=a, b=b)
+    output = tmp_path / "out.npz"
+    result = dovetail("run", adder, "-b", "CpuRef", "-i", tmp_path / "in.npz", "-o", output)
+    assert result.exit_code == 0, result.output
+    with np.load(output) as written:
+        assert set(written.files) == {"sum", "negative"}
+        np.testing.assert_array_equal(written["sum"], a + b)
+        np.testing.assert_array_equal(written["negative"], -(a + b))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["adder.onnx", "in.npz", "out.npz"]
+
+
+def test_one_array_file_does_not_hold_two_outputs(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+    result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", tmp_path / "out.npy")
+    assert result.exit_code == 2
+    assert "write them to a .npz" in result.stderr
+
+
+def test_missing_input(dovetail: Invoke, adder: Path) -> None:
+    result = dovetail("run", adder, "-b", "CpuRef")
+    assert result.exit_code == 2
+    assert "'a' float32[2, 3], 'b' float32[2, 3]" in result.stderr
+
+
+def test_wrong_shape_is_refused_by_the_runtime(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((3, 2), np.float32))
+    result = dovetail("run", adder, "-b", "CpuRef", "-i", f"a={tmp_path / 'x.npy'}", "-i", "random")
+    assert result.exit_code == 1
+    assert "[INPUT_SHAPE]" in result.stderr
+    assert "[3, 2]" in result.stderr
+
+
+def test_absent_backend(dovetail: Invoke, adder: Path) -> None:
+    result = dovetail("run", adder, "-b", "CpuReff", "-i", "random")
+    assert result.exit_code == 1
+    assert "[BACKEND_UNAVAILABLE]" in result.stderr
+    assert "did you mean CpuRef?" in result.stderr
+
+
+def test_failed_write_leaves_no_file(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+    result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", tmp_path / "absent" / "out.npz")
+    assert result.exit_code == 1
+    assert "No such file or directory" in result.stderr
+    assert "Traceback" not in result.stderr
