@@ -110,6 +110,9 @@ def test_no_step_overwrites_what_a_later_one_reads(model):
         for tensor in step["inputs"]:
             if tensor in written:
                 np.testing.assert_array_equal(shadow[blocks(tensors[tensor])], written[tensor], err_msg=step["name"])
+        if step["elided"]:  # its outputs are bytes of its inputs, as they stand
+            written.update((tensor, shadow[blocks(tensors[tensor])].copy()) for tensor in step["outputs"])
+            continue
         if step["workspace"]:
             shadow[blocks(step["workspace"])] = -2 - number
         for tensor in step["outputs"]:

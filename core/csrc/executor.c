@@ -110,7 +110,8 @@ static int record_failure(dvt_context *context, int32_t step, int code, const ch
     return atomic_load(&context->failure) == 2 ? context->code : used;
 }
 
-/* Wait for one queue. While the run is alive a slice at a time; once it has ended, until drained or given up. */
+/* Wait for one queue. While the run is alive a slice at a time; once it has ended, until drained or given up. What an aborted
+ * queue answers says nothing about the run: it has ended for another reason, and its results are void. */
 static int wait_for(dvt_context *context, int32_t queue, int32_t step)
 {
     const dovetail_queues *table = context->queue_tables[queue];
@@ -121,8 +122,11 @@ static int wait_for(dvt_context *context, int32_t queue, int32_t step)
         int status = table->queue_wait(handle, now + WAIT_SLICE_NS);
         if (status != DOVETAIL_PENDING) {
             context->pending[queue] = 0;
-            if (status == DOVETAIL_OK || give_up) {
-                return status == DOVETAIL_OK ? DOVETAIL_OK : status;
+            if (status == DOVETAIL_OK && !give_up) {
+                return DOVETAIL_OK;
+            }
+            if (give_up || stop_bits(context) & DVT_ENDED) {
+                return DOVETAIL_CANCELLED;
             }
             const char *text = DOVETAIL_HAS(table, queue_error) && table->queue_error ? table->queue_error(handle) : NULL;
             return record_failure(context, step, status, text ? text : "the device reported a failure");
@@ -137,7 +141,7 @@ static int wait_for(dvt_context *context, int32_t queue, int32_t step)
             }
         } else if (now > give_up) {
             context->stuck = 1;
-            return DOVETAIL_PENDING;
+            return DOVETAIL_CANCELLED;
         }
     }
 }

@@ -49,8 +49,7 @@ def rounded_equal(found: np.ndarray, exact: np.ndarray, ulps: int = 1) -> None:
     wanted = exact.astype(found.dtype)
     close = (found == wanted) | (np.isnan(found.astype(np.float64)) & np.isnan(exact))
     finite = np.isfinite(wanted.astype(np.float64)) & np.isfinite(found.astype(np.float64))
-    spacing = np.zeros(found.shape)
-    # NumPy knows no spacing of bfloat16: 2^-8 of the magnitude bounds it from above, and half of it from below.
+    # NumPy knows no spacing of bfloat16; the magnitude times epsilon is between one and two units.
     magnitude = np.abs(np.where(finite, wanted.astype(np.float64), 0.0))
     epsilon = float(ml_dtypes.finfo(found.dtype).eps)
     spacing = np.maximum(magnitude * epsilon, float(ml_dtypes.finfo(found.dtype).smallest_subnormal))

@@ -114,7 +114,7 @@ BUILDERS = {
     "Concat": lambda net, d: net.concat([net.tensor(d, 2, 4), net.tensor(d, 3, 4)], axis=0),
     "Stack": lambda net, d: net.stack([net.tensor(d, 4), net.tensor(d, 4)]),
     "Split": lambda net, d: net.split(net.tensor(d, 4, 2), 2)[0],
-    "Pad": lambda net, d: net.pad(net.tensor(d, 4), (1, 2)),
+    "Pad": lambda net, d: net.pad(net.tensor(d, 4), (1,), (2,)),
     "StridedSlice": lambda net, d: net.strided_slice(net.tensor(d, 4), (1,), (3,)),
     "Gather": lambda net, d: net.gather(net.tensor(d, 4), positions(net, (2,))),
     "GatherElements": lambda net, d: net.gather_elements(net.tensor(d, 4), positions(net, (2,))),
@@ -157,10 +157,11 @@ def test_claim(kind, dtype):
     assert backend.create_workload_factory(None, None, None).create_workload(layer) is not None
 
 
-@pytest.mark.parametrize(("kind", "claim"), CLAIMS.items())
-def test_other_dtypes_are_refused_with_a_reason(kind, claim):
+# The graph itself refuses to dequantize floats.
+@pytest.mark.parametrize("kind", [k for k in CLAIMS if k != "dovetail.Dequantize"])
+def test_other_dtypes_are_refused_with_a_reason(kind):
     backend = ReferenceBackend()
-    for dtype in set(DType) - set(claim.dtypes):
+    for dtype in set(DType) - set(CLAIMS[kind].dtypes):
         layer = BUILDERS[kind.removeprefix("dovetail.")](Maker(), dtype).layer
         support = backend.supports(layer, backend.options_type())
         assert not support

@@ -44,8 +44,27 @@ def test_open_sizes_leave_counts_unknown_and_say_why() -> None:
     assert found.macs is None
     assert found.parameters == 568
     assert found.inputs[0].shape == ("N", 3, 8, 8)
+    assert [layer.outputs[0].shape for layer in found.layers if layer.outputs[0]] == [
+        ("N", 2, 8, 8),
+        ("N", 2, 8, 8),
+        ("N", 128),
+        ("N", 4),
+    ]
+    assert found.outputs[0].shape == ("N", 4)
     assert "'N'" in found.open_reason
     assert "--shape N=1" in total_lines(found)[-1]
+
+
+def test_size_worked_out_from_symbols_has_no_name() -> None:
+    net = Network("joined")
+    parts = [net.input("a", ("A", 2)), net.input("b", ("B", 2))]
+    net.output(net.concat(parts, axis=0, name="joined"), "y")
+    graph, reason = with_known_shapes(net, {})
+    assert graph.layer("joined").output.shape == ("?", 2)
+    assert reason
+    graph, _ = with_known_shapes(net, {"b": (3, 2)})
+    assert graph.layer("b").output.shape == (3, 2)
+    assert graph.layer("a").output.shape == ("A", 2)
 
 
 def test_shapes_that_do_not_fit_are_an_error() -> None:

@@ -1,8 +1,8 @@
 """The graph: layers joined by slots.
 
 An input slot has one producer; an output slot has any number of consumers and carries the `TensorInfo` of what flows there. A
-layer's kind **is** its descriptor class: a frozen dataclass that knows its inputs, infers its outputs and may evaluate itself on
-constants. The set of kinds is open: a vendor's descriptor class is as good as one of ours.
+layer's kind **is** its descriptor class: a frozen dataclass that knows its inputs, infers its outputs and may evaluate itself
+on constants. The set of kinds is open: a vendor's descriptor class is as good as one of ours.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Values: TypeAlias = Sequence[Array | None]
 class Descriptor:
     """Base of all kinds: subclass it with a frozen dataclass whose fields are the attributes.
 
-    Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that they cross C, JSON and processes.
-    A field added after version 1 of a kind carries ``field(default=..., metadata={"since": 2})``: the core refuses it on behalf of
-    a backend that knows only version 1, unless it is at its default.
+    Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that they cross C, JSON and
+    processes. A field added after version 1 of a kind carries ``field(default=..., metadata={"since": 2})``: the core refuses
+    it on behalf of a backend that knows only version 1, unless it is at its default.
 
     Class attributes:
         kind: Namespaced name, such as ``dovetail.Convolution2d`` or ``acme.Swish``.
@@ -415,7 +415,7 @@ class Graph:
             raise GraphError(
                 f"layer {label!r} ({descriptor.kind}) lacks its input {', '.join(map(repr, missing))}",
                 code=ErrorCode.GRAPH_DANGLING,
-                hint=f"its inputs are {', '.join(names) or 'none'}, of which the first {descriptor.required_inputs} are required",
+                hint=f"its inputs are {', '.join(names) or 'none'}; the first {descriptor.required_inputs} are required",
             )
         if len(sources) > len(names) and not descriptor.variadic:
             raise GraphError(
@@ -561,7 +561,9 @@ class Graph:
     def replace_descriptor(self, layer: Layer, descriptor: Descriptor, *, keep_inputs: int | None = None) -> None:
         """Give a layer another descriptor of the same number of outputs; inputs from `keep_inputs` on are disconnected."""
         if descriptor.output_count != len(layer.outputs):
-            raise GraphError(f"layer {layer.name!r}: {descriptor.kind} has {descriptor.output_count} outputs, not as many as before")
+            raise GraphError(
+                f"layer {layer.name!r}: {descriptor.kind} has {descriptor.output_count} outputs, not {len(layer.outputs)}"
+            )
         layer.descriptor = descriptor
         if keep_inputs is not None:
             for slot in layer.inputs[keep_inputs:]:

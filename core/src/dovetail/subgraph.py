@@ -1,7 +1,7 @@
 """A backend's view of a part of the graph, and its answer: what to replace, leave, drop or give back.
 
-Constants are never members of a view, nor among its inputs: they are read through ``layer.constant(index)``. A replacement brings
-its own, and an array handed from one network to the other is shared, not copied.
+Constants are never members of a view, nor among its inputs: they are read through ``layer.constant(index)``. A replacement
+brings its own, and an array handed from one network to the other is shared, not copied.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ class OptimizationViews:
 
         Args:
             part: What is replaced; convex.
-            replacement: A network whose inputs and outputs stand, in order of creation, for `part.inputs` and `part.outputs`, with
-                equal shape, dtype and quantization; between its layers an info may carry an `OpaqueLayout`. Its layers stand for
-                all of `part.sources`, unless they were added with `sources_of` naming other than the layer itself.
+            replacement: A network whose inputs and outputs stand, in order of creation, for `part.inputs` and `part.outputs`,
+                with equal shape, dtype and quantization; between its layers an info may carry an `OpaqueLayout`. Its layers
+                stand for all of `part.sources`, unless they were added with `sources_of` naming other than the layer itself.
         """
         self.substitutions.append(Substitution(self._view_of(part), replacement))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dovetail.errors import ErrorCode, GraphError
+from dovetail.errors import DovetailError, ErrorCode, GraphError
 from dovetail.graph import Constant, Graph, Input, Layer, Output
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class LayerSummary:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSummary:
-    """A whole network; `open_reason` says why shapes are missing, if any are."""
+    """A whole network; `open_reason` says why sizes are open, if any are."""
 
     name: str
     inputs: tuple[TensorSummary, ...]
@@ -77,24 +77,59 @@ class NetworkSummary:
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+_TRIALS = ((2, 11), (16, 37), (64, 101), (224, 331))
+"""First of the sizes that symbols are given in two trials; later pairs are for networks that small sizes do not get through."""
+
+
 def with_known_shapes(network: Network, shapes: Mapping[str, Any]) -> tuple[Graph, str]:
-    """Return a copy with every shape inferred and what is constant folded, or the network itself and why that cannot be.
+    """Return a copy with shapes inferred as far as can be and what is constant folded, and why sizes are still open.
 
     Raises:
         DovetailError: The shapes that were given do not fit, or the network is wrong.
     """
-    from dovetail.optimizer.passes import DropUnused, FixShapes, InferAndFold
-
-    graph = network.copy()
     try:
-        FixShapes(shapes).run(graph)
-        InferAndFold(keep_dequantize=True).run(graph)
+        return _inferred(network, shapes), ""
     except GraphError as error:
         if error.code not in (ErrorCode.SHAPE_UNKNOWN, ErrorCode.VALUE_REQUIRED):
             raise
-        return network, error.message
-    DropUnused().run(graph)
-    return graph, ""
+        return _with_symbols(network, shapes) or network, error.message
+
+
+def _inferred(network: Network, shapes: Mapping[str, Any]) -> Graph:
+    from dovetail.optimizer.passes import DropUnused, FixShapes, InferAndFold
+
+    graph = network.copy()
+    for step in (FixShapes(shapes), InferAndFold(keep_dequantize=True), DropUnused()):
+        step.run(graph)
+    return graph
+
+
+def _with_symbols(network: Network, shapes: Mapping[str, Any]) -> Graph | None:
+    """Infer twice, with other sizes for the open symbols: what follows a symbol in both gets its name, what else changes a "?"."""
+    fixed = {size for layer in network.inputs if layer.name in shapes for size in layer.output.shape} | {*shapes}
+    symbols = sorted({d for layer in network.inputs for d in layer.output.shape if isinstance(d, str)} - fixed)
+    for starts in _TRIALS:
+        trials = [{symbol: start + i for i, symbol in enumerate(symbols)} for start in starts]
+        try:
+            one, other = (_inferred(network, {**shapes, **sizes}) for sizes in trials)
+        except DovetailError:
+            continue
+        names = {(trials[0][symbol], trials[1][symbol]): symbol for symbol in symbols}
+        if [layer.name for layer in one] == [layer.name for layer in other] and _name_sizes(one, other, names):
+            return one
+    return None
+
+
+def _name_sizes(graph: Graph, other: Graph, names: Mapping[tuple[int, int], str]) -> bool:
+    """Put symbols where the sizes of two graphs differ; False if ranks do."""
+    for layer in graph:
+        for slot, twin in zip(layer.outputs, other.layer(layer.name).outputs, strict=True):
+            mine, theirs = slot.known_info.sizes, twin.known_info.sizes
+            if len(mine) != len(theirs):
+                return False
+            pairs = zip(mine, theirs, strict=True)
+            slot.info = slot.known_info.with_shape([a if a == b else names.get((a, b), "?") for a, b in pairs])
+    return True
 
 
 def summarize(graph: Graph, open_reason: str = "") -> NetworkSummary:

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE
+
 #include "test_device.h"
 
 #include <errno.h>

@@ -87,6 +87,7 @@ class ComparisonOperation(StrEnum):
 _TO_BOOL = {UnaryOperation.IS_NAN, UnaryOperation.IS_INF, UnaryOperation.IS_POSITIVE_INF, UnaryOperation.IS_NEGATIVE_INF}
 _LOGICAL = {BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR}
 _BITWISE = {BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR}
+_DIVISIONS = {BinaryOperation.DIV, BinaryOperation.MOD, BinaryOperation.FMOD}
 _SHIFTS = {BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT}
 _INTEGERS = tuple(d for d in DType if d.is_integer)
 
@@ -138,9 +139,9 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
         function = _BINARY_ON_CONSTANTS.get(self.operation)
         if operands is None or function is None or info.dtype is DType.BFLOAT16 or self.activation is not None:
             return None
+        if self.operation in _DIVISIONS and info.dtype.is_integer and not operands[1].all():
+            return None
         if self.operation is BinaryOperation.DIV and info.dtype.is_integer:
-            if not operands[1].all():
-                return None
             function = _truncated_division
         return [np.asarray(function(*operands), info.dtype.numpy)]
 
@@ -243,6 +244,8 @@ _BINARY_ON_CONSTANTS: dict[BinaryOperation, _Function] = {
     BinaryOperation.MINIMUM: np.minimum,
     BinaryOperation.LOGICAL_AND: np.logical_and,
     BinaryOperation.LOGICAL_OR: np.logical_or,
+    BinaryOperation.MOD: np.mod,
+    BinaryOperation.FMOD: np.fmod,
 }
 _COMPARISONS: dict[ComparisonOperation, _Function] = {
     ComparisonOperation.EQUAL: np.equal,

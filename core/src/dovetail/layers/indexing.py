@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..errors import ErrorCode, GraphError
 from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
 from ..tensor import DType, TensorInfo
 from .shape_rules import (

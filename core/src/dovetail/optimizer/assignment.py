@@ -41,8 +41,9 @@ class Refusal:
 
     Attributes:
         backend: Id, with the device where it is not the first.
-        code: What kind of refusal; besides the backend's own words: "version" (an attribute younger than the backend), "contract"
-            (it raised or answered nonsense), "failed" (it gave the layer back), "forbidden", "required", "no_fallback" (the caller).
+        code: What kind of refusal; besides the backend's own words: "version" (an attribute younger than the backend),
+            "contract" (it raised or answered nonsense), "failed" (it gave the layer back), "forbidden", "required",
+            "no_fallback" (the caller).
         reason: A sentence.
         attribute: The offending attribute or input.
     """
@@ -84,7 +85,7 @@ class Assigner:
         known = backend.kind_versions.get(layer.kind, 1)
         newer = layer.descriptor.newer_attributes(known)
         if newer:
-            reason = f"it knows version {known} of {layer.kind}; {', '.join(newer)} came later (now version {layer.descriptor.version})"
+            reason = f"it knows version {known} of {layer.kind}, now {layer.descriptor.version}; {', '.join(newer)} came later"
             return Refusal(label, "version", reason, newer[0])
         try:
             answer = backend.supports(layer, candidate.options)

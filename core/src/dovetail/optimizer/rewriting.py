@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..graph import Array, Constant, Graph, Input, InputSlot, Layer, Output, OutputSlot
-from ..tensor import DType, Quantization
+from ..layers import Cast
+from ..tensor import DType, Quantization, TensorInfo
 
 
 def merged_sources(*layers: Layer) -> tuple[str, ...]:
@@ -81,20 +82,11 @@ def quantized_constant(graph: Graph, origin: Layer, quantization: Quantization) 
     return graph.add(replace(descriptor), name=origin.name, quantization=quantization, sources_of=origin.sources).output
 
 
-def to_bfloat16(value: Array) -> Array:
-    """Round float32 to bfloat16, half to even, kept in uint16; a NaN stays one."""
-    bits = np.ascontiguousarray(value, np.float32).view(np.uint32)
-    rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    quiet_nan = ((bits >> 16) | 0x40).astype(np.uint16)
-    return np.where(np.isnan(value), quiet_nan, rounded).astype(np.uint16).reshape(value.shape)
-
-
 def narrowed(value: Array, dtype: DType) -> Array | None:
-    """Convert float32 to float16 or bfloat16 storage; None if a finite element would become infinite."""
+    """Convert float32 to the storage of float16 or bfloat16; None if a finite element would become infinite."""
     with np.errstate(over="ignore"):
-        if dtype is DType.FLOAT16:
-            result = value.astype(np.float16)
-            return result if np.array_equal(np.isfinite(result), np.isfinite(value)) else None
-    bits = to_bfloat16(value)
-    became_infinite = ((bits & 0x7F80) == 0x7F80) & np.isfinite(value)
-    return None if became_infinite.any() else bits
+        result = Cast(dtype=dtype).evaluate([TensorInfo.of_array(value)], [value])
+    if result is None:
+        return None
+    is_infinite = (result[0] & 0x7FFF) == 0x7F80 if dtype is DType.BFLOAT16 else np.isinf(result[0])
+    return None if np.any(is_infinite & np.isfinite(value)) else result[0]

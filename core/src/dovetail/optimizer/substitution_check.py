@@ -14,8 +14,8 @@ from .assignment import Assigned
 def check_answer(view: SubgraphView, answer: object, candidate: Assigned) -> None:
     """Refuse an answer that is not sound.
 
-    The parts must cover the view exactly, be convex, and together leave no cycle; a replacement must be acyclic, have a slot with
-    an equal info for each slot of its part, and stand only for layers of its part; a deleted part must connect.
+    The parts must cover the view exactly, be convex, and together leave no cycle; a replacement must be acyclic, have a slot
+    with an equal info for each slot of its part, and stand only for layers of its part; a deleted part must connect.
 
     Raises:
         BackendError: `SUBSTITUTION_INVALID`; names the backend and the layers.
@@ -76,7 +76,7 @@ class _Check:
             raise self.error("left layers out: neither replaced, nor untouched, failed or deleted", missing)
 
     def order(self, answer: OptimizationViews) -> None:
-        """Contract what is replaced or deleted: no cycle may appear. Kept and failed parts stay single layers and may have any form."""
+        """Contract what is replaced or deleted: no cycle may appear. What is kept or failed stays single layers."""
         merged = [*(substitution.part for substitution in answer.substitutions), *answer.deletions]
         for part in merged:
             breach = part.breach()

@@ -12,11 +12,13 @@ from .passes import FixShapes, FixValues, InferAndFold
 from .passes.fix_inputs import Values
 
 _TRIALS = ((2, 11), (16, 37), (64, 101), (224, 331))
-"""First sizes of two trials; the symbols get consecutive ones. Later pairs are for networks that small sizes do not get through."""
+"""First sizes of two trials; the symbols get consecutive ones. Later pairs are for networks that small sizes do not get
+through."""
 
 
 def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[TensorSpec, ...] | None:
-    """Infer the outputs twice, with different sizes for every symbol: what stays is a number, what follows a symbol has its name.
+    """Infer the outputs twice, with different sizes for every symbol: what stays is a number, what follows a symbol has its
+    name.
 
     A size that is worked out from symbols is named after the output and its axis.
 

@@ -49,9 +49,9 @@ _NAME, _GLOB, _KIND = 0, 1, 2  # the more specific rule wins
 class Wishes:
     """Checked wishes: which backends may run which layer, and why others may not.
 
-    A key is the name of a layer, a glob over names (``"decoder*"``), or a kind (``"dovetail.Softmax"`` or ``"Softmax"``). Layers are
-    known by the names of the original network, through whatever was folded into them. Of several `require` rules the most
-    specific one counts: name, then glob, then kind.
+    A key is the name of a layer, a glob over names (``"decoder*"``), or a kind (``"dovetail.Softmax"`` or ``"Softmax"``).
+    Layers are known by the names of the original network, through whatever was folded into them. Of several `require` rules the
+    most specific one counts: name, then glob, then kind.
 
     Args:
         source: The network as the caller gave it.

@@ -303,9 +303,12 @@ class PlanBuilder:
         placements = [(p.storage, p.index, p.offset) for p in plan.placements]
         specs = [self._spec(i) for i in range(len(self.tensors))]
         missing = len(specs)
-        kept = [(i, draft) for i, draft in enumerate(drafts) if i not in plan.elided]
-        infos = [self._placed(draft, plan.workspaces[i], shared[id(draft)], stride[id(draft)], missing) for i, draft in kept]
-        workloads = [draft.workload for _, draft in kept]
+        placed = [
+            self._placed(draft, plan.workspaces[i], shared[id(draft)], stride[id(draft)], missing)
+            for i, draft in enumerate(drafts)
+        ]
+        infos = [info for i, info in enumerate(placed) if i not in plan.elided]
+        workloads = [draft.workload for i, draft in enumerate(drafts) if i not in plan.elided]
         for tensor, output in plan.output_copies:
             infos.append(self._output_copy(tensor, output, len(specs) + 1, outputs[output].name))
             workloads.append(Workload.host_copy())
@@ -325,6 +328,7 @@ class PlanBuilder:
                 sum(i.private_bytes for i in infos),
                 tuple(self.names),
                 tuple(tensor.nbytes for tensor in self.tensors),
+                tuple(placed),
             ),
             arenas=[self._allocator(arena) for arena in plan.arenas],
             constants=self.constants,
@@ -399,6 +403,7 @@ class PlannedMemory:
         constant_bytes: Weights, shared by all runs.
         private_bytes: What the workloads said they hold for themselves.
         tensor_names, tensor_bytes: Names and sizes by tensor number.
+        steps: Every step that was planned, those included that `plan.elided` says have nothing left to do.
     """
 
     plan: MemoryPlan
@@ -406,6 +411,7 @@ class PlannedMemory:
     private_bytes: int
     tensor_names: tuple[str, ...]
     tensor_bytes: tuple[int, ...]
+    steps: tuple[StepInfo, ...]
 
     @property
     def peak_bytes(self) -> int:

@@ -16,7 +16,8 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
     Returns:
         `arenas`: domain and bytes of what each run allocates. `tensors`: name, bytes, and where it lies (`storage`, `index`,
         `offset`). `steps`: in order of execution, with tensor numbers, scratch, queue, and the layers of the model they cover;
-        a step of kind `dovetail.Wait` waits for its queue. `constant_bytes`, `private_bytes`: what is held besides.
+        a step of kind `dovetail.Wait` waits for its queue, one that is `elided` has nothing left to do. `constant_bytes`,
+        `private_bytes`: what is held besides.
     """
     memory = plan.memory
     known = len(memory.tensor_names)
@@ -37,8 +38,9 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
                 "outputs": [i for i in step.outputs if i < known],
                 "workspace": _scratch(step.workspace or step.worker_workspace, step.workspace_bytes),
                 "private_bytes": step.private_bytes,
+                "elided": number in memory.plan.elided,
             }
-            for step in plan.steps
+            for number, step in enumerate(memory.steps)
         ],
         "constant_bytes": memory.constant_bytes,
         "private_bytes": memory.private_bytes,

@@ -89,5 +89,5 @@ def total_lines(summary: NetworkSummary) -> list[str]:
     if summary.open_reason:
         symbol = next((size for t in summary.inputs for size in t.shape or () if isinstance(size, str)), None)
         hint = f"; fix it: --shape {symbol}=1" if symbol is not None else ""
-        lines.append(f"not all shapes are known: {summary.open_reason}{hint}")
+        lines.append(f"not all sizes are known: {summary.open_reason}{hint}")
     return lines

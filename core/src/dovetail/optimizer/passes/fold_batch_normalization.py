@@ -25,8 +25,8 @@ _Weighted = Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d | Fu
 class FoldBatchNormalization(Pass):
     """Scale the weights of a convolution or fully connected layer by the batch normalization that alone reads it.
 
-    With s = scale / sqrt(variance + epsilon): weights become weights * s, the bias (bias - mean) * s + offset. The arithmetic is
-    float64, rounded once.
+    With s = scale / sqrt(variance + epsilon): weights become weights * s, the bias (bias - mean) * s + offset. The arithmetic
+    is float64, rounded once.
     """
 
     name: ClassVar[str] = "fold_batch_normalization"

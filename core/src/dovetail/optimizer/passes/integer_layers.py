@@ -35,10 +35,10 @@ _CLAMPS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 class IntegerLayers(Pass):
     """Turn Dequantize -> convolution, fully connected, addition or pooling -> Quantize into one layer on int8 or uint8.
 
-    Quantization then stands on the slots, as TensorFlow Lite has it: a layer is quantized if, and only if, its slots say so. The
-    result differs from the literal execution in float32 by at most 1 in the last place of the quantized output: both round the same
-    real number, one of them after float32 rounding, and a bias that is no multiple of its scale by at most half of one more
-    accumulator step, which is only accepted where a step is at most half an output step.
+    Quantization then stands on the slots, as TensorFlow Lite has it: a layer is quantized if, and only if, its slots say so.
+    The result differs from the literal execution in float32 by at most 1 in the last place of the quantized output: both round
+    the same real number, one of them after float32 rounding, and a bias that is no multiple of its scale by at most half of one
+    more accumulator step, which is only accepted where a step is at most half an output step.
 
     Args:
         accepts: Says whether some backend takes the integer layer (seen in the graph); where none does, nothing changes.
