@@ -15,6 +15,14 @@ typedef struct {
     int32_t shift; /* positive: left */
 } requantization;
 
+/* Scale of input times weights. TensorFlow Lite multiplies in float32 for uint8 convolutions and wherever a product has one
+ * factor for all columns (kernel_util.cc, GetQuantizedConvolutionMultipler), else in double
+ * (PopulateConvolutionQuantizationParams). */
+static inline double product_scale(double input, double weights, int single)
+{
+    return single ? (double)((float)input * (float)weights) : input * weights;
+}
+
 static inline requantization requantization_of(double factor)
 {
     requantization result = {0, 0};

@@ -3,21 +3,21 @@
     def test_add(run_layer):
         [y] = run_layer(lambda net, a, b: net.addition(a, b), a, b)
 
-`run_layer(build, *arrays)` makes a network whose inputs are the arrays, calls `build(net, *slots)`, takes the layer of the output
-slot (or slots, or layer) that `build` returns, asks CpuRef whether it supports it, creates the workload, executes it once, releases
-it, and returns one array per output. bfloat16 goes in and comes out as `ml_dtypes.bfloat16`. Constants are made inside `build`.
-Keywords: `quantizations` (one per array, or None), `in_place` (the output shares the buffer of that input), `cancel` (the host says
-so from the start; `Cancelled` is raised if the workload obeys).
+`run_layer(build, *arrays)` makes a network whose inputs are the arrays, calls `build(net, *slots)`, takes the layer of the
+output slot (or slots, or layer) that `build` returns, asks CpuRef whether it supports it, creates the workload, executes it
+once, releases it, and returns one array per output. bfloat16 goes in and comes out as `ml_dtypes.bfloat16`. Constants are
+made inside `build`. Keywords: `quantizations` (one per array, or None), `in_place` (the output shares the buffer of that
+input), `cancel` (the host says so from the start; `Cancelled` is raised if the workload obeys).
 
-It is nastier than a runtime: input buffers end where the array ends (a guard stands behind), data starts at a byte offset and is only
-element-aligned, workspace and outputs are filled with garbage first, guards behind outputs and workspace are checked.
+It is nastier than a runtime: input buffers end where the array ends (a guard stands behind), data starts at a byte offset and
+is only element-aligned, workspace and outputs are filled with garbage first, guards behind outputs and workspace are checked.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 import ml_dtypes
 import numpy as np
@@ -36,9 +36,9 @@ class Tensor(Structure):
         ("device_type", c_int32),
         ("device_id", c_int32),
         ("ndim", c_int32),
-        ("code", c_uint8),
-        ("bits", c_uint8),
-        ("lanes", c_uint16),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
         ("shape", POINTER(c_int64)),
         ("strides", POINTER(c_int64)),
         ("byte_offset", ctypes.c_uint64),
@@ -290,6 +290,4 @@ def _execute(layer: Layer, feeds: dict, workload: Workload, in_place: int | None
         raise Cancelled
     if code != 0:
         raise Failed(code, *messages)
-    return [
-        np.frombuffer(b.bytes.tobytes(), storage(i.dtype)).reshape(i.sizes) for b, i in zip(outputs, infos, strict=True)
-    ]
+    return [np.frombuffer(b.bytes.tobytes(), storage(i.dtype)).reshape(i.sizes) for b, i in zip(outputs, infos, strict=True)]

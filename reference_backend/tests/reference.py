@@ -73,6 +73,11 @@ def multiply_by_quantized_multiplier(x, factor):
     return np.vectorize(one, otypes=[np.int64])(x)
 
 
+def product_scale(x, weights, *, single):
+    """Scale of a product of two float32 scales, multiplied in float32 or in float64."""
+    return float(np.float32(x) * np.float32(weights)) if single else float(np.float32(x)) * float(np.float32(weights))
+
+
 def requantized(sums, factors, zero_point, low, high, axis=1):
     """Scale int sums by a factor per index of `axis`, add the zero point and clamp."""
     slices = [

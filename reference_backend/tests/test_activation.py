@@ -62,8 +62,8 @@ def test_functions(run_layer, samples, function, label):
     if function == "gelu_tanh":
         # 1 + tanh(u) cancels far below zero, in this definition as in the header: what is left is 2^-53 of x at most, each.
         exact = np.where(np.abs(y.astype(np.float64) - exact) <= 2.0**-52 * np.abs(x.astype(np.float64)), y.astype(np.float64), exact)
-    # erfc multiplies the rounding of its argument by the argument's square, here up to 100.
-    samples.rounded_equal(y, exact, ulps=512 if label == "float64" else 1)
+    # erfc multiplies the rounding of its argument by the argument's square, here up to 900.
+    samples.rounded_equal(y, exact, ulps=2048 if label == "float64" else 1)
 
 
 @pytest.mark.parametrize("function", sorted(FUNCTIONS))

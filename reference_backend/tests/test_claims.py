@@ -75,12 +75,12 @@ BUILDERS = {
     "TransposeConvolution2d": transposed,
     "FullyConnected": fully_connected,
     "MatMul": lambda net, d: net.add(MatMul(), net.tensor(d, 2, 3, 4), net.tensor(d, 4, 5)).output,
-    "Pooling2d": lambda net, d: net.add(
-        Pooling2d(function=pooling_function(d), size=(2, 2)), net.tensor(d, 1, 2, 4, 4, quantized=True)
-    ).output,
-    "GlobalPooling": lambda net, d: net.add(
-        GlobalPooling(function=pooling_function(d)), net.tensor(d, 1, 2, 4, quantized=True)
-    ).output,
+    "Pooling2d": lambda net, d: (
+        net.add(Pooling2d(function=pooling_function(d), size=(2, 2)), net.tensor(d, 1, 2, 4, 4, quantized=True)).output
+    ),
+    "GlobalPooling": lambda net, d: (
+        net.add(GlobalPooling(function=pooling_function(d)), net.tensor(d, 1, 2, 4, quantized=True)).output
+    ),
     "BatchNormalization": lambda net, d: net.batch_normalization(net.tensor(d, 2, 4, 3), *parameters(net, d, 4)),
     "InstanceNormalization": lambda net, d: net.instance_normalization(net.tensor(d, 2, 4, 3), *parameters(net, d, 2)),
     "GroupNormalization": lambda net, d: net.group_normalization(net.tensor(d, 2, 4, 3), *parameters(net, d, 2), groups=2),
@@ -145,9 +145,10 @@ def test_every_claim_is_tried():
     assert {kind.removeprefix("dovetail.") for kind in CLAIMS} == set(BUILDERS)
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype"), [(k, d) for k, claim in CLAIMS.items() for d in claim.dtypes], ids=lambda v: str(v).removeprefix("dovetail.")
-)
+ROWS = [(kind, dtype) for kind, claim in CLAIMS.items() for dtype in claim.dtypes]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), ROWS, ids=lambda value: str(value).removeprefix("dovetail."))
 def test_claim(kind, dtype):
     layer = BUILDERS[kind.removeprefix("dovetail.")](Maker(), dtype).layer
     assert layer.kind == kind

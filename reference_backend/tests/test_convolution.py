@@ -30,6 +30,11 @@ def arrays(shape, filters, kernel, groups, dtype, seed=0):
     return x, weights, rng.standard_normal(filters).astype(dtype)
 
 
+def single(value):
+    """A float32, as models hold scales."""
+    return float(np.float32(value))
+
+
 def exact(*values):
     return [np.asarray(v).astype(np.float64) for v in values]
 
@@ -146,8 +151,8 @@ class TestQuantized:
         x = rng.integers(info.min, info.max, (2, channels, 6, 7), dtype, endpoint=True)
         weights = rng.integers(info.min, info.max, (filters, channels // groups, 3, 3), dtype, endpoint=True)
         offsets = rng.integers(-4000, 4000, filters, np.int32)
-        scales = rng.uniform(0.001, 0.03, filters) if per_axis else np.full(filters, 0.013)
-        out = Quantization.per_tensor(0.21, -7 if signed else 100)
+        scales = (rng.uniform(0.001, 0.03, filters) if per_axis else np.full(filters, 0.013)).astype(np.float32)
+        out = Quantization.per_tensor(single(0.21), -7 if signed else 100)
         sums = reference.convolution(
             x.astype(np.int64) - zero,
             weights.astype(np.int64) - weight_zero,
@@ -161,7 +166,7 @@ class TestQuantized:
             low = max(low, out.zero_point[0])
         if activation == "bounded_relu":
             low, high = max(low, out.zero_point[0]), min(high, out.zero_point[0] + round(6 / 0.21))
-        factors = [0.05 * float(s) / 0.21 for s in scales]
+        factors = [reference.product_scale(0.05, s, single=not signed) / single(0.21) for s in scales]
         wanted = reference.requantized(sums, factors, out.zero_point[0], low, high)
         axis = 0
         if layout == "NHWC":
@@ -174,14 +179,14 @@ class TestQuantized:
         quantization = (
             Quantization.per_axis(scales.tolist(), [weight_zero] * filters, axis=axis)
             if per_axis
-            else Quantization.per_tensor(0.013, weight_zero)
+            else Quantization.per_tensor(single(0.013), weight_zero)
         )
 
         def build(net, image):
             constant = net.constant(np.ascontiguousarray(weights), quantization=quantization)
             return net.add(descriptor, image, constant, offsets if bias else None, quantization=out)
 
-        [y] = run_layer(build, x, quantizations=[Quantization.per_tensor(0.05, zero)])
+        [y] = run_layer(build, x, quantizations=[Quantization.per_tensor(single(0.05), zero)])
         assert y.dtype == dtype
         np.testing.assert_array_equal(y, wanted)
 
@@ -203,13 +208,11 @@ class TestQuantized:
         rng = np.random.default_rng(5)
         x, weights = rng.integers(-128, 127, (1, 3, 4, 4), np.int8), rng.integers(-128, 127, (3, 5, 3, 3), np.int8)
         sums = reference.transpose_convolution(x.astype(np.int64) + 4, weights.astype(np.int64), stride=(2, 2))
-        wanted = reference.requantized(sums, [0.1 * 0.02 / 0.5] * 5, 1, -128, 127)
+        wanted = reference.requantized(sums, [single(0.1) * single(0.02) / 0.5] * 5, 1, -128, 127)
 
         def build(net, image):
-            constant = net.constant(weights, quantization=Quantization.per_tensor(0.02))
-            return net.add(
-                TransposeConvolution2d(stride=(2, 2)), image, constant, quantization=Quantization.per_tensor(0.5, 1)
-            )
+            constant = net.constant(weights, quantization=Quantization.per_tensor(single(0.02)))
+            return net.add(TransposeConvolution2d(stride=(2, 2)), image, constant, quantization=Quantization.per_tensor(0.5, 1))
 
-        [y] = run_layer(build, x, quantizations=[Quantization.per_tensor(0.1, -4)])
+        [y] = run_layer(build, x, quantizations=[Quantization.per_tensor(single(0.1), -4)])
         np.testing.assert_array_equal(y, wanted)

@@ -10,6 +10,11 @@ FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 PLAIN = [np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64]
 
 
+def single(value):
+    """A float32, as models hold scales."""
+    return float(np.float32(value))
+
+
 def random(shape, dtype, seed=0):
     rng = np.random.default_rng(seed)
     if np.dtype(dtype).kind in "iu":
@@ -89,6 +94,16 @@ def test_same_bits_whichever_side_gives_the_rows(run_layer):
     assert (narrow == wide[:, :3]).all()
 
 
+def test_sums_run_along_the_depth_with_two_roundings_a_step(run_layer):
+    """The order and the roundings are the contract: no fused multiply-add, no reordering, on any instruction set."""
+    a, b = random((6, 100), np.float64), random((100, 19), np.float64, 1)
+    wanted = np.zeros((6, 19))
+    for k in range(100):
+        wanted = wanted + a[:, k : k + 1] * b[k : k + 1]
+    [got] = run_layer(lambda net, *s: net.matmul(*s), a, b)
+    np.testing.assert_array_equal(got, wanted)
+
+
 def test_a_sum_that_float32_would_lose(run_layer):
     """2^24 + 1 - 2^24 is 1 only if sums are wider than float32."""
     x = np.array([[2.0**24, 1.0, -(2.0**24)]], np.float32)
@@ -112,24 +127,23 @@ def test_quantized_fully_connected(run_layer, reference, dtype, per_axis, rows, 
     zero, weight_zero, out_zero = (5, 0, -9) if signed else (120, 131, 99)
     x, weights = random((rows, 33), dtype), random((columns, 33), dtype, 1)
     bias = rng.integers(-3000, 3000, columns, np.int32)
-    scales = rng.uniform(0.001, 0.02, columns) if per_axis else np.full(columns, 0.01)
+    scales = (rng.uniform(0.001, 0.02, columns) if per_axis else np.full(columns, 0.01)).astype(np.float32)
     sums = (x.astype(np.int64) - zero) @ (weights.astype(np.int64) - weight_zero).T + bias
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    wanted = reference.requantized(
-        sums, [0.04 * float(s) / 0.3 for s in scales], out_zero, max(low, out_zero) if relu else low, high
-    )
+    factors = [reference.product_scale(0.04, s, single=not per_axis) / single(0.3) for s in scales]
+    wanted = reference.requantized(sums, factors, out_zero, max(low, out_zero) if relu else low, high)
     quantization = (
         Quantization.per_axis(scales.tolist(), [weight_zero] * columns, axis=0)
         if per_axis
-        else Quantization.per_tensor(0.01, weight_zero)
+        else Quantization.per_tensor(single(0.01), weight_zero)
     )
 
     def build(net, slot):
         constant = net.constant(weights, quantization=quantization)
         descriptor = FullyConnected(activation="relu" if relu else None)
-        return net.add(descriptor, slot, constant, bias, quantization=Quantization.per_tensor(0.3, out_zero))
+        return net.add(descriptor, slot, constant, bias, quantization=Quantization.per_tensor(single(0.3), out_zero))
 
-    [got] = run_layer(build, x, quantizations=[Quantization.per_tensor(0.04, zero)])
+    [got] = run_layer(build, x, quantizations=[Quantization.per_tensor(single(0.04), zero)])
     assert got.dtype == dtype
     np.testing.assert_array_equal(got, wanted)
 
@@ -139,11 +153,13 @@ def test_quantized_matmul(run_layer, reference):
 
     a, b = random((2, 4, 9), np.int8), random((2, 9, 11), np.int8, 1)
     sums = np.matmul(a.astype(np.int64) - 3, b.astype(np.int64) + 6)
-    wanted = reference.requantized(sums, [0.1 * 0.2 / 0.9] * 11, 4, -128, 127, axis=2)
+    wanted = reference.requantized(
+        sums, [reference.product_scale(0.1, 0.2, single=True) / single(0.9)] * 11, 4, -128, 127, axis=2
+    )
     [got] = run_layer(
-        lambda net, *s: net.add(MatMul(), *s, quantization=Quantization.per_tensor(0.9, 4)),
+        lambda net, *s: net.add(MatMul(), *s, quantization=Quantization.per_tensor(single(0.9), 4)),
         a,
         b,
-        quantizations=[Quantization.per_tensor(0.1, 3), Quantization.per_tensor(0.2, -6)],
+        quantizations=[Quantization.per_tensor(single(0.1), 3), Quantization.per_tensor(single(0.2), -6)],
     )
     np.testing.assert_array_equal(got, wanted)

@@ -53,9 +53,7 @@ def test_batch(run_layer, reference, shape, layout, dtype):
 def test_batch_of_rank_one(run_layer, reference, layout, dtype):
     channels = 1 if layout == "NCHW" else 5
     x, ones = random(5, dtype), np.ones(channels, dtype)
-    [y] = run_layer(
-        lambda net, *s: net.batch_normalization(*s, epsilon=0.0, layout=layout), x, ones, 0 * ones, ones, 4 * ones
-    )
+    [y] = run_layer(lambda net, *s: net.batch_normalization(*s, epsilon=0.0, layout=layout), x, ones, 0 * ones, ones, 4 * ones)
     reference.assert_close(y, (wide(x) - 1) / 2)
 
 

@@ -56,7 +56,9 @@ CASES = [
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: np.dtype(d).name)
-@pytest.mark.parametrize(("function", "count", "p"), [("max", 0, 2), ("average", 0, 2), ("average", 1, 2), ("lp", 0, 2), ("lp", 0, 3)])
+@pytest.mark.parametrize(
+    ("function", "count", "p"), [("max", 0, 2), ("average", 0, 2), ("average", 1, 2), ("lp", 0, 2), ("lp", 0, 3)]
+)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_windows(run_layer, reference, case, function, count, p, dtype, layout):
     shape, size, stride, padding, dilation, ceil_mode = case

@@ -323,9 +323,7 @@ class Graph:
         Raises:
             GraphError: There is a cycle (`GRAPH_CYCLE`); the message spells it out.
         """
-        waiting = {
-            layer: sum(1 for slot in layer.inputs if slot.source is not None) for layer in self._layers.values()
-        }
+        waiting = {layer: sum(1 for slot in layer.inputs if slot.source is not None) for layer in self._layers.values()}
         ready = [layer for layer, count in waiting.items() if count == 0]
         order: list[Layer] = []
         for layer in ready:

@@ -16,9 +16,9 @@ from .refusals import first_refusal
 _ID = BackendId("CpuRef")
 
 
-def _family(claim: Claim) -> Any:
+def _workloads(module: str) -> Any:
     # Imported when first asked for: listing backends loads no native code.
-    return import_module(f".workloads.{claim.module}", __package__)
+    return import_module(f".workloads.{module}", __package__)
 
 
 class ReferenceFactory(IWorkloadFactory):
@@ -28,11 +28,9 @@ class ReferenceFactory(IWorkloadFactory):
         """Return the capsule of a layer's workload; 16-bit floats are computed in float32 where the claim says so."""
         claim = CLAIMS[layer.kind]
         dtype = claim.computing_dtype(layer)
-        create = _family(claim).create
+        create = _workloads(claim.module).create
         if claim.widens and dtype in WIDENED:
-            from .workloads.widening import widen
-
-            return widen(layer, create)
+            return _workloads("widening").widen(layer, create)
         return create(layer, dtype)
 
 
@@ -51,7 +49,7 @@ class ReferenceBackend(IBackend):
         refusal = first_refusal(_pending_attributes(layer), _dtype_refusal(layer, claim))
         if not refusal:
             return refusal
-        support: Support = _family(claim).supports(layer)
+        support: Support = _workloads(claim.module).supports(layer)
         return support
 
     def create_workload_factory(

@@ -1,8 +1,8 @@
 """What CpuRef must be able to run: one row per kind. `supports`, the factory and the tests read this table.
 
-Accumulation. Sums over many elements are formed in float64 for float64, float32 and 16-bit inputs, and rounded once, at the end;
-each product of two float32 is exact in float64. The order of a sum depends on the shape alone. 16-bit floats are widened to
-float32 (exactly), computed, and rounded to nearest even at the end. Integers wrap modulo 2^bits, quantized sums are int32.
+Accumulation. Sums over many elements are formed in float64 for float64, float32 and 16-bit inputs, and rounded once, at the
+end; each product of two float32 is exact in float64. The order of a sum depends on the shape alone. 16-bit floats are widened
+to float32 (exactly), computed, and rounded to nearest even at the end. Integers wrap modulo 2^bits, quantized sums are int32.
 """
 
 from __future__ import annotations

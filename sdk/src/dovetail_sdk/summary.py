@@ -105,7 +105,7 @@ def _inferred(network: Network, shapes: Mapping[str, Any]) -> Graph:
 
 
 def _with_symbols(network: Network, shapes: Mapping[str, Any]) -> Graph | None:
-    """Infer twice, with other sizes for the open symbols: what follows a symbol in both gets its name, what else changes a "?"."""
+    """Infer twice, with other sizes for the open symbols: what follows a symbol gets its name, what else changes a "?"."""
     fixed = {size for layer in network.inputs if layer.name in shapes for size in layer.output.shape} | {*shapes}
     symbols = sorted({d for layer in network.inputs for d in layer.output.shape if isinstance(d, str)} - fixed)
     for starts in _TRIALS:

@@ -18,7 +18,8 @@ enum {
     PW_DEAF,                    /* works for `work_us` and looks at nothing; then y = x */
     PW_WORKERS,                 /* checks that each worker has its part of the workspace to itself; then y = x */
     PW_MARK,                    /* marks "begin" and "end" for the profile; y = x */
-    PW_IGNORES_FAILURE          /* chunk `chunk` fails, and execute returns 0 all the same */
+    PW_IGNORES_FAILURE,         /* chunk `chunk` fails, and execute returns 0 all the same */
+    PW_ALONE                    /* works for `work_us`; fails if another workload of the same `chunk` is at work too; y = x */
 };
 enum { PW_CANARY = 0x5a };
 #define PW_WORKER_BYTES 256
@@ -192,6 +193,16 @@ static int pw_sum(pw_job *job, int64_t n)
     return call->host->parallel_for(call, n, job->state->grain, pw_add_chunk, job);
 }
 
+static int pw_alone(const pw_state *state, const dovetail_call *call)
+{
+    static int inside[16];
+    int *mine = &inside[state->chunk % 16];
+    int others = __atomic_fetch_add(mine, 1, __ATOMIC_SEQ_CST);
+    pw_work(call, state->work_us, 0);
+    __atomic_fetch_sub(mine, 1, __ATOMIC_SEQ_CST);
+    return others ? call->host->fail(call, 46, "two runs at once") : DOVETAIL_OK;
+}
+
 static int pw_execute(void *arg, const dovetail_call *call)
 {
     const pw_state *state = arg;
@@ -223,6 +234,9 @@ static int pw_execute(void *arg, const dovetail_call *call)
         pw_add_chunk(0, n, 0, &job);
         host->profile_mark(call, "end");
         return DOVETAIL_OK;
+    case PW_ALONE:
+        pw_add_chunk(0, n, 0, &job);
+        return pw_alone(state, call);
     default:
         if (pw_work(call, state->work_us, state->mode == PW_POLL)) {
             return DOVETAIL_CANCELLED;

@@ -1,4 +1,3 @@
-
 #include "test_device.h"
 
 #include <errno.h>
@@ -192,7 +191,7 @@ static char *resolve(td_device *device, uint64_t handle, uint64_t offset, size_t
 {
     char *bytes = NULL;
     uint64_t index = (handle - HANDLE_BASE) / HANDLE_STEP;
-    if (handle >= HANDLE_BASE && index < MAX_HANDLES && (handle - HANDLE_BASE) % HANDLE_STEP == 0 && offset % 64 == 0) {
+    if (handle >= HANDLE_BASE && index < MAX_HANDLES && (handle - HANDLE_BASE) % HANDLE_STEP == 0 && offset % 128 == 0) {
         pthread_mutex_lock(&device->lock);
         const td_memory *memory = &device->memory[index];
         if (memory->bytes && offset + nbytes <= memory->nbytes) {

@@ -108,7 +108,7 @@ def optimize(
             network,
             backends,
             shapes=shapes if new_shapes is None else new_shapes,
-            values=values if new_values is None else new_values,
+            values={**(values or {}), **(new_values or {})},
             require=require,
             forbid=forbid,
             fallback=fallback,

@@ -64,5 +64,10 @@ class OptimizedNetwork:
         return self.source.name
 
     def replan(self, shapes: Shapes | None = None, values: Values | None = None) -> OptimizedNetwork:
-        """Optimize the original network again, with the same arguments but for these; None keeps what was given before."""
+        """Optimize the original network again, with the same arguments but for these.
+
+        Args:
+            shapes: In the place of those given before; None keeps them.
+            values: Added to those given before.
+        """
         return self._again(shapes, values)

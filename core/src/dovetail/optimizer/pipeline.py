@@ -84,8 +84,8 @@ def _optional(context: Compilation) -> bool:
 PIPELINE: tuple[Step, ...] = (
     Step((lambda c: Validate(),), _always),
     Step((lambda c: DropUnused(),), _optional),
-    Step((lambda c: FixValues(c.values),), _always),
     Step((lambda c: FixShapes(c.shapes),), _always),
+    Step((lambda c: FixValues(c.values),), _always),
     Step((lambda c: InferAndFold(keep_dequantize=c.integer_layers),), _always),
     Step((lambda c: IntegerLayers(c.accepts),), lambda c: c.integer_layers),
     Step((lambda c: InferAndFold(),), lambda c: c.integer_layers),

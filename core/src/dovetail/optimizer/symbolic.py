@@ -12,24 +12,24 @@ from .passes import FixShapes, FixValues, InferAndFold
 from .passes.fix_inputs import Values
 
 _TRIALS = ((2, 11), (16, 37), (64, 101), (224, 331))
-"""First sizes of two trials; the symbols get consecutive ones. Later pairs are for networks that small sizes do not get
-through."""
+"""First sizes of two trials; the symbols get consecutive ones. Later pairs are for networks that need larger sizes."""
 
 
 def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[TensorSpec, ...] | None:
-    """Infer the outputs twice, with different sizes for every symbol: what stays is a number, what follows a symbol has its
-    name.
+    """Infer the outputs twice, with different sizes for every symbol.
 
-    A size that is worked out from symbols is named after the output and its axis.
+    What stays the same is a number, what follows a symbol has its name. A size that is worked out from symbols is named after the output and its axis.
 
     Returns:
         One spec per output; None if no trial gets through, as when a shape depends on a value.
     """
+    network = network.copy()
+    FixValues(values).run(network)  # first: what the values bind is no symbol any more
     symbols = sorted({d for layer in network.inputs for d in layer.output.known_info.shape if isinstance(d, str)})
     for first, second in _TRIALS:
         trials = [{symbol: start + i for i, symbol in enumerate(symbols)} for start in (first, second)]
         try:
-            graphs = [_inferred(network, sizes, values) for sizes in trials]
+            graphs = [_inferred(network, sizes) for sizes in trials]
         except DovetailError:
             continue
         return tuple(
@@ -41,9 +41,9 @@ def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[Tens
     return None
 
 
-def _inferred(network: Graph, sizes: dict[str, int], values: Values | None) -> Graph:
+def _inferred(network: Graph, sizes: dict[str, int]) -> Graph:
     graph = network.copy()
-    for step in (FixValues(values), FixShapes(sizes), InferAndFold()):
+    for step in (FixShapes(sizes), InferAndFold()):
         step.run(graph)
     return graph
 

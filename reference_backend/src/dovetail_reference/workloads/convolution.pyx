@@ -1,9 +1,9 @@
 """Convolution, depthwise and transposed convolution: all are one product of packed tiles.
 
 A block of output pixels is gathered into panels [depth][TILE_COLUMNS], where depth runs over (tap, channel) and padding gives
-zeros; a tile of filters is packed into [depth][TILE_ROWS]; `product.h` multiplies them. The three kinds differ only in which input
-pixel a tap of an output pixel reads, and in the strides of the weights. Depthwise is a convolution with as many groups as channels;
-groups of one channel are summed directly, row by row, for there is no product of matrices in them.
+zeros; a tile of filters is packed into [depth][TILE_ROWS]; `product.h` multiplies them. The three kinds differ only in which
+input pixel a tap of an output pixel reads, and in the strides of the weights. Depthwise is a convolution with as many groups
+as channels; groups of one channel are summed directly, row by row, for there is no product of matrices in them.
 
 Quantized layers subtract the zero points while packing, sum in int32, and requantize as TensorFlow Lite does
 (tensorflow/lite/kernels/internal/reference/integer_ops/conv.h, and conv.h for uint8).
@@ -26,6 +26,7 @@ from dovetail_reference.workloads.elements cimport (
     FLOAT32,
     FLOAT64,
     INT8,
+    UINT8,
     Element,
     allocate_state,
     cancelled,
@@ -33,7 +34,7 @@ from dovetail_reference.workloads.elements cimport (
     free_state,
 )
 from dovetail_reference.workloads.product cimport TILE_COLUMNS, TILE_ROWS, panels_at_once, product_double, product_int32
-from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
+from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
 
 from dovetail.interfaces import Support
 from dovetail.layers import DepthwiseConvolution2d, TransposeConvolution2d
@@ -302,7 +303,8 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
 
 
 cdef int workspace(
-    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
+    size_t *shared, size_t *per_worker,
 ) noexcept nogil:
     cdef int64_t depth = depth_of(<const State *>opaque)
     shared[0] = sizeof(double) * depth * (TILE_ROWS + panels_at_once(depth) * TILE_COLUMNS)
@@ -357,7 +359,7 @@ cdef void fill_quantization(State *s, object layer, int64_t filters) except *:
     )
     for i in range(filters):
         which = i if weights.is_per_axis else 0
-        s.factors[i] = requantization_of(in_scale * <double>weights.scale[which] / out_scale)
+        s.factors[i] = requantization_of(product_scale(in_scale, weights.scale[which], s.images == UINT8) / out_scale)
         s.weight_zeros[i] = weights.zero_point[which]
 
 

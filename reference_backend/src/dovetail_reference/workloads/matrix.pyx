@@ -1,8 +1,8 @@
 """Fully connected layers and batched matrix products, on the packed tiles of `product.h`.
 
-One side gives the rows of a tile, the other its columns; which is which only matters for speed, so a product with few columns is
-computed transposed. Transposed operands and broadcast batches are strides. float32 and float64 are summed in float64, integers
-modulo 2^64 (hence modulo their own width), quantized layers in int32 and requantized as TensorFlow Lite does
+One side gives the rows of a tile, the other its columns; which is which only matters for speed, so a product with few columns
+is computed transposed. Transposed operands and broadcast batches are strides. float32 and float64 are summed in float64,
+integers modulo 2^64 (hence modulo their own width), quantized layers in int32 and requantized as TensorFlow Lite does
 (tensorflow/lite/kernels/internal/reference/integer_ops/fully_connected.h and batch_matmul.h).
 """
 
@@ -44,7 +44,7 @@ from dovetail_reference.workloads.product cimport (
     product_int32,
     product_int64,
 )
-from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
+from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
 
 from dovetail.interfaces import Support
 from dovetail.layers import FullyConnected
@@ -87,7 +87,8 @@ cdef struct State:
 
 
 cdef void pack_lines(
-    const Side *side, const number *source, int64_t depth, int64_t first, int64_t count, int64_t width, bint quantized, void *packed
+    const Side *side, const number *source, int64_t depth, int64_t first, int64_t count, int64_t width, bint quantized,
+    void *packed,
 ) noexcept nogil:
     """Convert `count` lines from `first` on to [depth][width]; missing ones give zeros."""
     cdef int64_t k, j, at
@@ -107,7 +108,8 @@ cdef void pack_lines(
 
 
 cdef void pack(
-    const State *s, const Side *side, const void *data, int64_t offset, int64_t first, int64_t count, int64_t width, void *packed
+    const State *s, const Side *side, const void *data, int64_t offset, int64_t first, int64_t count, int64_t width,
+    void *packed,
 ) noexcept nogil:
     """`pack_lines` for the element type of an operand, from the element `offset` on."""
     cdef int64_t n = min(count, width)
@@ -251,7 +253,8 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
 
 
 cdef int workspace(
-    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
+    size_t *shared, size_t *per_worker,
 ) noexcept nogil:
     cdef const State *s = <const State *>opaque
     shared[0] = sizeof(double) * s.depth * (TILE_ROWS + panels_at_once(s.depth) * TILE_COLUMNS)
@@ -327,7 +330,7 @@ cdef void fill_quantization(State *s, object layer) except *:
     )
     for i in range(s.columns.lines):
         which = i if weights.is_per_axis else 0
-        s.factors[i] = requantization_of(in_scale * <double>weights.scale[which] / out_scale)
+        s.factors[i] = requantization_of(product_scale(in_scale, weights.scale[which], not weights.is_per_axis) / out_scale)
         s.weight_zeros[i] = weights.zero_point[which]
     s.columns.zeros = s.weight_zeros
 

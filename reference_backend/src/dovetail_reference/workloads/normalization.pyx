@@ -1,8 +1,9 @@
 """Batch, instance, group, layer and RMS normalization: all scale sets of elements by a mean and a variance, in double.
 
-A set is what shares one mean and variance. Its elements lie `stride` apart; scale and offset are found by decomposing an element's
-position in the set along `dims`, with `scale_strides` and `offset_strides` (0 where a parameter is broadcast). The variance is the
-mean of squared differences, in a second pass. Batch normalization is the case where mean and variance are given.
+A set is what shares one mean and variance. Its elements lie `stride` apart; scale and offset are found by decomposing an
+element's position in the set along `dims`, with `scale_strides` and `offset_strides` (0 where a parameter is broadcast). The
+variance is the mean of squared differences, in a second pass. Batch normalization is the case where mean and variance are
+given.
 """
 
 from libc.math cimport sqrt

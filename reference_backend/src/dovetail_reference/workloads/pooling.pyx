@@ -2,8 +2,9 @@
 
 Rules
     Maximum: padding never wins; NaN wins. A window with no element inside the image gives the least value of the type.
-    Average: over the elements inside the image or, with `count_padding`, over all positions inside the padded image, which leaves out
-    what a last, partial window (`ceil_mode`) reaches beyond it (PyTorch; ONNX AveragePool). A window of nothing gives 0.
+    Average: over the elements inside the image or, with `count_padding`, over all positions inside the padded image, which
+    leaves out what a last, partial window (`ceil_mode`) reaches beyond it (PyTorch; ONNX AveragePool). A window of nothing
+    gives 0.
     Average of integers: rounded to nearest, halves away from zero; padding counts as the zero point
     (tensorflow/lite/kernels/internal/reference/integer_ops/pooling.h). Lp: (sum |x|^p)^(1/p), summed in double.
 """
@@ -205,8 +206,8 @@ cdef void fill_windows(State *s, object descriptor, tuple x, tuple y, bint nchw)
     s.count_padding = descriptor.count_padding
     for axis in range(2):
         s.in_size[axis], s.out_size[axis] = x[spatial + axis], y[spatial + axis]
-        s.kernel[axis], s.stride[axis], s.dilation[axis] = descriptor.size[axis], descriptor.stride[axis], descriptor.dilation[axis]
-        s.padding[axis] = descriptor.padding[axis]
+        s.kernel[axis], s.stride[axis] = descriptor.size[axis], descriptor.stride[axis]
+        s.dilation[axis], s.padding[axis] = descriptor.dilation[axis], descriptor.padding[axis]
         s.padded_end[axis] = s.in_size[axis] + <int64_t>descriptor.padding[axis + 2]
 
 

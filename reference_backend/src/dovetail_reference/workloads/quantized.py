@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 
 from dovetail.graph import Layer
 from dovetail.interfaces import Support
@@ -45,6 +46,13 @@ def integer_range(dtype: DType) -> tuple[int, int]:
     return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
 
 
+def _float32(value: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
 def clamp_range(
     activation: ActivationFunction | None, alpha: float, beta: float, dtype: DType, quantization: Quantization
 ) -> tuple[int, int]:
@@ -52,7 +60,7 @@ def clamp_range(
     low, high = integer_range(dtype)
 
     def quantized(value: float) -> int:
-        ratio = value / quantization.scale[0]
+        ratio = _float32(value / quantization.scale[0])
         if math.isinf(ratio):
             return high if ratio > 0 else low
         # TfLiteRound: halves away from zero.
@@ -94,7 +102,7 @@ def product_refusal(layer: Layer, axis: int) -> Support | None:
     if x.quantization.is_per_axis:
         return Support.no("quantization", "the input of a quantized layer must be quantized per tensor", "input")
     if along is not None and along % weights.rank != axis:
-        reason = f"weights are quantized along axis {along}; only axis {axis}, which counts the filters, can be scaled afterwards"
+        reason = f"weights are quantized along axis {along}; only axis {axis}, which counts the filters, can be scaled"
         return Support.no("quantization", reason, "weights")
     return None
 

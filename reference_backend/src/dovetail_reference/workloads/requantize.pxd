@@ -8,6 +8,7 @@ cdef extern from "requantize.h" nogil:
         int32_t multiplier
         int32_t shift
 
+    double product_scale(double input, double weights, bint single)
     requantization requantization_of(double factor)
     int32_t requantize(int32_t x, requantization by)
     int32_t clamp_int32(int32_t x, int32_t low, int32_t high)

@@ -1,7 +1,6 @@
 """One walk over the elements of up to four tensors; see `walking.pxd`."""
 
 from libc.stdint cimport int64_t
-from libc.string cimport memset
 
 from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call
 
@@ -39,7 +38,11 @@ cdef int run_walk(const walk *route, char **bases, row_function row, void *arg, 
     cdef char *at[MAX_OPERANDS]
     cdef int64_t visited, done, n, patience = POLL
     cdef int32_t axis, operand
-    memset(index, 0, sizeof(index))
+    if route.rank == 0 and route.length <= route.block:
+        row(bases, route.steps, route.length, arg)      # a handful of elements: the loops below would cost more than they do
+        return DOVETAIL_OK
+    for axis in range(route.rank):      # rank alone: clearing all of it would cost more than a small walk
+        index[axis] = 0
     for operand in range(route.operands):
         start[operand] = bases[operand]
     for visited in range(route.rows):

@@ -1,7 +1,7 @@
 """Layers of 16-bit floats: widen the inputs to float32, run the float32 workload, round the outputs to nearest even.
 
-The wrapped workload sees a call of its own, whose 16-bit tensors are replaced by float32 ones in the workspace; tensors of other
-dtypes (indices, booleans) pass through. Conversions: `half.h`.
+The wrapped workload sees a call of its own, whose 16-bit tensors are replaced by float32 ones in the workspace; tensors of
+other dtypes (indices, booleans) pass through. Conversions: `half.h`.
 """
 
 from cpython.mem cimport PyMem_RawFree
@@ -78,7 +78,7 @@ cdef void widen_elements(const dovetail_tensor *half, const dovetail_tensor *wid
 
 
 cdef char *place(const dovetail_tensor *tensors, int count, dovetail_tensor *wide, char *room) noexcept nogil:
-    """Describe the float32 twins of 16-bit tensors, laid out one after the other from `room`; returns where the last one ends."""
+    """Describe the float32 twins of 16-bit tensors, one after the other from `room`; returns where the last one ends."""
     cdef int i
     for i in range(count):
         wide[i] = tensors[i]
@@ -115,7 +115,8 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
 
 
 cdef int workspace(
-    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
+    size_t *shared, size_t *per_worker,
 ) noexcept nogil:
     cdef State *state = <State *>opaque
     cdef dovetail_tensor wide_inputs[MAX_TENSORS]

@@ -116,12 +116,11 @@ def _as_array(name: str, value: npt.ArrayLike, dtype: DType) -> Array:
 
 
 class FixShapes(Pass):
-    """Give symbolic dimensions of the inputs their sizes; refuse a network that still has some.
+    """Give symbolic dimensions of the inputs their sizes; what stays symbolic is refused before shapes are inferred.
 
     Raises:
         OptionError: A key names neither a symbol nor an input, or its value is no size or shape.
-        GraphError: Two sizes for one symbol, or a size against the network (`SHAPE_MISMATCH`); symbols without a size
-            (`SHAPE_UNKNOWN`).
+        GraphError: Two sizes for one symbol, or a size against the network (`SHAPE_MISMATCH`).
     """
 
     name: ClassVar[str] = "fix_shapes"
@@ -147,9 +146,7 @@ class FixShapes(Pass):
                 )
             else:
                 raise _unknown_key(key, sorted(symbols), list(declared))
-        changes = _apply(graph, bindings)
-        _refuse_symbols(graph)
-        return changes
+        return _apply(graph, bindings)
 
 
 def _apply(graph: Graph, bindings: _Bindings) -> int:
@@ -191,7 +188,12 @@ def _unknown_key(key: str, symbols: list[str], inputs: list[str]) -> DovetailErr
     )
 
 
-def _refuse_symbols(graph: Graph) -> None:
+def refuse_symbols(graph: Graph) -> None:
+    """Refuse a graph with an input of unknown size.
+
+    Raises:
+        GraphError: `SHAPE_UNKNOWN`; ``details["symbols"]`` lists what has no size.
+    """
     users: dict[str, list[str]] = {}
     for layer in graph.inputs:
         for dimension in layer.output.known_info.shape:

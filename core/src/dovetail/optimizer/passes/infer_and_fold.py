@@ -12,6 +12,7 @@ from ...layers import Dequantize
 from ...tensor import DType, TensorInfo
 from ..rewriting import drop_unread_constants
 from .base import Pass
+from .fix_inputs import refuse_symbols
 
 _FOLD_BYTES = 1 << 24
 """A fold that makes more bytes than this, and more than it reads, is left to the run: a file must not blow up in memory."""
@@ -25,7 +26,7 @@ class InferAndFold(Pass):
 
     Raises:
         GraphError: Infos do not fit; a shape depends on the value of a graph input (`VALUE_REQUIRED`, which inputs is in
-            ``details["inputs"]``) or on something else that is not known before the run (`SHAPE_UNKNOWN`).
+            ``details["inputs"]``), on a symbol without a size, or on something else that only the run knows (`SHAPE_UNKNOWN`).
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -34,6 +35,7 @@ class InferAndFold(Pass):
         self.keep_dequantize = keep_dequantize
 
     def run(self, graph: Graph) -> int:
+        refuse_symbols(graph)
         changes = 0
         for layer in graph.topological_order():
             descriptor = layer.descriptor

@@ -1,0 +1,400 @@
+"""Shape inference of every kind: results, corner cases, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from dovetail import layers as kinds
+from dovetail.errors import ErrorCode, GraphError
+from dovetail.graph import Descriptor
+from dovetail.network import Network
+from dovetail.tensor import DType, Quantization, TensorInfo
+
+F32, I8, I32, I64, BOOL = DType.FLOAT32, DType.INT8, DType.INT32, DType.INT64, DType.BOOL
+Given: TypeAlias = tuple[Any, ...]
+
+
+def info(given: Any) -> TensorInfo | None:
+    """A shape, or (shape, dtype), as an info."""
+    if given is None:
+        return None
+    if given and isinstance(given[0], tuple):
+        return TensorInfo.of(*given)
+    return TensorInfo.of(given)
+
+
+def inferred(descriptor: Descriptor, *inputs: Any) -> list[tuple[tuple[int, ...], DType]]:
+    infos = [info(one) for one in inputs]
+    resolved = descriptor.resolve(infos, [None] * len(infos))
+    return [(one.sizes, one.dtype) for one in resolved.infer(infos)]
+
+
+SAME = kinds.AutoPadding.SAME_UPPER
+LOWER = kinds.AutoPadding.SAME_LOWER
+CASES: dict[str, tuple[Descriptor, list[Any], list[Any]]] = {
+    "conv": (kinds.Convolution2d(stride=(2, 1), padding=(1, 0, 1, 2)), [(2, 3, 8, 9), (5, 3, 3, 3)], [(2, 5, 4, 9)]),
+    "conv dilated": (kinds.Convolution2d(dilation=(2, 3)), [(1, 1, 7, 7), (1, 1, 3, 3)], [(1, 1, 3, 1)]),
+    "conv groups": (kinds.Convolution2d(groups=2), [(1, 4, 3, 3), (6, 2, 1, 1), (6,)], [(1, 6, 3, 3)]),
+    "conv nhwc": (kinds.Convolution2d(layout=kinds.Convolution2d().layout.NHWC), [(1, 5, 6, 3), (8, 3, 3, 3)], [(1, 3, 4, 8)]),
+    "conv same": (kinds.Convolution2d(stride=(2, 2), auto_padding=SAME), [(1, 1, 7, 8), (1, 1, 3, 3)], [(1, 1, 4, 4)]),
+    "conv batch 0": (kinds.Convolution2d(), [(0, 1, 3, 3), (2, 1, 3, 3)], [(0, 2, 1, 1)]),
+    "conv int8": (kinds.Convolution2d(), [((1, 1, 3, 3), I8), ((2, 1, 3, 3), I8), ((2,), I32)], [((1, 2, 1, 1), I8)]),
+    "depthwise": (kinds.DepthwiseConvolution2d(), [(1, 3, 5, 5), (6, 1, 3, 3), (6,)], [(1, 6, 3, 3)]),
+    "depthwise nhwc": (
+        kinds.DepthwiseConvolution2d(layout=kinds.Convolution2d().layout.NHWC),
+        [(1, 5, 5, 3), (1, 3, 3, 6)],
+        [(1, 3, 3, 6)],
+    ),
+    "transpose conv": (kinds.TransposeConvolution2d(stride=(2, 2)), [(1, 3, 4, 4), (3, 2, 3, 3)], [(1, 2, 9, 9)]),
+    "transpose conv grouped": (
+        kinds.TransposeConvolution2d(stride=(2, 2), padding=(1, 1, 1, 1), output_padding=(1, 1), groups=2),
+        [(1, 4, 4, 4), (4, 3, 3, 3)],
+        [(1, 6, 8, 8)],
+    ),
+    "transpose conv size": (
+        kinds.TransposeConvolution2d(stride=(2, 2), output_size=(8, 7)),
+        [(1, 1, 4, 4), (1, 1, 3, 3)],
+        [(1, 1, 8, 7)],
+    ),
+    "transpose conv same": (
+        kinds.TransposeConvolution2d(stride=(2, 2), auto_padding=LOWER),
+        [(1, 1, 4, 4), (1, 1, 3, 3)],
+        [(1, 1, 8, 8)],
+    ),
+    "fully connected": (kinds.FullyConnected(), [(2, 7, 5), (3, 5), (3,)], [(2, 7, 3)]),
+    "fully connected rank 1": (kinds.FullyConnected(), [(5,), (3, 5)], [(3,)]),
+    "matmul": (kinds.MatMul(), [(2, 1, 3, 4), (5, 4, 6)], [(2, 5, 3, 6)]),
+    "matmul transposed": (kinds.MatMul(transpose_a=True, transpose_b=True), [(4, 3), (6, 4)], [(3, 6)]),
+    "matmul vectors": (kinds.MatMul(), [(4,), (4,)], [()]),
+    "matmul vector matrix": (kinds.MatMul(), [(4,), (2, 4, 3)], [(2, 3)]),
+    "matmul matrix vector": (kinds.MatMul(), [(2, 3, 4), (4,)], [(2, 3)]),
+    "pool": (kinds.Pooling2d(function=kinds.PoolingFunction.MAX, size=(2, 2), stride=(2, 2)), [(1, 3, 5, 4)], [(1, 3, 2, 2)]),
+    "pool ceil": (
+        kinds.Pooling2d(function=kinds.PoolingFunction.MAX, size=(2, 2), stride=(2, 2), ceil_mode=True),
+        [(1, 3, 5, 4)],
+        [(1, 3, 3, 2)],
+    ),
+    "pool ceil starting in padding": (
+        # A window that would start behind the data and the leading padding does not count (ONNX, PyTorch).
+        kinds.Pooling2d(
+            function=kinds.PoolingFunction.AVERAGE, size=(2, 2), stride=(3, 3), padding=(0, 0, 1, 1), ceil_mode=True
+        ),
+        [(1, 1, 3, 3)],
+        [(1, 1, 1, 1)],
+    ),
+    "pool same": (
+        kinds.Pooling2d(function=kinds.PoolingFunction.MAX, size=(3, 3), stride=(2, 2), auto_padding=SAME),
+        [(1, 1, 5, 6)],
+        [(1, 1, 3, 3)],
+    ),
+    "global pool": (kinds.GlobalPooling(function=kinds.PoolingFunction.MAX), [(2, 3, 4, 5, 6)], [(2, 3, 1, 1, 1)]),
+    "activation": (kinds.Activation(function=kinds.ActivationFunction.RELU), [((), F32)], [()]),
+    "prelu": (kinds.Prelu(), [(2, 3, 4, 4), (3, 1, 1)], [(2, 3, 4, 4)]),
+    "softmax": (kinds.Softmax(axis=1), [(2, 3)], [(2, 3)]),
+    "batch normalization": (kinds.BatchNormalization(), [(2, 3, 4), (3,), (3,), (3,), (3,)], [(2, 3, 4)]),
+    "batch normalization rank 1": (kinds.BatchNormalization(), [(5,), (1,), (1,), (1,), (1,)], [(5,)]),
+    "instance normalization": (kinds.InstanceNormalization(), [(2, 3, 4, 4), (3,), (3,)], [(2, 3, 4, 4)]),
+    "group normalization": (kinds.GroupNormalization(groups=2), [(2, 4, 3)], [(2, 4, 3)]),
+    "layer normalization": (kinds.LayerNormalization(axis=1), [(2, 3, 4), (3, 4)], [(2, 3, 4)]),
+    "layer normalization offset alone": (kinds.LayerNormalization(), [(2, 4), None, (4,)], [(2, 4)]),
+    "lp normalization": (kinds.LpNormalization(), [(2, 3)], [(2, 3)]),
+    "local response": (kinds.LocalResponseNormalization(size=3), [(1, 4, 2, 2)], [(1, 4, 2, 2)]),
+    "unary": (kinds.ElementwiseUnary(operation=kinds.UnaryOperation.EXP), [(2, 0)], [(2, 0)]),
+    "unary to bool": (kinds.ElementwiseUnary(operation=kinds.UnaryOperation.IS_NAN), [(2,)], [((2,), BOOL)]),
+    "binary": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.ADD), [(2, 1, 3), (4, 1)], [(2, 4, 3)]),
+    "binary with empty": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.ADD), [(0, 3), (1, 3)], [(0, 3)]),
+    "power of mixed types": (
+        kinds.ElementwiseBinary(operation=kinds.BinaryOperation.POW),
+        [((2,), F32), ((2,), I64)],
+        [((2,), F32)],
+    ),
+    "comparison": (kinds.Comparison(operation=kinds.ComparisonOperation.LESS), [(2,), (1,)], [((2,), BOOL)]),
+    "where": (kinds.Where(), [((2, 1), BOOL), (3,), ()], [(2, 3)]),
+    "cast": (kinds.Cast(dtype=I32), [(2,)], [((2,), I32)]),
+    "reshape": (kinds.Reshape(shape=(-1, 2)), [(4, 3)], [(6, 2)]),
+    "reshape copies zero": (kinds.Reshape(shape=(0, -1), zero_copies=True), [(2, 3, 4)], [(2, 12)]),
+    "reshape empty": (kinds.Reshape(shape=(0, 5)), [(0, 3)], [(0, 5)]),
+    "reshape scalar": (kinds.Reshape(shape=()), [(1, 1)], [()]),
+    "expand dims": (kinds.ExpandDims(axes=(0, -1)), [(2, 3)], [(1, 2, 3, 1)]),
+    "squeeze all": (kinds.Squeeze(), [(1, 2, 1)], [(2,)]),
+    "squeeze": (kinds.Squeeze(axes=(-1,)), [(1, 2, 1)], [(1, 2)]),
+    "flatten": (kinds.Flatten(axis=0), [(2, 3)], [(1, 6)]),
+    "flatten last": (kinds.Flatten(axis=2), [(2, 3)], [(6, 1)]),
+    "flatten negative": (kinds.Flatten(axis=-1), [(2, 3, 4)], [(6, 4)]),
+    "permute": (kinds.Permute(permutation=(2, 0, 1)), [(2, 3, 4)], [(4, 2, 3)]),
+    "permute default": (kinds.Permute(), [(2, 3, 4)], [(4, 3, 2)]),
+    "broadcast to": (kinds.BroadcastTo(shape=(3, 1)), [(2, 1, 4)], [(2, 3, 4)]),
+    "tile": (kinds.Tile(repeats=(2, 0)), [(2, 3)], [(4, 0)]),
+    "shape": (kinds.Shape(start=1), [(2, 3, 4)], [((2,), I64)]),
+    "shape from the end": (kinds.Shape(start=-2, end=-1), [(2, 3, 4)], [((1,), I64)]),
+    "space to depth": (kinds.SpaceToDepth(block=2), [(1, 3, 4, 6)], [(1, 12, 2, 3)]),
+    "depth to space": (kinds.DepthToSpace(block=2), [(1, 12, 2, 3)], [(1, 3, 4, 6)]),
+    "concat": (kinds.Concat(axis=-1), [(2, 3), (2, 0), (2, 1)], [(2, 4)]),
+    "stack": (kinds.Stack(axis=-1), [(2, 3), (2, 3)], [(2, 3, 2)]),
+    "split": (kinds.Split(parts=3, axis=1), [(2, 7)], [(2, 3), (2, 3), (2, 1)]),
+    "split into more than there is": (kinds.Split(parts=3), [(2,)], [(1,), (1,), (0,)]),
+    "split sizes": (kinds.Split(parts=2, sizes=(3, 1)), [(4, 2)], [(3, 2), (1, 2)]),
+    "pad": (kinds.Pad(before=(1, 0), after=(0, 2)), [(2, 3)], [(3, 5)]),
+    "pad negative": (kinds.Pad(before=(-1, 0), after=(0, -2)), [(2, 3)], [(1, 1)]),
+    "slice": (kinds.StridedSlice(begin=(1, -1), end=(9, -10), stride=(2, -1)), [(5, 4)], [(2, 4)]),
+    "slice of nothing": (kinds.StridedSlice(begin=(3,), end=(1,), axes=(-1,)), [(2, 4)], [(2, 0)]),
+    "gather": (kinds.Gather(axis=1), [(2, 5, 3), ((4, 1), I64)], [(2, 4, 1, 3)]),
+    "gather scalar": (kinds.Gather(axis=0), [(5, 3), ((), I64)], [(3,)]),
+    "gather batched": (kinds.Gather(axis=1, batch_dims=1), [(2, 5, 3), ((2, 4), I32)], [(2, 4, 3)]),
+    "gather elements": (kinds.GatherElements(axis=1), [(3, 4), ((2, 9), I64)], [(2, 9)]),
+    "gather nd": (kinds.GatherNd(), [(3, 4, 5), ((7, 2), I64)], [(7, 5)]),
+    "gather nd batched": (kinds.GatherNd(batch_dims=1), [(3, 4, 5), ((3, 1), I64)], [(3, 5)]),
+    "scatter elements": (kinds.ScatterElements(), [(3, 4), ((1, 2), I64), (1, 2)], [(3, 4)]),
+    "scatter nd": (kinds.ScatterNd(), [(3, 4), ((2, 1), I64), (2, 4)], [(3, 4)]),
+    "one hot": (kinds.OneHot(depth=5, axis=0), [((2, 3), I64), (2,)], [(5, 2, 3)]),
+    "trilu": (kinds.Trilu(), [(2, 3, 4)], [(2, 3, 4)]),
+    "fill": (kinds.Fill(shape=(2, 0)), [], [(2, 0)]),
+    "reduce": (kinds.Reduce(function=kinds.ReduceFunction.SUM, axes=(-1, 0)), [(2, 3, 4)], [(3,)]),
+    "reduce all": (kinds.Reduce(function=kinds.ReduceFunction.MEAN, keep_dims=True), [(2, 3)], [(1, 1)]),
+    "reduce none": (kinds.Reduce(function=kinds.ReduceFunction.MEAN, axes=()), [(2, 3)], [(2, 3)]),
+    "arg max": (kinds.ArgMinMax(function=kinds.ArgFunction.MAX, axis=0), [(2, 3)], [((3,), I64)]),
+    "arg min keeping": (kinds.ArgMinMax(function=kinds.ArgFunction.MIN, keep_dims=True, dtype=I32), [(2, 3)], [((2, 1), I32)]),
+    "cumulative sum": (kinds.CumulativeSum(axis=-1), [(2, 3)], [(2, 3)]),
+    "top k": (kinds.TopK(k=2), [(3, 4)], [(3, 2), ((3, 2), I64)]),
+    "top 0": (kinds.TopK(k=0), [(3, 4)], [(3, 0), ((3, 0), I64)]),
+    "resize sizes": (kinds.Resize(sizes=(1, 1, 6, 8)), [(1, 1, 3, 4)], [(1, 1, 6, 8)]),
+    "resize scales": (kinds.Resize(scales=(1.0, 1.0, 1.5, 0.6)), [(1, 1, 3, 4)], [(1, 1, 4, 2)]),
+    "quantize": (kinds.Quantize(dtype=I8, quantization=Quantization.per_tensor(0.5)), [(2,)], [((2,), I8)]),
+    "dequantize": (kinds.Dequantize(quantization=Quantization.per_tensor(0.5)), [((2,), I8)], [((2,), F32)]),
+    "dequantize per axis": (
+        kinds.Dequantize(quantization=Quantization.per_axis((0.5, 0.25), axis=-1)),
+        [((3, 2), I8)],
+        [((3, 2), F32)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_inference(name: str) -> None:
+    descriptor, inputs, wanted = CASES[name]
+    expected = [one if one and isinstance(one[0], tuple) else (one, F32) for one in wanted]
+    assert inferred(descriptor, *inputs) == expected
+
+
+def test_every_kind_has_a_case() -> None:
+    covered = {type(descriptor) for descriptor, _, _ in CASES.values()}
+    every = {
+        kind for kind in vars(kinds).values() if isinstance(kind, type) and issubclass(kind, Descriptor) and kind.kind
+    } - {kinds.Range}  # has tests of its own below: its size comes from values
+    assert sorted(kind.kind for kind in every - covered) == []
+
+
+REFUSALS: dict[str, tuple[Descriptor, list[Any], str]] = {
+    "conv rank": (kinds.Convolution2d(), [(3, 8, 8), (5, 3, 3, 3)], "rank 3"),
+    "conv channels": (kinds.Convolution2d(), [(1, 4, 8, 8), (5, 3, 3, 3)], "do not fit 4 channels"),
+    "conv groups": (kinds.Convolution2d(groups=2), [(1, 4, 8, 8), (5, 2, 3, 3)], "groups"),
+    "conv window": (kinds.Convolution2d(), [(1, 1, 2, 2), (1, 1, 3, 3)], "does not fit"),
+    "conv stride": (kinds.Convolution2d(stride=(0, 1)), [(1, 1, 4, 4), (1, 1, 3, 3)], "stride must be at least 1"),
+    "conv bias": (kinds.Convolution2d(), [(1, 1, 4, 4), (2, 1, 3, 3), (3,)], "bias"),
+    "conv dtypes": (kinds.Convolution2d(), [(1, 1, 4, 4), ((2, 1, 3, 3), DType.FLOAT16)], "dtypes float32, float16"),
+    "depthwise": (kinds.DepthwiseConvolution2d(), [(1, 3, 5, 5), (4, 1, 3, 3)], "do not fit 3 channels"),
+    "transpose conv": (kinds.TransposeConvolution2d(), [(1, 3, 5, 5), (4, 1, 3, 3)], "do not fit 3 channels"),
+    "fully connected": (kinds.FullyConnected(), [(2, 4), (3, 5)], "last axes must agree|does not fit"),
+    "matmul": (kinds.MatMul(), [(2, 4), (3, 5)], "inner sizes are 4 and 3"),
+    "matmul scalar": (kinds.MatMul(), [(), (3, 5)], "scalar"),
+    "pool padding": (
+        kinds.Pooling2d(function=kinds.PoolingFunction.MAX, size=(2, 2), padding=(2, 0, 0, 0)),
+        [(1, 1, 4, 4)],
+        "nothing but padding|not smaller",
+    ),
+    "global pool": (kinds.GlobalPooling(function=kinds.PoolingFunction.MAX), [(3,)], "no batch and channel"),
+    "prelu": (kinds.Prelu(), [(2, 3), (4,)], "broadcast"),
+    "softmax": (kinds.Softmax(axis=2), [(2, 3)], "axis 2 is out of range"),
+    "batch normalization": (kinds.BatchNormalization(), [(2, 3, 4), (3,), (3,), (4,), (3,)], "mean"),
+    "group normalization": (kinds.GroupNormalization(groups=3), [(2, 4, 3)], "do not divide"),
+    "layer normalization": (kinds.LayerNormalization(), [(2, 4), (3,)], "broadcast"),
+    "lp": (kinds.LpNormalization(p=3), [(2, 4)], "p is 3"),
+    "binary": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.ADD), [(2,), (3,)], "do not broadcast"),
+    "binary dtypes": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.ADD), [(2,), ((2,), I64)], "insert a cast|dtypes"),
+    "logical": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.LOGICAL_AND), [(2,), (2,)], "input is float32"),
+    "shift": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.SHIFT_LEFT), [(2,), (2,)], "input is float32"),
+    "not": (kinds.ElementwiseUnary(operation=kinds.UnaryOperation.LOGICAL_NOT), [(2,)], "input is float32"),
+    "where": (kinds.Where(), [(2,), (2,), (2,)], "condition is float32"),
+    "reshape": (kinds.Reshape(shape=(5,)), [(2, 3)], "cannot take the shape"),
+    "reshape two": (kinds.Reshape(shape=(-1, -1)), [(2, 3)], "not valid"),
+    "reshape indivisible": (kinds.Reshape(shape=(4, -1)), [(2, 3)], "cannot take the shape"),
+    "reshape zero and minus one": (kinds.Reshape(shape=(0, -1)), [(0, 3)], "cannot take the shape"),
+    "expand dims twice": (kinds.ExpandDims(axes=(0, 0)), [(2,)], "twice"),
+    "squeeze": (kinds.Squeeze(axes=(0,)), [(2, 1)], "has size 2"),
+    "flatten": (kinds.Flatten(axis=3), [(2, 3)], "out of range"),
+    "permute": (kinds.Permute(permutation=(0, 1)), [(2, 3, 4)], "does not fit"),
+    "permute twice": (kinds.Permute(permutation=(0, 0)), [(2, 3)], "twice"),
+    "tile": (kinds.Tile(repeats=(2,)), [(2, 3)], "do not fit"),
+    "space to depth": (kinds.SpaceToDepth(block=2), [(1, 1, 3, 4)], "do not divide"),
+    "depth to space": (kinds.DepthToSpace(block=2), [(1, 3, 3, 4)], "do not divide"),
+    "concat": (kinds.Concat(axis=0), [(2, 3), (2, 4)], "cannot be joined"),
+    "concat ranks": (kinds.Concat(axis=0), [(2, 3), (2,)], "cannot be joined"),
+    "stack": (kinds.Stack(), [(2,), (3,)], "cannot be stacked"),
+    "split": (kinds.Split(parts=2, sizes=(3, 3)), [(4,)], "do not part"),
+    "pad": (kinds.Pad(before=(1,), after=(1,)), [(2, 3)], "do not fit"),
+    "pad too little": (kinds.Pad(before=(-2,), after=(-1,)), [(2,)], "remove more"),
+    "pad reflect": (kinds.Pad(before=(2,), after=(0,), mode=kinds.PadMode.REFLECT), [(2,)], "needs more"),
+    "slice": (kinds.StridedSlice(begin=(0,), end=(1,), stride=(0,)), [(2,)], "stride is 0"),
+    "slice lengths": (kinds.StridedSlice(begin=(0, 0), end=(1,)), [(2, 2)], "differ in length"),
+    "gather": (kinds.Gather(), [(2,), (2,)], "indices is float32"),
+    "gather nd": (kinds.GatherNd(), [(2,), ((1, 2), I64)], "address 2 axes"),
+    "scatter": (kinds.ScatterElements(), [(3, 4), ((1, 2), I64), (1, 3)], "do not fit"),
+    "scatter nd": (kinds.ScatterNd(), [(3, 4), ((2, 1), I64), (2, 5)], "do not fit"),
+    "one hot": (kinds.OneHot(depth=5), [((2,), I64), (3,)], "expected \\[2\\]|values has shape"),
+    "trilu": (kinds.Trilu(), [(2,)], "no matrix axes"),
+    "fill": (kinds.Fill(shape=(-1,)), [], "negative"),
+    "reduce": (kinds.Reduce(function=kinds.ReduceFunction.SUM, axes=(2,)), [(2, 3)], "out of range"),
+    "arg of nothing": (kinds.ArgMinMax(function=kinds.ArgFunction.MAX), [(2, 0)], "no extreme"),
+    "top k": (kinds.TopK(k=5), [(3, 4)], "k is 5"),
+    "resize": (kinds.Resize(sizes=(2,)), [(2, 2)], "do not fit"),
+    "resize nothing": (kinds.Resize(sizes=(2,)), [(0,)], "empty axis"),
+    "quantize": (kinds.Quantize(dtype=F32, quantization=Quantization.per_tensor(1.0)), [(2,)], "cannot be quantized"),
+    "dequantize": (kinds.Dequantize(quantization=Quantization.per_tensor(1.0)), [(2,)], "input is float32"),
+    "dequantize scales": (
+        kinds.Dequantize(quantization=Quantization.per_axis((1.0, 2.0, 3.0), axis=0)),
+        [((2,), I8)],
+        "3 scales for 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusal(name: str) -> None:
+    descriptor, inputs, message = REFUSALS[name]
+    with pytest.raises(GraphError, match=message) as caught:
+        inferred(descriptor, *inputs)
+    assert caught.value.code in (ErrorCode.SHAPE_MISMATCH, ErrorCode.DTYPE_MISMATCH, ErrorCode.ATTRIBUTE_INVALID)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_window_positions_agree_with_counting(seed: int) -> None:
+    from dovetail.layers.shape_rules import window_output
+
+    random = np.random.default_rng(seed)
+    size, window, stride, dilation = (int(v) for v in random.integers((4, 1, 1, 1), (12, 4, 4, 3)))
+    reach = dilation * (window - 1) + 1
+    before, after = (int(v) for v in random.integers(0, reach, 2))
+    padded = size + before + after
+    if padded < reach:
+        return
+    floor = [p for p in range(0, padded, stride) if p + reach <= padded]
+    assert window_output(size, window, stride, before, after, dilation) == len(floor)
+    # ceil: one more if something is left over, unless it would start in the trailing padding (PyTorch's rule)
+    over = (padded - reach) % stride != 0 and len(floor) * stride < size + before
+    assert window_output(size, window, stride, before, after, dilation, ceil_mode=True) == len(floor) + over
+
+
+@pytest.mark.parametrize("mode", [SAME, LOWER])
+@pytest.mark.parametrize("size", [1, 5, 8])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_same_padding_gives_ceil_of_size_over_stride(mode: kinds.AutoPadding, size: int, stride: int) -> None:
+    conv = kinds.Convolution2d(stride=(stride, stride), dilation=(1, 2), auto_padding=mode)
+    infos = [TensorInfo.of((1, 1, size, size)), TensorInfo.of((1, 1, 3, 2))]
+    resolved = conv.resolve(infos, [None, None])
+    assert isinstance(resolved, kinds.Convolution2d)
+    assert resolved.auto_padding is kinds.AutoPadding.EXPLICIT
+    assert resolved.infer(infos)[0].sizes[2:] == (-(-size // stride),) * 2
+    top, left, bottom, right = resolved.padding
+    assert (top <= bottom) and (left <= right) if mode is SAME else (top >= bottom and left >= right)
+
+
+RESOLVED: dict[str, tuple[Callable[[Network, Any], Any], Descriptor]] = {
+    "reshape": (lambda n, x: n.reshape(x, n.constant([4, 6])), kinds.Reshape(shape=(4, 6))),
+    "expand dims": (lambda n, x: n.expand_dims(x, n.constant([0])), kinds.ExpandDims(axes=(0,))),
+    "broadcast": (lambda n, x: n.broadcast_to(x, n.constant([5, 2, 3, 4])), kinds.BroadcastTo(shape=(5, 2, 3, 4))),
+    "tile": (lambda n, x: n.tile(x, n.constant([1, 2, 1])), kinds.Tile(repeats=(1, 2, 1))),
+    "slice": (
+        lambda n, x: n.strided_slice(x, n.constant([0]), [2], axes=[1], stride=[1]),
+        kinds.StridedSlice(begin=(0,), end=(2,), axes=(1,), stride=(1,)),
+    ),
+    "split": (lambda n, x: n.split(x, 2, 1, sizes=n.constant([1, 2]))[0], kinds.Split(parts=2, axis=1, sizes=(1, 2))),
+    "reduce": (
+        lambda n, x: n.reduce(x, "sum", n.constant([1])),
+        kinds.Reduce(function=kinds.ReduceFunction.SUM, axes=(1,)),
+    ),
+    "reduce by no axes": (
+        lambda n, x: n.reduce(x, "sum", n.constant(np.zeros(0, np.int64))),
+        kinds.Reduce(function=kinds.ReduceFunction.SUM, axes=None),
+    ),
+    "reduce by no axes, meaning none": (
+        lambda n, x: n.reduce(x, "sum", n.constant(np.zeros(0, np.int64)), empty_means_none=True),
+        kinds.Reduce(function=kinds.ReduceFunction.SUM, axes=(), empty_means_none=True),
+    ),
+    "cumulative sum": (lambda n, x: n.cumulative_sum(x, n.constant(np.int64(2))), kinds.CumulativeSum(axis=2)),
+    "top k": (lambda n, x: n.top_k(x, n.constant([2]))[0], kinds.TopK(k=2)),
+    "trilu": (lambda n, x: n.trilu(x, n.constant(np.int64(-1))), kinds.Trilu(k=-1)),
+    "resize sizes": (
+        lambda n, x: n.resize(x, n.constant([2, 6, 4])),
+        kinds.Resize(method=kinds.ResizeMethod.LINEAR, sizes=(2, 6, 4), scales=(1.0, 2.0, 1.0)),
+    ),
+    "resize scales": (
+        lambda n, x: n.resize(x, scales=n.constant(np.array([1, 1.5, 1], np.float32))),
+        kinds.Resize(method=kinds.ResizeMethod.LINEAR, sizes=(2, 4, 4), scales=(1.0, 1.5, 1.0)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESOLVED)
+def test_value_inputs_become_attributes(name: str) -> None:
+    build, wanted = RESOLVED[name]
+    net = Network()
+    layer = build(net, net.input("x", (2, 3, 4))).layer
+    assert layer.descriptor == wanted
+    assert len(layer.inputs) == 1
+    again = layer.descriptor.resolve(layer.input_infos, [None])
+    assert again == wanted, "resolving twice must change nothing"
+
+
+def test_pads_by_input_for_some_axes() -> None:
+    net = Network()
+    x = net.input("x", (2, 3, 4))
+    pads, value, axes = net.constant([1, 2]), net.constant(np.float32(7)), net.constant([-1])
+    layer = net.add(kinds.Pad(), x, pads, value, axes)
+    assert layer.descriptor == kinds.Pad(before=(0, 0, 1), after=(0, 0, 2), value=7.0)
+    assert layer.output.shape == (2, 3, 7)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "wanted"),
+    [(kinds.AspectPolicy.NOT_LARGER, (1, 1, 6, 4)), (kinds.AspectPolicy.NOT_SMALLER, (1, 1, 12, 8))],
+)
+def test_resize_keeps_the_aspect_ratio(aspect: kinds.AspectPolicy, wanted: tuple[int, ...]) -> None:
+    net = Network()
+    x = net.input("x", (1, 1, 3, 2))
+    layer = net.add(kinds.Resize(aspect=aspect, axes=(2, 3)), x, None, net.constant([6, 8]))
+    assert layer.output.shape == wanted
+
+
+def test_range_takes_its_size_from_values() -> None:
+    net = Network()
+    slot = net.range(net.constant(np.int64(7)), net.constant(np.int64(0)), net.constant(np.int64(-3)))
+    assert slot.known_info == TensorInfo.of((3,), I64)
+    with pytest.raises(GraphError, match="delta is 0"):
+        net.range(net.constant(np.int64(7)), net.constant(np.int64(0)), net.constant(np.int64(0)))
+
+
+def test_quantization_travels_where_elements_only_move() -> None:
+    per_axis = Quantization.per_axis((0.5, 0.25), axis=0)
+    x = TensorInfo.of((2, 3), I8, per_axis)
+    moved = kinds.Permute(permutation=(1, 0)).infer([x])[0].quantization
+    assert moved is not None
+    assert moved.axis == 1
+    plain = TensorInfo.of((2, 3), I8, Quantization.per_tensor(0.5))
+    assert kinds.Reshape(shape=(6,)).infer([plain])[0].quantization == plain.quantization
+    assert kinds.Concat().infer([plain, plain])[0].quantization == plain.quantization
+    assert kinds.Concat().infer([plain, TensorInfo.of((2, 3), I8)])[0].quantization is None
+
+
+def test_multiply_accumulates() -> None:
+    def macs(descriptor: Descriptor, *shapes: Any) -> int:
+        infos = [info(shape) for shape in shapes]
+        return descriptor.macs(infos, descriptor.infer(infos))
+
+    assert macs(kinds.Convolution2d(), (1, 3, 5, 5), (4, 3, 3, 3)) == 4 * 9 * 27
+    assert macs(kinds.DepthwiseConvolution2d(), (1, 3, 5, 5), (3, 1, 3, 3)) == 3 * 9 * 9
+    assert macs(kinds.FullyConnected(), (2, 5), (3, 5)) == 30
+    assert macs(kinds.MatMul(transpose_a=True), (4, 3), (4, 6)) == 3 * 6 * 4

@@ -1,0 +1,1 @@
+"""Backends that are hard to please, for the tests of the runtime."""
