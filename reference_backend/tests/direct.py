@@ -216,7 +216,7 @@ def _input_buffers(layer: Layer, feeds: dict[str, np.ndarray], keep: list) -> tu
     for slot in layer.inputs:
         if slot.source is None:
             buffers.append(None)
-            tensors.append(_tensor(None, (), DType.FLOAT32, keep))
+            tensors.append(Tensor(ndim=-1))  # how the core shows an input that is left out: no data, no axes
             continue
         producer, info = slot.source.layer, slot.source.known_info
         value = producer.descriptor.value if isinstance(producer.descriptor, Constant) else feeds[producer.name]

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from dovetail.layers import ActivationFunction
 from dovetail.tensor import Quantization
 

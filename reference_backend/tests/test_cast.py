@@ -10,6 +10,7 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
+
 from dovetail.tensor import DType
 
 LABELS = [d.label for d in DType]

@@ -124,6 +124,19 @@ def test_without_bias(run_layer, reference):
     reference.assert_close(y, reference.convolution(*exact(x, weights)))
 
 
+def test_bias_taken_away(run_layer, reference):
+    """A pass may disconnect the bias and leave the slot."""
+
+    def build(net, *slots):
+        layer = net.convolution2d(*slots).layer
+        net.disconnect(layer.inputs[2])
+        return layer
+
+    x, weights, bias = arrays((1, 3, 6, 6), 5, (3, 3), 1, np.float16)
+    [y] = run_layer(build, x, weights, bias)
+    reference.assert_close(y, reference.convolution(*exact(x, weights)))
+
+
 def test_many_blocks(run_layer, reference):
     """More pixels and filters than one block of panels holds."""
     x, weights, bias = arrays((2, 33, 29, 31), 21, (3, 3), 1, np.float32)

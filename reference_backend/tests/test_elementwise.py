@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary, UnaryOperation
 from dovetail.tensor import DType, Quantization
 
@@ -256,7 +257,7 @@ def test_fused_activation(run_layer, samples):
     assert y.tolist() == [0, 0, 4]  # 200 wraps to -56 before the activation sees it
 
 
-# -- quantized --------------------------------------------------------------------------------------------------------------------
+# -- quantized -----------------------------------------------------------------------------------------------------------------
 
 
 def _round_away(numerator: int, denominator: int) -> int:
@@ -343,7 +344,7 @@ def test_quantized_unary_goes_through_real_numbers(run_layer):
     assert np.abs(y - np.clip(exact, -128, 127)).max() <= 0.5001
 
 
-# -- refusals ---------------------------------------------------------------------------------------------------------------------
+# -- refusals ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from dovetail.layers import Pad, PadMode
 from dovetail.tensor import DType, Quantization
 from dovetail_reference import ReferenceBackend

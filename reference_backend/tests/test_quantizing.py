@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from dovetail.tensor import DType, Quantization
 
 INTEGERS = [d.label for d in DType if d.is_integer]

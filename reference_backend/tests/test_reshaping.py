@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from dovetail.layers import Shape
 from dovetail.tensor import DType
 

@@ -8,6 +8,7 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
+
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
 from dovetail.tensor import DType
 

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from dovetail.layers import ScatterReduction
 from dovetail.tensor import DType
 from dovetail_reference import ReferenceBackend

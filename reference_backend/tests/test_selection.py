@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from dovetail.tensor import DType
 
 LABELS = [d.label for d in DType]

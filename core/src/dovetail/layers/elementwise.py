@@ -294,7 +294,9 @@ class ElementwiseLayers(Graph):
         """The smaller of a and b; NaN wins."""
         return self.binary(a, b, BinaryOperation.MINIMUM, name=name)
 
-    def comparison(self, a: Operand, b: Operand, operation: ComparisonOperation | str, *, name: str | None = None) -> OutputSlot:
+    def comparison(
+        self, a: Operand, b: Operand, operation: ComparisonOperation | str, *, name: str | None = None
+    ) -> OutputSlot:
         """Compare with broadcast; the result is bool."""
         kind = ComparisonOperation(operation)
         return self.add(Comparison(operation=kind), a, b, name=name or kind.value).output

@@ -118,9 +118,7 @@ class GatherElements(Descriptor, kind="dovetail.GatherElements"):
         x, indices = present(inputs, 0), present(inputs, 1)
         require_dtype(indices, INDEX_DTYPES, "indices")
         axis = normalize_axis(self.axis, x.rank)
-        fits = indices.rank == x.rank and all(
-            i == axis or n <= x.sizes[i] for i, n in enumerate(indices.sizes)
-        )
+        fits = indices.rank == x.rank and all(i == axis or n <= x.sizes[i] for i, n in enumerate(indices.sizes))
         if not fits:
             raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} beside axis {axis}")
         return [x.with_shape(indices.sizes)]
@@ -338,7 +336,9 @@ class IndexingLayers(Graph):
         )
         return self.add(descriptor, x, name=name).output
 
-    def gather(self, x: Operand, indices: Operand, axis: int = 0, *, batch_dims: int = 0, name: str | None = None) -> OutputSlot:
+    def gather(
+        self, x: Operand, indices: Operand, axis: int = 0, *, batch_dims: int = 0, name: str | None = None
+    ) -> OutputSlot:
         """Pick slices along an axis."""
         return self.add(Gather(axis=axis, batch_dims=batch_dims), x, indices, name=name).output
 
@@ -406,5 +406,3 @@ class IndexingLayers(Graph):
         if isinstance(shape, OutputSlot):
             return self.add(Fill(value=value, dtype=dtype), shape, name=name).output
         return self.add(Fill(value=value, dtype=dtype, shape=as_tuple(shape) or ()), name=name).output
-
-

@@ -39,7 +39,9 @@ class Concat(Descriptor, kind="dovetail.Concat"):
         first = infos[0]
         axis = normalize_axis(self.axis, first.rank)
         for info in infos:
-            if info.rank != first.rank or any(a != b for i, (a, b) in enumerate(zip(info.shape, first.shape, strict=True)) if i != axis):
+            if info.rank != first.rank or any(
+                a != b for i, (a, b) in enumerate(zip(info.shape, first.shape, strict=True)) if i != axis
+            ):
                 raise shape_error(
                     f"{first.shape_text} and {info.shape_text} cannot be joined along axis {axis}", "the other sizes must agree"
                 )

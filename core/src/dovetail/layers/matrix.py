@@ -28,7 +28,8 @@ class FullyConnected(FusedActivation, kind="dovetail.FullyConnected"):
         require_rank(weights, 2, "weights")
         if x.rank < 1 or x.shape[-1] != weights.shape[1]:
             raise shape_error(
-                f"input {x.shape_text} does not fit weights {weights.shape_text}", "the last axes must agree: weights are [out, in]"
+                f"input {x.shape_text} does not fit weights {weights.shape_text}",
+                "the last axes must agree: weights are [out, in]",
             )
         if x.dtype.is_float:
             require_same_dtype([x, weights, bias], "input, weights and bias")

@@ -71,7 +71,8 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
         reach = [self.dilation[i] * (self.size[i] - 1) + 1 for i in range(2)]
         if any(self.padding[i] >= reach[i] or self.padding[i + 2] >= reach[i] for i in range(2)):
             raise attribute_error(
-                f"padding {self.padding} is not smaller than the window {self.size}", "some window would hold nothing but padding"
+                f"padding {self.padding} is not smaller than the window {self.size}",
+                "some window would hold nothing but padding",
             )
         sizes = [x.sizes[axis] for axis in self.layout.spatial_axes()]
         spatial = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class Reduce(Descriptor, kind="dovetail.Reduce"):
         return [TensorInfo(shape, x.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        functions = {
+        functions: dict[ReduceFunction, Callable[..., Any]] = {
             ReduceFunction.SUM: np.sum,
             ReduceFunction.PROD: np.prod,
             ReduceFunction.MAX: np.max,
@@ -226,5 +226,3 @@ class ReductionLayers(Graph):
         else:
             layer = self.add(TopK(k=k, axis=axis, largest=largest), x, name=name)
         return layer.outputs[0], layer.outputs[1]
-
-

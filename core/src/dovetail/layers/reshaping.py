@@ -278,7 +278,9 @@ class ReshapingLayers(Graph):
             return self.add(ExpandDims(), x, axes, name=name).output
         return self.add(ExpandDims(axes=as_tuple(axes)), x, name=name).output
 
-    def squeeze(self, x: Operand, axes: int | Sequence[int] | OutputSlot | None = None, *, name: str | None = None) -> OutputSlot:
+    def squeeze(
+        self, x: Operand, axes: int | Sequence[int] | OutputSlot | None = None, *, name: str | None = None
+    ) -> OutputSlot:
         """Remove axes of size one."""
         if isinstance(axes, OutputSlot):
             return self.add(Squeeze(), x, axes, name=name).output

@@ -104,9 +104,7 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         elif scales is not None:
             for axis, scale in zip(axes, scales, strict=True):
                 full_sizes[axis], full_scales[axis] = math.floor(x.sizes[axis] * scale), scale
-        return replace(
-            self, sizes=tuple(full_sizes), scales=tuple(full_scales), axes=None, aspect=AspectPolicy.STRETCH
-        )
+        return replace(self, sizes=tuple(full_sizes), scales=tuple(full_scales), axes=None, aspect=AspectPolicy.STRETCH)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -150,7 +148,5 @@ class ResizingLayers(Graph):
             by_size = None if sizes is None or isinstance(sizes, OutputSlot) else np.asarray(sizes, np.int64)
             operands = (scales if by_scale is None else by_scale, sizes if by_size is None else by_size)
             return self.add(descriptor, x, *operands, name=name).output
-        fixed = replace(
-            descriptor, sizes=as_tuple(sizes), scales=None if scales is None else tuple(float(s) for s in scales)
-        )
+        fixed = replace(descriptor, sizes=as_tuple(sizes), scales=None if scales is None else tuple(float(s) for s in scales))
         return self.add(fixed, x, name=name).output

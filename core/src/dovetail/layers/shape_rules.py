@@ -112,7 +112,9 @@ def broadcast(*shapes: Sequence[Dimension]) -> tuple[int, ...]:
     return tuple(int(d) for d in result)
 
 
-def window_output(size: int, window: int, stride: int, before: int, after: int, dilation: int, *, ceil_mode: bool = False) -> int:
+def window_output(
+    size: int, window: int, stride: int, before: int, after: int, dilation: int, *, ceil_mode: bool = False
+) -> int:
     """Return the number of positions of a sliding window along one axis.
 
     With `ceil_mode` a last, partial window counts if it starts inside the data or the leading padding (ONNX and PyTorch).

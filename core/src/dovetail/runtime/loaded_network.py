@@ -115,7 +115,8 @@ class LoadedNetwork(NetworkRunner):
     def plan(self) -> Plan:
         """The latest plan: its steps, memory and pool of run contexts."""
         self.optimized  # noqa: B018  # raises if nothing is planned
-        return self._plan
+        plan: Plan = self._plan
+        return plan
 
     def dump_plan(self) -> dict[str, Any]:
         """Describe the latest plan as plain data: steps, tensors, where every byte lies; see `plan_dump`."""
@@ -235,8 +236,9 @@ class LoadedNetwork(NetworkRunner):
                 self._plans.move_to_end(key)
                 while len(self._plans) > PLAN_CACHE:
                     self._plans.popitem(last=False)
-                self._plan, self._optimized = self._plans[key]
-                return self._plan
+                plan, self._optimized = self._plans[key]
+                self._plan = plan
+                return plan
 
     def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array]) -> Plan:
         from ..optimizer.optimized import TensorSpec

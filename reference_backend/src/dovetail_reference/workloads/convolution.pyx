@@ -54,6 +54,7 @@ cdef struct State:
     Element images          # element type of input and output
     Element weights         # differs from `images` only in quantized layers
     bint transposed
+    bint biased             # input 2 is connected
     int64_t batch
     int64_t groups
     int64_t channels        # of the input, per group
@@ -188,7 +189,7 @@ cdef int convolve_block(
     cdef int64_t depth = depth_of(s), panels = panels_at_once(depth)
     cdef int64_t pixels = s.batch * s.out_size[0] * s.out_size[1], begin = block * panels * TILE_COLUMNS
     cdef int64_t tile, row, rows, first, j
-    cdef const dovetail_tensor *bias = &call.inputs[2] if call.n_inputs > 2 else NULL
+    cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
     # Counted in doubles, also where the elements are smaller.
     cdef double *packed = <double *>call.workspace
     cdef double *panel = packed + depth * TILE_ROWS
@@ -259,7 +260,7 @@ cdef void convolve_channel(
     """One output row of one filter of a group of one channel."""
     cdef double sums[64]
     cdef int64_t tile, first, count, tap_y, tap_x, at
-    cdef const dovetail_tensor *bias = &call.inputs[2] if call.n_inputs > 2 else NULL
+    cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
     for tile in range((s.out_size[1] + TILE_COLUMNS - 1) // TILE_COLUMNS):
         first = tile * TILE_COLUMNS
         count = min(<int64_t>TILE_COLUMNS, s.out_size[1] - first)
@@ -321,6 +322,7 @@ cdef void fill_geometry(State *s, object layer) except *:
     cdef int64_t channels, filters, taps
     cdef int i, spatial = 2 if nchw else 1
     channels, filters = (x[1], y[1]) if nchw else (x[3], y[3])
+    s.biased = layer.input_infos[2] is not None if len(layer.inputs) > 2 else False
     s.transposed = isinstance(descriptor, TransposeConvolution2d)
     s.batch = x[0]
     s.groups = channels if depthwise else descriptor.groups

@@ -64,7 +64,7 @@ def _create_slice(descriptor, info, result):
     return movement_workload([part], itemsize)
 
 
-# -- gather -----------------------------------------------------------------------------------------------------------------------
+# -- gather --------------------------------------------------------------------------------------------------------------------
 
 
 cdef struct gather_state:
@@ -114,7 +114,7 @@ cdef object _create_gather(object descriptor, object info, object indices):
         raise
 
 
-# -- gather elements --------------------------------------------------------------------------------------------------------------
+# -- gather elements -----------------------------------------------------------------------------------------------------------
 
 
 cdef struct pick_state:
@@ -163,7 +163,7 @@ cdef object _create_gather_elements(object descriptor, object info, object indic
         raise
 
 
-# -- gather slices by position over several axes ----------------------------------------------------------------------------------
+# -- gather slices by position over several axes -------------------------------------------------------------------------------
 
 
 cdef struct gather_nd_state:
@@ -232,7 +232,7 @@ cdef object _create_gather_nd(object descriptor, object info, object indices):
         raise
 
 
-# -- one hot ----------------------------------------------------------------------------------------------------------------------
+# -- one hot -------------------------------------------------------------------------------------------------------------------
 
 
 cdef struct one_hot_state:
@@ -277,7 +277,7 @@ cdef object _create_one_hot(object descriptor, object indices, object result):
         raise
 
 
-# -- triangles --------------------------------------------------------------------------------------------------------------------
+# -- triangles -----------------------------------------------------------------------------------------------------------------
 
 
 cdef struct trilu_state:

@@ -309,7 +309,7 @@ cdef void fill_fully_connected(State *s, object layer) except *:
     s.depth, s.rows.lines, s.columns.lines = weights[1], lines, weights[0]
     s.rows.line_stride = s.columns.line_stride = s.depth
     s.rows.depth_stride = s.columns.depth_stride = 1
-    s.bias = len(layer.inputs) > 2
+    s.bias = layer.input_infos[2] is not None if len(layer.inputs) > 2 else False
     s.activation = fused_function(layer.descriptor)
 
 

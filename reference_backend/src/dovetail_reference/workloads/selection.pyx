@@ -56,7 +56,7 @@ cdef void load_scores(Element kind, bint smallest, bint nan_first, const char *a
             scores[i] = ~scores[i]
 
 
-# -- position of the extreme ------------------------------------------------------------------------------------------------------
+# -- position of the extreme ---------------------------------------------------------------------------------------------------
 
 
 cdef struct arg_state:
@@ -112,7 +112,7 @@ cdef object _create_arg(object descriptor, object info, object result):
         raise
 
 
-# -- the k best -------------------------------------------------------------------------------------------------------------------
+# -- the k best ----------------------------------------------------------------------------------------------------------------
 
 
 cdef struct entry:
