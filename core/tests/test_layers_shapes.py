@@ -12,7 +12,7 @@ from dovetail import layers as kinds
 from dovetail.errors import ErrorCode, GraphError
 from dovetail.graph import Descriptor
 from dovetail.network import Network
-from dovetail.tensor import DType, Quantization, TensorInfo
+from dovetail.tensor import DataLayout, DType, Quantization, TensorInfo
 
 F32, I8, I32, I64, BOOL = DType.FLOAT32, DType.INT8, DType.INT32, DType.INT64, DType.BOOL
 Given: TypeAlias = tuple[Any, ...]
@@ -39,13 +39,13 @@ CASES: dict[str, tuple[Descriptor, list[Any], list[Any]]] = {
     "conv": (kinds.Convolution2d(stride=(2, 1), padding=(1, 0, 1, 2)), [(2, 3, 8, 9), (5, 3, 3, 3)], [(2, 5, 4, 9)]),
     "conv dilated": (kinds.Convolution2d(dilation=(2, 3)), [(1, 1, 7, 7), (1, 1, 3, 3)], [(1, 1, 3, 1)]),
     "conv groups": (kinds.Convolution2d(groups=2), [(1, 4, 3, 3), (6, 2, 1, 1), (6,)], [(1, 6, 3, 3)]),
-    "conv nhwc": (kinds.Convolution2d(layout=kinds.Convolution2d().layout.NHWC), [(1, 5, 6, 3), (8, 3, 3, 3)], [(1, 3, 4, 8)]),
+    "conv nhwc": (kinds.Convolution2d(layout=DataLayout.NHWC), [(1, 5, 6, 3), (8, 3, 3, 3)], [(1, 3, 4, 8)]),
     "conv same": (kinds.Convolution2d(stride=(2, 2), auto_padding=SAME), [(1, 1, 7, 8), (1, 1, 3, 3)], [(1, 1, 4, 4)]),
     "conv batch 0": (kinds.Convolution2d(), [(0, 1, 3, 3), (2, 1, 3, 3)], [(0, 2, 1, 1)]),
     "conv int8": (kinds.Convolution2d(), [((1, 1, 3, 3), I8), ((2, 1, 3, 3), I8), ((2,), I32)], [((1, 2, 1, 1), I8)]),
     "depthwise": (kinds.DepthwiseConvolution2d(), [(1, 3, 5, 5), (6, 1, 3, 3), (6,)], [(1, 6, 3, 3)]),
     "depthwise nhwc": (
-        kinds.DepthwiseConvolution2d(layout=kinds.Convolution2d().layout.NHWC),
+        kinds.DepthwiseConvolution2d(layout=DataLayout.NHWC),
         [(1, 5, 5, 3), (1, 3, 3, 6)],
         [(1, 3, 3, 6)],
     ),

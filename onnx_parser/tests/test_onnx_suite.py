@@ -16,8 +16,8 @@ PASSING = 1550
 """How many cases pass at least, with onnx 1.23; raise it with what is reached."""
 
 HALF_STEPS = 2.0**-9
-"""Two steps of float16, relative: the expected numbers went through NumPy's half, operation by operation, and are themselves a step
-off what is computed in a wider type and rounded once per layer. The suite's own 1e-3 is a single step."""
+"""Two steps of float16, relative: the expected numbers went through NumPy's half, operation by operation, and are themselves a
+step off what is computed in a wider type and rounded once per layer. The suite's own 1e-3 is a single step."""
 
 
 def outcome(case: Any) -> str:

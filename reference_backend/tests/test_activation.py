@@ -62,7 +62,8 @@ def test_functions(run_layer, samples, function, label):
     exact = definition(x.astype(np.float64), alpha, beta)
     if function == "gelu_tanh":
         # 1 + tanh(u) cancels far below zero, in this definition as in the header: what is left is 2^-53 of x at most, each.
-        exact = np.where(np.abs(y.astype(np.float64) - exact) <= 2.0**-52 * np.abs(x.astype(np.float64)), y.astype(np.float64), exact)
+        wide = y.astype(np.float64)
+        exact = np.where(np.abs(wide - exact) <= 2.0**-52 * np.abs(x.astype(np.float64)), wide, exact)
     # erfc multiplies the rounding of its argument by the argument's square, here up to 900.
     samples.rounded_equal(y, exact, ulps=2048 if label == "float64" else 1)
 

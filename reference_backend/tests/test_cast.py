@@ -70,7 +70,8 @@ def test_integers_wrap(run_layer, samples, source, target):
 @pytest.mark.parametrize("target", INTEGERS)
 @pytest.mark.parametrize("source", ["float64", "float32", "float16", "bfloat16"])
 def test_floats_truncate_and_wrap(run_layer, samples, source, target):
-    given = [0.5, -0.5, 1.99, -1.99, 127.9, -128.9, 300.7, -40000.3, 3e9, -3e9, 6e4, 1e19, -1e19, 2.0**63, -(2.0**63), 1e25, 3e38]
+    given = [0.5, -0.5, 1.99, -1.99, 127.9, -128.9, 300.7, -40000.3, 6e4, 3e9, -3e9]
+    given += [1e19, -1e19, 2.0**63, -(2.0**63), 1e25, 3e38]
     with np.errstate(over="ignore"):
         x = np.asarray([*given, np.nan, np.inf, -np.inf]).astype(samples.dtype(source))
     [y] = run_layer(lambda net, a: net.cast(a, target), x)

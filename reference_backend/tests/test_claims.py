@@ -3,9 +3,10 @@
 Troubleshooting: a refusal here says that `claims.CLAIMS` and a family's `supports` disagree; the message holds the refusal.
 """
 
-import dovetail.layers
 import numpy as np
 import pytest
+
+import dovetail.layers
 from dovetail.graph import Constant, Descriptor, Input, Output
 from dovetail.layers import GlobalPooling, MatMul, Pooling2d, TransposeConvolution2d
 from dovetail.network import Network

@@ -54,7 +54,14 @@ def test_broadcast(run_layer, samples, left, right):
 @pytest.mark.parametrize("label", LABELS)
 @pytest.mark.parametrize(
     ("condition", "left", "right"),
-    [((), (), ()), ((5,), (5,), (5,)), ((3, 1), (1, 4), ()), ((2, 1, 3), (4, 1), (3,)), ((0, 1), (1, 2), (1,)), ((4,), (), (2, 1))],
+    [
+        ((), (), ()),
+        ((5,), (5,), (5,)),
+        ((3, 1), (1, 4), ()),
+        ((2, 1, 3), (4, 1), (3,)),
+        ((0, 1), (1, 2), (1,)),
+        ((4,), (), (2, 1)),
+    ],
 )
 def test_where(run_layer, samples, label, condition, left, right):
     c, a, b = samples.array("bool", condition, 1), samples.array(label, left, 2), samples.array(label, right, 3)

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d
 from dovetail.tensor import DataLayout, Quantization
 
@@ -77,20 +78,23 @@ def test_depthwise(run_layer, reference, dtype, multiplier, layout):
     reference.assert_close(y, wanted)
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+TRANSPOSED = [  # stride, padding, dilation, output padding, groups
+    ((1, 1), (0, 0, 0, 0), (1, 1), (0, 0), 1),
+    ((2, 3), (1, 0, 2, 1), (1, 1), (1, 0), 1),
+    ((3, 2), (1, 1, 1, 1), (2, 1), (2, 1), 2),
+    ((4, 4), (0, 0, 0, 0), (1, 1), (3, 3), 1),  # stride greater than the kernel: pixels that nothing reaches
+]
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize(
-    ("stride", "padding", "dilation", "output_padding", "groups"),
-    [
-        ((1, 1), (0, 0, 0, 0), (1, 1), (0, 0), 1),
-        ((2, 3), (1, 0, 2, 1), (1, 1), (1, 0), 1),
-        ((3, 2), (1, 1, 1, 1), (2, 1), (2, 1), 2),
-        ((4, 4), (0, 0, 0, 0), (1, 1), (3, 3), 1),  # stride greater than the kernel: pixels that nothing reaches
-    ],
+    ("case", "layout"),
+    # The kind has one group in NHWC.
+    [(case, layout) for case in TRANSPOSED for layout in ("NCHW", "NHWC") if layout == "NCHW" or case[-1] == 1],
+    ids=str,
 )
-def test_transpose(run_layer, reference, stride, padding, dilation, output_padding, groups, dtype, layout):
-    if layout == "NHWC" and groups != 1:
-        pytest.skip("the kind has one group in NHWC")
+def test_transpose(run_layer, reference, case, layout, dtype):
+    stride, padding, dilation, output_padding, groups = case
     rng = np.random.default_rng(1)
     x, weights = rng.standard_normal((2, 4, 5, 3)).astype(dtype), rng.standard_normal((4, 6 // groups, 3, 2)).astype(dtype)
     bias = rng.standard_normal(6).astype(dtype)

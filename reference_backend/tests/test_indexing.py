@@ -69,10 +69,8 @@ def test_gather_with_batch_axes(run_layer, samples, axis, batch_dims):
     x = samples.array("float32", (2, 3, 4, 5))
     indices = np.random.default_rng(2).integers(0, 3, (2, 3, 2))
     [y] = run_layer(lambda net, a, i: net.gather(a, i, axis, batch_dims=batch_dims), x, indices)
-    if batch_dims:
-        expected = np.stack([np.take(x[b], indices[b], axis - 1) for b in range(2)])
-    else:
-        expected = np.take(x, indices, axis)
+    by_batch = [np.take(x[b], indices[b], axis - 1) for b in range(2)]
+    expected = np.stack(by_batch) if batch_dims else np.take(x, indices, axis)
     samples.same_bits(y, expected)
 
 
@@ -89,7 +87,8 @@ def test_gather_elements(run_layer, samples, label, axis, shape):
 
 @pytest.mark.parametrize("label", LABELS)
 @pytest.mark.parametrize(
-    ("shape", "batch_dims"), [((2, 1), 0), ((5, 3), 0), ((3, 2, 2), 0), ((1,), 0), ((0, 2), 0), ((3, 2, 1), 1), ((3, 4, 2, 1), 2)]
+    ("shape", "batch_dims"),
+    [((2, 1), 0), ((5, 3), 0), ((3, 2, 2), 0), ((1,), 0), ((0, 2), 0), ((3, 2, 1), 1), ((3, 4, 2, 1), 2)],
 )
 def test_gather_nd(run_layer, samples, label, shape, batch_dims):
     x = samples.array(label, (3, 4, 5))
@@ -143,7 +142,8 @@ def test_one_hot(run_layer, samples, label, axis, index_label):
 
 @pytest.mark.parametrize("label", LABELS)
 def test_trilu(run_layer, samples, label):
-    for shape, k, upper in itertools.product([(4, 5), (2, 3, 3), (5, 2), (0, 3), (2, 0)], [-9, -2, 0, 1, 4, 2**40], [True, False]):
+    shapes, diagonals = [(4, 5), (2, 3, 3), (5, 2), (0, 3), (2, 0)], [-9, -2, 0, 1, 4, 2**40]
+    for shape, k, upper in itertools.product(shapes, diagonals, [True, False]):
         x = samples.array(label, shape)
         bounded = max(min(k, 20), -20)
         for in_place in (None, 0):

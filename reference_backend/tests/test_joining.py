@@ -77,7 +77,7 @@ def test_differing_quantizations_are_requantized(run_layer, direct, label, kind)
     low, high = (-128, 127) if label == "int8" else (0, 255)
     x = np.arange(low, high + 1).astype(label)
     mine, theirs = Quantization.per_tensor(0.1, low + 110), Quantization.per_tensor(0.17, low + 140)
-    build = quantized((lambda net, p, q: net.concat((p, q))) if kind == "concat" else (lambda net, p, q: net.stack((p, q))), theirs)
+    build = quantized(lambda net, p, q: (net.concat if kind == "concat" else net.stack)((p, q)), theirs)
     [y] = run_layer(build, x, x, quantizations=[mine, theirs])
     first, second = y.reshape(2, 256)
     assert np.array_equal(second, x)
@@ -124,7 +124,8 @@ def test_negative_pads_remove(run_layer):
 
 
 @pytest.mark.parametrize(
-    ("label", "value", "stored"), [("float16", 1.5, 1.5), ("bfloat16", -2, -2), ("int8", -3.7, -3), ("uint8", 255, 255), ("bool", True, True)]
+    ("label", "value", "stored"),
+    [("float16", 1.5, 1.5), ("bfloat16", -2, -2), ("int8", -3.7, -3), ("uint8", 255, 255), ("bool", True, True)],
 )
 def test_pad_values_are_converted(run_layer, samples, label, value, stored):
     [y] = run_layer(lambda net, a: net.pad(a, (1,), (0,), value=value), samples.small(label, (1,)))

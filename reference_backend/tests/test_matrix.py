@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+
 from dovetail.layers import FullyConnected
 from dovetail.tensor import Quantization
 

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+
 from dovetail.layers import LayerNormalization, LpNormalization
 from dovetail.tensor import DataLayout
 

@@ -5,6 +5,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
+
 from dovetail.layers import GlobalPooling, Pooling2d
 from dovetail.tensor import DataLayout, Quantization
 

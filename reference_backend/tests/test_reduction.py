@@ -16,7 +16,7 @@ INTEGERS = [d.label for d in DType if d.is_integer]
 
 
 def _log_sum_exp(x, axis, keepdims):
-    return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims) if x.size else np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
+    return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
 
 
 def _over(function):

@@ -62,7 +62,8 @@ def test_permute_dtypes(run_layer, direct, samples, label):
 
 @pytest.mark.parametrize("label", LABELS)
 @pytest.mark.parametrize(
-    ("shape", "target"), [((), (2, 3)), ((3,), (2, 3)), ((2, 1, 3), (4, 1)), ((1, 1), (0, 2)), ((2, 1), (2, 300)), ((4, 3), (1,))]
+    ("shape", "target"),
+    [((), (2, 3)), ((3,), (2, 3)), ((2, 1, 3), (4, 1)), ((1, 1), (0, 2)), ((2, 1), (2, 300)), ((4, 3), (1,))],
 )
 def test_broadcast_to(run_layer, samples, label, shape, target):
     x = samples.array(label, shape)
@@ -72,10 +73,13 @@ def test_broadcast_to(run_layer, samples, label, shape, target):
 
 
 @pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize(("shape", "repeats"), [((), ()), ((3,), (4,)), ((2, 3), (3, 1)), ((2, 1, 3), (2, 2, 2)), ((2, 3), (0, 2))])
+@pytest.mark.parametrize(
+    ("shape", "repeats"), [((), ()), ((3,), (4,)), ((2, 3), (3, 1)), ((2, 1, 3), (2, 2, 2)), ((2, 3), (0, 2))]
+)
 def test_tile(run_layer, samples, label, shape, repeats):
     x = samples.array(label, shape)
-    samples.same_bits(run_layer(lambda net, a: net.tile(a, repeats), x)[0], np.tile(x, repeats).reshape(np.multiply(shape, repeats)))
+    [y] = run_layer(lambda net, a: net.tile(a, repeats), x)
+    samples.same_bits(y, np.tile(x, repeats).reshape(np.multiply(shape, repeats)))
 
 
 def space_to_depth(x, block):

@@ -149,7 +149,9 @@ def test_integers_are_rounded_and_clamped(run_layer, samples, label, method):
     assert np.abs(y - exact).max() <= 0.5 + 1e-5
 
 
-@pytest.mark.parametrize(("shape", "wanted"), [((), ()), ((0, 3), (0, 6)), ((2, 3), (0, 3)), ((1,), (5,)), ((2, 2, 2, 2, 2), (1, 3, 2, 4, 2))])
+@pytest.mark.parametrize(
+    ("shape", "wanted"), [((), ()), ((0, 3), (0, 6)), ((2, 3), (0, 3)), ((1,), (5,)), ((2, 2, 2, 2, 2), (1, 3, 2, 4, 2))]
+)
 @pytest.mark.parametrize("method", list(ResizeMethod))
 def test_odd_shapes(run_layer, samples, shape, wanted, method):
     x = samples.small("float64", shape)

@@ -77,8 +77,8 @@ def test_long_slices(run_layer, samples):
 @pytest.mark.parametrize(
     ("build", "indices", "shape", "words"),
     [
-        (lambda net, a, i, u: net.scatter_elements(a, i, u, 1), [[4], [0]], (2, 1), b"index 4 is out of range for axis 1 of size 4"),
-        (lambda net, a, i, u: net.scatter_nd(a, i, u), [[0, -5]], (1,), b"index -5 is out of range for axis 1 of size 4"),
+        (lambda net, *s: net.scatter_elements(*s, 1), [[4], [0]], (2, 1), b"index 4 is out of range for axis 1 of size 4"),
+        (lambda net, *s: net.scatter_nd(*s), [[0, -5]], (1,), b"index -5 is out of range for axis 1 of size 4"),
     ],
 )
 def test_positions_out_of_range_fail_the_run(run_layer, direct, build, indices, shape, words):

@@ -12,7 +12,6 @@ This module must import on a machine where the core's own extensions are not bui
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,9 @@ def extensions(
     compile_arguments: Sequence[str] = COMPILE_ARGUMENTS,
     link_arguments: Sequence[str] = (),
 ) -> list[Any]:
-    """List one extension per `.pyx` file below `folder/package`, cythonized into the build folder.
+    """List one extension per `.pyx` file below `folder/package`.
+
+    Setuptools runs Cython itself where it is installed; the generated C goes to the build folder, the `.pyx` into the sdist.
 
     Args:
         package: Import name of the backend's package.
@@ -58,7 +59,6 @@ def extensions(
     Raises:
         FileNotFoundError: There is no `.pyx` file.
     """
-    from Cython.Build import cythonize
     from setuptools import Extension
 
     root = Path(folder)
@@ -69,20 +69,23 @@ def extensions(
     # Cython searches sys.path, not import hooks, for .pxd files: an editable install of the core is found by its folder.
     includes = [str(core), str(core.parent), *map(str, include_dirs)]
     headers = [str(core / "abi.h"), str(core / "abi.pxd"), *(str(h) for d in include_dirs for h in sorted(Path(d).glob("*.h")))]
-    listed = [
-        Extension(
-            ".".join(path.relative_to(root).with_suffix("").parts),
-            [str(path), *map(str, sources)],
-            include_dirs=includes,
-            depends=headers,
-            extra_compile_args=list(compile_arguments),
-            extra_link_args=list(link_arguments),
+    return [
+        cython_settings(
+            Extension(
+                ".".join(path.relative_to(root).with_suffix("").parts),
+                [str(path), *map(str, sources)],
+                include_dirs=includes,
+                depends=headers,
+                extra_compile_args=list(compile_arguments),
+                extra_link_args=list(link_arguments),
+            )
         )
         for path in modules
     ]
-    build_dir = str(Path("build") / f"cython-{sys.implementation.cache_tag}")
-    return list(
-        cythonize(
-            listed, include_path=[str(core.parent)], compiler_directives=COMPILER_DIRECTIVES, build_dir=build_dir, quiet=True
-        )
-    )
+
+
+def cython_settings(extension: Any) -> Any:
+    """Return the extension with dovetail's directives, and with its generated C kept out of the source folder."""
+    extension.cython_directives = COMPILER_DIRECTIVES
+    extension.cython_c_in_temp = True
+    return extension

@@ -114,12 +114,12 @@ class DovetailBackend(Backend):
 
 
 def _with_numpy_dtype(array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    """Show bfloat16 as such where `ml_dtypes` is there (ONNX brings it); NumPy alone has only its bits."""
+    """Show bfloat16 in the type that this version of onnx has for it; NumPy alone has only its bits."""
     if dtype is not DType.BFLOAT16:
         return array
-    import ml_dtypes
-
-    return array.view(ml_dtypes.bfloat16)
+    shown = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
+    # Before 1.19 onnx knew no bfloat16 of NumPy's, and named float32 for it.
+    return array.view(shown) if shown.itemsize == array.itemsize else array
 
 
 is_compatible = DovetailBackend.is_compatible

@@ -188,8 +188,8 @@ class Where(Descriptor, kind="dovetail.Where"):
 class Cast(Descriptor, kind="dovetail.Cast"):
     """Convert each element to another dtype.
 
-    Float to integer truncates toward zero; what does not fit, and NaN, is undefined by ONNX: dovetail wraps modulo 2^bits as C
-    does through int64, and NaN becomes 0. Anything to bool is `!= 0`.
+    Float to integer truncates toward zero; what does not fit, and NaN, is undefined by ONNX: dovetail wraps modulo 2^bits, and NaN
+    and the infinities become 0. Integers wrap, too. To a float rounds to nearest even, once. Anything to bool is `!= 0`.
     """
 
     dtype: DType
@@ -205,8 +205,10 @@ class Cast(Descriptor, kind="dovetail.Cast"):
             value = (value.astype(np.uint32) << 16).view(np.float32)
         if self.dtype is DType.BFLOAT16:
             return [_bfloat16_bits(value)] if info.dtype in _WITHIN_FLOAT32 else None
-        if info.dtype.is_float and self.dtype.is_integer and not np.isfinite(value).all():
-            return None
+        if info.dtype.is_float and self.dtype.is_integer:
+            limits, whole = np.iinfo(self.dtype.numpy), np.trunc(value.astype(np.float64))
+            if not ((whole >= float(limits.min)) & (whole < float(limits.max))).all():
+                return None  # what NumPy gives for the rest depends on the machine
         return [value.astype(self.dtype.numpy)]
 
 

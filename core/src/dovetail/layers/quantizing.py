@@ -30,7 +30,7 @@ def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None
 
 @dataclass(frozen=True, kw_only=True)
 class Quantize(Descriptor, kind="dovetail.Quantize"):
-    """q = saturate(round_half_even(x / scale) + zero_point). Source: ONNX QuantizeLinear."""
+    """q = saturate(round_half_even(x / scale) + zero_point); a NaN gives the zero point. Source: ONNX QuantizeLinear."""
 
     dtype: DType
     quantization: Quantization

@@ -24,7 +24,10 @@ from .shape_rules import (
 
 
 class ReduceFunction(StrEnum):
-    """What many elements become; the dtype stays. Over no elements: the neutral element (maximum: the least value)."""
+    """What many elements become; the dtype stays. Over no elements: the neutral element (maximum: the least value).
+
+    Maximum and minimum: NaN wins. Integers wrap modulo 2^bits; a result of theirs that is no integer (mean) truncates toward zero.
+    """
 
     SUM = "sum"
     MEAN = "mean"
@@ -93,7 +96,7 @@ class ArgFunction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ArgMinMax(Descriptor, kind="dovetail.ArgMinMax"):
-    """Position of the extreme along an axis: the first, or the last with `select_last`."""
+    """Position of the extreme along an axis: the first, or the last with `select_last`. A NaN is the extreme of both (NumPy)."""
 
     function: ArgFunction
     axis: int = -1
@@ -134,7 +137,7 @@ class CumulativeSum(Descriptor, kind="dovetail.CumulativeSum"):
 class TopK(Descriptor, kind="dovetail.TopK"):
     """The k largest (or smallest) elements along an axis and their positions (int64), best first.
 
-    Equal elements come in order of position. Value input: k.
+    Equal elements come in order of position; a NaN counts as larger than every number. Value input: k.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "k")

@@ -54,6 +54,8 @@ class AspectPolicy(StrEnum):
 class Resize(Descriptor, kind="dovetail.Resize"):
     """Resample a tensor along any axes. Source: ONNX Resize-19.
 
+    LINEAR and CUBIC of integers round to nearest, ties to even, and clamp to the range of the type.
+
     Attributes:
         sizes: Output size of every axis; else worked out as floor(size * scale).
         scales: Scale of every axis; where `sizes` is given too they are what the coordinates use.

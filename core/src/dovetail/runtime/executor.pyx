@@ -16,6 +16,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsul
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcmp
+from posix.unistd cimport getpid
 
 from dovetail.abi cimport (
     DOVETAIL_ABI_MAJOR,
@@ -31,6 +32,7 @@ from dovetail.abi cimport (
     DOVETAIL_WORKLOAD_ELIDABLE,
     DOVETAIL_WORKLOAD_NONDETERMINISTIC,
     DOVETAIL_FAILED,
+    DOVETAIL_FORKED,
     dovetail_alias,
     dovetail_call,
     dovetail_queues,
@@ -447,7 +449,7 @@ cdef class Plan:
         self.tensors, self.locations = TensorTable(tensors), locations
         self.idle, self.stuck = [], []
         self.n_steps, self.n_queues = len(steps), len(queues)
-        self.pid = os.getpid()
+        self.pid = getpid()
         self.c_steps = <dvt_step *>PyMem_RawCalloc(max(self.n_steps, 1), sizeof(dvt_step))
         self.queue_tables = <dovetail_queues **>PyMem_RawCalloc(max(self.n_queues, 1), sizeof(void *))
         if self.c_steps == NULL or self.queue_tables == NULL:
@@ -481,6 +483,12 @@ cdef class Plan:
         context.plan = None
         self.idle.append(context)
         return 0
+
+    cpdef close(self):
+        """Free contexts and workloads; nothing runs any more. What describes the plan stays."""
+        self.release_memory()
+        if not self.stuck:
+            self.workloads, self.queues = [], []
 
     cpdef release_memory(self):
         """Free the contexts that are not in use."""
@@ -541,7 +549,9 @@ cdef class Context:
         self.held = <PyObject **>PyMem_RawCalloc(max(plan.inputs.count, 1), sizeof(PyObject *))
         if NULL in (self.c.calls, self.c.queues, self.c.pending, self.tensors, self.held):
             raise MemoryError()
-        self.arenas = [make() for make in plan.arenas]
+        self.arenas = []
+        for make in plan.arenas:  # one by one: if one fails, those before it are released
+            self.arenas.append(make())
         for i in range(plan.n_queues):
             self._create_queue(i)
         self._fill_in_calls()
@@ -553,7 +563,9 @@ cdef class Context:
         with nogil:
             status = table.queue_create(table.state, device, &self.c.queues[i])
         if status != DOVETAIL_OK:
-            raise RunError(f"the backend could not create a queue on device {device} (code {status})")
+            raise RunError(
+                f"the backend could not create a queue on device {device} (code {status})",
+                code=ErrorCode.FORKED if status == DOVETAIL_FORKED else ErrorCode.STEP_FAILED)
 
     def _fill_in_calls(self):
         cdef int i, at = 0
@@ -632,6 +644,8 @@ cdef class Context:
         """Release what the backends made for this context, and its memory."""
         cdef int i
         cdef dovetail_workload *table
+        if plan.n_queues and getpid() != plan.pid:
+            return 0  # a forked child: queues and device memory are the parent's, and their threads are not here
         for i in range(self.runs_created):
             if plan.workloads[i] is not None:
                 table = (<Workload>plan.workloads[i]).table
@@ -765,6 +779,7 @@ cdef class NetworkRunner:
                 plan, given = self._plan_for(given)
                 inputs = plan.inputs
                 break
+        self._check_process(plan)
         context = plan.acquire()
         for i in range(inputs.count):
             value = PyDict_GetItem(given, <object>inputs.ports[i].name)
@@ -799,6 +814,13 @@ cdef class NetworkRunner:
                 plan.give_back(context)
         return results
 
+    cdef int _check_process(self, Plan plan) except -1:
+        if plan.n_queues and getpid() != plan.pid:
+            raise RunError(
+                f"network {self._name!r} uses a device and was loaded before fork()", code=ErrorCode.FORKED,
+                hint="load it again in the child, or use multiprocessing's 'spawn' method")
+        return 0
+
     cdef int _leave(self) except -1:
         """End of a run: an unload may be waiting for the last one."""
         self._active -= 1
@@ -828,10 +850,6 @@ cdef class NetworkRunner:
         """The same for plans with queues or locks, and under a profile."""
         cdef int status
         profile = self._profile
-        if plan.n_queues and os.getpid() != plan.pid:
-            raise RunError(
-                f"network {self._name!r} uses a device and was loaded before fork()", code=ErrorCode.FORKED,
-                hint="load it again in the child, or use multiprocessing's 'spawn' method")
         taken = []
         try:
             for lock in plan.serial_locks:
@@ -923,6 +941,7 @@ cdef class Binding:
     cdef readonly dict inputs
     cdef readonly dict outputs
     cdef object lock
+    cdef object __weakref__
 
     def __init__(self, NetworkRunner network, Plan plan, dict inputs, dict outputs):
         cdef int i
@@ -941,9 +960,18 @@ cdef class Binding:
                 raise self.network._unloaded()
             if self.context.c.stuck:
                 raise RunError("this binding was given up: its device did not let go of the memory", hint="bind again")
+            self.network._check_process(self.plan)
             self.network._active += 1
             try:
                 self.network._execute(self.plan, self.context, timeout)
             finally:
+                if self.context.c.stuck:
+                    self.plan.stuck.append((self.context, self.inputs, self.outputs))
                 self.network._leave()
         return self.outputs
+
+    def close(self):
+        """Free the memory of the run; called when the network is unloaded."""
+        if not self.context.c.stuck:
+            self.context.close(self.plan)
+        self.plan.close()

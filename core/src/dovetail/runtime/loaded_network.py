@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -58,6 +59,7 @@ class LoadedNetwork(NetworkRunner):
         self._value_inputs: set[str] = set()
         self._opened: dict[BackendKey, OpenBackend] = {}
         self._idle_event = threading.Event()
+        self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
         if optimized is not None:
             key = _plan_key(_symbol_sizes(inputs, optimized), {})
             self._plans[key] = (self._build(optimized, {}), optimized)
@@ -148,7 +150,13 @@ class LoadedNetwork(NetworkRunner):
             if given[name] is not array and not _same_memory(given[name], array):
                 raise _binding_error(name, "it is not C-contiguous, aligned and in native byte order")
         results = self._bound_outputs(plan, outputs or {}, arrays)
-        return Binding(self, plan, {name: given[name] for name in arrays}, results)
+        binding = Binding(self, plan, {name: given[name] for name in arrays}, results)
+        with self._plan_lock:
+            if self._closed:  # unloaded by another thread in the meantime
+                binding.close()
+                raise self._unloaded()
+            self._bindings.add(binding)
+        return binding
 
     def _bound_outputs(self, plan: Plan, outputs: Mapping[str, Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
         unknown = sorted(set(outputs) - {spec.name for spec in plan.outputs.specs})
@@ -296,6 +304,10 @@ class LoadedNetwork(NetworkRunner):
         contexts = [opened.context for opened in self._opened.values() if opened.context is not None]
         for context in contexts:
             self._runtime.notify(context.before_unload, self._name)
+        for binding in list(self._bindings):
+            binding.close()
+        for plan, _ in self._plans.values():
+            plan.close()  # whoever still holds the plan, or a binding, holds no memory of a backend
         self._plans.clear()
         self._plan = None
         for context in contexts:

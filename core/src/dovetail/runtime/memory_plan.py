@@ -273,7 +273,9 @@ class _Planner:
         mine = self.tensors[output]
         if mine.domain != buffer.domain or offset + mine.nbytes > self.offset_of[source] + self.tensors[source].nbytes:
             return False
-        if offset % mine.alignment and mine.alignment > ALIGNMENT:
+        if offset % mine.alignment and (mine.alignment > ALIGNMENT or mine.domain != HOST):
+            return False  # a device's manager said what every offset is a multiple of
+        if offset and mine.domain != HOST and not self.offsets:
             return False
         if alias.relation is Relation.VIEW:
             return True
@@ -324,6 +326,7 @@ class _Planner:
             and part.nbytes == self.tensors[source].nbytes
             and self.offset_of[source] == 0
             and offset % part.alignment == 0
+            and (self.offsets or whole.domain == HOST)
             and step.reads.count(source) == 1
             and not any(self.tensors[member].outputs for member, _ in part.members)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend_id import BackendId
@@ -35,7 +35,7 @@ class OpenBackend:
     backend: IBackend
     device: int
     context: IBackendContext | None
-    device_lock: threading.Lock = field(default_factory=threading.Lock)
+    device_lock: threading.Lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,8 @@ class PlanBuilder:
             constants=self.constants,
             tensors=[*specs, None, *out_specs],
             locations=[*placements, (Storage.ARENA, 0, 0), *targets],
-            serial_locks=list(self.locks.values()),
+            # One order for the whole process: networks that share two devices must not wait for each other.
+            serial_locks=[self.locks[number] for number in sorted(self.locks)],
             pool=self.pool,
             lanes=self.lanes,
         )

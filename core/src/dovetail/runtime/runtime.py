@@ -133,7 +133,9 @@ class Runtime:
                         code=ErrorCode.BACKEND_UNAVAILABLE,
                         hint=f"its devices are {', '.join(f'{i}: {name}' for i, name in enumerate(names)) or 'none'}",
                     )
-                self._backends[key] = OpenBackend(backend, device, _create_context(backend, device, options))
+                self._backends[key] = OpenBackend(
+                    backend, device, _create_context(backend, device, options), _device_lock(key[0])
+                )
             return self._backends[key]
 
     @property
@@ -193,6 +195,16 @@ def _optimize_if_known(network: Network, arguments: Mapping[str, Any]) -> Optimi
 
 def _hashable(options: Any) -> Any:
     return repr(options)
+
+
+_device_locks: dict[BackendKey, threading.Lock] = {}
+_device_locks_guard = threading.Lock()
+
+
+def _device_lock(key: BackendKey) -> threading.Lock:
+    """Return the lock of a device that wants one run at a time, whatever the options and whichever the runtime."""
+    with _device_locks_guard:
+        return _device_locks.setdefault(key, threading.Lock())
 
 
 def _create_context(backend: IBackend, device: int, options: Any) -> Any:

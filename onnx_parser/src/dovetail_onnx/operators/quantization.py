@@ -54,7 +54,7 @@ def quantized(
     """Add saturate(round(x / scale) + zero point)."""
     if dtype not in _NARROW:
         raise Unsupported(f"quantization to {dtype}", attribute="output_dtype")
-    known = known_quantization(node, scale, zero_point, axis)
+    known = known_quantization(node, x, scale, zero_point, axis)
     net = node.network
     if known is not None and node.dtype_of(x) is DType.FLOAT32:
         return net.quantize(x, known, dtype, name=node.label(part))
@@ -78,7 +78,7 @@ def dequantized(
 ) -> OutputSlot:
     """Add (x - zero point) * scale."""
     dtype, net = node.dtype_of(scale), node.network
-    known = known_quantization(node, scale, zero_point, axis)
+    known = known_quantization(node, x, scale, zero_point, axis)
     if known is not None and dtype is DType.FLOAT32:
         return net.dequantize(x, known, dtype, name=node.label(part))
     prefix = f"{part}_" if part else ""
@@ -92,7 +92,9 @@ def dequantized(
     return net.multiplication(level, column(node, x, scale, axis, f"{prefix}scale"), name=node.label(part))
 
 
-def known_quantization(node: Node, scale: OutputSlot, zero_point: OutputSlot | None, axis: int) -> Quantization | None:
+def known_quantization(
+    node: Node, x: OutputSlot, scale: OutputSlot, zero_point: OutputSlot | None, axis: int
+) -> Quantization | None:
     """Return the quantization if scale and zero point are constants that it can hold, else None."""
     scales = node.value_of(scale)
     zeros = np.zeros(1, np.int64) if zero_point is None else node.value_of(zero_point)
@@ -102,7 +104,8 @@ def known_quantization(node: Node, scale: OutputSlot, zero_point: OutputSlot | N
         return None
     if scales.size == 1:
         return Quantization.per_tensor(float(scales.reshape(-1)[0]), int(zeros.reshape(-1)[0]))
-    return Quantization.per_axis(scales.tolist(), zeros.reshape(-1).tolist(), axis=axis)
+    rank = node.rank_of(x)
+    return Quantization.per_axis(scales.tolist(), zeros.reshape(-1).tolist(), axis=axis % rank if rank else axis)
 
 
 def as_float32(node: Node, slot: OutputSlot, part: str) -> OutputSlot:

@@ -1,12 +1,19 @@
 """Activation and Prelu.
 
-Floats of every width are computed in double and rounded once (`activations.h`). int8 and uint8 tensors with quantization go through
-a table of 256, filled as TensorFlow Lite's are. RELU, BOUNDED_RELU and Prelu take plain integers as well.
+Floats of every width are computed in double and rounded once (`activations.h`). int8 and uint8 tensors with quantization go
+through a table of 256, filled as TensorFlow Lite's are. RELU, BOUNDED_RELU and Prelu take plain integers as well.
 """
 
 from libc.stdint cimport int64_t
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_IN_PLACE,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
 from dovetail_reference.workloads.activations cimport activate, activation_code
 from dovetail_reference.workloads.blocks cimport (
     REAL,

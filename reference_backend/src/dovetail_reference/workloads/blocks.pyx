@@ -51,7 +51,7 @@ cdef int64_t whole_of_real(double value) noexcept nogil:
 
 
 cdef inline float odd_float(double value) noexcept nogil:
-    """Round to float32 so that rounding once more, to 16 bits, is as if from `value` (round to odd: Boldo and Melquiond 2008)."""
+    """Round to float32 so that rounding once more, to 16 bits, is as if from `value`: to odd (Boldo and Melquiond 2008)."""
     cdef float near = <float>value
     cdef uint32_t bits
     if <double>near == value or isnan(value):

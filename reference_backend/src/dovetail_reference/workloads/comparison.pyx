@@ -3,7 +3,14 @@
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_IN_PLACE,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
 from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_reals, load_wholes
 from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk

@@ -1,13 +1,20 @@
 """ElementwiseUnary and ElementwiseBinary.
 
-Floats of every width are computed in double and rounded once. Integers are computed in 64 bits and stored modulo 2^bits: dividing
-by zero gives 0. int8 and uint8 tensors with quantization: ADD, SUB and MUL by TensorFlow Lite's rules; MAXIMUM and MINIMUM if all
-three quantizations are equal; unary functions by a table of 256.
+Floats of every width are computed in double and rounded once. Integers are computed in 64 bits and stored modulo 2^bits;
+dividing by zero gives 0. int8 and uint8 tensors with quantization: ADD, SUB and MUL by TensorFlow Lite's rules; MAXIMUM and
+MINIMUM if all three quantizations are equal; unary functions by a table of 256.
 """
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_IN_PLACE,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
 from dovetail_reference.workloads.activations cimport ACTIVATION_NONE, FusedFunction, apply, fused_function
 from dovetail_reference.workloads.blocks cimport (
     REAL,
@@ -63,7 +70,7 @@ _QUANTIZED = {BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL}
 
 
 def supports(layer):
-    """Refuse functions of real numbers on integers that stand for none, and quantizations that TensorFlow Lite has no rule for."""
+    """Refuse functions of real numbers on plain integers, and quantizations that TensorFlow Lite has no rule for."""
     infos = [info for info in layer.input_infos if info is not None]
     given = [info.quantization for info in (*infos, layer.output.known_info)]
     if any(given):
@@ -107,7 +114,8 @@ def _supports_binary(descriptor, dtype, quantized):
     if quantized:
         return first_refusal(activation_refusal(activation))
     if not dtype.is_float and activation not in CLAMPS:
-        return Support.no("attribute", f"activation {activation} of {dtype} is not defined; relu and bounded_relu are", "activation")
+        reason = f"activation {activation} of {dtype} is not defined; relu and bounded_relu are"
+        return Support.no("attribute", reason, "activation")
     return Support.yes()
 
 
@@ -275,7 +283,8 @@ cdef object _create_binary(object descriptor, object infos, object result):
         else:
             self.of_wholes = whole_binary(descriptor.operation, domain_of(self.a) == UNSIGNED, domain_of(self.b) == UNSIGNED)
         if descriptor.activation is not None and domain_of(self.target) != REAL:
-            low, high = integer_clamp(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, result.dtype)
+            alpha, beta = descriptor.activation_alpha, descriptor.activation_beta
+            low, high = integer_clamp(descriptor.activation, alpha, beta, result.dtype)
             self.clamped, self.low, self.high = True, low, high
             self.activation.code = ACTIVATION_NONE
         plan_walk(&self.route, result.sizes, binary_strides(infos, result))

@@ -7,7 +7,15 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, DOVETAIL_OK, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_IN_PLACE,
+    DOVETAIL_OK,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
 from dovetail_reference.workloads.blocks cimport load_wholes
 from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
 from dovetail_reference.workloads.positions cimport copy_bytes, load_position, resolved
@@ -54,9 +62,10 @@ def _create_slice(descriptor, info, result):
     source = [stride * step for stride, (_, step, _) in zip(strides, ranges, strict=True)]
     target = contiguous(result.sizes, itemsize)
     _, (read, written) = coalesce(result.sizes, (source, target))
+    first = sum(stride * begin for stride, (begin, _, _) in zip(strides, ranges, strict=True))
     part = Copy(
         shape=result.sizes,
-        source_offset=sum(stride * first for stride, (first, _, _) in zip(strides, ranges, strict=True)) if result.elements else 0,
+        source_offset=first if result.elements else 0,
         source_strides=source,
         target_strides=target,
         relation=Relation.VIEW if read == written else Relation.NONE,

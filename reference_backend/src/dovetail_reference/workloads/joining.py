@@ -1,7 +1,8 @@
 """Concat, Stack, Split and Pad, for every element type.
 
-Concat, Stack and Split are one strided copy a part; along the outermost axis the parts lie in one piece, so that the core may let
-them share memory. Quantized parts whose scale differs from the output's are requantized as TFLite's ConcatenationWithScaling does.
+Concat, Stack and Split are one strided copy a part; along the outermost axis the parts lie in one piece, so that the core may
+let them share memory. Quantized parts whose scale differs from the output's are requantized as TFLite's
+ConcatenationWithScaling does.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def _requantizable(info: TensorInfo, result: TensorInfo, index: int) -> Support 
         reason = f"input {index} and the output differ in quantization, and not both have one scale: {mine} and {theirs}"
         return Support.no("quantization", reason, "inputs")
     if info.dtype not in (DType.INT8, DType.UINT8):
-        return Support.no("dtype", f"input {index} would have to be requantized, which is done for int8 and uint8 alone", "inputs")
+        reason = f"input {index} would have to be requantized, which is done for int8 and uint8 alone"
+        return Support.no("dtype", reason, "inputs")
     return None
 
 
@@ -85,7 +87,14 @@ def _parts(
         part = contiguous(shape, itemsize)
         if split:
             copies.append(
-                Copy(output=index, shape=shape, source_offset=offset, source_strides=strides, target_strides=part, relation=shared)
+                Copy(
+                    output=index,
+                    shape=shape,
+                    source_offset=offset,
+                    source_strides=strides,
+                    target_strides=part,
+                    relation=shared,
+                )
             )
         else:
             copies.append(

@@ -1,7 +1,7 @@
 """Workloads that only move elements: a list of strided copies, or a selection by one index table per axis.
 
-An element is 1, 2, 4 or 8 bytes; what they mean plays no part. A strided copy of single bytes may map each through a table of 256,
-which is how quantized activations and requantization are done.
+An element is 1, 2, 4 or 8 bytes; what they mean plays no part. A strided copy of single bytes may map each through a table of
+256, which is how quantized activations and requantization are done.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -227,7 +227,7 @@ cdef int execute_selection(void *state, const dovetail_call *call) noexcept nogi
 
 
 def selection_workload(tables, source_strides, int64_t itemsize, fill=b"\0" * 8):
-    """Make the workload capsule of output[i, j, ...] = input[tables[0][i], tables[1][j], ...], or `fill` where one of them is < 0.
+    """Make the workload capsule of output[i, j, ...] = input[tables[0][i], tables[1][j], ...], or `fill` where one is < 0.
 
     Args:
         tables: Per axis, the input position of every output position.

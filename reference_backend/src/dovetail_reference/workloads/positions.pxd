@@ -23,7 +23,12 @@ cdef inline int64_t resolved(int64_t position, int64_t size, int axis, errand *r
     if -size <= position < size:
         return position + size if position < 0 else position
     snprintf(
-        message, sizeof(message), "index %lld is out of range for axis %d of size %lld", <long long>position, axis, <long long>size
+        message,
+        sizeof(message),
+        "index %lld is out of range for axis %d of size %lld",
+        <long long>position,
+        axis,
+        <long long>size,
     )
     run.code = run.call.host.fail(run.call, DOVETAIL_FAILED, message)
     return 0

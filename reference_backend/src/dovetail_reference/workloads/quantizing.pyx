@@ -1,11 +1,11 @@
 """Quantize and Dequantize: per tensor or per axis, all integer types.
 
-Source: ONNX QuantizeLinear and DequantizeLinear. As in every runtime the arithmetic is float32, so that ties fall alike; float64
-tensors are computed in double. A NaN quantizes to the zero point.
+Source: ONNX QuantizeLinear and DequantizeLinear. As in every runtime the arithmetic is float32, so that ties fall alike;
+float64 tensors are computed in double. A NaN quantizes to the zero point.
 """
 
 from libc.math cimport isnan, rint
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from dovetail.abi cimport dovetail_call, tensor_data, workload_capsule
@@ -16,7 +16,7 @@ from dovetail_reference.workloads.blocks cimport (
     store_reals,
     store_wholes,
 )
-from dovetail_reference.workloads.elements cimport FLOAT64, UINT64, Element, allocate_state, element_of
+from dovetail_reference.workloads.elements cimport FLOAT64, INT64, UINT64, Element, allocate_state, element_of
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
 from dovetail.interfaces import Support
@@ -45,8 +45,10 @@ cdef void release(void *state) noexcept nogil:
 
 cdef inline int64_t saturated(double value, const quantizing_state *self) noexcept nogil:
     """Convert to the bits of the integer type, clamping to its range."""
-    if value >= self.high:  # 2^63 or 2^64 for the 64-bit types, of which the greatest value is no double
-        return <int64_t>((<uint64_t>1 << 63) - 1) if self.high == 9223372036854775808.0 else -1 if self.target == UINT64 else <int64_t>self.high
+    if value >= self.high:  # for the 64-bit types 2^63 or 2^64: their greatest value is no double
+        if self.target == UINT64:
+            return -1
+        return INT64_MAX if self.target == INT64 else <int64_t>self.high
     if value <= self.low:
         return <int64_t>self.low
     return <int64_t><uint64_t>value if self.target == UINT64 else <int64_t>value

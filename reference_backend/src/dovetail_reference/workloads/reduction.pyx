@@ -1,14 +1,22 @@
 """Reduce and CumulativeSum.
 
-Floats are accumulated in double, in row-major order of the reduced axes, and rounded once. Integers are accumulated modulo 2^64 and
-stored modulo 2^bits; their MEAN truncates toward zero, and their L2, LOG_SUM and LOG_SUM_EXP are computed in double and truncated.
-MAX and MIN: NaN wins. Quantized int8 and uint8: MEAN, SUM, MAX and MIN of the real numbers, rounded half away from zero.
+Floats are accumulated in double, in row-major order of the reduced axes, and rounded once. Integers are accumulated modulo 2^64
+and stored modulo 2^bits; their MEAN truncates toward zero, and their L2, LOG_SUM and LOG_SUM_EXP are computed in double and
+truncated. MAX and MIN: NaN wins. Quantized int8 and uint8: MEAN, SUM, MAX and MIN of the real numbers, rounded half away from
+zero.
 """
 
 from libc.math cimport INFINITY, exp, fabs, isinf, log, round, sqrt
 from libc.stdint cimport int64_t, uint64_t
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_IN_PLACE,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
 from dovetail_reference.workloads.blocks cimport (
     REAL,
     SIGNED,

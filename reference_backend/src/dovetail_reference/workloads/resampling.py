@@ -1,4 +1,4 @@
-"""Where each output position of a resized axis reads, and with which weights. Source: ONNX Resize-19, and its reference code."""
+"""Where each output position of a resized axis reads, and with which weights. Source: ONNX Resize-19 and its reference code."""
 
 from __future__ import annotations
 

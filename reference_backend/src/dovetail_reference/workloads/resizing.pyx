@@ -1,7 +1,7 @@
 """Resize along any axes.
 
-NEAREST picks elements, of any type, through one table per axis. LINEAR and CUBIC are separable: one pass in double for each axis that
-changes, rounded once at the end; integers to nearest, ties to even, and clamped. Positions and weights: `resampling.py`.
+NEAREST picks elements, of any type, through one table per axis. LINEAR and CUBIC are separable: one pass in double for each
+axis that changes, rounded once at the end; integers to nearest, ties to even, and clamped. Positions and weights: `resampling.py`.
 """
 
 from libc.math cimport rint
@@ -39,7 +39,8 @@ def supports(layer):
         return Support.no("quantization", "input and output differ in quantization; requantize separately")
     if descriptor.method is not ResizeMethod.NEAREST:
         if info.dtype in _INEXACT:
-            return Support.no("dtype", f"{descriptor.method} interpolation of {info.dtype} is not implemented; nearest is", "method")
+            reason = f"{descriptor.method} interpolation of {info.dtype} is not implemented; nearest is"
+            return Support.no("dtype", reason, "method")
         if info.quantization is not None and info.quantization.is_per_axis:
             return Support.no("quantization", "interpolation of tensors quantized per axis is not implemented", "method")
     return Support.yes()
@@ -135,7 +136,12 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef int workspace(
-    void *state, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+    void *state,
+    const dovetail_tensor *inputs,
+    const dovetail_tensor *outputs,
+    int32_t workers,
+    size_t *shared,
+    size_t *per_worker,
 ) noexcept nogil:
     shared[0], per_worker[0] = 2 * <size_t>(<resize_state *>state).largest * sizeof(double), 0
     return DOVETAIL_OK

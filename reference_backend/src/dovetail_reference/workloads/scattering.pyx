@@ -1,14 +1,22 @@
 """ScatterElements and ScatterNd, for every element type.
 
-Updates meet the input one after the other, in row-major order: without a reduction the last one stays. Reductions of floats round
-after each step. A position out of range fails the run.
+Updates meet the input one after the other, in row-major order: without a reduction the last one stays. Reductions of floats
+round after each step. A position out of range fails the run.
 """
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, DOVETAIL_OK, dovetail_alias, dovetail_call, dovetail_workload, tensor_data, workload_capsule
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_IN_PLACE,
+    DOVETAIL_OK,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
 from dovetail_reference.workloads.blocks cimport (
     REAL,
     UNSIGNED,

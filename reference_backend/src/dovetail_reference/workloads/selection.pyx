@@ -1,7 +1,7 @@
 """ArgMinMax and TopK, for every element type.
 
-Every element becomes a 64-bit score that orders as the elements do; -0 and 0 are equal. A NaN counts as larger than every number in
-TopK, and as the extreme, largest or smallest, in ArgMinMax (NumPy).
+Every element becomes a 64-bit score that orders as the elements do; -0 and 0 are equal. A NaN counts as larger than every
+number in TopK, and as the extreme, largest or smallest, in ArgMinMax (NumPy).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -33,7 +33,9 @@ def create(layer, dtype):
     return _create_arg(layer.descriptor, layer.inputs[0].info, layer.output.known_info)
 
 
-cdef void load_scores(Element kind, bint smallest, bint nan_first, const char *at, int64_t step, int64_t n, uint64_t *scores) noexcept nogil:
+cdef void load_scores(
+    Element kind, bint smallest, bint nan_first, const char *at, int64_t step, int64_t n, uint64_t *scores
+) noexcept nogil:
     """Read n elements as scores: the higher the better."""
     cdef double reals[BLOCK]
     cdef int64_t i
@@ -188,7 +190,12 @@ cdef int execute_top(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef int top_workspace(
-    void *state, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared, size_t *per_worker
+    void *state,
+    const dovetail_tensor *inputs,
+    const dovetail_tensor *outputs,
+    int32_t workers,
+    size_t *shared,
+    size_t *per_worker,
 ) noexcept nogil:
     shared[0], per_worker[0] = 2 * <size_t>(<top_state *>state).length * sizeof(entry), 0
     return DOVETAIL_OK
@@ -199,9 +206,10 @@ cdef object _create_top_k(object descriptor, object info, object values):
     cdef top_state *self = <top_state *>allocate_state(sizeof(top_state))
     axis = descriptor.axis % info.rank
     shape = info.sizes[:axis] + info.sizes[axis + 1 :]
-    by_operand = [contiguous(info.sizes, info.dtype.itemsize), contiguous(values.sizes, info.dtype.itemsize), contiguous(values.sizes, 8)]
+    itemsize = info.dtype.itemsize
+    by_operand = [contiguous(info.sizes, itemsize), contiguous(values.sizes, itemsize), contiguous(values.sizes, 8)]
     try:
-        self.kind, self.smallest, self.itemsize = element_of(info.dtype), not descriptor.largest, info.dtype.itemsize
+        self.kind, self.smallest, self.itemsize = element_of(info.dtype), not descriptor.largest, itemsize
         self.length, self.k = info.sizes[axis], descriptor.k
         self.step, self.value_step, self.position_step = (strides[axis] for strides in by_operand)
         plan_walk(&self.lines, shape, [strides[:axis] + strides[axis + 1 :] for strides in by_operand])

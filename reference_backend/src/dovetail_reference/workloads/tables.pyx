@@ -10,7 +10,7 @@ from libc.stdint cimport int8_t, uint8_t
 def requantization_table(mine, theirs, is_signed):
     """Return what each byte of quantization `mine` becomes under `theirs`, both of one scale.
 
-    Source: TFLite reference_ops::ConcatenationWithScaling, in float32: round(q * scale + bias) + zero point, half away from zero.
+    Source: TFLite reference_ops::ConcatenationWithScaling: round(q * scale + bias) + zero point, in float32, half away from 0.
     """
     cdef float scale = <float>mine.scale[0] * (<float>1.0 / <float>theirs.scale[0])
     cdef float bias = -<float>mine.zero_point[0] * scale
@@ -31,8 +31,8 @@ def function_table(function, mine, theirs, is_signed):
         mine, theirs: Quantization of the input and of the output, both of one scale.
         is_signed: True for int8, False for uint8.
 
-    The result is rounded half away from zero, as TFLite fills the tables of its int8 activations (LUTPopulate); NaN gives the zero
-    point.
+    The result is rounded half away from zero, as TFLite fills the tables of its int8 activations (LUTPopulate); NaN gives the
+    zero point.
     """
     cdef int low = -128 if is_signed else 0, byte, zero = mine.zero_point[0], result_zero = theirs.zero_point[0]
     cdef float scale = mine.scale[0], inverse = <float>1.0 / <float>theirs.scale[0], value

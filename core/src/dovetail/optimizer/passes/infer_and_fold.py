@@ -123,10 +123,9 @@ def _replace_by_constants(graph: Graph, layer: Layer, arrays: list[Array]) -> No
     for slot, array, consumers in zip(outputs, arrays, readers, strict=True):
         if not consumers:
             continue
-        name = layer.name if len(outputs) == 1 else f"{layer.name}.{slot.index}"
         dtype = DType.BFLOAT16 if slot.info is not None and slot.info.dtype is DType.BFLOAT16 else None
         quantization = None if slot.info is None else slot.info.quantization
-        constant = graph.constant(array, name=name, dtype=dtype, quantization=quantization)
+        constant = graph.constant(array, name=slot.name, dtype=dtype, quantization=quantization)
         constant.layer.sources = layer.sources
         for consumer in consumers:
             graph.connect(constant, consumer)

@@ -1,0 +1,3 @@
+from dovetail.tensor import DType
+
+def element_bytes(dtype: DType, value: float | int | bool) -> bytes: ...
