@@ -94,11 +94,10 @@ def test_whole_and_layers_are_claimed(hard, device, runtime):
 
 def test_a_program_is_one_step_that_covers_its_layers(hard, device, runtime):
     net = Network("chain")
-    net.output(net.relu(net.relu(net.relu(net.input("x", SIZE), name="a"), name="b"), name="c"), "y")
-    loaded = runtime.load(
-        net, optimize={"backends": [device], "options": {"TestDevice": {"claim": "whole"}}, "passes": False}
-    )
-    assert np.array_equal(loaded(numbers()), relu(numbers()))
+    x = net.input("x", SIZE)
+    net.output(net.relu(net.addition(x, net.relu(x, name="a"), name="b"), name="c"), "y")
+    loaded = load(runtime, net, [device], claim="whole")
+    assert np.array_equal(loaded(numbers()), relu(numbers() + relu(numbers())))
     program = next(step for step in loaded.plan.steps if step.layer_kind == "hard.Program")
     assert set(program.sources) == {"a", "b", "c"}
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.errors import ErrorCode, ModelError
 from dovetail.network import Network
-from dovetail_onnx import parse
+from dovetail_onnx import parse, translation
 
 
 def small_model() -> onnx.ModelProto:
@@ -134,6 +134,26 @@ def test_a_function_that_calls_itself() -> None:
     text = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]> g (float[2] x) => (float[2] y) { y = own.f(x) }
     <domain: "own", opset_import: ["" : 17, "own" : 1]> f (a) => (b) { b = own.f(a) }"""
     assert code_of(onnx.parser.parse_model(text)) is ErrorCode.MODEL_MALFORMED
+
+
+def test_functions_that_multiply(monkeypatch) -> None:
+    monkeypatch.setattr(translation, "NODE_LIMIT", 1000)
+    functions = [
+        f"""<domain: "own", opset_import: ["" : 17, "own" : 1]>
+        f{i} (a) => (c) {{ b = own.f{i + 1}(a)  c = own.f{i + 1}(b) }}"""
+        for i in range(40)
+    ]
+    last = """<domain: "own", opset_import: ["" : 17]> f40 (a) => (b) { b = Relu(a) }"""
+    head = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]> g (float[2] x) => (float[2] y) { y = own.f0(x) }"""
+    assert code_of(onnx.parser.parse_model("\n".join([head, *functions, last]))) is ErrorCode.MODEL_MALFORMED
+
+
+def test_a_few_bytes_that_ask_for_a_huge_constant() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[1,1099511627776,2] x) => (float[a,b,c] y)
+    { y = GroupNormalization <num_groups = 2> (x, s, s) }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "s"))
+    assert code_of(proto) is ErrorCode.MODEL_UNSUPPORTED
 
 
 @pytest.mark.parametrize(

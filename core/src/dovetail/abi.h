@@ -12,6 +12,10 @@
  *   - Tensors are C-contiguous. Tensors planned by the core are 64-byte aligned; a caller's own arrays are aligned to
  *     their element only. No kernel reads or writes past an end.
  *   - Constant inputs are always host memory, valid and unchanged for the life of the workload.
+ *   - An optional input that is left out in the middle has data NULL and ndim -1; left-out ones at the end are not counted.
+ *   - A workload's capsule holds a dovetail_workload allocated with PyMem_RawMalloc or PyMem_RawCalloc: whoever ends up with it
+ *     (the core once it took it, else the capsule's destructor) calls release(state) and then PyMem_RawFree on the struct.
+ *     dovetail_queues is freed by its own release(state), or by the capsule's owner if that is NULL.
  */
 #ifndef DOVETAIL_ABI_H
 #define DOVETAIL_ABI_H

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Answer to "can you run this layer?".
+    """Answer to "can you run this layer?". A refusal is false, so `check(layer) or Support.yes()` always says yes.
 
     Attributes:
         supported: Yes or no.

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from dovetail.errors import ErrorCode, ModelError
 
-LOW_LEVEL_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+LOW_LEVEL_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What Python raises when values from a file do not make sense."""
 
 _EXPORT_AGAIN = "check that the download or export is complete"

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .external_data import ExternalData
     from .knowledge import Knowledge
 
+_LARGEST_MADE = 1 << 26
+"""Most elements of a constant that a translation makes up, such as positions to gather."""
+
 
 class Node:
     """One node of a model.
@@ -257,6 +260,15 @@ class Node:
     def wants(self, index: int) -> bool:
         """Tell whether output `index` is used."""
         return index < len(self.outputs) and self.outputs[index] != ""
+
+    def check_affordable(self, count: int, what: str) -> None:
+        """Refuse to make a constant of more elements than any real model needs: a file of a few bytes may ask for it.
+
+        Raises:
+            Unsupported: It is too large.
+        """
+        if count > _LARGEST_MADE:
+            raise Unsupported(f"{what} would have {count} elements")
 
     def malformed(self, found: str) -> ModelError:
         """Build the error for a node that ONNX does not allow."""

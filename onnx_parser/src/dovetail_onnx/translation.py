@@ -23,6 +23,9 @@ from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_
 from .tensors import CODES, dtype_of_code, read_sparse, read_tensor
 from .unsupported import Entry, Unsupported, report
 
+NODE_LIMIT = 1 << 18
+"""Most nodes of a model once its functions are expanded; the largest models known have some ten thousand."""
+
 
 def translate(model: onnx.ModelProto, external: ExternalData, origin: str) -> Network:
     """Return the network of a model.
@@ -44,6 +47,7 @@ class _Translation:
         self._opsets = imported(model.opset_import) or {"": 1}
         self._functions = {(plain_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self._unsupported: list[Entry] = []
+        self._nodes = 0
         self._reserved = {entry.name for entry in (*model.graph.input, *model.graph.output)}
         self._declared_ranks = {
             entry.name: len(entry.type.tensor_type.shape.dim)
@@ -160,6 +164,7 @@ class _Translation:
 
     def _translate_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
         for proto in sorted_nodes(nodes):
+            self._count_node(proto)
             label = self._label(proto, scope)
             domain = plain_domain(proto.domain)
             opset = scope.opsets.get(domain, 0)
@@ -187,6 +192,12 @@ class _Translation:
                     node=label,
                 ) from error
             self._bind_outputs(proto, results, scope)
+
+    def _count_node(self, proto: onnx.NodeProto) -> None:
+        """Stop functions that call functions that call functions: a short file may stand for any number of nodes."""
+        self._nodes += 1
+        if self._nodes > NODE_LIMIT:
+            raise self._malformed(f"becomes more than {NODE_LIMIT} nodes when its functions are expanded, at {proto.op_type}")
 
     def _label(self, proto: onnx.NodeProto, scope: Scope) -> str:
         name = proto.name or next((o for o in proto.output if o), proto.op_type)

@@ -110,6 +110,7 @@ def reverse_sequence(node: Node) -> OutputSlot:
     if lengths is None or steps is None or node.rank_of(x) is None:
         raise Unsupported("the lengths are not constant, or the sizes are not known while parsing", attribute="sequence_lens")
     rank = node.known_rank(x, "the axes are placed")
+    node.check_affordable(steps * len(lengths), "the positions")
     positions = np.arange(steps) * np.ones((len(lengths), 1), np.int64)
     for row, length in zip(positions, lengths, strict=True):
         row[:length] = row[:length][::-1].copy()

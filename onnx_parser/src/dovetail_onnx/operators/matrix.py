@@ -64,6 +64,7 @@ def _bias(node: Node, addend: OutputSlot, filters: int, beta: float, dtype: DTyp
         or constant.value.shape not in ((), (1,), (1, 1), (filters,), (1, filters))
     ):
         return None
+    node.check_affordable(filters, "the bias")
     value = np.broadcast_to(constant.value.reshape(-1), (filters,)) * dtype.numpy.type(beta)
     return node.network.constant(value, node.label("bias"), dtype=dtype)
 

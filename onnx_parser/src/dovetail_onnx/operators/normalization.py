@@ -63,6 +63,7 @@ def group_normalization_18(node: Node) -> OutputSlot:
     channels = node.size_of(x, 1)
     if channels is None or groups < 1:
         raise Unsupported("a scale per group needs the number of channels while parsing", attribute="num_groups")
+    node.check_affordable(channels, "the scale per channel")
     per_channel = [_repeated(node, i, channels // groups, part) for i, part in ((1, "scale"), (2, "offset"))]
     epsilon = node.floating("epsilon", 1e-5)
     return node.network.group_normalization(x, *per_channel, groups=groups, epsilon=epsilon, name=node.label())

@@ -91,6 +91,7 @@ def space_to_depth(node: Node) -> OutputSlot:
     channels = node.size_of(x, 1)
     if channels is None:
         raise Unsupported("mode CRD needs the number of channels while parsing", attribute="mode")
+    node.check_affordable(block * block * channels, "the order of channels")
     order = np.arange(block * block * channels).reshape(block * block, channels).T.reshape(-1)
     moved = node.network.space_to_depth(x, block, name=node.label("blocks"))
     return node.network.gather(moved, order, axis=1, name=node.label())
