@@ -73,16 +73,17 @@ def quantized(build, quantization):
 
 @pytest.mark.parametrize("label", ["int8", "uint8"])
 @pytest.mark.parametrize("kind", ["concat", "stack"])
-def test_differing_quantizations_are_requantized(run_layer, direct, label, kind):
+@pytest.mark.parametrize("scales", [(0.1, 0.17), (0.0731, 0.0419), (0.0173, 0.25)])
+def test_differing_quantizations_are_requantized(run_layer, label, kind, scales):
     low, high = (-128, 127) if label == "int8" else (0, 255)
     x = np.arange(low, high + 1).astype(label)
-    mine, theirs = Quantization.per_tensor(0.1, low + 110), Quantization.per_tensor(0.17, low + 140)
+    mine, theirs = Quantization.per_tensor(scales[0], low + 110), Quantization.per_tensor(scales[1], low + 140)
     build = quantized(lambda net, p, q: (net.concat if kind == "concat" else net.stack)((p, q)), theirs)
     [y] = run_layer(build, x, x, quantizations=[mine, theirs])
     first, second = y.reshape(2, 256)
     assert np.array_equal(second, x)
     # ConcatenationWithScaling, step by step in float32.
-    scale = np.float32(0.1) * (np.float32(1) / np.float32(0.17))
+    scale = np.float32(scales[0]) * (np.float32(1) / np.float32(scales[1]))
     value = x.astype(np.float32) * scale + -np.float32(mine.zero_point[0]) * scale
     rounded = np.where(value < 0, np.ceil(value - 0.5), np.floor(value + 0.5)) + theirs.zero_point[0]
     assert np.array_equal(first, np.clip(rounded, low, high).astype(label))

@@ -44,6 +44,14 @@ def test_quantize_ties_to_even(run_layer, x):
     assert y == np.rint(x)
 
 
+def test_quantize_divides_in_float32(run_layer):
+    """0.35 / 0.1 is a tie in float32, and just below one in double: every runtime sees the tie."""
+    x = ((np.arange(-60, 60) + 0.5) * 0.1).astype(np.float32)
+    [y] = run_layer(lambda net, a: net.quantize(a, Quantization.per_tensor(0.1)), x)
+    assert np.array_equal(y, np.rint(x / np.float32(0.1)).astype(np.int8))
+    assert not np.array_equal(y, np.rint(x.astype(np.float64) / 0.1).astype(np.int8))
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("label", ["int8", "uint8", "int16", "int32"])
 def test_per_axis(run_layer, samples, label, axis):

@@ -120,6 +120,15 @@ def test_given_scales_set_the_positions(run_layer, samples, method, coordinates,
     check(run_layer, samples, x, wanted, scales=scales, method=method, coordinates=coordinates, tolerance=1e-10)
 
 
+def test_positions_that_should_be_whole_are(run_layer, samples):
+    """i / (wanted / size), in double, falls just below some whole positions."""
+    for size in range(1, 30):
+        x = np.arange(size, dtype=np.int32)
+        for wanted in range(1, 60):
+            for coordinates in ("asymmetric", "half_pixel"):
+                check(run_layer, samples, x, (wanted,), coordinates=CoordinateMode(coordinates), rounding=NearestRounding.FLOOR)
+
+
 @pytest.mark.parametrize("coefficient", [-0.5, -0.75, -1.0])
 def test_cubic_coefficient(run_layer, samples, coefficient):
     x = samples.array("float64", (1, 1, 6, 5))

@@ -188,8 +188,8 @@ class Where(Descriptor, kind="dovetail.Where"):
 class Cast(Descriptor, kind="dovetail.Cast"):
     """Convert each element to another dtype.
 
-    Float to integer truncates toward zero; what does not fit, and NaN, is undefined by ONNX: dovetail wraps modulo 2^bits, and NaN
-    and the infinities become 0. Integers wrap, too. To a float rounds to nearest even, once. Anything to bool is `!= 0`.
+    Float to integer truncates toward zero; what does not fit, and NaN, is undefined by ONNX: dovetail wraps modulo 2^bits, and
+    NaN and the infinities become 0. Integers wrap, too. To a float rounds to nearest even, once. Anything to bool is `!= 0`.
     """
 
     dtype: DType

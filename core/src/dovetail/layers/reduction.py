@@ -26,7 +26,7 @@ from .shape_rules import (
 class ReduceFunction(StrEnum):
     """What many elements become; the dtype stays. Over no elements: the neutral element (maximum: the least value).
 
-    Maximum and minimum: NaN wins. Integers wrap modulo 2^bits; a result of theirs that is no integer (mean) truncates toward zero.
+    Maximum and minimum: NaN wins. Integers wrap modulo 2^bits; what is no integer of them (a mean) truncates toward zero.
     """
 
     SUM = "sum"
@@ -96,7 +96,7 @@ class ArgFunction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ArgMinMax(Descriptor, kind="dovetail.ArgMinMax"):
-    """Position of the extreme along an axis: the first, or the last with `select_last`. A NaN is the extreme of both (NumPy)."""
+    """Position of the extreme along an axis: the first, or the last with `select_last`. A NaN is both extremes (NumPy)."""
 
     function: ArgFunction
     axis: int = -1

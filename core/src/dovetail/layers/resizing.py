@@ -29,7 +29,7 @@ class CoordinateMode(StrEnum):
     HALF_PIXEL = "half_pixel"  # (i + 0.5) / scale - 0.5
     HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"
     PYTORCH_HALF_PIXEL = "pytorch_half_pixel"  # as half_pixel; 0 where the output has one element
-    ALIGN_CORNERS = "align_corners"  # i * (input - 1) / (output - 1)
+    ALIGN_CORNERS = "align_corners"  # i * (input - 1) / (output - 1); output = scale * input before it is rounded, where scales are given
     ASYMMETRIC = "asymmetric"  # i / scale
 
 

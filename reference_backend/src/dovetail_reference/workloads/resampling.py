@@ -18,7 +18,9 @@ def coordinate(descriptor: Resize, i: int, size: int, wanted: int, scale: float)
     """
     mode = descriptor.coordinates
     if mode is CoordinateMode.ALIGN_CORNERS:
-        return i * (size - 1) / (wanted - 1) if wanted > 1 else 0.0
+        # ONNX's suite stretches over the size before it is rounded down where only scales are given.
+        last = (wanted if scale == wanted / size else scale * size) - 1
+        return i * (size - 1) / last if wanted > 1 else 0.0
     if mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
         return 0.0
     exact = scale == wanted / size
