@@ -141,6 +141,7 @@ static int wait_for(dvt_context *context, int32_t queue, int32_t step)
             }
         } else if (now > give_up) {
             context->stuck = 1;
+            context->pending[queue] = 0;    /* not to be waited for again */
             return DOVETAIL_CANCELLED;
         }
     }

@@ -33,7 +33,11 @@ CASES: dict[str, tuple[Descriptor, list[Array], Callable[[], Any]]] = {
     "shape": (kinds.Shape(start=1), [X], lambda: np.array([3, 4])),
     "concat": (kinds.Concat(axis=1), [X, X], lambda: np.concatenate([X, X], 1)),
     "stack": (kinds.Stack(axis=1), [X, X], lambda: np.stack([X, X], 1)),
-    "pad": (kinds.Pad(before=(0, 1, 0), after=(2, 0, 0), value=3), [X], lambda: np.pad(X, [(0, 2), (1, 0), (0, 0)], constant_values=3)),
+    "pad": (
+        kinds.Pad(before=(0, 1, 0), after=(2, 0, 0), value=3),
+        [X],
+        lambda: np.pad(X, [(0, 2), (1, 0), (0, 0)], constant_values=3),
+    ),
     "slice backwards": (kinds.StridedSlice(begin=(-1,), end=(-9,), axes=(2,), stride=(-2,)), [X], lambda: X[:, :, -1:-9:-2]),
     "slice": (kinds.StridedSlice(begin=(0, 1), end=(1, 99)), [X], lambda: X[0:1, 1:]),
     "gather": (kinds.Gather(axis=1), [X, np.array([[0, -1]])], lambda: np.take(X, [[0, -1]], 1)),

@@ -182,9 +182,9 @@ def test_inference(name: str) -> None:
 
 def test_every_kind_has_a_case() -> None:
     covered = {type(descriptor) for descriptor, _, _ in CASES.values()}
-    every = {
-        kind for kind in vars(kinds).values() if isinstance(kind, type) and issubclass(kind, Descriptor) and kind.kind
-    } - {kinds.Range}  # has tests of its own below: its size comes from values
+    every = {kind for kind in vars(kinds).values() if isinstance(kind, type) and issubclass(kind, Descriptor) and kind.kind} - {
+        kinds.Range
+    }  # has tests of its own below: its size comes from values
     assert sorted(kind.kind for kind in every - covered) == []
 
 
@@ -214,7 +214,11 @@ REFUSALS: dict[str, tuple[Descriptor, list[Any], str]] = {
     "layer normalization": (kinds.LayerNormalization(), [(2, 4), (3,)], "broadcast"),
     "lp": (kinds.LpNormalization(p=3), [(2, 4)], "p is 3"),
     "binary": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.ADD), [(2,), (3,)], "do not broadcast"),
-    "binary dtypes": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.ADD), [(2,), ((2,), I64)], "insert a cast|dtypes"),
+    "binary dtypes": (
+        kinds.ElementwiseBinary(operation=kinds.BinaryOperation.ADD),
+        [(2,), ((2,), I64)],
+        "insert a cast|dtypes",
+    ),
     "logical": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.LOGICAL_AND), [(2,), (2,)], "input is float32"),
     "shift": (kinds.ElementwiseBinary(operation=kinds.BinaryOperation.SHIFT_LEFT), [(2,), (2,)], "input is float32"),
     "not": (kinds.ElementwiseUnary(operation=kinds.UnaryOperation.LOGICAL_NOT), [(2,)], "input is float32"),

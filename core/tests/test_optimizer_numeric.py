@@ -14,8 +14,8 @@ from dovetail.layers import (
     Activation,
     BatchNormalization,
     Convolution2d,
-    Dequantize,
     DepthwiseConvolution2d,
+    Dequantize,
     ElementwiseBinary,
     FullyConnected,
     GlobalPooling,
@@ -229,7 +229,9 @@ WEIGHTED: dict[str, Any] = {
     "transpose conv nhwc": lambda n: normalized(
         n, n.transpose_convolution2d(n.input("x", (1, 3, 3, 4), DType.FLOAT64), normal(5, 2, 2, 4), layout=NHWC), 5, NHWC
     ),
-    "fully connected": lambda n: normalized(n, n.fully_connected(n.input("x", (3, 5), DType.FLOAT64), normal(4, 5), normal(4)), 4),
+    "fully connected": lambda n: normalized(
+        n, n.fully_connected(n.input("x", (3, 5), DType.FLOAT64), normal(4, 5), normal(4)), 4
+    ),
     "fully connected rank 3": lambda n: normalized(
         n, n.fully_connected(n.input("x", (2, 3, 5), DType.FLOAT64), normal(4, 5)), 4, NHWC
     ),
@@ -440,9 +442,7 @@ def test_integer_layers_are_within_one_of_the_literal_execution(name: str) -> No
     net = Network()
     net.output(net.quantize(QDQ[name](net), QY, name="q"), "y")
     random = np.random.default_rng(9)
-    feeds = {
-        layer.name: random.integers(-128, 128, layer.output.known_info.sizes).astype(np.int8) for layer in net.inputs
-    }
+    feeds = {layer.name: random.integers(-128, 128, layer.output.known_info.sizes).astype(np.int8) for layer in net.inputs}
     literal = run(net, feeds)[0]
     assert IntegerLayers().run(net) == 1
     InferAndFold().run(net)

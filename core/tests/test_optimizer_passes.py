@@ -373,4 +373,3 @@ def test_debug_layers_stand_on_the_way_of_every_result() -> None:
     shown = [(layer.descriptor.layer, layer.descriptor.index) for layer in net if layer.kind == "dovetail.Debug"]  # type: ignore[attr-defined]
     assert shown == [("parts", 0), ("parts", 1), ("sum", 0)]
     assert net.layer("y").inputs[0].source is net.layer("sum.debug").output
-

@@ -263,9 +263,9 @@ def test_only_the_part_given_back_moves_on() -> None:
         "blob": "Second",
     }
     assert second.offered == [["d"]], "the next backend is offered what it was given"
-    assert network.assignment["blob"] is not None
-    refusals = [r for row in network.placement.layers for r in row.refusals]
-    assert refusals == [], "a private layer stands for itself"
+    row = network.placement.layer("d")
+    assert (row.name, row.reason) == ("blob", "fallback")
+    assert [(r.backend, r.code, r.reason) for r in row.refusals] == [("First", "failed", "out of on-chip memory")]
 
 
 def test_the_reason_of_a_failure_is_reported() -> None:
@@ -413,8 +413,14 @@ INVALID: dict[str, tuple[Optimize, str]] = {
         "not convex: .* through '[bc]'",
     ),
     "no network": (lambda v: views(v, ("substitute", v, "blob")), "not a network"),
-    "too many inputs": (lambda v: altered(v, lambda n: n.input("more", (1,)) and None), "2 inputs for a part with 1: a|2 inputs"),
-    "too many outputs": (lambda v: altered(v, lambda n: n.output(n.layer("in0").output, "more") and None), "3 outputs .* with 2: c, d"),
+    "too many inputs": (
+        lambda v: altered(v, lambda n: n.input("more", (1,)) and None),
+        "2 inputs for a part with 1: a|2 inputs",
+    ),
+    "too many outputs": (
+        lambda v: altered(v, lambda n: n.output(n.layer("in0").output, "more") and None),
+        "3 outputs .* with 2: c, d",
+    ),
     "other shape": (lambda v: with_results(v, shape=(6,)), r"output for 'c' has shape \[6\], expected \[2, 3\]"),
     "other dtype": (lambda v: with_results(v, dtype=DType.FLOAT16), "has dtype float16, expected float32"),
     "other quantization": (lambda v: with_results(v, quantization=Quantization.per_tensor(1.0)), "has quantization"),

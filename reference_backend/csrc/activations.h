@@ -96,7 +96,8 @@ static inline double activate(int function, double x, double alpha, double beta)
     case ACTIVATION_GELU:
         return 0.5 * x * erfc(-x * 0.70710678118654752440); /* erfc: 1 + erf cancels far below zero */
     case ACTIVATION_GELU_TANH:
-        return 0.5 * x * (1.0 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+        /* x / 2 * (1 + tanh(u)) as x * sigmoid(2 u): the sum would cancel far below zero. */
+        return x / (1.0 + exp(-1.59576912160573071176 * (x + 0.044715 * x * x * x)));
     case ACTIVATION_SOFTPLUS:
         return activation_softplus(x);
     case ACTIVATION_SOFTSIGN:

@@ -86,7 +86,7 @@ typedef struct {
     int (*parallel_for)(const struct dovetail_call *call, int64_t range, int64_t grain, dovetail_body body, void *arg);
     /* Non-zero once the run should end: poll it every millisecond or so inside a long kernel. Costs about one load. */
     int (*is_cancelled)(const struct dovetail_call *call);
-    /* Record why the step fails; the first one wins. Returns `code`, so that `return host->fail(...)` reads well. */
+    /* Record why the step fails; the first one wins, its message is copied. Returns `code`, so that `return host->fail(...)` reads well. */
     int (*fail)(const struct dovetail_call *call, int code, const char *message);
     /* Name a moment inside a step for the profile; `name` must outlive the run. Free when profiling is off. */
     void (*profile_mark)(const struct dovetail_call *call, const char *name);

@@ -190,11 +190,11 @@ def _layer_report(layer: Layer, assigner: Assigner, partition_of: dict[str, int]
 def _reason(layer: Layer, home: Assigned | None, refusals: Sequence[Refusal], assigner: Assigner) -> str:
     if home is None:
         return "core"
-    if assigner.is_private(layer):
-        return "private"
     if assigner.wishes.required(layer) is not None:
         return "required"
-    return "fallback" if refusals else "first choice"
+    if refusals:
+        return "fallback"
+    return "private" if assigner.is_private(layer) else "first choice"
 
 
 def _folded(source: Graph, order: Sequence[Layer]) -> tuple[str, ...]:

@@ -136,10 +136,10 @@ class Assigner:
             refusals.append(refusal)
         return None
 
-    def adopt(self, layer: Layer, home: Assigned) -> None:
-        """Give a private layer to the backend that made it, without asking."""
+    def adopt(self, layer: Layer, home: Assigned, replaced: Iterable[Layer]) -> None:
+        """Give a private layer to the backend that made it, without asking; what was said of the layers it replaces stays."""
         self.assigned[layer] = home
-        self.refusals[layer] = []
+        self.refusals[layer] = list(dict.fromkeys(refusal for old in replaced for refusal in self.refusals.get(old, ())))
         self._private.add(layer)
 
     def is_private(self, layer: Layer) -> bool:

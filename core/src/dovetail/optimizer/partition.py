@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from ..graph import Constant, Input, Layer, Output
@@ -11,42 +11,55 @@ Home = TypeVar("Home", bound=Hashable)
 
 
 class _Groups:
-    """Disjoint groups of layers with, for each, the groups it depends on and those that depend on it, as bit sets.
+    """Disjoint groups of layers, and which depend on which.
 
-    Sets are transitive and leave the group itself out. A merge is legal if no third group lies on a path between the two, so
-    that contracting every group leaves an acyclic graph at any time.
+    A merge is legal if no third group lies on a path between the two, so that contracting every group leaves an acyclic graph
+    at any time. `above` holds, as a bit set, every group that a group depends on, itself left out; `sources` and `targets` are the
+    direct neighbours alone.
     """
 
     def __init__(self) -> None:
         self.members: dict[int, list[Layer]] = {}
         self.above: dict[int, int] = {}
-        self.below: dict[int, int] = {}
+        self.sources: dict[int, set[int]] = {}
+        self.targets: dict[int, set[int]] = {}
         self.of: dict[Layer, int] = {}
 
     def add(self, layer: Layer, sources: Sequence[int]) -> int:
+        """Make a group of one layer, which reads these groups."""
         group = len(self.of)
         above = 0
         for source in sources:
             above |= self.above[source] | (1 << source)
+            self.targets[source].add(group)
         self.of[layer] = group
         self.members[group] = [layer]
-        self.above[group], self.below[group] = above, 0
-        for other in _bits(above):
-            self.below[other] |= 1 << group
+        self.above[group], self.sources[group], self.targets[group] = above, set(sources), set()
         return group
 
     def can_merge(self, a: int, b: int) -> bool:
-        return not (self.below[a] & self.above[b]) and not (self.below[b] & self.above[a])
+        """Say whether no path leads from one to the other through a third."""
+        return not self._has_detour(a, b) and not self._has_detour(b, a)
+
+    def _has_detour(self, first: int, last: int) -> bool:
+        bit = 1 << first
+        return any(self.above[source] & bit for source in self.sources[last] if source != first)
 
     def merge(self, a: int, b: int) -> int:
-        """Merge `b` into `a`."""
-        pair = (1 << a) | (1 << b)
-        above = (self.above[a] | self.above.pop(b)) & ~pair
-        below = (self.below[a] | self.below.pop(b)) & ~pair
-        self.above[a], self.below[a] = above, below
-        for other in _bits(above):
-            self.below[other] = (self.below[other] | below | (1 << a)) & ~(1 << b)
-        for other in _bits(below):
+        """Merge `b` into `a`; returns `a`."""
+        above = (self.above[a] | self.above.pop(b)) & ~((1 << a) | (1 << b))
+        for source in self.sources.pop(b) - {a}:
+            self.targets[source].remove(b)
+            self.targets[source].add(a)
+            self.sources[a].add(source)
+        for target in self.targets.pop(b) - {a}:
+            self.sources[target].remove(b)
+            self.sources[target].add(a)
+            self.targets[a].add(target)
+        self.sources[a].discard(b)
+        self.targets[a].discard(b)
+        self.above[a] = above
+        for other in self._dependents(a):
             self.above[other] = (self.above[other] | above | (1 << a)) & ~(1 << b)
         moved = self.members.pop(b)
         for layer in moved:
@@ -54,12 +67,15 @@ class _Groups:
         self.members[a] += moved
         return a
 
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+    def _dependents(self, group: int) -> set[int]:
+        found: set[int] = set()
+        waiting = [group]
+        while waiting:
+            for target in self.targets[waiting.pop()]:
+                if target not in found:
+                    found.add(target)
+                    waiting.append(target)
+        return found
 
 
 def partition(order: Sequence[Layer], homes: Mapping[Layer, Home]) -> list[tuple[Home, list[Layer]]]:

@@ -23,8 +23,8 @@ class LayerReport:
         device: Index of the device; None where the core runs it.
         partition: Index into `Placement.partitions`; None where the core runs it.
         sources: Layers of the original network that it stands for.
-        reason: Why it is there: "first choice", "required", "fallback", "private", "core".
-        refusals: What the backends before this one said.
+        reason: Why it is there: "first choice", "required", "fallback", "private" (made by its backend), "core".
+        refusals: What the backends before this one said, of this layer or of those that it replaces.
     """
 
     name: str

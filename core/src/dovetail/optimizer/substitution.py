@@ -102,7 +102,7 @@ class OptimizeSubgraphs(Pass):
         for substitution in answer.substitutions:
             made = substitute(graph, substitution, entries[id(substitution.part)])
             for layer in made:
-                self.assigner.adopt(layer, candidate)
+                self.assigner.adopt(layer, candidate, substitution.part.layers)
             for layer in substitution.part.layers:
                 self.assigner.forget(layer)
             private += made

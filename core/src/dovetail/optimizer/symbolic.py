@@ -18,7 +18,8 @@ _TRIALS = ((2, 11), (16, 37), (64, 101), (224, 331))
 def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[TensorSpec, ...] | None:
     """Infer the outputs twice, with different sizes for every symbol.
 
-    What stays the same is a number, what follows a symbol has its name. A size that is worked out from symbols is named after the output and its axis.
+    What stays the same is a number, what follows a symbol has its name. A size that is worked out from symbols is named after
+    the output and its axis.
 
     Returns:
         One spec per output; None if no trial gets through, as when a shape depends on a value.

@@ -1,0 +1,438 @@
+"""The memory plan, checked by a simulation that knows nothing of how it is made: every read must see what was written last.
+
+Each tensor has bytes of its own. Steps of a queue run late: at once, at the wait, or at some moment in between.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from dovetail.interfaces import HOST, MemoryDomain
+from dovetail.runtime import memory_plan
+from dovetail.runtime.memory_plan import ALIGNMENT, Alias, MemoryPlan, Relation, Step, Storage, Tensor, plan_memory
+
+DEVICES = [MemoryDomain("Device", 0, "x"), MemoryDomain("Device", 1, "x"), HOST]  # queue 2 works in host memory
+
+
+@dataclass
+class Case:
+    """A list of steps, and what every tensor holds once it is written."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    contents: list[np.ndarray] = field(default_factory=list)
+    n_inputs: int = 0
+    n_constants: int = 0
+    n_outputs: int = 0
+
+    def tensor(self, nbytes: int, content: np.ndarray | None = None, **attributes: object) -> int:
+        number = len(self.tensors)
+        self.tensors.append(Tensor(nbytes, **attributes))
+        pattern = np.random.default_rng(number).integers(0, 256, nbytes, np.uint8)
+        self.contents.append(pattern if content is None else content)
+        return number
+
+
+class WrongPlanError(AssertionError):
+    """The plan lets somebody read what was overwritten."""
+
+
+class Simulation:
+    """Carries out a plan byte by byte."""
+
+    def __init__(self, case: Case, plan: MemoryPlan, luck: random.Random, eagerness: float) -> None:
+        self.case, self.plan, self.luck, self.eagerness = case, plan, luck, eagerness
+        self.memory = {(Storage.ARENA, i): self._garbage(arena.nbytes) for i, arena in enumerate(plan.arenas)}
+        for number, tensor in enumerate(case.tensors):
+            if tensor.storage is not Storage.ARENA:
+                self.memory[tensor.storage, tensor.index] = case.contents[number].copy()
+            for output in tensor.outputs:
+                self.memory[Storage.OUTPUT, output] = self._garbage(tensor.nbytes)
+        self.pending: dict[int, list[int]] = {}
+
+    def _garbage(self, nbytes: int) -> np.ndarray:
+        return np.frombuffer(self.luck.randbytes(nbytes), np.uint8).copy()
+
+    def where(self, tensor: int) -> np.ndarray:
+        place = self.plan.placements[tensor]
+        region = self.memory[place.storage, place.index]
+        nbytes = self.case.tensors[tensor].nbytes
+        if place.offset < 0 or place.offset + nbytes > len(region):
+            raise WrongPlanError(f"tensor {tensor} does not lie inside its memory")
+        return region[place.offset : place.offset + nbytes]
+
+    def check(self, tensor: int, who: str) -> None:
+        if not np.array_equal(self.where(tensor), self.case.contents[tensor]):
+            raise WrongPlanError(f"{who} reads tensor {tensor}, which was overwritten or never written")
+
+    def execute(self, number: int) -> None:
+        step = self.case.steps[number]
+        place = self.plan.workspaces[number]
+        if place is not None:
+            region = self.memory[place.storage, place.index]
+            assert place.offset + step.workspace <= len(region)
+            region[place.offset : place.offset + step.workspace] = self._garbage(step.workspace)
+        for tensor in step.reads:
+            if tensor is not None:
+                self.check(tensor, f"step {number}")
+        for tensor in step.writes:
+            self.where(tensor)[...] = self.case.contents[tensor]
+
+    def run_pending(self, queue: int, count: int) -> None:
+        for number in self.pending.get(queue, [])[:count]:
+            self.execute(number)
+        del self.pending.get(queue, [])[:count]
+
+    def run(self) -> None:
+        for number, step in enumerate(self.case.steps):
+            for queue, waiting in self.pending.items():
+                if self.luck.random() < self.eagerness:
+                    self.run_pending(queue, self.luck.randint(0, len(waiting)))
+            if number in self.plan.elided:
+                continue
+            if step.is_wait:
+                self.run_pending(step.queue, len(self.case.steps))
+            elif step.queue is not None:
+                self.pending.setdefault(step.queue, []).append(number)
+            else:
+                self.execute(number)
+        assert not any(self.pending.values()), "the case lacks a wait"
+        for tensor, output in self.plan.output_copies:
+            self.check(tensor, "an output copy")
+            self.memory[Storage.OUTPUT, output][...] = self.where(tensor)
+        for number, tensor in enumerate(self.case.tensors):
+            if tensor.storage is not Storage.ARENA and not np.array_equal(
+                self.memory[tensor.storage, tensor.index], self.case.contents[number]
+            ):
+                raise WrongPlanError(f"{tensor.storage} {tensor.index} was written to")
+            for output in tensor.outputs:
+                if not np.array_equal(self.memory[Storage.OUTPUT, output], self.case.contents[number]):
+                    raise WrongPlanError(f"output {output} is wrong")
+
+
+def simulate(case: Case, plan: MemoryPlan, seed: int) -> None:
+    for eagerness in (0.0, 1.0, 0.4):
+        Simulation(case, plan, random.Random(seed), eagerness).run()
+
+
+# -- random cases --------------------------------------------------------------------------------------------------------------
+
+
+class Generator:
+    """Draws a list of steps with views, results in place, concatenations, workspaces, queues and shared outputs."""
+
+    def __init__(self, seed: int) -> None:
+        self.luck = random.Random(seed)
+        self.case = Case()
+        self.in_flight: dict[int, int] = {}
+        self.living: dict[MemoryDomain, list[int]] = {domain: [] for domain in DEVICES}
+        for index in range(self.luck.randint(1, 3)):
+            self.add_source(Storage.INPUT, index)
+        for index in range(self.luck.randint(0, 2)):
+            self.add_source(Storage.CONSTANT, index)
+
+    def add_source(self, storage: Storage, index: int) -> None:
+        self.living[HOST].append(self.case.tensor(self.size(), storage=storage, index=index))
+
+    def size(self) -> int:
+        return self.luck.choice([0, 4, 60, 64, 68, 128, 256, 256, 256, 300, 1024]) if self.luck.random() < 0.7 else 256
+
+    def generate(self, n_steps: int) -> Case:
+        for _ in range(n_steps):
+            draw = self.luck.choice([self.compute, self.compute, self.compute, self.view, self.concat, self.copy])
+            draw()
+        for tensor in self.luck.choices(self.living[HOST], k=self.luck.randint(1, 4)):
+            self.case.tensors[tensor].outputs.append(self.case.n_outputs)
+            self.case.n_outputs += 1
+        for queue in sorted(set(self.in_flight.values())):
+            self.case.steps.append(Step(queue=queue, is_wait=True))
+        return self.case
+
+    def place(self) -> tuple[MemoryDomain, int | None]:
+        """Where the next step works: on the host, or on a queue."""
+        queue = self.luck.choice([None, None, 0, 1, 2])
+        domain = HOST if queue is None else DEVICES[queue]
+        return (domain, queue) if self.living[domain] else (HOST, None)
+
+    def pick(self, domain: MemoryDomain) -> int:
+        recent = self.living[domain][-6:]
+        return self.luck.choice(recent if self.luck.random() < 0.8 else self.living[domain])
+
+    def emit(self, step: Step, domain: MemoryDomain) -> None:
+        needed = {self.in_flight[r] for r in step.reads if r is not None and r in self.in_flight} - {step.queue}
+        for queue in sorted(needed):
+            self.case.steps.append(Step(queue=queue, is_wait=True))
+            self.in_flight = {tensor: q for tensor, q in self.in_flight.items() if q != queue}
+        self.case.steps.append(step)
+        self.living[domain].extend(step.writes)
+        if step.queue is not None:
+            self.in_flight.update(dict.fromkeys(step.writes, step.queue))
+
+    def fresh(self, domain: MemoryDomain, nbytes: int, content: np.ndarray | None = None) -> int:
+        alignment = ALIGNMENT if domain == HOST else 128
+        if self.luck.random() < 0.1:
+            alignment = 256
+        return self.case.tensor(nbytes, content, domain=domain, alignment=alignment)
+
+    def compute(self) -> None:
+        domain, queue = self.place()
+        reads: list[int | None] = [self.pick(domain) for _ in range(self.luck.randint(1, 3))]
+        sizes = [self.case.tensors[reads[0]].nbytes if self.luck.random() < 0.7 else self.size()]
+        sizes += [self.size()] * (self.luck.random() < 0.2)
+        writes = [self.fresh(domain, size) for size in sizes]
+        aliases = [Alias(Relation.IN_PLACE, 0, i) for i in range(len(reads)) if self.luck.random() < 0.6]
+        if self.luck.random() < 0.2:
+            reads.insert(0, None)
+            aliases = [Alias(a.relation, a.output, a.input + 1) for a in aliases]
+        workspace = self.luck.choice([0, 0, 0, 64, 200, 1000])
+        self.emit(Step(reads, writes, workspace, aliases=aliases, queue=queue), domain)
+
+    def view(self) -> None:
+        domain, queue = self.place()
+        source = self.pick(domain)
+        content, aliases, writes = self.case.contents[source], [], []
+        cut = self.luck.choice([len(content), len(content), 64, 4])
+        if cut >= len(content):
+            aliases.append(Alias(Relation.VIEW, 0, 0))
+            writes.append(self.fresh(domain, len(content), content))
+        else:
+            for begin, end in ((0, cut), (cut, len(content))):
+                aliases.append(Alias(Relation.VIEW, len(writes), 0, begin))
+                writes.append(self.fresh(domain, end - begin, content[begin:end]))
+        self.emit(Step([source], writes, aliases=aliases, elidable=self.luck.random() < 0.8, queue=queue), domain)
+
+    def concat(self) -> None:
+        domain, queue = self.place()
+        parts = [self.pick(domain) for _ in range(self.luck.randint(1, 4))]
+        content = np.concatenate([self.case.contents[part] for part in parts])
+        offsets = np.cumsum([0, *(len(self.case.contents[part]) for part in parts)])
+        aliases = [Alias(Relation.PART, 0, i, int(offsets[i])) for i in range(len(parts))]
+        whole = self.fresh(domain, len(content), content)
+        self.emit(Step(parts, [whole], aliases=aliases, elidable=self.luck.random() < 0.8, queue=queue), domain)
+
+    def copy(self) -> None:
+        queue = self.luck.choice([0, 1])
+        source, target = self.luck.choice([(HOST, DEVICES[queue]), (DEVICES[queue], HOST)])
+        if self.living[source]:
+            tensor = self.pick(source)
+            content = self.case.contents[tensor]
+            self.emit(Step([tensor], [self.fresh(target, len(content), content)], queue=queue), target)
+
+
+def planned(seed: int) -> tuple[Case, MemoryPlan]:
+    case = Generator(seed).generate(5 + seed % 40)
+    return case, plan_memory(case.tensors, case.steps, offsets=seed % 3 != 0)
+
+
+SEEDS = range(400)
+
+
+def test_every_read_sees_what_was_written() -> None:
+    aliased = elided = copied = 0
+    for seed in SEEDS:
+        case, plan = planned(seed)
+        simulate(case, plan, seed)
+        elided += len(plan.elided)
+        copied += len(plan.output_copies)
+        aliased += sum(len(buffer.members) > 1 for buffer in plan.buffers)
+    assert min(elided, copied, aliased) > 100, "the cases do not exercise what they should"
+
+
+def test_buffers_alive_together_do_not_overlap() -> None:
+    for seed in SEEDS:
+        case, plan = planned(seed)
+        for i, one in enumerate(plan.buffers):
+            assert one.offset % one.alignment == 0
+            assert one.offset + one.nbytes <= plan.arenas[one.arena].nbytes
+            assert one.domain == plan.arenas[one.arena].domain
+            for other in plan.buffers[:i]:
+                together = one.arena == other.arena and one.start <= other.end and other.start <= one.end
+                apart = one.offset + one.nbytes <= other.offset or other.offset + other.nbytes <= one.offset
+                assert apart or not together or 0 in (one.nbytes, other.nbytes)
+        assert plan.peak_bytes == sum(arena.nbytes for arena in plan.arenas)
+        assert plan.lower_bound <= plan.peak_bytes or not all(b.domain == HOST for b in plan.buffers)
+        assert len(plan.placements) == len(case.tensors)
+
+
+def test_a_device_gets_the_offsets_that_it_can_do() -> None:
+    seen = 0
+    for seed in SEEDS:
+        case, plan = planned(seed)
+        for tensor, place in zip(case.tensors, plan.placements, strict=True):
+            if place.storage is Storage.ARENA and tensor.domain != HOST:
+                seen += 1
+                assert place.offset % tensor.alignment == 0
+                if seed % 3 == 0:
+                    assert place.offset == 0
+    assert seen > 1000
+
+
+def test_the_plan_is_deterministic() -> None:
+    for seed in range(30):
+        assert planned(seed)[1] == planned(seed)[1]
+
+
+# -- mutations: with a rule taken out, the simulation must notice --------------------------------------------------------------
+
+
+def assert_caught() -> None:
+    caught = 0
+    for seed in SEEDS:
+        case, plan = planned(seed)
+        try:
+            simulate(case, plan, seed)
+        except WrongPlanError:
+            caught += 1
+    assert caught > 0
+
+
+def test_mutation_async_steps_release_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_plan, "releases", lambda steps: list(range(len(steps))))
+    assert_caught()
+
+
+def test_mutation_in_place_over_a_living_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_plan._Planner, "_dead_after", lambda self, tensor, number: True)
+    assert_caught()
+
+
+def test_mutation_lives_end_one_step_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_life = memory_plan._Planner._set_life
+
+    def shorter(self: memory_plan._Planner, buffer: memory_plan.Buffer) -> None:
+        set_life(self, buffer)
+        buffer.end = max(buffer.start, buffer.end - 1)
+
+    monkeypatch.setattr(memory_plan._Planner, "_set_life", shorter)
+    assert_caught()
+
+
+def test_mutation_output_copies_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = memory_plan._Planner._claim_outputs
+    monkeypatch.setattr(memory_plan._Planner, "_claim_outputs", lambda self: claim(self) and [])
+    assert_caught()
+
+
+# -- how well it packs ---------------------------------------------------------------------------------------------------------
+
+
+class Lists:
+    """Lists of steps like those of real networks; sizes in elements of float32."""
+
+    def __init__(self) -> None:
+        self.case = Case()
+
+    def input(self, elements: int) -> int:
+        return self.case.tensor(4 * elements, storage=Storage.INPUT)
+
+    def layer(self, elements: int, *reads: int, in_place: bool = False, workspace: int = 0) -> int:
+        aliases = [Alias(Relation.IN_PLACE, 0, i) for i in range(len(reads))] if in_place else []
+        output = self.case.tensor(4 * elements)
+        self.case.steps.append(Step(reads, [output], workspace, aliases=aliases))
+        return output
+
+    def concat(self, *parts: int) -> int:
+        sizes = [self.case.tensors[part].nbytes for part in parts]
+        output = self.case.tensor(sum(sizes))
+        aliases = [Alias(Relation.PART, 0, i, sum(sizes[:i])) for i in range(len(parts))]
+        self.case.steps.append(Step(parts, [output], aliases=aliases, elidable=True))
+        return output
+
+    def finish(self, tensor: int) -> Case:
+        self.case.tensors[tensor].outputs.append(0)
+        return self.case
+
+
+def residual_network() -> Case:
+    lists = Lists()
+    y = lists.layer(64 * 56 * 56, lists.input(3 * 224 * 224), workspace=1_000_000)
+    for stage in range(4):
+        channels, size = 64 << stage, (56 >> stage) ** 2
+        for block in range(3):
+            skip = lists.layer(4 * channels * size, y) if block == 0 else y
+            a = lists.layer(channels * size, y)
+            b = lists.layer(channels * size, a, workspace=9 * 4096)
+            y = lists.layer(4 * channels * size, lists.layer(4 * channels * size, b), skip, in_place=True)
+    return lists.finish(lists.layer(1000, lists.layer(2048, y)))
+
+
+def mobile_network() -> Case:
+    lists = Lists()
+    y = lists.layer(32 * 112 * 112, lists.input(3 * 224 * 224))
+    for channels, size, repeats in ((16, 112, 1), (24, 56, 2), (32, 28, 3), (64, 14, 4), (96, 14, 3), (160, 7, 3), (320, 7, 1)):
+        for i in range(repeats):
+            wide = lists.layer(6 * channels * size * size, y, in_place=True)
+            deep = lists.layer(6 * channels * size * size, wide)
+            narrow = lists.layer(channels * size * size, deep)
+            y = narrow if i == 0 else lists.layer(channels * size * size, narrow, y, in_place=True)
+    return lists.finish(lists.layer(1000, lists.layer(1280 * 49, y)))
+
+
+def u_shaped_network() -> Case:
+    lists = Lists()
+    y, skips = lists.input(3 * 256 * 256), []
+    for depth in range(4):
+        elements = (32 << depth) * (256 >> depth) ** 2
+        y = lists.layer(elements, lists.layer(elements, y))
+        skips.append(y)
+        y = lists.layer(elements // 4, y)
+    for depth in reversed(range(4)):
+        elements = (32 << depth) * (256 >> depth) ** 2
+        y = lists.layer(elements, lists.concat(lists.layer(elements, y), skips[depth]))
+    return lists.finish(lists.layer(256 * 256, y))
+
+
+def branching_network() -> Case:
+    lists = Lists()
+    y = lists.layer(192 * 28 * 28, lists.input(3 * 224 * 224))
+    for i in range(9):
+        size = 28 * 28 if i < 3 else 14 * 14
+        branches = [lists.layer((64 + 16 * i) * size, y)]
+        branches += [lists.layer(n * size, lists.layer(m * size, y)) for m, n in ((96, 128 + 16 * i), (16, 32))]
+        y = lists.concat(*branches, lists.layer(32 * size, lists.layer(192 * size, y)))
+    return lists.finish(lists.layer(1000, y))
+
+
+def attention_network() -> Case:
+    lists = Lists()
+    tokens, width = 128, 256
+    y = lists.layer(tokens * width, lists.input(tokens))
+    for _ in range(6):
+        normal = lists.layer(tokens * width, y)
+        q, k, v = (lists.layer(tokens * width, normal) for _ in range(3))
+        scores = lists.layer(4 * tokens * tokens, lists.layer(4 * tokens * tokens, q, k), in_place=True)
+        mixed = lists.layer(tokens * width, lists.layer(tokens * width, scores, v))
+        y = lists.layer(tokens * width, mixed, y, in_place=True)
+        wide = lists.layer(4 * tokens * width, lists.layer(tokens * width, y))
+        y = lists.layer(tokens * width, lists.layer(tokens * width, lists.layer(4 * tokens * width, wide, in_place=True)), y)
+    return lists.finish(lists.layer(width, y))
+
+
+@pytest.mark.parametrize(
+    "make", [residual_network, mobile_network, u_shaped_network, branching_network, attention_network], ids=lambda f: f.__name__
+)
+def test_the_peak_is_near_the_lower_bound(make) -> None:
+    case = make()
+    plan = plan_memory(case.tensors, case.steps)
+    assert plan.lower_bound <= plan.peak_bytes <= 1.10 * plan.lower_bound
+    assert plan.lower_bound < 0.6 * sum(tensor.nbytes for tensor in case.tensors)
+
+
+def test_the_lower_bound_is_what_must_be_alive() -> None:
+    """Counted anew, without the plan's own lives: the bytes of all tensors that are still to be read, at each step."""
+    case = residual_network()
+    plan = plan_memory(case.tensors, case.steps)
+    last = {t: n for n, step in enumerate(case.steps) for t in (*step.reads, *step.writes)}
+    first = {t: n for n, step in enumerate(case.steps) for t in step.writes}
+    need = 0
+    for number, step in enumerate(case.steps):
+        places = {
+            (p.index, p.offset): case.tensors[t].nbytes
+            for t, p in enumerate(plan.placements)
+            if p.storage is Storage.ARENA and first.get(t, 0) <= number <= last[t]
+        }
+        need = max(need, sum(places.values()) + step.workspace)
+    assert need <= plan.lower_bound <= 1.01 * need

@@ -1,0 +1,258 @@
+"""`optimize` as a whole: its result, its report, its promises."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.backend_id import BackendId
+from dovetail.errors import ErrorCode, GraphError
+from dovetail.graph import Constant, Input, Layer, Output
+from dovetail.graph_dump import to_dict, to_dot
+from dovetail.interfaces import IBackend, Support
+from dovetail.network import Network
+from dovetail.optimizer import PIPELINE, Assigned, TensorSpec, optimize
+from dovetail.optimizer.symbolic import symbolic_outputs
+from dovetail.tensor import DType, Quantization
+
+
+class Backend(IBackend):
+    """Takes everything but some kinds."""
+
+    def __init__(self, id: str, *refused: str) -> None:
+        self._id = BackendId(id)
+        self.refused = refused
+
+    @property
+    def id(self) -> BackendId:
+        return self._id
+
+    def supports(self, layer: Layer, options: Any) -> Support:
+        short = layer.kind.rsplit(".", 1)[-1]
+        return Support.no("kind", f"no {short} on this chip", "kind") if short in self.refused else Support.yes()
+
+    def create_workload_factory(self, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+
+def network(blocks: int = 2) -> Network:
+    """Blocks of convolution, batch normalization, activation and a residual addition, over a symbolic batch."""
+    net = Network("blocks")
+    random = np.random.default_rng(0)
+    y = net.input("image", ("N", 4, 8, 8))
+    for i in range(blocks):
+        z = net.convolution2d(y, random.standard_normal((4, 4, 3, 3)).astype(np.float32), padding=1, name=f"conv{i}")
+        z = net.batch_normalization(z, *(np.ones(4, np.float32) for _ in range(4)), name=f"bn{i}")
+        y = net.addition(y, net.relu(z, name=f"act{i}"), name=f"add{i}")
+    net.output(net.softmax(net.reshape(net.global_pooling(y, name="pool"), (-1, 4), name="flat"), name="soft"), "scores")
+    return net
+
+
+def test_the_result() -> None:
+    net = network()
+    first, second = Backend("First", "Softmax"), Backend("Second")
+    result = optimize(net, [first, second], shapes={"N": 3})
+    assert result.source is net
+    assert result.name == "blocks"
+    assert result.inputs == (TensorSpec("image", ("N", 4, 8, 8), DType.FLOAT32),)
+    assert result.outputs == (TensorSpec("scores", (3, 4), DType.FLOAT32),)
+    assert list(result.assignment) == ["conv0", "add0", "conv1", "add1", "pool", "flat", "soft"]
+    assert all(isinstance(one, Assigned) for one in result.assignment.values())
+    assert set(result.partition_of) == set(result.assignment)
+    assert result.partition_of["soft"] == 1
+    assert all(slot.known_info.is_concrete for layer in result.graph for slot in layer.outputs)
+    assert set(result.domains) == {slot for layer in result.graph for slot in layer.outputs}
+    assert type(result.graph) is Network
+
+
+def test_the_original_is_not_touched() -> None:
+    net = network()
+    before = to_dict(net)
+    optimize(net, [Backend("First")], shapes={"N": 3}, debug=True, values=None)
+    assert to_dict(net) == before
+
+
+def test_the_same_arguments_give_the_same_result() -> None:
+    def dump() -> tuple[Any, Any]:
+        result = optimize(network(4), [Backend("First", "ElementwiseBinary"), Backend("Second")], shapes={"N": 2})
+        return to_dict(result.graph), result.placement.to_dict()
+
+    assert dump() == dump()
+
+
+def test_replanning_for_other_sizes() -> None:
+    first = optimize(network(), [Backend("First")], shapes={"N": 3})
+    again = first.replan(shapes={"image": (5, 4, 8, 8)})
+    assert again.graph.layer("conv0").output.shape == (5, 4, 8, 8)
+    assert first.graph.layer("conv0").output.shape == (3, 4, 8, 8)
+    assert again.replan().graph.layer("conv0").output.shape == (5, 4, 8, 8)
+
+
+def test_replanning_adds_values() -> None:
+    net = Network()
+    x, shape = net.input("x", ("N", 6)), net.input("shape", (2,), DType.INT64)
+    net.output(net.reshape(x, shape, name="r"), "y")
+    with pytest.raises(GraphError) as caught:
+        optimize(net, [Backend("First")], shapes={"N": 2})
+    assert caught.value.code is ErrorCode.VALUE_REQUIRED
+    first = optimize(net, [Backend("First")], shapes={"N": 2}, values={"shape": [3, 4]})
+    assert [spec.name for spec in first.inputs] == ["x"]
+    assert first.outputs[0].shape == (3, 4)
+    assert first.replan(shapes={"N": 4}, values={"shape": [4, 6]}).outputs[0].shape == (4, 6)
+    assert first.replan(shapes={"N": 2}, values={}).outputs[0].shape == (3, 4)
+
+
+def test_a_value_and_a_size_may_name_the_same_symbol() -> None:
+    net = Network()
+    net.output(net.addition(net.input("a", ("N",)), net.input("b", ("N",))), "y")
+    ones = np.ones(3, np.float32)
+    assert optimize(net, [Backend("First")], shapes={"N": 3}, values={"b": ones}).outputs[0].shape == (3,)
+    assert optimize(net, [Backend("First")], values={"b": ones}).outputs[0].shape == (3,)
+    with pytest.raises(GraphError) as caught:
+        optimize(net, [Backend("First")], shapes={"N": 4}, values={"b": ones})
+    assert caught.value.code is ErrorCode.SHAPE_MISMATCH
+
+
+def test_without_passes_layers_stay_as_they_are() -> None:
+    result = optimize(network(1), [Backend("First")], shapes={"N": 1}, passes=False)
+    assert list(result.assignment) == ["conv0", "bn0", "act0", "add0", "pool", "flat", "soft"]
+    ran = {name for name, _ in result.placement.passes}
+    assert ran == {
+        "validate",
+        "fix_shapes",
+        "fix_values",
+        "fold_constants",
+        "assign_backends",
+        "require_homes",
+        "insert_copies",
+    }
+
+
+def test_what_the_caller_named_stays_the_callers() -> None:
+    net = Network()
+    x, z = net.input("x", (2,)), net.input("unused", (2,))
+    net.output(net.reshape(x, (2,)), "same")
+    net.output(net.permute(np.ones((1, 2), np.float32)), "fixed")
+    result = optimize(net, [Backend("First")])
+    assert z.name == "unused"
+    assert [spec.name for spec in result.inputs] == ["x", "unused"]
+    assert [spec.name for spec in result.outputs] == ["same", "fixed"]
+    assert result.assignment == {}
+    sources = [layer.inputs[0].source for layer in result.graph.outputs]
+    assert [isinstance(s.layer.descriptor, Input | Constant) for s in sources if s] == [True, True]
+
+
+def test_quantization_of_inputs_and_outputs_is_told() -> None:
+    net = Network()
+    q = Quantization.per_tensor(0.5, 1)
+    net.output(net.relu(net.input("x", (2,), DType.INT8, q)), "y")
+    result = optimize(net, [Backend("First")])
+    assert (result.inputs[0].quantization, result.outputs[0].quantization) == (q, q)
+
+
+def test_integer_layers_are_asked_for() -> None:
+    def quantized() -> Network:
+        net = Network()
+        scale = Quantization.per_tensor(0.1)
+        x = net.dequantize(net.input("x", (1, 3), DType.INT8), scale)
+        w = net.dequantize(net.constant(np.ones((2, 3), np.int8)), scale)
+        net.output(net.quantize(net.fully_connected(x, w, name="fc"), scale, name="q"), "y")
+        return net
+
+    literal = optimize(quantized(), [Backend("First")])
+    assert list(literal.assignment) == ["dequantize", "fc", "q"]
+    integer = optimize(quantized(), [Backend("First")], integer_layers=True)
+    assert list(integer.assignment) == ["fc"]
+
+
+def test_integer_layers_that_no_backend_takes_stay_literal() -> None:
+    class NoIntegers(Backend):
+        def supports(self, layer: Layer, options: Any) -> Support:
+            info = layer.input_infos[0]
+            integer = layer.kind == "dovetail.GlobalPooling" and info is not None and info.dtype.is_integer
+            return Support.no("dtype", "floats only") if integer else Support.yes()
+
+    net = Network()
+    scale = Quantization.per_tensor(0.1)
+    x = net.dequantize(net.input("x", (1, 3, 2, 2), DType.INT8), scale)
+    net.output(net.quantize(net.global_pooling(x, name="pool"), scale, name="q"), "y")
+    result = optimize(net, [NoIntegers("First")], integer_layers=True)
+    assert list(result.assignment) == ["dequantize", "pool", "q"]
+
+
+def test_debug_callbacks_reach_the_result() -> None:
+    def show(name: str, index: int, array: Any) -> None: ...
+
+    result = optimize(network(1), [Backend("First")], shapes={"N": 1}, debug=show)
+    assert result.debug is show
+    assert result.assignment["soft.debug"] is None
+    assert result.placement.layer("soft.debug").reason == "core"
+    assert optimize(network(1), [Backend("First")], shapes={"N": 1}).debug is None
+
+
+def test_the_report_reads_well() -> None:
+    result = optimize(network(1), [Backend("First", "Softmax"), Backend("Second")], shapes={"N": 2})
+    text = result.placement.explain()
+    lines = text.splitlines()
+    assert lines[0] == "network 'blocks': 5 layers on First (4), Second (1); 1 fallback; 2 partitions; no copies"
+    assert any(
+        line.split() == ["conv0", "Convolution2d", "First", "0", "conv0,", "bn0,", "act0", "first", "choice"] for line in lines
+    )
+    soft = next(i for i, line in enumerate(lines) if line.startswith("soft"))
+    assert lines[soft + 1] == "    First: [kind] no Softmax on this chip (attribute kind)"
+    assert "fold_batch_normalization 1" in text
+    assert lines[-1] == "fallback: 1 of 5 layers fell back (1 to Second): soft"
+    assert all(line == line.rstrip() for line in lines)
+    plain = json.loads(result.placement.to_json())
+    assert plain["layers"][0]["sources"] == ["conv0", "bn0", "act0"]
+    assert plain["layers"][-1]["refusals"][0]["code"] == "kind"
+    with pytest.raises(KeyError):
+        result.placement.layer("nowhere")
+    dot = to_dot(result.graph, result.placement)
+    assert "First, partition 0" in dot
+
+
+def test_layers_that_disappeared_are_listed() -> None:
+    net = Network()
+    net.output(net.relu(net.reshape(net.input("x", (2, 3)), (2, 3), name="nothing")), "y")
+    placement = optimize(net, [Backend("First")]).placement
+    assert placement.folded == ("nothing",)
+    assert "folded away: nothing" in placement.explain()
+
+
+def test_every_pass_explains_itself() -> None:
+    from dovetail.optimizer import passes
+
+    every = [getattr(passes, name) for name in passes.__all__ if name != "Pass"]
+    assert len({one.name for one in every}) == len(every)
+    assert all(one.__doc__ for one in every)
+    assert PIPELINE
+
+
+def test_symbolic_outputs() -> None:
+    (spec,) = symbolic_outputs(network()) or ()
+    assert spec.shape == ("N", 4)
+
+
+def test_two_hundred_layers_are_quick() -> None:
+    net = network(50)
+    backends = [Backend("First", "ElementwiseBinary"), Backend("Second")]
+    optimize(net, backends, shapes={"N": 2})
+    best = min(_timed(net, backends) for _ in range(3))
+    assert best < 0.25, "about 20 ms on a quiet machine; this bound only catches a change of complexity"
+
+
+def _timed(net: Network, backends: list[Backend]) -> float:
+    start = time.perf_counter()
+    optimize(net, backends, shapes={"N": 2})
+    return time.perf_counter() - start
+
+
+def test_outputs_read_by_name_only() -> None:
+    result = optimize(network(1), [Backend("First")], shapes={"N": 1})
+    assert [layer.name for layer in result.graph.outputs] == ["scores"]
+    assert all(isinstance(layer.descriptor, Output) for layer in result.graph.outputs)
