@@ -320,8 +320,8 @@ class Configurable(Backend):
 
 
 def test_options_are_built_and_reach_the_layers() -> None:
-    given = {"threads": 2, "ratio": 1, "mode": "exact", "cache": "/tmp", "sizes": [1, 2]}
-    wanted = Options(2, 1.0, Mode.EXACT, Path("/tmp"), (1, 2))
+    given = {"threads": 2, "ratio": 1, "mode": "exact", "cache": "cache", "sizes": [1, 2]}
+    wanted = Options(2, 1.0, Mode.EXACT, Path("cache"), (1, 2))
     assert build_options(Configurable("Conf"), given) == wanted
     assert build_options(Configurable("Conf"), wanted) is wanted
     network = optimize(small(), [Configurable("Conf")], options={"Conf": given})

@@ -309,6 +309,9 @@ KEPT: dict[str, Any] = {
     "max pool of zeros": lambda n: n.pooling2d(padded(n), "max", 4),
     "average pool not counting its own": lambda n: n.pooling2d(padded(n), "average", 4, padding=1),
     "average pool with partial windows": lambda n: n.pooling2d(padded(n), "average", 3, stride=2, ceil_mode=True),
+    "average pool with partial windows of the same number": lambda n: n.pooling2d(
+        n.pad(n.input("x", (1, 1, 5, 5), DType.FLOAT64), (0, 0, 1, 1), (0, 0, 0, 0)), "average", 3, stride=2, ceil_mode=True
+    ),
     "window no larger than the padding": lambda n: n.pooling2d(padded(n), "average", 2),
     "padded channels": lambda n: n.convolution2d(
         n.pad(n.input("x", (2, 3, 5, 6), DType.FLOAT64), (0, 1, 0, 0), (0, 0, 0, 0)), normal(4, 4, 3, 3)

@@ -14,8 +14,8 @@ class _Groups:
     """Disjoint groups of layers, and which depend on which.
 
     A merge is legal if no third group lies on a path between the two, so that contracting every group leaves an acyclic graph
-    at any time. `above` holds, as a bit set, every group that a group depends on, itself left out; `sources` and `targets` are the
-    direct neighbours alone.
+    at any time. `above` holds, as a bit set, every group that a group depends on, itself left out; `sources` and `targets` are
+    the direct neighbours alone.
     """
 
     def __init__(self) -> None:
@@ -81,8 +81,9 @@ class _Groups:
 def partition(order: Sequence[Layer], homes: Mapping[Layer, Home]) -> list[tuple[Home, list[Layer]]]:
     """Return (home, layers) of every partition, such that each comes after those it depends on.
 
-    Partitions are connected, convex and maximal: no two of one home that touch could be one. Contracting all of them leaves an
-    acyclic graph. The result depends on the graph alone.
+    Partitions are connected, convex and maximal: no two of one home that touch could be one (what blocks a merge is a path
+    through another home, and later merges never remove one). Contracting all of them leaves an acyclic graph. The result
+    depends on the graph alone.
 
     Args:
         order: All layers, producers before consumers.
@@ -90,7 +91,6 @@ def partition(order: Sequence[Layer], homes: Mapping[Layer, Home]) -> list[tuple
     """
     groups = _Groups()
     position = {layer: number for number, layer in enumerate(order)}
-    edges: list[tuple[Layer, Layer]] = []
     for layer in order:
         if isinstance(layer.descriptor, Input | Output | Constant):
             continue
@@ -102,11 +102,9 @@ def partition(order: Sequence[Layer], homes: Mapping[Layer, Home]) -> list[tuple
         group = groups.add(layer, list(dict.fromkeys(groups.of[source] for source in feeding)))
         for source in feeding:
             if layer in homes and source in homes and homes[layer] == homes[source]:
-                edges.append((source, layer))
                 other = groups.of[source]
                 if other != group and groups.can_merge(other, group):
                     group = groups.merge(other, group)
-    _merge_until_stable(groups, edges)
     found = [
         (group, homes[members[0]], sorted(members, key=position.__getitem__))
         for group, members in groups.members.items()
@@ -115,15 +113,3 @@ def partition(order: Sequence[Layer], homes: Mapping[Layer, Home]) -> list[tuple
     # A group that depends on another depends on more groups than that one does: the count sorts topologically.
     found.sort(key=lambda item: (groups.above[item[0]].bit_count(), position[item[2][0]]))
     return [(home, members) for _, home, members in found]
-
-
-def _merge_until_stable(groups: _Groups, edges: Sequence[tuple[Layer, Layer]]) -> None:
-    """Merge what a later merge made legal."""
-    changed = True
-    while changed:
-        changed = False
-        for source, target in edges:
-            a, b = groups.of[source], groups.of[target]
-            if a != b and groups.can_merge(a, b):
-                groups.merge(a, b)
-                changed = True

@@ -132,6 +132,12 @@ class PlanBuilder:
         Raises:
             BackendError: A backend broke its contract or could not create a workload.
         """
+        try:
+            return self._build(inputs, outputs, fixed)
+        finally:
+            self.drafts.clear()  # a traceback may hold this builder for long; the workloads must not outlive the plan
+
+    def _build(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], fixed: Mapping[str, Array]) -> Plan:
         ports = {spec.name: i for i, spec in enumerate(inputs)}
         for layer in execution_order(self.optimized.graph.outputs):
             self._take_layer(layer, ports)

@@ -1,0 +1,300 @@
+"""Ctrl-C and deadlines: a run ends soon, with the right exception, and the network goes on working.
+
+Each case runs in a process of its own, which is sent a real SIGINT while it is deep in a run.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dovetail import Network, Runtime, RunTimeoutError
+
+SLACK = 1.0  # the promise is 0.2 s; machines that test are busy
+
+PROLOGUE = """
+import signal, sys, threading, time
+import numpy as np
+import dovetail
+from dovetail import Network, Runtime
+from dovetail_hard.backends import *
+
+x = np.arange(1000, dtype=np.float32)
+
+def chain(*layers):
+    net = Network("interrupted")
+    slot = net.input("x", (1000,))
+    for i, layer in enumerate(layers):
+        slot = net.add(layer, slot, name=f"layer{i}").output if not isinstance(layer, str) else getattr(net, layer)(slot)
+    net.output(slot, "y")
+    return net
+
+def load(network, threads=2, **options):
+    backends = [TestDevice(), ParallelBackend(), PythonBackend(spin=spin, same=lambda i: i[0])]
+    loaded = Runtime(threads=threads).load(network, optimize={"backends": backends, "options": {"TestDevice": options}})
+    return loaded, backends[0]
+
+def spin(inputs):
+    end = time.monotonic() + quick[0]
+    while time.monotonic() < end:
+        pass
+    return inputs[0]
+
+quick = [20]
+"""
+
+EPILOGUE = """
+print("running", flush=True)
+try:
+    run()
+    print("finished", flush=True)
+except KeyboardInterrupt:
+    print("KeyboardInterrupt", flush=True)
+except BaseException as error:
+    print(type(error).__name__, error, flush=True)
+again()
+print("usable", flush=True)
+"""
+
+CASES = {
+    # one kernel that polls, for 20 s
+    "long_kernel": """
+net, _ = load(chain(Parallel(mode="poll", work_us=20_000_000)))
+short, _ = load(chain(Parallel(mode="poll", work_us=10)))
+run = lambda: net.run({"x": x})
+def again():
+    assert np.array_equal(short.run({"x": x})["y"], x)
+    try:
+        net.run({"x": x}, timeout=0.05)
+    except dovetail.RunTimeoutError:
+        return
+    raise AssertionError
+""",
+    # the same, in the bodies of a parallel range
+    "long_chunks": """
+net, _ = load(chain(Parallel(mode="poll_chunks", work_us=20_000_000, grain=10)), threads=3)
+run = lambda: net.run({"x": x})
+def again():
+    try:
+        net.run({"x": x}, timeout=0.05)
+    except dovetail.RunTimeoutError:
+        return
+    raise AssertionError
+""",
+    # many short steps, none of which polls
+    "many_steps": """
+net, _ = load(chain(*[Parallel(mode="deaf", work_us=1000)] * 5000), threads=1)
+run = lambda: net.run({"x": x})
+def again():
+    pass
+""",
+    # waiting for a device that hangs
+    "device": """
+net, device = load(chain("relu"))
+net.run({"x": x})
+device.device.set("hang_at", 1)
+run = lambda: net.run({"x": x})
+def again():
+    device.device.set("hang_at", -1)
+    assert np.array_equal(net.run({"x": x})["y"], x)
+    assert device.device.violation == ""
+""",
+    # a bound run
+    "binding": """
+net, device = load(chain("relu"))
+binding = net.bind({"x": x})
+device.device.set("hang_at", 0)
+run = binding.run
+def again():
+    device.device.set("hang_at", -1)
+    assert np.array_equal(binding.run()["y"], x)
+""",
+    # waiting for another run that has the device
+    "lock": """
+net, _ = load(chain(Parallel(mode="poll", work_us=5_000_000, concurrency=2)))
+other = threading.Thread(target=lambda: net.run({"x": x}, timeout=3), daemon=True)
+other.start()
+time.sleep(0.2)
+run = lambda: net.run({"x": x})
+def again():
+    other.join()
+""",
+    # in a workload written in Python
+    "python": """
+net, _ = load(chain(Call(function="spin")))
+run = lambda: net.run({"x": x})
+def again():
+    quick[0] = 0
+    assert np.array_equal(net.run({"x": x})["y"], x)
+""",
+    # many runs, each too short to be interrupted by itself
+    "many_runs": """
+net, _ = load(chain(Parallel(mode="nested")))
+def run():
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        net.run({"x": x})
+def again():
+    assert np.array_equal(net.run({"x": x})["y"], 2 * x + 1)
+""",
+}
+
+
+def child(hard, program):
+    library = Path(hard.__file__).parents[1]
+    paths = os.pathsep.join([str(library), *filter(None, sys.path)])
+    return subprocess.Popen(
+        [sys.executable, "-c", PROLOGUE + program + EPILOGUE],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ctrl_c(hard, case):
+    process = child(hard, CASES[case])
+    try:
+        assert process.stdout.readline() == "running\n", process.stderr.read()
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        line = process.stdout.readline()
+        took = time.monotonic() - begin
+        rest, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert line == "KeyboardInterrupt\n", f"{line}{rest}{errors}"
+    assert took < 0.2 + SLACK
+    assert rest == "usable\n", errors
+    assert process.returncode == 0
+
+
+def test_ctrl_c_is_for_the_main_thread_only(hard):
+    """A run on another thread goes on; the main thread gets the exception."""
+    process = child(
+        hard,
+        """
+net, _ = load(chain(Parallel(mode="poll", work_us=1_000_000)))
+results = []
+other = threading.Thread(target=lambda: results.append(net.run({"x": x})["y"]))
+other.start()
+def run():
+    time.sleep(20)
+def again():
+    other.join()
+    assert np.array_equal(results[0], x)
+""",
+    )
+    try:
+        assert process.stdout.readline() == "running\n", process.stderr.read()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert rest == "KeyboardInterrupt\nusable\n", errors
+
+
+def test_a_handler_of_the_program_sees_signals_during_a_run(hard):
+    """A signal whose handler does not raise is handled in mid-run, and the run goes on."""
+    process = child(
+        hard,
+        """
+net, _ = load(chain(Parallel(mode="poll", work_us=1_500_000)))
+seen = []
+signal.signal(signal.SIGINT, lambda *_: (seen.append(time.monotonic()), print("handled", flush=True)))
+def run():
+    assert np.array_equal(net.run({"x": x})["y"], x)
+    assert seen and time.monotonic() - seen[0] > 0.2
+def again():
+    pass
+""",
+    )
+    try:
+        assert process.stdout.readline() == "running\n", process.stderr.read()
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        assert process.stdout.readline() == "handled\n"
+        assert time.monotonic() - begin < 0.2 + SLACK
+        rest, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert rest == "finished\nusable\n", errors
+
+
+# -- deadlines -----------------------------------------------------------------------------------------------------------------
+
+X = np.arange(1000, dtype=np.float32)
+
+
+def chain(*layers):
+    net = Network("deadline")
+    x = net.input("x", (1000,))
+    for i, layer in enumerate(layers):
+        x = net.relu(x) if layer == "relu" else net.add(layer, x, name=f"layer{i}").output
+    net.output(x, "y")
+    return net
+
+
+@pytest.mark.parametrize("mode", ["long_kernel", "many_steps", "device"])
+def test_a_deadline(hard, device, mode):
+    layers = {
+        "long_kernel": [hard.Parallel(mode="poll", work_us=20_000_000)],
+        "many_steps": [hard.Parallel(mode="deaf", work_us=1000)] * 2000,
+        "device": ["relu"],
+    }[mode]
+    with Runtime(threads=2) as runtime:
+        net = runtime.load(chain(*layers), optimize={"backends": [device, hard.ParallelBackend()]})
+        if mode == "device":
+            net.run({"x": X})
+            device.device.set("hang_at", 1)
+        for timeout in (0.05, 0.3):
+            begin = time.monotonic()
+            with pytest.raises(RunTimeoutError) as caught:
+                net.run({"x": X}, timeout=timeout)
+            assert timeout <= time.monotonic() - begin < timeout + 0.2 + SLACK
+            assert isinstance(caught.value, TimeoutError)
+            assert caught.value.hint
+        if mode == "device":
+            device.device.set("hang_at", -1)
+            assert np.array_equal(net.run({"x": X}, timeout=10)["y"], X)
+
+
+def test_a_future_has_a_deadline_too(hard):
+    with Runtime(threads=2) as runtime:
+        backends = {"backends": [hard.ParallelBackend()]}
+        slow = runtime.load(chain(hard.Parallel(mode="poll", work_us=20_000_000)), optimize=backends)
+        quick = runtime.load(chain(hard.Parallel(mode="nested")), optimize=backends)
+        begin = time.monotonic()
+        futures = [slow.submit({"x": X}, timeout=0.1) for _ in range(3)]
+        good = [quick.submit({"x": X + i}) for i in range(20)]
+        for future in futures:
+            assert isinstance(future.exception(timeout=20), RunTimeoutError)
+        assert time.monotonic() - begin < 5
+        for i, future in enumerate(good):
+            assert np.array_equal(future.result(timeout=20)["y"], 2 * (X + i) + 1)
+
+
+def test_a_future_that_has_not_begun_can_be_cancelled(hard):
+    with Runtime(threads=1) as runtime:
+        net = runtime.load(
+            chain(hard.Parallel(mode="poll", work_us=300_000)), optimize={"backends": [hard.ParallelBackend()]}
+        )
+        futures = [net.submit({"x": X}) for _ in range(40)]
+        last = futures[-1]
+        assert last.cancel()
+        with pytest.raises(CancelledError):
+            last.result()
+        for future in futures:
+            future.cancel()
