@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from dovetail import BackendError, BackendUnavailableError, InputError, Network, OptionError, PlacementError, RunError, Runtime
 from dovetail.errors import ErrorCode
 

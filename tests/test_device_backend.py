@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+
 from dovetail import BackendError, BackendUnavailableError, Network, OptionError, RunError, Runtime, RunTimeoutError
 from dovetail.errors import ErrorCode
 from dovetail.interfaces import HOST

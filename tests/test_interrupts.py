@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from dovetail import Network, Runtime, RunTimeoutError
 
 SLACK = 1.0  # the promise is 0.2 s; machines that test are busy

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+
 from dovetail import BackendError, DovetailError, Network, RunError, Runtime
 from dovetail.errors import ErrorCode
 

@@ -1,4 +1,4 @@
-"""Real architectures end to end: ONNX's "light" models match, and their memory plans are tight, recomputed from the dump alone."""
+"""Real architectures end to end: ONNX's "light" models match, and their memory plans are tight, by the dump alone."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+
 from dovetail import Network, RunError, Runtime, RunTimeoutError
 from dovetail.errors import ErrorCode
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from dovetail.abi_version import ABI_VERSION
 from dovetail.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from dovetail.memory import HostMemory

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dovetail.descriptor import Descriptor
 from dovetail.errors import ErrorCode, GraphError
-from dovetail.graph import Descriptor, Graph
+from dovetail.graph import Graph
 from dovetail.graph_dump import to_dict, to_dot, to_json
 from dovetail.layers import Activation, ActivationFunction, Permute, Reshape
 from dovetail.network import Network

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dovetail import layers as kinds
-from dovetail.graph import Array, Descriptor
+from dovetail.descriptor import Array, Descriptor
 from dovetail.layers import BinaryOperation, ComparisonOperation, UnaryOperation
 from dovetail.tensor import DType, Quantization, TensorInfo
 

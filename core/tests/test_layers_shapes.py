@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dovetail import layers as kinds
+from dovetail.descriptor import Descriptor
 from dovetail.errors import ErrorCode, GraphError
-from dovetail.graph import Descriptor
 from dovetail.network import Network
 from dovetail.tensor import DataLayout, DType, Quantization, TensorInfo
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+
 from dovetail.interfaces import HOST, MemoryDomain
 from dovetail.runtime import memory_plan
 from dovetail.runtime.memory_plan import ALIGNMENT, Alias, MemoryPlan, Relation, Step, Storage, Tensor, plan_memory

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from dovetail.backend_id import BackendId
+from dovetail.descriptor import Descriptor
 from dovetail.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode, OptionError, PlacementError
-from dovetail.graph import Descriptor, Layer
+from dovetail.graph import Layer
 from dovetail.interfaces import Capabilities, IBackend, Support
 from dovetail.layers import ElementwiseBinary
 from dovetail.network import Network

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.graph import Array, Constant, Graph, Input, Layer, Output
+from dovetail.descriptor import Array, Constant, Input, Output
+from dovetail.graph import Graph, Layer
 from dovetail.layers import (
     Activation,
     BatchNormalization,

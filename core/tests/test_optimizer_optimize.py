@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from dovetail.backend_id import BackendId
+from dovetail.descriptor import Constant, Input, Output
 from dovetail.errors import ErrorCode, GraphError
-from dovetail.graph import Constant, Input, Layer, Output
+from dovetail.graph import Layer
 from dovetail.graph_dump import to_dict, to_dot
 from dovetail.interfaces import IBackend, Support
 from dovetail.network import Network

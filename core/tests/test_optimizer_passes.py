@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dovetail.descriptor import Constant
 from dovetail.errors import ErrorCode, GraphError, OptionError
-from dovetail.graph import Constant, Graph
+from dovetail.graph import Graph
 from dovetail.layers import Permute, Reshape
 from dovetail.network import Network
 from dovetail.optimizer.passes import (

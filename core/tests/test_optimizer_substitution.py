@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from dovetail.backend_id import BackendId
+from dovetail.descriptor import Descriptor
 from dovetail.errors import BackendError, ErrorCode, GraphError, PlacementError
-from dovetail.graph import Descriptor, Graph, Layer
+from dovetail.graph import Graph, Layer
 from dovetail.interfaces import IBackend, Support
 from dovetail.network import Network
 from dovetail.optimizer import OptimizedNetwork, optimize

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto
 
+from dovetail.descriptor import Constant
 from dovetail.errors import ErrorCode, ModelError
-from dovetail.graph import Constant
 from dovetail_onnx import parse
 
 VALUES = np.arange(4, dtype=np.float32)

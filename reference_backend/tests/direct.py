@@ -22,7 +22,8 @@ from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_in
 import ml_dtypes
 import numpy as np
 
-from dovetail.graph import Constant, Layer, OutputSlot
+from dovetail.descriptor import Constant
+from dovetail.graph import Layer, OutputSlot
 from dovetail.network import Network
 from dovetail.tensor import DType
 from dovetail_reference import ReferenceBackend

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dovetail.layers
-from dovetail.graph import Constant, Descriptor, Input, Output
+from dovetail.descriptor import Constant, Descriptor, Input, Output
 from dovetail.layers import GlobalPooling, MatMul, Pooling2d, TransposeConvolution2d
 from dovetail.network import Network
 from dovetail.tensor import DType, Quantization

@@ -1,7 +1,8 @@
 """Build the workloads as a vendor would."""
 
-from dovetail.building import COMPILE_ARGUMENTS, extensions
 from setuptools import setup
+
+from dovetail.building import COMPILE_ARGUMENTS, extensions
 
 setup(
     ext_modules=extensions(

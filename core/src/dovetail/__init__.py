@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table below
     from .backend_id import BackendId as BackendId
+    from .descriptor import Descriptor as Descriptor
     from .errors import BackendError as BackendError
     from .errors import BackendUnavailableError as BackendUnavailableError
     from .errors import DovetailError as DovetailError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .errors import RunError as RunError
     from .errors import RunTimeoutError as RunTimeoutError
     from .errors import UnsupportedModelError as UnsupportedModelError
-    from .graph import Descriptor as Descriptor
     from .interfaces import Capabilities as Capabilities
     from .interfaces import IBackend as IBackend
     from .interfaces import IBackendContext as IBackendContext
@@ -66,7 +66,7 @@ _NAMES_BY_MODULE = {
         "RunTimeoutError",
         "UnsupportedModelError",
     ),
-    "graph": ("Descriptor",),
+    "descriptor": ("Descriptor",),
     "interfaces": (
         "Capabilities",
         "IBackend",

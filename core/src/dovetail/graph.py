@@ -1,101 +1,19 @@
 """The graph: layers joined by slots.
 
-An input slot has one producer; an output slot has any number of consumers and carries the `TensorInfo` of what flows there. A
-layer's kind **is** its descriptor class: a frozen dataclass that knows its inputs, infers its outputs and may evaluate itself
-on constants. The set of kinds is open: a vendor's descriptor class is as good as one of ours.
+An input slot has one producer; an output slot has any number of consumers and carries the `TensorInfo` of what flows there.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from .descriptor import Array, Constant, Descriptor, Input, Output
 from .errors import DovetailError, ErrorCode, GraphError
 from .tensor import Dimension, DType, Quantization, TensorInfo
-
-Array: TypeAlias = npt.NDArray[Any]
-Infos: TypeAlias = Sequence[TensorInfo | None]
-Values: TypeAlias = Sequence[Array | None]
-
-
-class Descriptor:
-    """Base of all kinds: subclass it with a frozen dataclass whose fields are the attributes.
-
-    Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that they cross C, JSON and
-    processes. A field added after version 1 of a kind carries ``field(default=..., metadata={"since": 2})``: the core refuses
-    it on behalf of a backend that knows only version 1, unless it is at its default.
-
-    Class attributes:
-        kind: Namespaced name, such as ``dovetail.Convolution2d`` or ``acme.Swish``.
-        version: Schema version, raised when a field is added.
-        input_names: Names of the input slots, in order.
-        required_inputs: How many of the first inputs must be connected.
-        variadic: True if the last name stands for any number of inputs.
-        value_inputs: Indices of inputs whose *value*, not only whose info, shapes the result (such as the target shape of a
-            reshape). They must be constants by the time a network is optimized; `resolve` then turns them into attributes.
-    """
-
-    kind: ClassVar[str] = ""
-    version: ClassVar[int] = 1
-    input_names: ClassVar[tuple[str, ...]] = ("input",)
-    required_inputs: ClassVar[int] = 1
-    variadic: ClassVar[bool] = False
-    value_inputs: ClassVar[tuple[int, ...]] = ()
-
-    def __init_subclass__(cls, *, kind: str = "", version: int = 1, **extra: Any) -> None:
-        super().__init_subclass__(**extra)
-        if kind:
-            if "." not in kind:
-                raise GraphError(
-                    f"kind {kind!r} has no namespace",
-                    code=ErrorCode.ATTRIBUTE_INVALID,
-                    hint="write it as 'vendor.Kind'",
-                )
-            cls.kind, cls.version = kind, version
-
-    @property
-    def output_count(self) -> int:
-        """Number of output slots."""
-        return 1
-
-    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        """Return the infos of the outputs for concrete inputs (None for one that is not connected).
-
-        Raises:
-            GraphError: The inputs do not fit. The graph adds the layer's name.
-        """
-        raise GraphError(f"kind {self.kind} does not infer shapes")
-
-    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        """(optional) Absorb values of `value_inputs`, or known sizes, into attributes; default: nothing to absorb.
-
-        Called once the inputs' infos are concrete; inputs without a value, or not connected, show as None in `values`.
-        """
-        return self
-
-    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        """(optional) Compute the outputs from constant inputs, for constant folding; default None: cannot."""
-        return None
-
-    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
-        """(optional) Multiply-accumulates for these infos; default 0."""
-        return 0
-
-    def attributes(self) -> dict[str, Any]:
-        """The attributes by name, in order."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
-
-    def newer_attributes(self, known_version: int) -> list[str]:
-        """Names of attributes younger than `known_version` that are not at their default."""
-        return [
-            f.name
-            for f in dataclasses.fields(self)  # type: ignore[arg-type]  # subclasses are dataclasses
-            if f.metadata.get("since", 1) > known_version and getattr(self, f.name) != f.default
-        ]
 
 
 class OutputSlot:
@@ -229,47 +147,6 @@ class Layer:
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r}>"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Input(Descriptor, kind="dovetail.Input"):
-    """A tensor handed in by the caller."""
-
-    input_names: ClassVar[tuple[str, ...]] = ()
-    required_inputs: ClassVar[int] = 0
-    info: TensorInfo
-
-    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        return [self.info]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Output(Descriptor, kind="dovetail.Output"):
-    """A tensor handed back to the caller."""
-
-    @property
-    def output_count(self) -> int:
-        return 0
-
-    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        return []
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Constant(Descriptor, kind="dovetail.Constant"):
-    """A tensor known beforehand, such as weights; the array is never written to."""
-
-    input_names: ClassVar[tuple[str, ...]] = ()
-    required_inputs: ClassVar[int] = 0
-    value: Array
-    dtype: DType | None = None
-    """Given where NumPy's dtype does not tell: bfloat16."""
-
-    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        return [TensorInfo(tuple(self.value.shape), self.dtype or DType.of(self.value.dtype))]
-
-    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array]:
-        return [self.value]
 
 
 class Graph:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .graph import Constant, Graph, Input, Layer, Output
+from .descriptor import Constant, Input, Output
+from .graph import Graph, Layer
 from .tensor import DType, OpaqueLayout, Quantization, TensorInfo
 
 if TYPE_CHECKING:

@@ -240,11 +240,9 @@ class IBackend(ABC):
         """(optional) Domains whose tensors this backend reads and writes in place, besides its own. Default: none."""
         return frozenset()
 
-    def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager:
-        """(optional) Return the provider of memory in `memory_domain`. Default: the host's."""
-        from .memory import HostMemoryManager
-
-        return HostMemoryManager()
+    def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager | None:
+        """(optional) Return the provider of memory in `memory_domain`. Default: None, the core's own of host memory."""
+        return None
 
     def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
         """(optional) Replace parts of a subgraph assigned to this backend by private layers. Default: leave it untouched."""

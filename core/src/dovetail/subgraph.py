@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
+from .descriptor import Constant, Input, Output
 from .errors import ErrorCode, GraphError
-from .graph import Constant, Graph, Input, Layer, Output, OutputSlot
+from .graph import Graph, Layer, OutputSlot
 
 
 class SubgraphView:

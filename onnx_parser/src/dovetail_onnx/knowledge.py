@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from dovetail.descriptor import Constant, Input, Values
 from dovetail.errors import DovetailError
-from dovetail.graph import Constant, Input, Layer, OutputSlot, Values
+from dovetail.graph import Layer, OutputSlot
 from dovetail.layers import (
     Activation,
     ArgMinMax,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dovetail.descriptor import Constant, Input, Output
 from dovetail.errors import DovetailError, ErrorCode, GraphError
-from dovetail.graph import Constant, Graph, Input, Layer, Output
+from dovetail.graph import Graph, Layer
 
 if TYPE_CHECKING:
     from dovetail import Network, TensorInfo

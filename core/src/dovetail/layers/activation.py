@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from ..graph import Descriptor, Graph, Infos, OutputSlot
+from ..descriptor import Descriptor, Infos
+from ..graph import Graph, OutputSlot
 from ..tensor import DType, TensorInfo
 from .shape_rules import Operand, broadcast, normalize_axis, present, require_same_dtype, shape_error
 

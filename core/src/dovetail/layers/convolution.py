@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..graph import Descriptor, Graph, Infos, OutputSlot, Values
+from ..descriptor import Descriptor, Infos, Values
+from ..graph import Graph, OutputSlot
 from ..tensor import DataLayout, Quantization, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import (
@@ -209,7 +210,10 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
 
 
 class ConvolutionLayers(Graph):
-    """Builder methods; `stride`, `dilation`: one integer or (height, width); `padding`: one, two or (top, left, bottom, right)."""
+    """Builder methods.
+
+    `stride` and `dilation`: one integer or (height, width). `padding`: one integer, (height, width), or (top, left, bottom, right).
+    """
 
     def convolution2d(
         self,

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..descriptor import Array, Descriptor, Infos, Values
+from ..graph import Graph, OutputSlot
 from ..tensor import DType, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import Operand, broadcast, known, present, require_dtype, require_same_dtype

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..descriptor import Array, Descriptor, Infos, Values
+from ..graph import Graph, OutputSlot
 from ..tensor import DType, TensorInfo
 from .shape_rules import (
     INDEX_DTYPES,

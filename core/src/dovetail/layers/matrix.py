@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..graph import Descriptor, Graph, Infos, OutputSlot
+from ..descriptor import Descriptor, Infos
+from ..graph import Graph, OutputSlot
 from ..tensor import Quantization, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import Operand, broadcast, optional, present, require_rank, require_same_dtype, require_shape, shape_error

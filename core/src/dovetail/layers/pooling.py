@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ..graph import Descriptor, Graph, Infos, OutputSlot, Values
+from ..descriptor import Descriptor, Infos, Values
+from ..graph import Graph, OutputSlot
 from ..tensor import DataLayout, TensorInfo
 from .shape_rules import (
     AutoPadding,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..descriptor import Array, Descriptor, Infos, Values
+from ..graph import Graph, OutputSlot
 from ..tensor import DType, Quantization, TensorInfo
 from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype, shape_error
 

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..graph import Array, Descriptor, Graph, Infos, OutputSlot, Values
+from ..descriptor import Array, Descriptor, Infos, Values
+from ..graph import Graph, OutputSlot
 from ..tensor import DataLayout, DType, TensorInfo
 from .shape_rules import (
     Operand,

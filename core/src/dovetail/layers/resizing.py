@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..graph import Descriptor, Graph, Infos, OutputSlot, Values
+from ..descriptor import Descriptor, Infos, Values
+from ..graph import Graph, OutputSlot
 from ..tensor import TensorInfo
 from .shape_rules import Operand, as_tuple, attribute_error, integers, present
 
@@ -29,7 +30,7 @@ class CoordinateMode(StrEnum):
     HALF_PIXEL = "half_pixel"  # (i + 0.5) / scale - 0.5
     HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"
     PYTORCH_HALF_PIXEL = "pytorch_half_pixel"  # as half_pixel; 0 where the output has one element
-    ALIGN_CORNERS = "align_corners"  # i * (input - 1) / (output - 1); output = scale * input before it is rounded, where scales are given
+    ALIGN_CORNERS = "align_corners"  # i * (input - 1) / (output - 1); with scales, output is scale * input, not rounded
     ASYMMETRIC = "asymmetric"  # i / scale
 
 

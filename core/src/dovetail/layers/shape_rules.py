@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..descriptor import Infos, Values
 from ..errors import ErrorCode, GraphError
-from ..graph import Infos, OutputSlot, Values
+from ..graph import OutputSlot
 from ..tensor import Dimension, DType, TensorInfo
 
 Operand: TypeAlias = OutputSlot | npt.ArrayLike

@@ -9,8 +9,9 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from ..descriptor import Array, Constant, Input, Output
 from ..errors import ErrorCode, OptionError
-from ..graph import Array, Constant, Graph, Input, Layer, Output
+from ..graph import Graph, Layer
 from ..tensor import DType
 from .assignment import Assigned, Assigner, Refusal, is_workload
 from .candidates import Absent, BackendLike, Options, Registry, resolve

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backend_id import BackendRequest
+from ..descriptor import Constant, Input, Output
 from ..errors import ErrorCode, PlacementError
-from ..graph import Constant, Graph, Input, Layer, Output
+from ..graph import Graph, Layer
 from ..interfaces import IBackend, Support
 from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
+from ..descriptor import Constant
 from ..errors import BackendError, ErrorCode
-from ..graph import Constant, Graph, InputSlot, Layer, OutputSlot
+from ..graph import Graph, InputSlot, Layer, OutputSlot
 from ..interfaces import HOST, MemoryDomain
 from .assignment import Assigned
 from .core_kinds import MemoryCopy

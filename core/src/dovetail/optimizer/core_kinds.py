@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..graph import Descriptor, Infos
+from ..descriptor import Descriptor, Infos
 from ..interfaces import MemoryDomain
 from ..layers.shape_rules import present
 from ..tensor import TensorInfo

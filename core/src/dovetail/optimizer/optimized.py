@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ..graph import Array, Graph, OutputSlot
+from ..descriptor import Array
+from ..graph import Graph, OutputSlot
 from ..interfaces import MemoryDomain
 from ..tensor import Dimension, DType, Quantization
 from .assignment import Assigned

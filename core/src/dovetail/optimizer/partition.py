@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from ..graph import Constant, Input, Layer, Output
+from ..descriptor import Constant, Input, Output
+from ..graph import Layer
 
 Home = TypeVar("Home", bound=Hashable)
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..graph import Array, Constant, Graph, Input, InputSlot, Layer, Output, OutputSlot
+from ..descriptor import Array, Constant, Input, Output
+from ..graph import Graph, InputSlot, Layer, OutputSlot
 from ..layers import Cast
 from ..tensor import DType, Quantization, TensorInfo
 

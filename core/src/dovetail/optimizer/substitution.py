@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from ..descriptor import Constant, Input, Output
 from ..errors import BackendError, ErrorCode
-from ..graph import Constant, Graph, Input, InputSlot, Layer, Output, OutputSlot
+from ..graph import Graph, InputSlot, Layer, OutputSlot
 from ..interfaces import IBackend
 from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution
 from .assignment import Assigned, Assigner

@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from ..backend_id import BackendRequest
+from ..descriptor import Descriptor
 from ..errors import ErrorCode, OptionError
-from ..graph import Descriptor, Graph, Layer
+from ..graph import Graph, Layer
 from .suggestions import suggestion
 
 Require: TypeAlias = Mapping[str, str | BackendRequest]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..graph import Array
+from ..descriptor import Array
 from .memory_plan import Alias
 
 def usable_cores() -> int: ...

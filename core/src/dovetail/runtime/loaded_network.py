@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..descriptor import Array
 from ..errors import ErrorCode, GraphError, InputError, RunError
-from ..graph import Array
 from ..tensor import DType
 from .executor import Binding, NetworkRunner, Plan
 from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend_id import BackendId
+from ..descriptor import Array, Constant, Input, Output
 from ..errors import BackendError, DovetailError, ErrorCode
-from ..graph import Array, Constant, Input, Layer, Output, OutputSlot
+from ..graph import Layer, OutputSlot
 from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, MemoryDomain
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
@@ -215,7 +216,7 @@ class PlanBuilder:
         if key not in self.factories:
             opened = self.opened[key]
             domain = assigned.backend.memory_domain(key.device)
-            manager = assigned.backend.create_memory_manager(opened.context)
+            manager = assigned.backend.create_memory_manager(opened.context) or self.managers[HOST]
             if domain != HOST:
                 self.managers[domain] = manager
             self.factories[key] = assigned.backend.create_workload_factory(opened.context, manager, assigned.options)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from ..descriptor import Array
 from ..errors import BackendError, DovetailError, ErrorCode, GraphError, OptionError, RunError
-from ..graph import Array
 from ..interfaces import IBackend
 from ..network import Network
 from .executor import ThreadPool, usable_cores

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from dovetail.graph import Constant, Descriptor, OutputSlot
+from dovetail.descriptor import Constant, Descriptor
+from dovetail.graph import OutputSlot
 from dovetail.layers import AutoPadding, Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d
 
 from ..node import Node

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.graph import Constant, OutputSlot
+from dovetail.descriptor import Constant
+from dovetail.graph import OutputSlot
 from dovetail.tensor import DType
 
 from ..node import Node

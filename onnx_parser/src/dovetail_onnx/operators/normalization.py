@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.graph import Constant, OutputSlot
+from dovetail.descriptor import Constant
+from dovetail.graph import OutputSlot
 
 from ..node import Node
 from ..registry import operator

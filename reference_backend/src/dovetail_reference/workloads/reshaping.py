@@ -9,7 +9,8 @@ import array
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail.graph import Descriptor, Layer
+from dovetail.descriptor import Descriptor
+from dovetail.graph import Layer
 from dovetail.interfaces import Support
 from dovetail.layers import BroadcastTo, DepthToSpace, Permute, Shape, SpaceToDepth, Tile
 from dovetail.tensor import DataLayout, DType

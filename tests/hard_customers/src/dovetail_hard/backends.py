@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+
 from dovetail.backend_id import BackendId
+from dovetail.descriptor import Descriptor, Infos
 from dovetail.errors import BackendUnavailableError
-from dovetail.graph import Descriptor, Infos, Layer, OutputSlot
+from dovetail.graph import Layer, OutputSlot
 from dovetail.interfaces import (
     Capabilities,
     IBackend,

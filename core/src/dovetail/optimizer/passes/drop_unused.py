@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...graph import Graph, Input, Layer, Output
+from ...descriptor import Input, Output
+from ...graph import Graph, Layer
 from .base import Pass
 
 

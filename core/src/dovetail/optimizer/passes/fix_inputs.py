@@ -8,8 +8,9 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ...descriptor import Array, Input
 from ...errors import DovetailError, ErrorCode, GraphError, OptionError
-from ...graph import Array, Graph, Input, Layer
+from ...graph import Graph, Layer
 from ...tensor import Dimension, DType, TensorInfo
 from ..suggestions import suggestion
 from .base import Pass

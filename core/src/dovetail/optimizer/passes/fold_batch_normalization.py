@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...graph import Array, Graph, Layer
+from ...descriptor import Array
+from ...graph import Graph, Layer
 from ...layers import (
     BatchNormalization,
     Convolution2d,

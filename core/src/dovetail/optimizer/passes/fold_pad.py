@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...descriptor import Descriptor
 from ...errors import GraphError
-from ...graph import Descriptor, Graph, InputSlot, Layer
+from ...graph import Graph, InputSlot, Layer
 from ...layers import (
     AutoPadding,
     Convolution2d,

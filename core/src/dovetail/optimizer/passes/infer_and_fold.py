@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...descriptor import Array, Constant, Descriptor, Input, Output
 from ...errors import DovetailError, ErrorCode, GraphError
-from ...graph import Array, Constant, Descriptor, Graph, Input, Layer, Output, OutputSlot
+from ...graph import Graph, Layer, OutputSlot
 from ...layers import Dequantize
 from ...tensor import DType, TensorInfo
 from ..rewriting import drop_unread_constants

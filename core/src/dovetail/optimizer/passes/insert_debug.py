@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...graph import Constant, Graph, Input, Output
+from ...descriptor import Constant, Input, Output
+from ...graph import Graph
 from ..core_kinds import Debug, MemoryCopy
 from .base import Pass
 

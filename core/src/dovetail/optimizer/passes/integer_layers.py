@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...graph import Array, Constant, Graph, Layer, OutputSlot
+from ...descriptor import Array, Constant
+from ...graph import Graph, Layer, OutputSlot
 from ...layers import (
     Activation,
     ActivationFunction,

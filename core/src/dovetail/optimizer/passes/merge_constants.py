@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...graph import Array, Constant, Graph, Layer, OutputSlot
+from ...descriptor import Array, Constant
+from ...graph import Graph, Layer, OutputSlot
 from .base import Pass
 
 _SMALL = 4096

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ...descriptor import Constant
 from ...errors import GraphError
-from ...graph import Constant, Graph, InputSlot, Layer, OutputSlot
+from ...graph import Graph, InputSlot, Layer, OutputSlot
 from ...layers import Cast
 from ...tensor import DType
 from ..assignment import Assigned, Assigner

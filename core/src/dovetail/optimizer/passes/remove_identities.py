@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ...graph import Descriptor, Graph
+from ...descriptor import Descriptor
+from ...graph import Graph
 from ...layers import (
     Activation,
     ActivationFunction,
