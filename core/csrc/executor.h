@@ -71,7 +71,4 @@ void dvt_context_cancel(dvt_context *context);
 /* The table that every call carries. */
 extern const dovetail_host dvt_host;
 
-/* execute() of a copy within host memory: state is unused, sizes come from the tensors. */
-int dvt_copy_execute(void *state, const dovetail_call *call);
-
 #endif

@@ -16,9 +16,11 @@ import pytest
 from dovetail.abi_version import ABI_VERSION
 from dovetail.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from dovetail.memory import HostMemory
-from dovetail.runtime.executor import Binding, NetworkRunner, Plan, Ports, ThreadPool, Workload
+from dovetail.runtime.executor import Binding, NetworkRunner, Plan, ThreadPool
 from dovetail.runtime.memory_plan import Storage
 from dovetail.runtime.plan_builder import StepInfo
+from dovetail.runtime.ports import Ports
+from dovetail.runtime.workload import Workload
 from dovetail.tensor import DType
 
 # -- workloads from ctypes, laid out as in abi.h -------------------------------------------------------------------------------

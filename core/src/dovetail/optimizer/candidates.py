@@ -109,7 +109,6 @@ def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Reg
                 hint="install one, such as the reference backend, or name one with backends=",
                 state="not_installed",
             )
-        _log.info("no backends were named; the installed ones are used in this order: %s", ", ".join(chosen))
         return [BackendRequest(id, optional=True) for id in chosen]
     entries = [backends] if isinstance(backends, str | BackendRequest | IBackend) else list(backends)
     if not entries:

@@ -64,5 +64,4 @@ cdef extern from "executor.h" nogil:
 
     int dvt_context_run(dvt_context *context, int64_t deadline, int wants_poll)
     void dvt_context_cancel(dvt_context *context)
-    int dvt_copy_execute(void *state, const dovetail_call *call) noexcept
     const dovetail_host dvt_host

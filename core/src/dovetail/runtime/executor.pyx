@@ -7,47 +7,33 @@ sizes, other array types, errors) leaves this path for Python.
 
 cimport cython
 cimport numpy as cnp
-from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.dict cimport PyDict_GetItem, PyDict_GetItemWithError, PyDict_SetItem, PyDict_Size
+from cpython.dict cimport PyDict_GetItem, PyDict_SetItem, PyDict_Size
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.string cimport memcmp
+from libc.stdint cimport int64_t
 from posix.unistd cimport getpid
 
 from dovetail.abi cimport (
-    DOVETAIL_ABI_MAJOR,
-    DOVETAIL_ABI_MINOR,
     DOVETAIL_CANCELLED,
+    DOVETAIL_FORKED,
     DOVETAIL_OK,
     DOVETAIL_OUT_OF_MEMORY,
-    DOVETAIL_QUEUES_CAPSULE,
-    DOVETAIL_USED_QUEUES_CAPSULE,
-    DOVETAIL_USED_WORKLOAD_CAPSULE,
-    DOVETAIL_WORKLOAD_ASYNC,
-    DOVETAIL_WORKLOAD_CAPSULE,
-    DOVETAIL_WORKLOAD_ELIDABLE,
-    DOVETAIL_WORKLOAD_NONDETERMINISTIC,
-    DOVETAIL_FAILED,
-    DOVETAIL_FORKED,
-    dovetail_alias,
     dovetail_call,
     dovetail_queues,
     dovetail_tensor,
     dovetail_workload,
 )
+from dovetail.runtime.ports cimport Port, Ports, TensorTable, fits
+from dovetail.runtime.workload cimport Queues, Workload
 
 import os
 import threading
 
-import numpy as np
-
-from ..errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
+from ..errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from ..interfaces import HOST
-from .memory_plan import Alias, Relation, Storage
+from .memory_plan import Storage
 
 cnp.import_array()
 
@@ -92,306 +78,12 @@ cdef class ThreadPool:
         return dvt_pool_threads(self.pool)
 
 
-# The classes below are invisible to the cycle collector (no_gc): it would clear their attributes before __dealloc__, which must
-# release runs, queues and states in that order. They form no cycles: an idle context does not refer to its plan.
-
-# -- what backends hand over ---------------------------------------------------------------------------------------------------
-
-
-cdef class PythonWorkload:
-    """Adapts an object with `execute(inputs, outputs)`: slow, takes the GIL, fine for prototypes."""
-
-    cdef object workload
-
-
-cdef int execute_python(void *state, const dovetail_call *call) noexcept with gil:
-    cdef PythonWorkload self = <PythonWorkload>state
-    try:
-        inputs = [_as_array(&call.inputs[i], False) for i in range(call.n_inputs)]
-        outputs = [_as_array(&call.outputs[i], True) for i in range(call.n_outputs)]
-        self.workload.execute(inputs, outputs)
-        return DOVETAIL_OK
-    except BaseException as error:
-        _context_of(call).exception = error
-        text = f"{type(error).__name__}: {error}".encode()
-        return call.host.fail(call, DOVETAIL_FAILED, PyBytes_AS_STRING(text))
-
-
-cdef object _NUMPY_TYPES = {
-    (code, bits): np.dtype(name).num
-    for code, bits, name in [
-        (2, 64, "f8"), (2, 32, "f4"), (2, 16, "f2"), (4, 16, "u2"), (0, 8, "i1"), (0, 16, "i2"), (0, 32, "i4"), (0, 64, "i8"),
-        (1, 8, "u1"), (1, 16, "u2"), (1, 32, "u4"), (1, 64, "u8"), (6, 8, "?"),
-    ]
-}
-
-
-cdef object _as_array(const dovetail_tensor *tensor, bint writeable):
-    """A NumPy view of a tensor in host memory; None for an input that is left out."""
-    cdef cnp.npy_intp dims[32]
-    cdef int i
-    if tensor.data == NULL and tensor.ndim < 0:
-        return None
-    for i in range(tensor.ndim):
-        dims[i] = tensor.shape[i]
-    array = cnp.PyArray_SimpleNewFromData(
-        tensor.ndim, dims, <int>_NUMPY_TYPES[tensor.dtype.code, tensor.dtype.bits], <char *>tensor.data + tensor.byte_offset)
-    if not writeable:
-        cnp.PyArray_CLEARFLAGS(array, cnp.NPY_ARRAY_WRITEABLE)
-    return array
-
-
-@cython.final
-@cython.no_gc
-cdef class Workload:
-    """A workload taken over from a backend; frees its state when the last plan that uses it goes."""
-
-    cdef dovetail_workload *table
-    cdef dovetail_workload adapted
-    cdef object kept
-
-    @staticmethod
-    def take(obj, str origin):
-        """Take the workload of an object.
-
-        Args:
-            obj: An object with `__dovetail_workload__()`, its capsule, or an object with `execute(inputs, outputs)`.
-            origin: Backend and layer, for errors.
-
-        Raises:
-            BackendError: It is none of these, was taken before, or speaks another version of the protocol.
-        """
-        cdef Workload self = Workload.__new__(Workload)
-        cdef PythonWorkload adapter
-        capsule = obj.__dovetail_workload__() if hasattr(obj, "__dovetail_workload__") else obj
-        if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
-            self.table = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
-            _check_version(self.table.abi_major, self.table.abi_minor, origin)
-            if self.table.execute == NULL:
-                raise _contract(origin, "its workload has no execute function", "set `execute`")
-            PyCapsule_SetName(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE)
-            self.kept = (capsule, obj)
-        elif PyCapsule_IsValid(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE):
-            raise _contract(origin, "it handed out one workload twice", "create a workload per call of create_workload")
-        elif callable(getattr(obj, "execute", None)):
-            adapter = PythonWorkload.__new__(PythonWorkload)
-            adapter.workload = obj
-            self.adapted.size = sizeof(dovetail_workload)
-            self.adapted.execute = execute_python
-            self.adapted.state = <void *>adapter
-            self.table = &self.adapted
-            self.kept = adapter
-        else:
-            raise _contract(
-                origin,
-                f"create_workload returned {type(obj).__name__!r}, which is no workload",
-                "return a capsule made by dovetail.abi.workload_capsule, or an object with execute(inputs, outputs)",
-            )
-        return self
-
-    @staticmethod
-    def host_copy():
-        """Return the core's own copy within host memory."""
-        cdef Workload self = Workload.__new__(Workload)
-        self.adapted.size = sizeof(dovetail_workload)
-        self.adapted.execute = dvt_copy_execute
-        self.table = &self.adapted
-        return self
-
-    def __dealloc__(self):
-        cdef dovetail_workload *table = self.table
-        if table != NULL and table != &self.adapted:
-            if table.release != NULL:
-                with nogil:
-                    table.release(table.state)
-            PyMem_RawFree(table)
-
-    @property
-    def asynchronous(self):
-        """True if execute only enqueues."""
-        return bool(self.table.flags & DOVETAIL_WORKLOAD_ASYNC)
-
-    @property
-    def elidable(self):
-        """True if there is nothing to do once all aliases are taken up."""
-        return bool(self.table.flags & DOVETAIL_WORKLOAD_ELIDABLE)
-
-    @property
-    def deterministic(self):
-        """False if the same input may give other bits."""
-        return not self.table.flags & DOVETAIL_WORKLOAD_NONDETERMINISTIC
-
-    @property
-    def concurrency(self):
-        """0: any number of runs at once, 1: one per network, 2: one per device."""
-        return self.table.concurrency
-
-    @property
-    def private_bytes(self):
-        """Memory that the workload holds beyond what the core plans."""
-        return self.table.private_bytes
-
-    @property
-    def aliases(self):
-        """Permissions to share bytes between outputs and inputs."""
-        cdef int i
-        cdef const dovetail_alias *alias
-        result = []
-        for i in range(self.table.n_aliases):
-            alias = &self.table.aliases[i]
-            result.append(Alias(Relation(alias.relation), alias.output, alias.input, alias.offset))
-        return result
-
-    def workspace(self, list inputs, list outputs, int workers):
-        """Ask for (shared, per worker) bytes of scratch; the lists hold (dtype code, bits, shape) or None."""
-        cdef size_t shared = 0, per_worker = 0
-        cdef TensorTable tensors
-        cdef int status
-        if self.table.workspace == NULL:
-            return 0, 0
-        tensors = TensorTable([*inputs, *outputs])
-        status = self.table.workspace(
-            self.table.state, tensors.tensors, tensors.tensors + len(inputs), workers, &shared, &per_worker)
-        if status != DOVETAIL_OK:
-            raise BackendError(f"its workload could not say how much workspace it needs (code {status})")
-        return shared, per_worker
-
-
-@cython.final
-@cython.no_gc
-cdef class Queues:
-    """The queue functions of an asynchronous backend, taken over from its capsule."""
-
-    cdef dovetail_queues *table
-    cdef object kept
-
-    @staticmethod
-    def take(capsule, str origin):
-        """Take the table.
-
-        Raises:
-            BackendError: It is no such capsule, was taken before, or speaks another version of the protocol.
-        """
-        cdef Queues self = Queues.__new__(Queues)
-        if not PyCapsule_IsValid(capsule, DOVETAIL_QUEUES_CAPSULE):
-            raise _contract(origin, "queues() did not return a fresh capsule 'dovetail.queues.v0'", "see dovetail_queues in abi.h")
-        self.table = <dovetail_queues *>PyCapsule_GetPointer(capsule, DOVETAIL_QUEUES_CAPSULE)
-        _check_version(self.table.abi_major, self.table.abi_minor, origin)
-        PyCapsule_SetName(capsule, DOVETAIL_USED_QUEUES_CAPSULE)
-        self.kept = capsule
-        return self
-
-    def __dealloc__(self):
-        if self.table != NULL and self.table.release != NULL:
-            self.table.release(self.table.state)
-
-
-def _check_version(unsigned int major, unsigned int minor, str origin):
-    if major != DOVETAIL_ABI_MAJOR or minor > DOVETAIL_ABI_MINOR:
-        raise BackendError(
-            f"{origin}: built for ABI {major}.{minor}; this core has ABI {DOVETAIL_ABI_MAJOR}.{DOVETAIL_ABI_MINOR}",
-            code=ErrorCode.ABI_MISMATCH,
-            hint="rebuild the backend against this dovetail-core, or install the dovetail-core that it was built for",
-        )
-
-
-def _contract(origin, what, hint):
-    return BackendError(f"{origin}: {what}", code=ErrorCode.BACKEND_CONTRACT, hint=hint)
-
-
 # -- plans and contexts --------------------------------------------------------------------------------------------------------
-
-
-@cython.final
-@cython.no_gc
-cdef class TensorTable:
-    """C tensors with their shapes and strides, data unset, from (dtype code, bits, shape) or None."""
-
-    cdef dovetail_tensor *tensors
-    cdef int64_t *sizes
-    cdef int count
-
-    def __cinit__(self, list specs):
-        cdef int i, j, at = 0
-        self.count = len(specs)
-        total = sum(len(spec[2]) for spec in specs if spec is not None)
-        self.tensors = <dovetail_tensor *>PyMem_RawCalloc(max(self.count, 1), sizeof(dovetail_tensor))
-        self.sizes = <int64_t *>PyMem_RawCalloc(max(2 * total, 1), sizeof(int64_t))
-        if self.tensors == NULL or self.sizes == NULL:
-            raise MemoryError()
-        for i in range(self.count):
-            if specs[i] is None:
-                self.tensors[i].ndim = -1
-                continue
-            code, bits, shape = specs[i]
-            self.tensors[i].dtype.code, self.tensors[i].dtype.bits, self.tensors[i].dtype.lanes = code, bits, 1
-            self.tensors[i].device.device_type = 1
-            self.tensors[i].ndim = len(shape)
-            self.tensors[i].shape, self.tensors[i].strides = self.sizes + at, self.sizes + at + len(shape)
-            stride = 1
-            for j in range(len(shape) - 1, -1, -1):
-                self.tensors[i].shape[j], self.tensors[i].strides[j] = shape[j], stride
-                stride *= max(shape[j], 1)
-            at += 2 * len(shape)
-
-    def __dealloc__(self):
-        PyMem_RawFree(self.tensors)
-        PyMem_RawFree(self.sizes)
 
 
 cdef struct Patch:
     dovetail_tensor *tensor
     int64_t offset
-
-
-cdef struct Port:
-    # One graph input or output: what a caller's array must look like.
-    PyObject *name
-    int typenum
-    int ndim
-    cnp.npy_intp *shape
-    const char *fixed       # bytes that the plan was made for, or NULL
-    int64_t nbytes
-
-
-@cython.final
-@cython.no_gc
-cdef class Ports:
-    """The inputs or outputs of a plan, as C and as Python sees them."""
-
-    cdef Port *ports
-    cdef int count
-    cdef cnp.npy_intp *sizes
-    cdef readonly list specs
-    cdef list kept
-
-    def __cinit__(self, list specs, dict fixed):
-        cdef int i, j, at = 0
-        self.specs, self.count, self.kept = specs, len(specs), []
-        total = sum(len(spec.shape) for spec in specs)
-        self.ports = <Port *>PyMem_RawCalloc(max(self.count, 1), sizeof(Port))
-        self.sizes = <cnp.npy_intp *>PyMem_RawCalloc(max(total, 1), sizeof(cnp.npy_intp))
-        if self.ports == NULL or self.sizes == NULL:
-            raise MemoryError()
-        for i in range(self.count):
-            spec = specs[i]
-            value = fixed.get(spec.name)
-            self.kept.append((spec.name, value))
-            self.ports[i].name = <PyObject *>spec.name
-            self.ports[i].typenum = spec.dtype.numpy.num
-            self.ports[i].ndim = len(spec.shape)
-            self.ports[i].shape = self.sizes + at
-            self.ports[i].nbytes = spec.dtype.itemsize
-            for j in range(self.ports[i].ndim):
-                self.ports[i].shape[j] = spec.shape[j]
-                self.ports[i].nbytes *= spec.shape[j]
-            if value is not None:
-                self.ports[i].fixed = <const char *>cnp.PyArray_DATA(<cnp.ndarray>value)
-            at += self.ports[i].ndim
-
-    def __dealloc__(self):
-        PyMem_RawFree(self.ports)
-        PyMem_RawFree(self.sizes)
 
 
 @cython.final
@@ -512,10 +204,6 @@ cdef int poll_python_signals(dvt_context *context) noexcept with gil:
         return 1
 
 
-cdef Context _context_of(const dovetail_call *call):
-    return <Context>(<dvt_context *>call.context).owner
-
-
 @cython.final
 @cython.no_gc
 cdef class Context:
@@ -530,7 +218,7 @@ cdef class Context:
     cdef int *output_begin
     cdef PyObject **held
     cdef list arenas
-    cdef object exception
+    cdef public object exception    # what a Python workload or a signal handler raised
     cdef int runs_created
 
     def __cinit__(self, Plan plan):
@@ -700,19 +388,6 @@ cdef class Context:
         PyMem_RawFree(self.c.marks)
         self.c.times, self.c.marks = NULL, NULL
         return 0
-
-
-cdef inline bint fits(const Port *port, cnp.ndarray array) noexcept:
-    """True if an array can be used as it is."""
-    cdef int i
-    if cnp.PyArray_TYPE(array) != port.typenum or cnp.PyArray_NDIM(array) != port.ndim:
-        return False
-    for i in range(port.ndim):
-        if cnp.PyArray_DIMS(array)[i] != port.shape[i]:
-            return False
-    if not cnp.PyArray_CHKFLAGS(array, cnp.NPY_ARRAY_C_CONTIGUOUS | cnp.NPY_ARRAY_ALIGNED) or not cnp.PyArray_ISNOTSWAPPED(array):
-        return False
-    return port.fixed == NULL or memcmp(cnp.PyArray_DATA(array), port.fixed, port.nbytes) == 0
 
 
 cdef class NetworkRunner:

@@ -15,8 +15,10 @@ from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, IWorkl
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
 from . import memory_plan
-from .executor import Plan, Ports, Queues, ThreadPool, Workload
+from .executor import Plan, ThreadPool
 from .memory_plan import MemoryPlan, Placement, Storage
+from .ports import Ports
+from .workload import Queues, Workload
 
 if TYPE_CHECKING:
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec

@@ -1,0 +1,78 @@
+"""What tensors, and a caller's arrays, must look like: C tables made once per plan."""
+
+cimport cython
+cimport numpy as cnp
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from dovetail.abi cimport dovetail_tensor
+
+cnp.import_array()
+
+
+@cython.final
+@cython.no_gc
+cdef class TensorTable:
+    """C tensors with their shapes and strides, data unset, from (dtype code, bits, shape) or None."""
+
+    def __cinit__(self, list specs):
+        cdef int i, j, at = 0
+        self.count = len(specs)
+        total = sum(len(spec[2]) for spec in specs if spec is not None)
+        self.tensors = <dovetail_tensor *>PyMem_RawCalloc(max(self.count, 1), sizeof(dovetail_tensor))
+        self.sizes = <int64_t *>PyMem_RawCalloc(max(2 * total, 1), sizeof(int64_t))
+        if self.tensors == NULL or self.sizes == NULL:
+            raise MemoryError()
+        for i in range(self.count):
+            if specs[i] is None:
+                self.tensors[i].ndim = -1
+                continue
+            code, bits, shape = specs[i]
+            self.tensors[i].dtype.code, self.tensors[i].dtype.bits, self.tensors[i].dtype.lanes = code, bits, 1
+            self.tensors[i].device.device_type = 1
+            self.tensors[i].ndim = len(shape)
+            self.tensors[i].shape, self.tensors[i].strides = self.sizes + at, self.sizes + at + len(shape)
+            stride = 1
+            for j in range(len(shape) - 1, -1, -1):
+                self.tensors[i].shape[j], self.tensors[i].strides[j] = shape[j], stride
+                stride *= max(shape[j], 1)
+            at += 2 * len(shape)
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.tensors)
+        PyMem_RawFree(self.sizes)
+
+
+@cython.final
+@cython.no_gc
+cdef class Ports:
+    """The inputs or outputs of a plan, as C and as Python sees them."""
+
+    def __cinit__(self, list specs, dict fixed):
+        cdef int i, j, at = 0
+        self.specs, self.count, self.kept = specs, len(specs), []
+        total = sum(len(spec.shape) for spec in specs)
+        self.ports = <Port *>PyMem_RawCalloc(max(self.count, 1), sizeof(Port))
+        self.sizes = <cnp.npy_intp *>PyMem_RawCalloc(max(total, 1), sizeof(cnp.npy_intp))
+        if self.ports == NULL or self.sizes == NULL:
+            raise MemoryError()
+        for i in range(self.count):
+            spec = specs[i]
+            value = fixed.get(spec.name)
+            self.kept.append((spec.name, value))
+            self.ports[i].name = <PyObject *>spec.name
+            self.ports[i].typenum = spec.dtype.numpy.num
+            self.ports[i].ndim = len(spec.shape)
+            self.ports[i].shape = self.sizes + at
+            self.ports[i].nbytes = spec.dtype.itemsize
+            for j in range(self.ports[i].ndim):
+                self.ports[i].shape[j] = spec.shape[j]
+                self.ports[i].nbytes *= spec.shape[j]
+            if value is not None:
+                self.ports[i].fixed = <const char *>cnp.PyArray_DATA(<cnp.ndarray>value)
+            at += self.ports[i].ndim
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.ports)
+        PyMem_RawFree(self.sizes)

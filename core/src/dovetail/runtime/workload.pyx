@@ -1,0 +1,240 @@
+"""What backends hand over: workloads and queues, taken from their capsules.
+
+The classes of this package that hold C state are invisible to the cycle collector (no_gc): it would clear their attributes before
+__dealloc__, which must release runs, queues and states in that order. They form no cycles: an idle context does not refer to its
+plan.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.mem cimport PyMem_RawFree
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
+
+from dovetail.abi cimport (
+    DOVETAIL_ABI_MAJOR,
+    DOVETAIL_ABI_MINOR,
+    DOVETAIL_FAILED,
+    DOVETAIL_OK,
+    DOVETAIL_QUEUES_CAPSULE,
+    DOVETAIL_USED_QUEUES_CAPSULE,
+    DOVETAIL_USED_WORKLOAD_CAPSULE,
+    DOVETAIL_WORKLOAD_ASYNC,
+    DOVETAIL_WORKLOAD_CAPSULE,
+    DOVETAIL_WORKLOAD_ELIDABLE,
+    DOVETAIL_WORKLOAD_NONDETERMINISTIC,
+    dovetail_alias,
+    dovetail_call,
+    dovetail_queues,
+    dovetail_tensor,
+    dovetail_workload,
+)
+from dovetail.runtime.ports cimport TensorTable
+
+import numpy as np
+
+from ..errors import BackendError, ErrorCode
+from .memory_plan import Alias, Relation
+
+cnp.import_array()
+
+cdef extern from "host_copy.h" nogil:
+    int dvt_copy_execute(void *state, const dovetail_call *call) noexcept
+
+cdef extern from "executor.h" nogil:
+    ctypedef struct dvt_context:
+        void *owner
+
+
+cdef class PythonWorkload:
+    """Adapts an object with `execute(inputs, outputs)`: slow, takes the GIL, fine for prototypes."""
+
+    cdef object workload
+
+
+cdef int execute_python(void *state, const dovetail_call *call) noexcept with gil:
+    cdef PythonWorkload self = <PythonWorkload>state
+    try:
+        inputs = [_as_array(&call.inputs[i], False) for i in range(call.n_inputs)]
+        outputs = [_as_array(&call.outputs[i], True) for i in range(call.n_outputs)]
+        self.workload.execute(inputs, outputs)
+        return DOVETAIL_OK
+    except BaseException as error:
+        (<object>(<dvt_context *>call.context).owner).exception = error     # raised again, as the cause, by the runner
+        text = f"{type(error).__name__}: {error}".encode()
+        return call.host.fail(call, DOVETAIL_FAILED, PyBytes_AS_STRING(text))
+
+
+cdef object _NUMPY_TYPES = {
+    (code, bits): np.dtype(name).num
+    for code, bits, name in [
+        (2, 64, "f8"), (2, 32, "f4"), (2, 16, "f2"), (4, 16, "u2"), (0, 8, "i1"), (0, 16, "i2"), (0, 32, "i4"), (0, 64, "i8"),
+        (1, 8, "u1"), (1, 16, "u2"), (1, 32, "u4"), (1, 64, "u8"), (6, 8, "?"),
+    ]
+}
+
+
+cdef object _as_array(const dovetail_tensor *tensor, bint writeable):
+    """A NumPy view of a tensor in host memory; None for an input that is left out."""
+    cdef cnp.npy_intp dims[32]
+    cdef int i
+    if tensor.data == NULL and tensor.ndim < 0:
+        return None
+    for i in range(tensor.ndim):
+        dims[i] = tensor.shape[i]
+    array = cnp.PyArray_SimpleNewFromData(
+        tensor.ndim, dims, <int>_NUMPY_TYPES[tensor.dtype.code, tensor.dtype.bits], <char *>tensor.data + tensor.byte_offset)
+    if not writeable:
+        cnp.PyArray_CLEARFLAGS(array, cnp.NPY_ARRAY_WRITEABLE)
+    return array
+
+
+@cython.final
+@cython.no_gc
+cdef class Workload:
+    """A workload taken over from a backend; frees its state when the last plan that uses it goes."""
+
+    @staticmethod
+    def take(obj, str origin):
+        """Take the workload of an object.
+
+        Args:
+            obj: An object with `__dovetail_workload__()`, its capsule, or an object with `execute(inputs, outputs)`.
+            origin: Backend and layer, for errors.
+
+        Raises:
+            BackendError: It is none of these, was taken before, or speaks another version of the protocol.
+        """
+        cdef Workload self = Workload.__new__(Workload)
+        cdef PythonWorkload adapter
+        capsule = obj.__dovetail_workload__() if hasattr(obj, "__dovetail_workload__") else obj
+        if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
+            self.table = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
+            _check_version(self.table.abi_major, self.table.abi_minor, origin)
+            if self.table.execute == NULL:
+                raise _contract(origin, "its workload has no execute function", "set `execute`")
+            PyCapsule_SetName(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE)
+            self.kept = (capsule, obj)
+        elif PyCapsule_IsValid(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE):
+            raise _contract(origin, "it handed out one workload twice", "create a workload per call of create_workload")
+        elif callable(getattr(obj, "execute", None)):
+            adapter = PythonWorkload.__new__(PythonWorkload)
+            adapter.workload = obj
+            self.adapted.size = sizeof(dovetail_workload)
+            self.adapted.execute = execute_python
+            self.adapted.state = <void *>adapter
+            self.table = &self.adapted
+            self.kept = adapter
+        else:
+            raise _contract(
+                origin,
+                f"create_workload returned {type(obj).__name__!r}, which is no workload",
+                "return a capsule made by dovetail.abi.workload_capsule, or an object with execute(inputs, outputs)",
+            )
+        return self
+
+    @staticmethod
+    def host_copy():
+        """Return the core's own copy within host memory."""
+        cdef Workload self = Workload.__new__(Workload)
+        self.adapted.size = sizeof(dovetail_workload)
+        self.adapted.execute = dvt_copy_execute
+        self.table = &self.adapted
+        return self
+
+    def __dealloc__(self):
+        cdef dovetail_workload *table = self.table
+        if table != NULL and table != &self.adapted:
+            if table.release != NULL:
+                with nogil:
+                    table.release(table.state)
+            PyMem_RawFree(table)
+
+    @property
+    def asynchronous(self):
+        """True if execute only enqueues."""
+        return bool(self.table.flags & DOVETAIL_WORKLOAD_ASYNC)
+
+    @property
+    def elidable(self):
+        """True if there is nothing to do once all aliases are taken up."""
+        return bool(self.table.flags & DOVETAIL_WORKLOAD_ELIDABLE)
+
+    @property
+    def deterministic(self):
+        """False if the same input may give other bits."""
+        return not self.table.flags & DOVETAIL_WORKLOAD_NONDETERMINISTIC
+
+    @property
+    def concurrency(self):
+        """0: any number of runs at once, 1: one per network, 2: one per device."""
+        return self.table.concurrency
+
+    @property
+    def private_bytes(self):
+        """Memory that the workload holds beyond what the core plans."""
+        return self.table.private_bytes
+
+    @property
+    def aliases(self):
+        """Permissions to share bytes between outputs and inputs."""
+        cdef int i
+        cdef const dovetail_alias *alias
+        result = []
+        for i in range(self.table.n_aliases):
+            alias = &self.table.aliases[i]
+            result.append(Alias(Relation(alias.relation), alias.output, alias.input, alias.offset))
+        return result
+
+    def workspace(self, list inputs, list outputs, int workers):
+        """Ask for (shared, per worker) bytes of scratch; the lists hold (dtype code, bits, shape) or None."""
+        cdef size_t shared = 0, per_worker = 0
+        cdef TensorTable tensors
+        cdef int status
+        if self.table.workspace == NULL:
+            return 0, 0
+        tensors = TensorTable([*inputs, *outputs])
+        status = self.table.workspace(
+            self.table.state, tensors.tensors, tensors.tensors + len(inputs), workers, &shared, &per_worker)
+        if status != DOVETAIL_OK:
+            raise BackendError(f"its workload could not say how much workspace it needs (code {status})")
+        return shared, per_worker
+
+
+@cython.final
+@cython.no_gc
+cdef class Queues:
+    """The queue functions of an asynchronous backend, taken over from its capsule."""
+
+    @staticmethod
+    def take(capsule, str origin):
+        """Take the table.
+
+        Raises:
+            BackendError: It is no such capsule, was taken before, or speaks another version of the protocol.
+        """
+        cdef Queues self = Queues.__new__(Queues)
+        if not PyCapsule_IsValid(capsule, DOVETAIL_QUEUES_CAPSULE):
+            raise _contract(origin, "queues() did not return a fresh capsule 'dovetail.queues.v0'", "see dovetail_queues in abi.h")
+        self.table = <dovetail_queues *>PyCapsule_GetPointer(capsule, DOVETAIL_QUEUES_CAPSULE)
+        _check_version(self.table.abi_major, self.table.abi_minor, origin)
+        PyCapsule_SetName(capsule, DOVETAIL_USED_QUEUES_CAPSULE)
+        self.kept = capsule
+        return self
+
+    def __dealloc__(self):
+        if self.table != NULL and self.table.release != NULL:
+            self.table.release(self.table.state)
+
+
+def _check_version(unsigned int major, unsigned int minor, str origin):
+    if major != DOVETAIL_ABI_MAJOR or minor > DOVETAIL_ABI_MINOR:
+        raise BackendError(
+            f"{origin}: built for ABI {major}.{minor}; this core has ABI {DOVETAIL_ABI_MAJOR}.{DOVETAIL_ABI_MINOR}",
+            code=ErrorCode.ABI_MISMATCH,
+            hint="rebuild the backend against this dovetail-core, or install the dovetail-core that it was built for",
+        )
+
+
+def _contract(origin, what, hint):
+    return BackendError(f"{origin}: {what}", code=ErrorCode.BACKEND_CONTRACT, hint=hint)
