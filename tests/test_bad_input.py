@@ -1,4 +1,4 @@
-"""What callers hand in that does not fit: a typed error with a code and a next step, nothing ran, the network goes on working."""
+"""What callers hand in that does not fit: a typed error with a code and a next step; the network goes on working."""
 
 import numpy as np
 import pytest

@@ -289,9 +289,7 @@ def test_a_future_has_a_deadline_too(hard):
 
 def test_a_future_that_has_not_begun_can_be_cancelled(hard):
     with Runtime(threads=1) as runtime:
-        net = runtime.load(
-            chain(hard.Parallel(mode="poll", work_us=300_000)), optimize={"backends": [hard.ParallelBackend()]}
-        )
+        net = runtime.load(chain(hard.Parallel(mode="poll", work_us=300_000)), optimize={"backends": [hard.ParallelBackend()]})
         futures = [net.submit({"x": X}) for _ in range(40)]
         last = futures[-1]
         assert last.cancel()

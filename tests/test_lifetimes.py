@@ -36,7 +36,10 @@ def load(runtime, network, *backends, **options):
 
 def test_unload_waits_for_runs_in_flight(hard, device):
     with Runtime(threads=2) as runtime:
-        for network, backend in ((relu_network(), device), (kernel_network(hard, "deaf", work_us=300_000), hard.ParallelBackend())):
+        for network, backend in (
+            (relu_network(), device),
+            (kernel_network(hard, "deaf", work_us=300_000), hard.ParallelBackend()),
+        ):
             options = {"delay_us": 100_000} if backend is device else {}
             net = load(runtime, network, backend, **options)
             begun = threading.Barrier(5)
@@ -118,7 +121,10 @@ def test_unload_while_threads_keep_calling(hard, device):
 
 def test_a_closed_runtime_unloads_and_refuses(hard, device):
     runtime = Runtime(threads=1)
-    nets = [load(runtime, relu_network(), device, delay_us=50), load(runtime, kernel_network(hard, "nested"), hard.ParallelBackend())]
+    nets = [
+        load(runtime, relu_network(), device, delay_us=50),
+        load(runtime, kernel_network(hard, "nested"), hard.ParallelBackend()),
+    ]
     future = nets[0].submit({"x": X})
     runtime.close()
     runtime.close()
@@ -153,7 +159,8 @@ def test_contexts_are_told_in_pairs(hard, device):
     (context,) = device.contexts
     assert [event[:2] for event in context.events] == [
         ("before_load", "first"), ("after_load", "first"), ("before_load", "second"), ("after_load", "second"),
-        ("before_unload", "first"), ("after_unload", "first"), ("before_unload", "second"), ("after_unload", "second"), ("close",),
+        ("before_unload", "first"), ("after_unload", "first"), ("before_unload", "second"), ("after_unload", "second"),
+        ("close",),
     ]  # fmt: skip
     assert [event[2] for event in context.events if event[0] == "after_load"] == [None, None]
     before, after = context.events[-3], context.events[-2]

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+
 from dovetail import Network, Runtime
 
 GRAPHS = 60
@@ -24,8 +25,19 @@ class Drawn:
             self.keep(self.net.input(f"x{i}", shape), lambda values, feeds, name=f"x{i}": feeds[name])
         for _ in range(self.luck.randint(4, 24)):
             self.luck.choice(
-                [self.activation, self.activation, self.residual, self.product, self.concat, self.reshape, self.permute]
-                + [self.dense, self.python, self.split, self.twice]
+                [
+                    self.activation,
+                    self.activation,
+                    self.residual,
+                    self.product,
+                    self.concat,
+                    self.reshape,
+                    self.permute,
+                    self.dense,
+                    self.python,
+                    self.split,
+                    self.twice,
+                ]  # fmt: skip
             )()
         for i in range(self.luck.randint(1, 5)):
             chosen = self.luck.randrange(len(self.slots)) if self.luck.random() < 0.7 else len(self.slots) - 1
@@ -112,7 +124,9 @@ class Drawn:
 
     def python(self):
         a = self.pick()
-        self.keep(self.net.add(self.hard.Call(function="soften"), self.slots[a]).output, lambda values, feeds: soften(values[a]))
+        self.keep(
+            self.net.add(self.hard.Call(function="soften"), self.slots[a]).output, lambda values, feeds: soften(values[a])
+        )
 
     def answers(self, feeds):
         values = []

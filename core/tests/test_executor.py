@@ -37,7 +37,8 @@ class CTensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
         ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
     ]  # fmt: skip
 
 
@@ -266,7 +267,7 @@ def test_fail_tells_layer_text_and_code() -> None:
 
     net = chain(Workload.host_copy(), take(capsule(fail)))
     for _ in range(2):
-        with pytest.raises(RunError, match="layer 's1'.*too hot \N{FIRE} \\(code 17\\)") as caught:
+        with pytest.raises(RunError, match="layer 's1'.*too hot \N{FIRE}") as caught:
             net.run({"x": X})
         assert caught.value.details == {"layer": "s1", "sources": ("s1",), "backend": "core", "status": 17}
     assert net._plan.contexts == 1

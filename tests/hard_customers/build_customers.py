@@ -26,10 +26,17 @@ def build() -> Path:
     library = HERE / "build" / f"lib-{digest.hexdigest()[:16]}"
     if not library.exists():
         unfinished = library.with_name(f"{library.name}-{os.getpid()}")
-        command = [sys.executable, "setup.py", "-q", "build", "--build-lib", str(unfinished), "--build-temp", f"{unfinished}-temp"]
-        done = subprocess.run(
-            command, cwd=HERE, env=environment(), capture_output=True, text=True, check=False, timeout=300
-        )
+        command = [
+            sys.executable,
+            "setup.py",
+            "-q",
+            "build",
+            "--build-lib",
+            str(unfinished),
+            "--build-temp",
+            f"{unfinished}-temp",
+        ]
+        done = subprocess.run(command, cwd=HERE, env=environment(), capture_output=True, text=True, check=False, timeout=300)
         if done.returncode:
             raise RuntimeError(f"the hard customers do not build:\n{done.stdout}\n{done.stderr}")
         unfinished.rename(library)

@@ -212,7 +212,7 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
 class ConvolutionLayers(Graph):
     """Builder methods.
 
-    `stride`, `dilation`: one integer or (height, width). `padding`: one integer, (height, width), or (top, left, bottom, right).
+    `stride`, `dilation`: an integer or (height, width). `padding`: an integer, (height, width), or (top, left, bottom, right).
     """
 
     def convolution2d(

@@ -418,7 +418,9 @@ def _program(view: SubgraphView) -> Network:
         elements=tuple(elements),
         shape=result.sizes,
     )
-    network.output(network.add(program, *fed.values(), *weights, *biases, name="program", sources_of=view.sources).output, "out")
+    network.output(
+        network.add(program, *fed.values(), *weights, *biases, name="program", sources_of=view.sources).output, "out"
+    )
     return network
 
 
@@ -506,7 +508,9 @@ class PythonBackend(IBackend):
             if descriptor.function in self.functions:
                 return Support.yes()
             return Support.no("attribute", f"there is no function {descriptor.function!r}", "function")
-        is_product = layer.kind == "dovetail.ElementwiseBinary" and descriptor.operation == "mul" and descriptor.activation is None
+        is_product = (
+            layer.kind == "dovetail.ElementwiseBinary" and descriptor.operation == "mul" and descriptor.activation is None
+        )
         if is_product or layer.kind == "dovetail.Permute":
             return Support.yes()
         return Support.no("kind", f"no Python for {layer.kind}")
