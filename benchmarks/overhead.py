@@ -73,7 +73,7 @@ def write_tflite(path: Path, layers: list[str]) -> None:
 
 def open_dovetail(path: Path, feed: dict[str, np.ndarray]) -> Call:
     """Open with default options: NumPy in, a fresh NumPy array out."""
-    net = dovetail.load(path.with_suffix(".onnx"), threads=1)
+    net = dovetail.load(path.with_suffix(".onnx"))
     return lambda: net.run(feed)["z"]
 
 

@@ -37,7 +37,7 @@ class Drawn:
                     self.python,
                     self.split,
                     self.twice,
-                ]  # fmt: skip
+                ]
             )()
         for i in range(self.luck.randint(1, 5)):
             chosen = self.luck.randrange(len(self.slots)) if self.luck.random() < 0.7 else len(self.slots) - 1

@@ -267,8 +267,9 @@ def test_fail_tells_layer_text_and_code() -> None:
 
     net = chain(Workload.host_copy(), take(capsule(fail)))
     for _ in range(2):
-        with pytest.raises(RunError, match="layer 's1'.*too hot \N{FIRE}") as caught:
+        with pytest.raises(RunError, match="too hot \N{FIRE}") as caught:
             net.run({"x": X})
+        assert "layer 's1'" in str(caught.value)
         assert caught.value.details == {"layer": "s1", "sources": ("s1",), "backend": "core", "status": 17}
     assert net._plan.contexts == 1
 
