@@ -286,8 +286,7 @@ def install(groups: "list[str]", build: bool) -> None:
     """Install what is missing or out of date."""
     make_environment()
     config = configuration(ROOT)
-    folders = config["tool"]["dovetail"]["workspace"]["members"]
-    members = [Member(folder) for folder in folders if (ROOT / folder / "pyproject.toml").exists()]
+    members = [Member(folder) for folder in config["tool"]["dovetail"]["workspace"]["members"]]
     ours = {member.name for member in members}
 
     def third_party(requirements):

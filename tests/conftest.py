@@ -1,13 +1,20 @@
 """What the workspace tests share: where the checkout lies and which members it has."""
 
 import gc
+import os
+import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+NOT_SOURCE = shutil.ignore_patterns("*.so", "*.pyd", "build", "dist", "*.egg-info", "__pycache__", ".*")
+BUILD_SDIST = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"
 MEMBERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["dovetail"]["workspace"]["members"]
 
 
@@ -45,3 +52,62 @@ def device(hard):
     yield backend
     gc.collect()
     assert [context.device.violation for context in backend.contexts] == [""] * len(backend.contexts)
+
+
+def check(*command, cwd=None, **variables):
+    """Run a command, with further environment variables, and return what it printed; fail with the ends of its output."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **{name: str(value) for name, value in variables.items()}},
+    )
+    assert done.returncode == 0, f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-5000:]}"
+    return done.stdout
+
+
+def from_index(reason, *command):
+    """Run a pip command that needs the index; without CI, an index that is out of reach skips the test."""
+    done = subprocess.run(
+        [str(word) for word in command], check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    if done.returncode and not os.environ.get("CI"):
+        pytest.skip(f"{reason} cannot be had; is the index out of reach? {done.stderr[-300:]}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def release(tmp_path_factory):
+    """The tools of the release tests; `parallel` are the settings that compile a member's extensions side by side."""
+    parallel = tmp_path_factory.mktemp("settings") / "build.cfg"
+    parallel.write_text(f"[build_ext]\nparallel = {len(os.sched_getaffinity(0))}\n")
+    return SimpleNamespace(check=check, from_index=from_index, parallel=parallel)
+
+
+@pytest.fixture(scope="session")
+def third_party(members):
+    """The requirements of the members that are no members themselves."""
+    ours = [tomllib.loads((member / "pyproject.toml").read_text("utf-8"))["project"] for member in members]
+    names = {table["name"] for table in ours}
+    return [need for table in ours for need in table.get("dependencies", []) if re.match(r"[\w.-]+", need)[0] not in names]
+
+
+@pytest.fixture(scope="session")
+def sdists(members, tmp_path_factory):
+    """The sdist of every member and, last, of the meta-package, each made from a clean copy that is gone afterwards."""
+    work = tmp_path_factory.mktemp("sdists")
+    made = []
+    for member in (*members, ROOT):
+        source = work / "source"
+        if member == ROOT:
+            source.mkdir()
+            for name in ("pyproject.toml", "README.md", "LICENSE"):
+                shutil.copy(ROOT / name, source)
+        else:
+            shutil.copytree(member, source, ignore=NOT_SOURCE)
+        made.append(work / check(sys.executable, "-c", BUILD_SDIST, work, cwd=source).split()[-1])
+        shutil.rmtree(source)
+    return made

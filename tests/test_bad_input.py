@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from dovetail import BackendError, BackendUnavailableError, InputError, Network, OptionError, PlacementError, RunError, Runtime
+from dovetail import (
+    BackendError,
+    BackendUnavailableError,
+    InputError,
+    Network,
+    OptionError,
+    PlacementError,
+    RunError,
+    Runtime,
+    load,
+)
 from dovetail.errors import ErrorCode
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -214,6 +224,15 @@ def test_backends_that_are_not_there(hard):
             runtime.load(one_layer(hard), optimize={"backends": [hard.PythonBackend()]})
         assert caught.value.code == ErrorCode.NO_BACKEND_FOR_LAYER
         assert "layer" in str(caught.value)
+
+
+@pytest.mark.parametrize("model", [None, b"bytes of a file", 3])
+def test_what_is_no_model(model):
+    with pytest.raises(OptionError) as caught:
+        load(model)
+    assert caught.value.code == ErrorCode.OPTION_INVALID
+    assert type(model).__name__ in caught.value.message
+    assert "path of a model file" in caught.value.hint
 
 
 def test_options_that_are_not_there(hard):

@@ -274,6 +274,16 @@ def test_two_devices(hard, device, runtime):
         runtime.load(net, optimize={"backends": ["TestDevice:2"], "registry": registry})
 
 
+def test_two_objects_of_one_id_are_two_backends(hard, runtime):
+    net = Network("one")
+    net.output(net.relu(net.input("x", SIZE)), "y")
+    backends = [hard.TestDevice(), hard.TestDevice()]
+    for backend in backends:
+        assert np.array_equal(load(runtime, net, [backend])(numbers()), relu(numbers()))
+    assert [len(backend.contexts) for backend in backends] == [1, 1]
+    assert [backend.device.counts["commands"] for backend in backends] == [3, 3]
+
+
 def test_a_forked_child_is_refused(hard, device, runtime):
     net = load(runtime, mixed_network(hard), [device, python(hard)])
     net.run({"x": numbers()})
@@ -324,11 +334,12 @@ def test_memory_of_a_run_that_the_device_does_not_let_go_is_never_used_again(har
 
 def test_unload_gives_everything_back_even_under_a_binding(hard, device, runtime):
     net = load(runtime, mixed_network(hard), [device, python(hard)], claim="layers")
-    binding = net.bind({"x": numbers()})
+    binding, other = (net.bind({"x": numbers()}) for _ in range(2))
     plan = net.plan
     assert_answer(binding.run(), numbers())
+    assert_answer(other.run(), numbers())
     assert_answer(net.run({"x": numbers()}), numbers())
-    assert device.device.counts["queues"] == 2
+    assert device.device.counts["queues"] == 3
     net.unload()
     counts = device.device.counts
     assert {name: counts[name] for name in ("allocations", "bytes", "queues", "workloads", "runs")} == {

@@ -1,11 +1,15 @@
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted(ROOT.glob("*/README.md"))]
+COMMANDS = re.compile(r"^```sh\n(?P<lines>.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```python[ \t]*(?P<options>[^\n]*)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -18,8 +22,29 @@ def blocks(page):
     return [(line, match["code"]) for line, match in found if match["options"].strip() != "no-run"]
 
 
+def commands(page):
+    """List the lines of a page's ```sh blocks that call the `dovetail` command."""
+    lines = "".join(match["lines"] for match in COMMANDS.finditer(page.read_text("utf-8"))).splitlines()
+    return [line for line in lines if line.startswith("dovetail ")]
+
+
 def test_the_readme_has_an_example():
     assert blocks(ROOT / "README.md")
+
+
+def test_every_member_has_an_example(member):
+    assert blocks(member / "README.md")
+
+
+CALLS = [(page, line) for page in PAGES for line in commands(page)]
+
+
+@pytest.mark.parametrize(("page", "line"), CALLS, ids=[f"{page.parent.name}:{line.split()[1]}" for page, line in CALLS])
+def test_commands_run(page, line, tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    command = [sys.executable, "-m", "dovetail_sdk", *shlex.split(line)[1:]]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.relative_to(ROOT).as_posix())

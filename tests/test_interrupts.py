@@ -158,6 +158,13 @@ def child(hard, program):
     )
 
 
+def ended(process):
+    """Return what else it prints. (`communicate` would lose the lines that `readline` has read ahead.)"""
+    rest, errors = process.stdout.read(), process.stderr.read()
+    process.wait(timeout=30)
+    return rest, errors
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_ctrl_c(hard, case):
     process = child(hard, CASES[case])
@@ -168,10 +175,12 @@ def test_ctrl_c(hard, case):
         begin = time.monotonic()
         line = process.stdout.readline()
         took = time.monotonic() - begin
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = ended(process)
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
     assert line == "KeyboardInterrupt\n", f"{line}{rest}{errors}"
     assert took < 0.2 + SLACK
     assert rest == "usable\n", errors
@@ -198,10 +207,12 @@ def again():
         assert process.stdout.readline() == "running\n", process.stderr.read()
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = ended(process)
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
     assert rest == "KeyboardInterrupt\nusable\n", errors
 
 
@@ -227,10 +238,12 @@ def again():
         begin = time.monotonic()
         assert process.stdout.readline() == "handled\n"
         assert time.monotonic() - begin < 0.2 + SLACK
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = ended(process)
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
     assert rest == "finished\nusable\n", errors
 
 

@@ -82,6 +82,8 @@ def test_an_unloaded_network_refuses_everything(hard):
             lambda: net(X),
             lambda: net.submit({"x": X}),
             lambda: net.bind({"x": X}),
+            lambda: net.memory,
+            net.dump_plan,
             binding.run,
         ):
             assert refused(call) == ErrorCode.NETWORK_UNLOADED

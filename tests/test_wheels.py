@@ -1,20 +1,13 @@
 """The release path: sdists, wheels from the sdists alone, and a model run where only the wheels are installed."""
 
-import os
-import re
 import shutil
-import subprocess
 import sys
 import tarfile
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
-
-NOT_SOURCE = shutil.ignore_patterns("*.so", "*.pyd", "build", "dist", "*.egg-info", "__pycache__", ".*")
-BUILD_SDIST = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"
 
 # -I: neither the checkout nor PYTHONPATH can answer in place of the wheels.
 RUN_DIGITS = """
@@ -29,58 +22,34 @@ np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
 print("ran", *net.placement.explain().splitlines()[:1])
 """
 
+LARGEST = 15e6  # bytes of core and reference together
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def check(*command, cwd=None):
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-5000:]}"
-    return done.stdout
-
-
-def pip(*arguments, cwd):
-    return check(sys.executable, "-m", "pip", *arguments, cwd=cwd)
-
-
 @pytest.fixture(scope="module")
-def wheels(root, members, tmp_path_factory):
-    """Make an sdist of every member and of the meta-package from a clean copy, drop the copy, build wheels from the sdists."""
+def wheels(release, sdists, tmp_path_factory):
+    """Build the wheels from the sdists alone; answers with the folder that holds both."""
     work = tmp_path_factory.mktemp("release")
-    built = work / "wheels"
-    for member in (*members, root):
-        source = work / "source"
-        if member == root:
-            source.mkdir()
-            for name in ("pyproject.toml", "README.md", "LICENSE"):
-                shutil.copy(root / name, source)
-        else:
-            shutil.copytree(member, source, ignore=NOT_SOURCE)
-        sdist = check(sys.executable, "-c", BUILD_SDIST, work / "sdists", cwd=source).split()[-1]
-        shutil.rmtree(source)
-        offline = ("--no-index", "--no-deps", "--no-build-isolation")
-        pip("wheel", *offline, "--wheel-dir", built, work / "sdists" / sdist, cwd=work)
-    return work
+    command = (sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir")
+    for sdist in sdists:
+        release.check(*command, work / "wheels", sdist, cwd=work, DIST_EXTRA_CONFIG=release.parallel)
+        shutil.copy(sdist, work / "wheels")
+    return work / "wheels"
 
 
 @pytest.fixture(scope="module")
-def environment(wheels, members):
+def environment(release, wheels, third_party):
     """Install the meta-wheel, and by it all the others, into a clean environment without any index."""
-    house = wheels / "third-party"
-    ours = [tomllib.loads((member / "pyproject.toml").read_text("utf-8"))["project"] for member in members]
-    names = {table["name"] for table in ours}
-    needs = [need for table in ours for need in table.get("dependencies", []) if re.match(r"[\w.-]+", need)[0] not in names]
-    command = [sys.executable, "-m", "pip", "download", "--only-binary", ":all:", "--dest", str(house), *needs]
-    fetched = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if fetched.returncode and not os.environ.get("CI"):
-        pytest.skip(f"the wheels of {', '.join(needs)} cannot be had; is the index out of reach? {fetched.stderr[-300:]}")
-    assert fetched.returncode == 0, fetched.stderr
-    clean = wheels / "clean"
+    pip = (sys.executable, "-m", "pip")
+    house = wheels.parent / "third-party"
+    wanted = ("--only-binary", ":all:", "--dest", house, *third_party)
+    release.from_index(f"the wheels of {', '.join(third_party)}", *pip, "download", *wanted)
+    clean = wheels.parent / "clean"
     venv.create(clean, with_pip=False, symlinks=True)
     python = clean / "bin" / "python"
-    links = ("--find-links", wheels / "wheels", "--find-links", house)
-    pip("--python", python, "install", "--no-index", *links, "dovetail", cwd=wheels)
+    links = ("--find-links", wheels, "--find-links", house)
+    release.check(*pip, "--python", python, "install", "--no-index", "--only-binary", ":all:", *links, "dovetail", cwd=wheels)
     return python
 
 
@@ -98,34 +67,40 @@ def contents(wheels, pattern):
 
 
 def test_each_distribution_has_an_sdist_and_a_wheel(wheels, members):
-    assert len(contents(wheels, "sdists/*.tar.gz")) == len(contents(wheels, "wheels/*.whl")) == len(members) + 1
+    assert len(contents(wheels, "*.tar.gz")) == len(contents(wheels, "*.whl")) == len(members) + 1
 
 
 def test_each_sdist_carries_licence_and_readme(wheels):
-    sdists = contents(wheels, "sdists/*.tar.gz")
+    sdists = contents(wheels, "*.tar.gz")
     assert not [sdist for sdist, files in sdists.items() if not {"LICENSE", "README.md"} <= files]
 
 
 def test_each_wheel_carries_the_licence(wheels):
-    names = contents(wheels, "wheels/*.whl")
+    names = contents(wheels, "*.whl")
     assert not [wheel for wheel, files in names.items() if not any(file.endswith("licenses/LICENSE") for file in files)]
 
 
 def test_the_core_wheel_carries_what_backends_build_against(wheels):
-    files = contents(wheels, "wheels/*.whl")["dovetail_core"]
+    files = contents(wheels, "*.whl")["dovetail_core"]
     assert {"dovetail/abi.h", "dovetail/abi.pxd", "dovetail/building.py", "dovetail/py.typed"} <= files
 
 
 def test_no_wheel_carries_generated_c_or_tests(wheels):
     strays = [
         f"{wheel}: {file}"
-        for wheel, files in contents(wheels, "wheels/*.whl").items()
+        for wheel, files in contents(wheels, "*.whl").items()
         for file in files
         if file.endswith((".c", ".o")) or "tests" in Path(file).parts
     ]
     assert not strays
 
 
-def test_a_model_runs_where_only_the_wheels_are_installed(environment, root, tmp_path):
+def test_the_wheels_are_slim(wheels):
+    sizes = {path.name.split("-")[0]: path.stat().st_size for path in wheels.glob("*.whl")}
+    print(*(f"{name}: {size / 1e6:.2f} MB" for name, size in sizes.items()), sep="\n")  # shown by pytest -rP
+    assert sizes["dovetail_core"] + sizes["dovetail_reference"] < LARGEST, sizes
+
+
+def test_a_model_runs_where_only_the_wheels_are_installed(release, environment, root, tmp_path):
     model = shutil.copy(root / "examples" / "digits" / "digits.onnx", tmp_path)
-    assert check(environment, "-I", "-W", "error", "-c", RUN_DIGITS, model, cwd=tmp_path).startswith("ran")
+    assert release.check(environment, "-I", "-W", "error", "-c", RUN_DIGITS, model, cwd=tmp_path).startswith("ran")

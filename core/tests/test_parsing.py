@@ -103,6 +103,11 @@ def test_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(tmp_path) in error.message
 
 
+def test_missing_file_with_a_namesake_nearby(model: Path) -> None:
+    assert refusal(model.with_name("modle.fake")).hint == "did you mean model.fake?"
+    assert refusal(model.parent / "absent" / "model.fake").hint == "check the path"
+
+
 def test_folder_names_the_models_in_it(add_parser: AddParser, model: Path) -> None:
     add_parser()
     error = refusal(model.parent)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -80,6 +81,24 @@ def test_error_of_the_library_is_a_sentence_and_exit_code_1(dovetail: Invoke) ->
         assert "  -> check the path" in result.stderr
         assert result.stdout == ""
         assert "Traceback" not in result.stderr
+
+
+def test_a_terminal_whose_encoding_lacks_the_characters_of_a_name(adder: Path, tmp_path: Path) -> None:
+    model = adder.rename(tmp_path / "größe.onnx")
+    reader, terminal = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "dovetail_sdk", "benchmark", model, "-b", "CpuRef", "--iterations", "1"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(terminal)
+    shown = os.read(reader, 4096).decode()
+    os.close(reader)
+    assert done.returncode == 0, done.stderr
+    assert "gr\\xf6\\xdfe.onnx" in shown
 
 
 def test_debug_lets_the_traceback_through(dovetail: Invoke) -> None:

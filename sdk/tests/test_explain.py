@@ -50,5 +50,5 @@ def test_json(dovetail: Invoke, adder: Path, fussy: str) -> None:
 def test_open_size_tells_the_option(dovetail: Invoke, classifier: Path) -> None:
     result = dovetail("explain", classifier, "-b", "CpuRef")
     assert result.exit_code == 1
-    assert "--shape NAME=SIZE" in result.stderr
+    assert "--shape N=1" in result.stderr
     assert dovetail("explain", classifier, "-b", "CpuRef", "--shape", "N=1").exit_code == 0

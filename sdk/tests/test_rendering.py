@@ -11,7 +11,7 @@ from rich.console import Console
 from dovetail.errors import ErrorCode, ModelError
 from dovetail.registry import BackendRow, BackendState
 from dovetail_sdk.commands import backends, benchmark, run
-from dovetail_sdk.rendering import bytes_text, count_text, print_error, seconds_text, styled, table
+from dovetail_sdk.rendering import bytes_text, count_text, print_error, seconds_text, show, styled, table
 from dovetail_sdk.statistics import Timing, summary_of, top_classes
 
 
@@ -33,7 +33,7 @@ def text_of(renderable: Any, width: int = 120) -> str:
         (count_text, 1234, "1.23 k"),
         (count_text, 4_110_000_000, "4.11 G"),
         (count_text, 5 * 10**12, "5 T"),
-        (seconds_text, 1.23e-5, "12.3 µs"),
+        (seconds_text, 1.23e-5, "12.3 us"),
         (seconds_text, 0.00456, "4.56 ms"),
         (seconds_text, 7.891, "7.89 s"),
         (seconds_text, 123.4, "123 s"),
@@ -54,12 +54,21 @@ def test_long_cells_are_folded_not_cut() -> None:
     assert text.count("x") == 100
 
 
+def test_piped_tables_are_plain_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    show(table(("name", "size"), [("a", "1")], right=("size",)), table(("b",), [("c" * 150,)]))
+    assert capsys.readouterr().out == f" name   size\n -----------\n a         1\n\n b\n {'-' * 150}\n {'c' * 150}\n\n"
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
         (
             ModelError("the file is bad", code=ErrorCode.MODEL_NOT_FOUND, hint="check it"),
             ["error [MODEL_NOT_FOUND] the file is bad", "  -> check it"],
+        ),
+        (
+            ModelError("open", code=ErrorCode.SHAPE_UNKNOWN, hint="optimize(..., shapes=...)", symbols=["N", "M"]),
+            ["error [SHAPE_UNKNOWN] open", "  -> fix the open sizes: --shape N=1 --shape M=1"],
         ),
         (ModelError("no hint"), ["error [MODEL_MALFORMED] no hint"]),
         (PermissionError(13, "Permission denied", "/x"), ["error Permission denied: /x"]),
@@ -116,7 +125,16 @@ def test_classes_table_is_cut_after_some_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "answer"), [((1, 2), True), ((8, 1000), True), ((1, 1), False), ((5,), False), ((0, 5), False)]
+    ("shape", "answer"),
+    [
+        ((1, 2), True),
+        ((8, 1000), True),
+        ((1, 1000, 1, 1), True),
+        ((1, 1), False),
+        ((5,), False),
+        ((0, 5), False),
+        ((1, 3, 4), False),
+    ],
 )
 def test_which_outputs_look_like_scores(shape: tuple[int, ...], answer: bool) -> None:
     assert run.is_classification(shape) is answer

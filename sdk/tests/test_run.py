@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import Result
 from PIL import Image
+
+from dovetail_sdk.commands import run
 
 Invoke = Callable[..., Result]
 
@@ -85,8 +90,26 @@ def test_absent_backend(dovetail: Invoke, adder: Path) -> None:
     assert "did you mean CpuRef?" in result.stderr
 
 
-def test_failed_write_leaves_no_file(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
-    result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", tmp_path / "absent" / "out.npz")
+def test_failed_write_leaves_no_file(dovetail: Invoke, adder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_the_disk(file: Any, arrays: Any) -> None:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(run, "write_npz", fill_the_disk)
+    folder = tmp_path / "results"
+    folder.mkdir()
+    result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", folder / "out.npz")
     assert result.exit_code == 1
-    assert "No such file or directory" in result.stderr
+    assert "error No space left on device" in result.stderr
     assert "Traceback" not in result.stderr
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(("command", "option"), [("run", "--output"), ("benchmark", "--trace")])
+def test_nothing_runs_if_the_folder_of_a_result_is_absent(
+    dovetail: Invoke, adder: Path, tmp_path: Path, command: str, option: str
+) -> None:
+    result = dovetail(command, adder, "-b", "CpuRef", option, tmp_path / "absent" / "out.npz")
+    assert result.exit_code == 2
+    assert f"there is no folder {str(tmp_path / 'absent')!r}" in result.stderr
+    assert result.stdout == ""

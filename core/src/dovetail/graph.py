@@ -177,6 +177,9 @@ class Graph:
     def __len__(self) -> int:
         return len(self._layers)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {len(self)} layers>"
+
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
 

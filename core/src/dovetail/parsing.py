@@ -6,6 +6,8 @@ and whose value is an `IParser` class.
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,9 +70,17 @@ def _check_readable(file: Path) -> None:
     raise ModelError(
         f"{str(file)!r} is not a regular file" if exists else f"model file {str(file)!r} does not exist{where}",
         code=ErrorCode.MODEL_NOT_FOUND,
-        hint="check the path",
+        hint=f"did you mean {' or '.join(near)}?" if (near := _close_names(file)) else "check the path",
         path=str(file),
     )
+
+
+def _close_names(file: Path) -> list[str]:
+    """Return model files beside a missing one whose names are like its name."""
+    with contextlib.suppress(OSError):  # the folder is missing too, or may not be read
+        names = [near.name for near in file.parent.iterdir() if near.suffix.lower() == file.suffix.lower()]
+        return difflib.get_close_matches(file.name, names, n=3)
+    return []
 
 
 def _offer_for(file: Path, suffix: str) -> Offer:

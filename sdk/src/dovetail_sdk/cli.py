@@ -9,6 +9,7 @@ import difflib
 import errno
 import logging
 import pkgutil
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -62,7 +63,7 @@ class EchoHandler(logging.Handler):
     """Write the log to standard error as it is at the moment, so that tests can catch it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(self.format(record), err=True)
+        sys.stderr.write(f"{self.format(record)}\n")  # not click.echo, which writes into a spinner that is being drawn
 
 
 @click.command(cls=CommandFolder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -71,6 +72,9 @@ class EchoHandler(logging.Handler):
 @click.version_option(package_name="dovetail-sdk", prog_name="dovetail")
 def main(debug: bool, quiet: bool) -> None:
     """Show, place, run and measure neural networks on pluggable backends."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names in a model may hold what the terminal's encoding does not have
+            stream.reconfigure(errors="backslashreplace")
     logger = logging.getLogger("dovetail")
     if not any(isinstance(handler, EchoHandler) for handler in logger.handlers):
         logger.addHandler(EchoHandler())

@@ -177,7 +177,9 @@ def _load(path: Path) -> Array | dict[str, Array]:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except (ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:  # OSError speaks for itself
-        raise click.UsageError(f"{path} cannot be read as arrays: {error}") from None
+        # NumPy's advice is to unpickle what it does not know.
+        reason = "it is no such file, or holds Python objects" if "pickle" in str(error) else error
+        raise click.UsageError(f"{path} cannot be read as arrays: {reason}") from None
 
 
 def _cast(spec: InputSpec, array: Array, source: str) -> tuple[Array, str]:

@@ -47,6 +47,13 @@ def numbers_of(text: str | tuple[float, ...]) -> tuple[float, ...]:
     return numbers
 
 
+def in_folder(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse, before anything runs, a file to write whose folder does not exist."""
+    if value is not None and not value.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(value.parent)!r}", context, parameter)
+    return value
+
+
 def _split_backends(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[str] | None:
     from dovetail.backend_id import BackendRequest
     from dovetail.errors import BackendError

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -17,14 +18,30 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 200
 """Columns of a table that goes to a file or a pipe, where cutting cells short would lose what was asked for."""
 
+# The rule under the headings, in ASCII, and nothing else: eight rows of left, fill, divider and right, as rich wants them.
+PIPE_BOX = "    \n    \n -- \n    \n    \n    \n    \n    \n"
 
-def console(*, stderr: bool = False) -> Console:
+
+def console(file: IO[str], width: int | None = None) -> Console:
     """Return a console that prints text as it is: names and shapes may hold brackets, which rich would take for markup."""
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
+    return Console(file=file, markup=False, highlight=False, emoji=False, width=width)
+
+
+def show(*tables: Table) -> None:
+    """Print tables on standard output; to a file or a pipe in ASCII, without blank lines around and blanks at line ends."""
+    if sys.stdout.isatty():
+        console(sys.stdout).print(*tables)
+        return
+    from rich.box import Box
+
+    for one in tables:
+        one.box = Box(PIPE_BOX, ascii=True)
+        text = io.StringIO()
+        console(text, PIPE_WIDTH).print(one)
+        lines = [line.rstrip() for line in text.getvalue().splitlines()]
+        click.echo("\n".join(lines).strip("\n") + "\n")
 
 
 def table(columns: Iterable[str], rows: Iterable[Sequence[str | Text]], *, right: Iterable[str] = ()) -> Table:
@@ -75,8 +92,8 @@ def count_text(count: int) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Print a time: 12.3 µs, 4.56 ms, 7.89 s."""
-    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
+    """Print a time: 12.3 us, 4.56 ms, 7.89 s."""
+    for factor, unit in ((1e6, "us"), (1e3, "ms")):
         if seconds * factor < 1000:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
@@ -89,7 +106,8 @@ def print_error(error: BaseException) -> None:
     if isinstance(error, DovetailError):
         heading, message, hint = f"error [{error.code}]", error.message, error.hint
         if error.code is ErrorCode.SHAPE_UNKNOWN:
-            hint = "fix the open sizes: --shape NAME=SIZE" + (f" ({hint})" if hint else "")
+            wanted = [f"--shape {name}=1" for name in error.details.get("symbols", ())]
+            hint = f"fix the open sizes: {' '.join(wanted)}" if wanted else f"fix the open sizes: --shape NAME=SIZE ({hint})"
     elif isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename is not None else ""
         heading, message, hint = "error", f"{error.strerror}{where}", None
@@ -109,7 +127,7 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with console(stderr=True).status(what):
+    with console(sys.stderr).status(what, spinner="line"):
         yield
 
 
@@ -122,6 +140,6 @@ def progress(what: str, total: int) -> Iterator[Any]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True, refresh_per_second=4) as bar:
+    with Progress(*columns, console=console(sys.stderr), transient=True, refresh_per_second=4) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)

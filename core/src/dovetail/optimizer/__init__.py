@@ -87,6 +87,12 @@ def optimize(
         PlacementError: Layers have no backend; all are listed, with what each backend said.
         BackendError: A backend broke its contract.
     """
+    if not isinstance(network, Graph):
+        raise OptionError(
+            f"{type(network).__name__!r} is not a network",
+            code=ErrorCode.OPTION_INVALID,
+            hint="give a dovetail.Network, such as dovetail.parse(path) returns, or to dovetail.load the path of a model file",
+        )
     dtype = _reduced_dtype(reduce_float)
     ready, absent = resolve(backends, options, registry)
     requests = [*(one.request for one in ready), *(one.request for one in absent)]

@@ -157,6 +157,10 @@ def _check_device(backend: IBackend, request: BackendRequest) -> None:
     if request.device >= len(names):
         raise BackendUnavailableError(
             f"backend {request.id} has no device {request.device}; it has {len(names)}: {', '.join(names) or 'none'}",
-            hint=f"name one of the devices 0 to {len(names) - 1}" if names else "check its driver",
+            hint="check its driver"
+            if not names
+            else f"name a device from 0 to {len(names) - 1}"
+            if len(names) > 1
+            else "name 0",
             state="no_device",
         )

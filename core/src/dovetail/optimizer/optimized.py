@@ -59,6 +59,9 @@ class OptimizedNetwork:
     debug: DebugCallback | None
     _again: Callable[[Shapes | None, Values | None], OptimizedNetwork]
 
+    def __repr__(self) -> str:
+        return f"<OptimizedNetwork: {self.placement.summary()}>"
+
     @property
     def name(self) -> str:
         """Name of the network."""

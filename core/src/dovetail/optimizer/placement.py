@@ -69,6 +69,12 @@ class Placement:
     absent: tuple[Absent, ...] = ()
     folded: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Placement of {self.summary()}>"
+
+    def __str__(self) -> str:
+        return self.explain()
+
     @property
     def fallbacks(self) -> tuple[LayerReport, ...]:
         """Layers that a preferred backend refused or gave back."""

@@ -220,10 +220,12 @@ cdef class Context:
     cdef list arenas
     cdef public object exception    # what a Python workload or a signal handler raised
     cdef int runs_created
+    cdef list workloads             # held until the context is closed, even if the plan has let go of them
+    cdef list queues
 
     def __cinit__(self, Plan plan):
         cdef int i
-        self.plan = plan
+        self.plan, self.workloads, self.queues = plan, plan.workloads, plan.queues
         self.c.steps, self.c.n_steps = plan.c_steps, plan.n_steps
         self.c.n_queues, self.c.queue_tables = plan.n_queues, <const dovetail_queues **>plan.queue_tables
         self.c.pool, self.c.lanes = plan.pool.pool, plan.lanes
@@ -335,8 +337,8 @@ cdef class Context:
         if plan.n_queues and getpid() != plan.pid:
             return 0  # a forked child: queues and device memory are the parent's, and their threads are not here
         for i in range(self.runs_created):
-            if plan.workloads[i] is not None:
-                table = (<Workload>plan.workloads[i]).table
+            if self.workloads[i] is not None:
+                table = (<Workload>self.workloads[i]).table
                 if table.release_run != NULL:
                     with nogil:
                         table.release_run(table.state, self.c.calls[i].run_data)
@@ -348,6 +350,7 @@ cdef class Context:
                 self.c.queues[i] = NULL
         while self.arenas:
             self.arenas.pop().release()
+        self.workloads = self.queues = None
         return 0
 
     def __dealloc__(self):

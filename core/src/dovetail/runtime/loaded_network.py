@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..descriptor import Array
 from ..errors import ErrorCode, GraphError, InputError, RunError
@@ -109,15 +108,20 @@ class LoadedNetwork(NetworkRunner):
     @property
     def memory(self) -> PlannedMemory:
         """What the latest plan needs in memory."""
-        self.optimized  # noqa: B018  # raises if nothing is planned
-        memory: PlannedMemory = self._plan.memory
+        memory: PlannedMemory = self.plan.memory
         return memory
 
     @property
     def plan(self) -> Plan:
-        """The latest plan: its steps, memory and pool of run contexts."""
+        """The latest plan: its steps, memory and pool of run contexts.
+
+        Raises:
+            RunError: The network was unloaded, or nothing was planned yet.
+        """
         self.optimized  # noqa: B018  # raises if nothing is planned
-        plan: Plan = self._plan
+        plan: Plan | None = self._plan
+        if plan is None:
+            raise self._unloaded()
         return plan
 
     def dump_plan(self) -> dict[str, Any]:
@@ -126,7 +130,7 @@ class LoadedNetwork(NetworkRunner):
 
     # -- running --------------------------------------------------------------------------------------------------------------
 
-    def submit(self, feeds: Mapping[str, npt.ArrayLike], *, timeout: float | None = None) -> Future[dict[str, Array]]:
+    def submit(self, feeds: Mapping[str, Any], *, timeout: float | None = None) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
         if self._closed:
             raise self._unloaded()

@@ -423,6 +423,9 @@ class PlannedMemory:
     tensor_bytes: tuple[int, ...]
     steps: tuple[StepInfo, ...]
 
+    def __repr__(self) -> str:
+        return f"<PlannedMemory: {self.peak_bytes} bytes a run, {self.constant_bytes} bytes of constants>"
+
     @property
     def peak_bytes(self) -> int:
         """Bytes that each concurrent run allocates, besides its inputs and outputs."""

@@ -45,6 +45,9 @@ class Profile:
     _runs: list[_Run] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __repr__(self) -> str:
+        return f"<Profile of {self.network!r}: {self.runs} runs>"
+
     def add(self, steps: Sequence[Any], times: list[tuple[int, int]], marks: list[tuple[int, str, int]], thread: int) -> None:
         """Take the times of one run: (begin, end) per step, CLOCK_MONOTONIC nanoseconds."""
         with self._lock:
@@ -76,10 +79,10 @@ class Profile:
         total = sum(layer.total_ns for layer in layers) or 1
         shown = layers if limit is None else layers[:limit]
         width = max((len(layer.name) for layer in shown), default=5)
-        kinds = max((len(layer.kind) for layer in shown), default=4)
+        kinds = max((len(_short(layer.kind)) for layer in shown), default=4)
         lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'mean us':>10}  {'share':>6}"]
         lines += [
-            f"{layer.name:<{width}}  {layer.kind:<{kinds}}  {layer.backend:<10}  "
+            f"{layer.name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
             f"{layer.mean_ns / 1e3:>10.2f}  {layer.total_ns / total:>6.1%}"
             for layer in shown
         ]
@@ -90,20 +93,25 @@ class Profile:
     def to_chrome_trace(self, path: str | Path | None = None) -> str:
         """Return, and write to `path` if given, the runs as Chrome trace events (load it in Perfetto or chrome://tracing)."""
         events: list[dict[str, Any]] = []
+        threads = {thread: number for number, thread in enumerate(dict.fromkeys(run.thread for run in self._runs), start=1)}
         for number, run in enumerate(self._runs):
+            place = {"pid": 1, "tid": threads[run.thread]}  # viewers keep 32 bits: the ids of pthreads would all be one
             for step, (begin, end) in zip(run.steps, run.times, strict=True):
                 if begin == 0:
                     continue
                 args = {"kind": step.layer_kind, "backend": str(step.backend), "sources": list(step.sources), "run": number}
-                place = {"pid": 1, "tid": run.thread}
                 events.append(
                     {"name": step.name, "ph": "X", "ts": begin / 1e3, "dur": (end - begin) / 1e3, **place, "args": args}
                 )
             for index, name, time in run.marks:
-                mark = {"name": name, "ph": "i", "s": "t", "ts": time / 1e3, "pid": 1, "tid": run.thread}
+                mark = {"name": name, "ph": "i", "s": "t", "ts": time / 1e3, **place}
                 events.append({**mark, "args": {"layer": run.steps[index].name}})
         names = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": f"dovetail: {self.network}"}}]
         text = json.dumps({"traceEvents": names + events, "displayTimeUnit": "ns"})
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
+
+
+def _short(kind: str) -> str:
+    return kind.removeprefix("dovetail.")

@@ -122,7 +122,8 @@ class Runtime:
         Raises:
             BackendError: There is no such device, or it cannot be opened.
         """
-        key = (BackendKey(backend.id, device), _hashable(options))
+        # By identity too: backends may be handed over as objects, and two of them may have the same id.
+        key = (BackendKey(backend.id, device), (id(backend), _hashable(options)))
         with self._lock:
             self._check_open()
             if key not in self._backends:

@@ -33,9 +33,9 @@ def command(as_json: bool, check: bool) -> None:
     if not rows:
         click.echo("no backend is installed; this brings the usual ones: pip install dovetail")
         return
-    from ..rendering import console
+    from ..rendering import show
 
-    console().print(backends_table(rows))
+    show(backends_table(rows))
 
 
 def _import_all(registry: Registry) -> None:

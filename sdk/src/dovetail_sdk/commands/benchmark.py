@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import backends_option, json_option, model_argument, shape_option, threads_option
+from ..options import backends_option, in_folder, json_option, model_argument, shape_option, threads_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up a run after this long."
 )
 @click.option("--profile", is_flag=True, help="Also measure each layer, in further runs.")
-@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write the profile as a Chrome trace.")
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=in_folder,
+    help="Write the profile as a Chrome trace.",
+)
 @json_option
 def command(
     model: Path,
@@ -136,12 +141,9 @@ def _print(report: dict[str, Any], layers: list[dict[str, Any]] | None, as_json:
 
         click.echo(json.dumps({**report, **({"layers": layers} if layers is not None else {})}, indent=2))
         return
-    from ..rendering import console
+    from ..rendering import show
 
-    screen = console()
-    screen.print(report_table(report))
-    if layers is not None:
-        screen.print(layers_table(layers))
+    show(report_table(report), *([layers_table(layers)] if layers is not None else []))
 
 
 def report_table(report: Mapping[str, Any]) -> Any:
@@ -162,7 +164,8 @@ def report_table(report: Mapping[str, Any]) -> Any:
         ("constants", bytes_text(report["constant_bytes"])),
         ("peak memory of the process", bytes_text(peak) if peak is not None else "not told by this system"),
     ]
-    return table(("", report["model"]), rows, right=(report["model"],))
+    name = Path(report["model"]).name
+    return table(("", name), rows, right=(name,))
 
 
 def layers_table(layers: list[dict[str, Any]]) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import backends_option, model_argument, numbers_of, shape_option, threads_option
+from ..options import backends_option, in_folder, model_argument, numbers_of, shape_option, threads_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ MOST_ROWS = 8
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=in_folder,
     help="Write the outputs to this .npz (all) or .npy (one).",
 )
 @shape_option
@@ -131,14 +133,14 @@ def write_npz(file: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def _show(loaded: LoadedNetwork, results: Mapping[str, npt.NDArray[Any]], top: int) -> None:
-    from ..rendering import console
+    from ..rendering import show
 
     dtypes = {spec.name: spec.dtype.label for spec in loaded.outputs}
-    screen = console()
-    screen.print(outputs_table(results, dtypes))
+    show(outputs_table(results, dtypes))
     for name, array in results.items():
         if top and is_classification(array.shape):
-            screen.print(classes_table(name, array, top, bfloat16=dtypes[name] == "bfloat16"))
+            scores = array.reshape(len(array), -1)
+            show(classes_table(name, scores, top, bfloat16=dtypes[name] == "bfloat16"))
 
 
 def outputs_table(results: Mapping[str, npt.NDArray[Any]], dtypes: Mapping[str, str]) -> Any:
@@ -157,8 +159,8 @@ def outputs_table(results: Mapping[str, npt.NDArray[Any]], dtypes: Mapping[str, 
 
 
 def is_classification(shape: Sequence[int]) -> bool:
-    """True if an output of this shape looks like one row of scores per picture."""
-    return len(shape) == 2 and shape[0] >= 1 and shape[1] >= 2
+    """True if an output of this shape looks like one row of scores per picture, as [N, 10] and [N, 10, 1, 1] do."""
+    return len(shape) >= 2 and shape[0] >= 1 and math.prod(shape[1:]) == max(shape[1:]) >= 2
 
 
 def classes_table(name: str, scores: npt.NDArray[Any], top: int, *, bfloat16: bool = False) -> Any:

@@ -25,7 +25,7 @@ def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, dot: 
     import dovetail
 
     from ..options import shapes_for
-    from ..rendering import console, working
+    from ..rendering import show, working
     from ..summary import as_dict, as_dot, summarize, with_known_shapes
 
     with working(f"reading {model.name}"):
@@ -40,9 +40,7 @@ def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, dot: 
 
         click.echo(json.dumps(as_dict(summary), indent=2))
         return
-    screen = console()
-    screen.print(tensors_table(summary))
-    screen.print(layers_table(summary))
+    show(tensors_table(summary), layers_table(summary))
     for line in total_lines(summary):
         click.echo(line)
 
