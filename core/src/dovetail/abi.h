@@ -7,10 +7,11 @@
  *   - While the major is 0 a minor may break; the majors freeze once several backends have lived on them.
  *
  * Rules of calling
+ *   - The functions of the host table take the very `call` that execute was given, not a copy of it.
  *   - execute() runs without the GIL, on any thread, never raises and never blocks on Python.
  *   - Nothing here is freed by the side that did not create it.
- *   - Tensors are C-contiguous. Tensors planned by the core are 64-byte aligned; a caller's own arrays are aligned to
- *     their element only. No kernel reads or writes past an end.
+ *   - Tensors are C-contiguous. Tensors planned by the core are 64-byte aligned, but for views into others (DOVETAIL_ALIAS_VIEW
+ *     with an offset); those, and a caller's own arrays, are aligned to their element only. No kernel reads or writes past an end.
  *   - Constant inputs are always host memory, valid and unchanged for the life of the workload.
  *   - An optional input that is left out in the middle has data NULL and ndim -1; left-out ones at the end are not counted.
  *   - A workload's capsule holds a dovetail_workload allocated with PyMem_RawMalloc or PyMem_RawCalloc: whoever ends up with it
@@ -166,7 +167,8 @@ typedef struct {
     size_t private_bytes;                                       /* memory this workload holds beyond what the core plans */
 } dovetail_workload;
 
-/* The queues of an asynchronous backend: one per run in flight. Called without the GIL. */
+/* The queues of an asynchronous backend: one per run in flight, each carrying out its work in order (in-place aliases rely on it).
+ * Called without the GIL. */
 typedef struct {
     size_t size;
     uint32_t abi_major;
@@ -176,7 +178,8 @@ typedef struct {
     /* Wait until all enqueued work is done, or until CLOCK_MONOTONIC nanoseconds `deadline` (DOVETAIL_PENDING). A failure of
      * enqueued work is returned here, once. */
     int (*queue_wait)(void *queue, int64_t deadline);
-    /* Give up what has not started; a queue_wait afterwards ends soon and then no memory of the run is touched any more. */
+    /* Give up what has not started; a queue_wait afterwards ends soon, whatever it answers, and then no memory of the run is
+     * touched any more. */
     void (*queue_abort)(void *queue);
     void (*queue_destroy)(void *queue);
     const char *(*queue_error)(void *queue);                    /* (optional) text of the last failed wait */

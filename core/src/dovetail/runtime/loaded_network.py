@@ -19,6 +19,7 @@ from .executor import Binding, NetworkRunner, Plan
 from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory
 from .plan_dump import dump_plan
 from .profile import Profile
+from .workload import inside_python_workload
 
 if TYPE_CHECKING:
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
@@ -58,6 +59,7 @@ class LoadedNetwork(NetworkRunner):
         self._value_inputs: set[str] = set()
         self._opened: dict[BackendKey, OpenBackend] = {}
         self._idle_event = threading.Event()
+        self._released = False
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
         if optimized is not None:
             key = _plan_key(_symbol_sizes(inputs, optimized), {})
@@ -298,13 +300,24 @@ class LoadedNetwork(NetworkRunner):
     # -- the end --------------------------------------------------------------------------------------------------------------
 
     def unload(self) -> None:
-        """Free workloads and memory, once the runs in flight have ended; runs from now on are refused. Idempotent."""
-        with self._plan_lock:
-            if self._closed:
-                return
-            self._closed = True
-        while self._active:
+        """Free workloads and memory, once the runs in flight have ended; runs from now on are refused. Idempotent.
+
+        Raises:
+            RunError: It was called from inside a run of this network, which would wait for itself.
+        """
+        if self._active and inside_python_workload():
+            raise RunError(
+                f"network {self._name!r} cannot be unloaded from inside one of its runs",
+                code=ErrorCode.STEP_FAILED,
+                hint="unload it from another thread, or once the run has returned",
+            )
+        self._closed = True
+        while self._active:  # Ctrl-C may end this wait; unload() can then be called again
             self._idle_event.wait(0.05)
+        with self._plan_lock:
+            if self._released:
+                return
+            self._released = True
         contexts = [opened.context for opened in self._opened.values() if opened.context is not None]
         for context in contexts:
             self._runtime.notify(context.before_unload, self._name)

@@ -6,6 +6,8 @@ from typing import Any
 
 from .memory_plan import Alias
 
+def inside_python_workload() -> bool: ...
+
 class Workload:
     @staticmethod
     def take(obj: Any, origin: str) -> Workload: ...

@@ -31,6 +31,8 @@ from dovetail.abi cimport (
 )
 from dovetail.runtime.ports cimport TensorTable
 
+import threading
+
 import numpy as np
 
 from ..errors import BackendError, ErrorCode
@@ -46,6 +48,14 @@ cdef extern from "executor.h" nogil:
         void *owner
 
 
+inside = threading.local()
+
+
+def inside_python_workload():
+    """Return True on a thread that is executing a Python workload: it must not wait for its own run to end."""
+    return getattr(inside, "depth", 0) > 0
+
+
 cdef class PythonWorkload:
     """Adapts an object with `execute(inputs, outputs)`: slow, takes the GIL, fine for prototypes."""
 
@@ -57,7 +67,11 @@ cdef int execute_python(void *state, const dovetail_call *call) noexcept with gi
     try:
         inputs = [_as_array(&call.inputs[i], False) for i in range(call.n_inputs)]
         outputs = [_as_array(&call.outputs[i], True) for i in range(call.n_outputs)]
-        self.workload.execute(inputs, outputs)
+        inside.depth = getattr(inside, "depth", 0) + 1
+        try:
+            self.workload.execute(inputs, outputs)
+        finally:
+            inside.depth -= 1
         return DOVETAIL_OK
     except BaseException as error:
         (<object>(<dvt_context *>call.context).owner).exception = error     # raised again, as the cause, by the runner
