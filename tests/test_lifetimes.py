@@ -63,6 +63,25 @@ def test_unload_waits_for_runs_in_flight(hard, device):
     assert device.device.counts["workloads"] == 0
 
 
+def test_unload_from_inside_a_run_is_refused(hard):
+    """It would wait for itself; the run goes on, and a later unload works."""
+    found = []
+
+    def unload_myself(inputs):
+        with pytest.raises(RunError, match="from inside one of its runs") as error:
+            loaded.unload()
+        found.append(error.value.code)
+        return inputs[0]
+
+    with Runtime(threads=1) as runtime:
+        net = Network("inside")
+        net.output(net.add(hard.Call(function="unload_myself"), net.input("x", (64,))).output, "y")
+        loaded = load(runtime, net, hard.PythonBackend(unload_myself=unload_myself))
+        assert np.array_equal(loaded(X), X)
+        loaded.unload()
+    assert found == [ErrorCode.STEP_FAILED]
+
+
 def refused(call):
     with pytest.raises(RunError) as caught:
         call()
