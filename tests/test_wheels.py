@@ -3,6 +3,7 @@
 import shutil
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -73,6 +74,15 @@ def test_each_distribution_has_an_sdist_and_a_wheel(wheels, members):
 def test_each_sdist_carries_licence_and_readme(wheels):
     sdists = contents(wheels, "*.tar.gz")
     assert not [sdist for sdist, files in sdists.items() if not {"LICENSE", "README.md"} <= files]
+
+
+def test_each_sdist_carries_all_of_its_tests(wheels, members):
+    """Setuptools by itself takes the test files, and leaves out what they import."""
+    sdists = contents(wheels, "*.tar.gz")
+    for member in members:
+        name = tomllib.loads((member / "pyproject.toml").read_text("utf-8"))["project"]["name"].replace("-", "_")
+        files = {path.relative_to(member).as_posix() for path in (member / "tests").rglob("*.*") if path.is_file()}
+        assert {file for file in files if not file.endswith((".pyc", ".so"))} <= sdists[name]
 
 
 def test_each_wheel_carries_the_licence(wheels):

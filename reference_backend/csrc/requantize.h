@@ -1,4 +1,4 @@
-/* Fixed-point arithmetic of quantized layers, bit for bit as TensorFlow Lite's reference kernels.
+/* Arithmetic of quantized layers, bit for bit as TensorFlow Lite's reference kernels.
  *
  * Sources: tensorflow/lite/kernels/internal/common.h (MultiplyByQuantizedMultiplier, the double-rounding form),
  * quantization_util.cc (QuantizeMultiplier), gemmlowp/fixedpoint (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT).
@@ -15,9 +15,8 @@ typedef struct {
     int32_t shift; /* positive: left */
 } requantization;
 
-/* Scale of input times weights. TensorFlow Lite multiplies in float32 for uint8 convolutions and wherever a product has one
- * factor for all columns (kernel_util.cc, GetQuantizedConvolutionMultipler), else in double
- * (PopulateConvolutionQuantizationParams). */
+/* Scale of input times weights. TensorFlow Lite multiplies in float32 for uint8 convolutions and batched matrix products
+ * (kernel_util.cc, GetQuantizedConvolutionMultipler), else in double (PopulateConvolutionQuantizationParams). */
 static inline double product_scale(double input, double weights, int single)
 {
     return single ? (double)((float)input * (float)weights) : input * weights;
@@ -66,6 +65,14 @@ static inline int32_t requantize(int32_t x, requantization by)
     int left = by.shift > 0 ? by.shift : 0, right = by.shift > 0 ? 0 : -by.shift;
     int32_t shifted = (int32_t)((uint32_t)x << left); /* wraps where TensorFlow Lite's own is undefined */
     return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_multiply(shifted, by.multiplier), right);
+}
+
+/* x times a real factor, rounded to nearest, ties away from zero, and clamped after adding the zero point. Fully connected
+ * layers alone: LiteRT's reference kernel of these scales in double, as its results next to ties show (2.3.0). */
+static inline int32_t rescale(int32_t x, double factor, int32_t zero, int32_t low, int32_t high)
+{
+    double value = round(x * factor) + zero;
+    return value < low ? low : value > high ? high : (int32_t)value;
 }
 
 static inline int32_t clamp_int32(int32_t x, int32_t low, int32_t high)

@@ -73,15 +73,21 @@ def multiply_by_quantized_multiplier(x, factor):
     return np.vectorize(one, otypes=[np.int64])(x)
 
 
+def multiply_by_real(x, factor):
+    """Scaling in double, as LiteRT's reference kernel of fully connected layers does: halves away from zero."""
+    product = x * factor
+    return (np.sign(product) * np.floor(np.abs(product) + 0.5)).astype(np.int64)
+
+
 def product_scale(x, weights, *, single):
     """Scale of a product of two float32 scales, multiplied in float32 or in float64."""
     return float(np.float32(x) * np.float32(weights)) if single else float(np.float32(x)) * float(np.float32(weights))
 
 
-def requantized(sums, factors, zero_point, low, high, axis=1):
+def requantized(sums, factors, zero_point, low, high, axis=1, *, multiply=multiply_by_quantized_multiplier):
     """Scale int sums by a factor per index of `axis`, add the zero point and clamp."""
     slices = [
-        multiply_by_quantized_multiplier(np.take(sums, i, axis=axis), factor) if sums.size else np.take(sums, i, axis=axis)
+        multiply(np.take(sums, i, axis=axis), factor) if sums.size else np.take(sums, i, axis=axis)
         for i, factor in enumerate(factors)
     ]
     return np.clip(np.stack(slices, axis=axis) + zero_point, low, high)

@@ -110,7 +110,9 @@ def test_quantized(run_layer, samples, function, label):
 
     [y] = run_layer(build, x, quantizations=[mine])
     exact = definition((x.astype(np.float64) - mine.zero_point[0]) * 0.05, alpha, beta) / 0.04 + theirs.zero_point[0]
-    assert np.abs(y - np.clip(exact, low, high)).max() <= 0.5001  # 0.0001: TensorFlow Lite works in float32
+    # TensorFlow Lite works in float32, hence 0.0001, and in fixed point with more than one rounding for two of the functions.
+    allowed = 1.0 if function in ("leaky_relu", "hard_swish") else 0.5001
+    assert np.abs(y - np.clip(exact, low, high)).max() <= allowed
 
 
 @pytest.mark.parametrize("slope", [(), (4,), (3, 1), (1, 3, 1), (2, 3, 4)])

@@ -131,8 +131,9 @@ def test_quantized_fully_connected(run_layer, reference, dtype, per_axis, rows, 
     scales = (rng.uniform(0.001, 0.02, columns) if per_axis else np.full(columns, 0.01)).astype(np.float32)
     sums = (x.astype(np.int64) - zero) @ (weights.astype(np.int64) - weight_zero).T + bias
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    factors = [reference.product_scale(0.04, s, single=not per_axis) / single(0.3) for s in scales]
-    wanted = reference.requantized(sums, factors, out_zero, max(low, out_zero) if relu else low, high)
+    factors = [reference.product_scale(0.04, s, single=False) / single(0.3) for s in scales]
+    low = max(low, out_zero) if relu else low
+    wanted = reference.requantized(sums, factors, out_zero, low, high, multiply=reference.multiply_by_real)
     quantization = (
         Quantization.per_axis(scales.tolist(), [weight_zero] * columns, axis=0)
         if per_axis

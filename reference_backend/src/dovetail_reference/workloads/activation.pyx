@@ -1,10 +1,11 @@
 """Activation and Prelu.
 
 Floats of every width are computed in double and rounded once (`activations.h`). int8 and uint8 tensors with quantization go
-through a table of 256, filled as TensorFlow Lite's are. RELU, BOUNDED_RELU and Prelu take plain integers as well.
+through a table of 256, filled as TensorFlow Lite's are: in fixed point for the functions that it computes so. Prelu of these
+is computed in fixed point, too (reference_ops::BroadcastPrelu4DSlow). RELU, BOUNDED_RELU and Prelu take plain integers as well.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_IN_PLACE,
@@ -26,17 +27,18 @@ from dovetail_reference.workloads.blocks cimport (
 )
 from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
 from dovetail_reference.workloads.operations cimport clamp_whole
+from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
 from dovetail.interfaces import Support
-from dovetail.layers import Prelu
+from dovetail.layers import ActivationFunction, Prelu
 from dovetail.tensor import DType
 
 from .movement import Copy, Relation, movement_workload
 from .operations import integer_clamp
-from .quantized import CLAMPS
+from .quantized import CLAMPS, clamp_range, integer_range
 from .strides import broadcast, contiguous
-from .tables import function_table
+from .tables import function_table, hard_swish_table, two_slopes_table
 
 
 def supports(layer):
@@ -48,10 +50,8 @@ def supports(layer):
             return Support.yes()
         reason = f"{layer.descriptor.function} of {info.dtype} without a quantization is not defined; relu and bounded_relu are"
         return Support.no("dtype", reason, "function")
-    if isinstance(layer.descriptor, Prelu):
-        return Support.no("quantization", "quantized Prelu is not implemented; dequantize first")
     if None in given:
-        return Support.no("quantization", "one of input and output carries a quantization and the other does not")
+        return Support.no("quantization", "some of the tensors carry a quantization and some do not")
     if info.dtype not in (DType.INT8, DType.UINT8) or any(q.is_per_axis for q in given):
         return Support.no("quantization", f"quantized {info.dtype} is not implemented; int8 and uint8 with one scale are")
     return Support.yes()
@@ -61,13 +61,25 @@ def create(layer, dtype):
     """Make the workload capsule."""
     info, result, descriptor = layer.inputs[0].info, layer.output.known_info, layer.descriptor
     if isinstance(descriptor, Prelu):
-        return _create_prelu(info, layer.inputs[1].info)
+        return _create_prelu(info, layer.inputs[1].info, result)
     if info.quantization is not None:
-        function = _python_function(descriptor)
-        table = function_table(function, info.quantization, result.quantization, info.dtype is DType.INT8)
+        table = _table(descriptor, info, result)
         whole = Copy(shape=(info.elements,), source_strides=(1,), target_strides=(1,), relation=Relation.IN_PLACE, table=table)
         return movement_workload([whole], 1)
     return _create_activation(descriptor, info)
+
+
+def _table(descriptor, info, result):
+    mine, theirs, is_signed = info.quantization, result.quantization, info.dtype is DType.INT8
+    function, alpha, beta = descriptor.function, descriptor.alpha, descriptor.beta
+    table = None
+    if function in CLAMPS:
+        table = two_slopes_table(1.0, mine, theirs, is_signed, *clamp_range(function, alpha, beta, info.dtype, theirs))
+    elif function == ActivationFunction.LEAKY_RELU:
+        table = two_slopes_table(alpha, mine, theirs, is_signed, *integer_range(info.dtype))
+    elif function == ActivationFunction.HARD_SWISH:
+        table = hard_swish_table(mine, theirs, is_signed)
+    return table or function_table(_python_function(descriptor), mine, theirs, is_signed)
 
 
 def _python_function(descriptor):
@@ -133,6 +145,14 @@ cdef object _create_activation(object descriptor, object info):
 cdef struct prelu_state:
     walk route
     Element kind
+    bint quantized
+    int32_t zero
+    int32_t slope_zero
+    int32_t result_zero
+    int32_t low
+    int32_t high
+    requantization above    # of elements from zero on
+    requantization below    # of the others times their slope
     dovetail_alias alias
 
 
@@ -158,21 +178,53 @@ cdef void prelu_row(char **at, const int64_t *steps, int64_t n, void *arg) noexc
         store_wholes(kind, wholes, False, n, at[2], steps[2])
 
 
+cdef void quantized_prelu_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    cdef const prelu_state *self = <const prelu_state *>arg
+    cdef int64_t wholes[BLOCK]
+    cdef int64_t factors[BLOCK]
+    cdef int64_t i
+    cdef int32_t value
+    load_wholes(self.kind, at[0], steps[0], n, wholes)
+    load_wholes(self.kind, at[1], steps[1], n, factors)
+    for i in range(n):
+        value = <int32_t>wholes[i] - self.zero
+        if value >= 0:
+            value = requantize(value, self.above)
+        else:
+            value = requantize(value * (<int32_t>factors[i] - self.slope_zero), self.below)
+        wholes[i] = clamp_int32(value + self.result_zero, self.low, self.high)
+    store_wholes(self.kind, wholes, False, n, at[2], steps[2])
+
+
 cdef int execute_prelu(void *state, const dovetail_call *call) noexcept nogil:
     cdef prelu_state *self = <prelu_state *>state
     cdef char *bases[3]
     bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.inputs[1])
     bases[2] = <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, prelu_row, self, call)
+    return run_walk(&self.route, bases, quantized_prelu_row if self.quantized else prelu_row, self, call)
 
 
-cdef object _create_prelu(object info, object slope):
+cdef void fill_prelu_quantization(prelu_state *self, object info, object slope, object result) except *:
+    """Zero points, factors (formed in float32) and range."""
+    cdef float scale = info.quantization.scale[0], slope_scale = slope.quantization.scale[0]
+    cdef float result_scale = result.quantization.scale[0]
+    self.quantized = True
+    self.zero, self.slope_zero = info.quantization.zero_point[0], slope.quantization.zero_point[0]
+    self.result_zero = result.quantization.zero_point[0]
+    self.above = requantization_of(scale / result_scale)
+    self.below = requantization_of(scale * slope_scale / result_scale)
+    self.low, self.high = integer_range(info.dtype)
+
+
+cdef object _create_prelu(object info, object slope, object result):
     cdef dovetail_workload *workload
     cdef prelu_state *self = <prelu_state *>allocate_state(sizeof(prelu_state))
     itemsize = info.dtype.itemsize
     own = contiguous(info.sizes, itemsize)
     try:
         self.kind = element_of(info.dtype)
+        if info.quantization is not None:
+            fill_prelu_quantization(self, info, slope, result)
         plan_walk(&self.route, info.sizes, (own, broadcast(slope.sizes, info.sizes, itemsize), own))
         self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
         capsule = workload_capsule(execute_prelu, self, free_state, &workload)

@@ -2,8 +2,8 @@
 
 One side gives the rows of a tile, the other its columns; which is which only matters for speed, so a product with few columns
 is computed transposed. Transposed operands and broadcast batches are strides. float32 and float64 are summed in float64,
-integers modulo 2^64 (hence modulo their own width), quantized layers in int32 and requantized as TensorFlow Lite does
-(tensorflow/lite/kernels/internal/reference/integer_ops/fully_connected.h and batch_matmul.h).
+integers modulo 2^64 (hence modulo their own width), quantized layers in int32. LiteRT's reference kernels then scale matrix
+products in fixed point (tflite/kernels/internal/reference/integer_ops/batch_matmul.h) and fully connected layers in double.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -44,7 +44,14 @@ from dovetail_reference.workloads.product cimport (
     product_int32,
     product_int64,
 )
-from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
+from dovetail_reference.workloads.requantize cimport (
+    clamp_int32,
+    product_scale,
+    requantization,
+    requantization_of,
+    requantize,
+    rescale,
+)
 
 from dovetail.interfaces import Support
 from dovetail.layers import FullyConnected
@@ -79,10 +86,12 @@ cdef struct State:
     int64_t batch_sizes[MAX_RANK]
     FusedFunction activation
     # Quantized layers only.
+    bint connected          # a fully connected layer: scaled by `real_factors`, a matrix product by `factors`
     int32_t out_zero
     int32_t low
     int32_t high
-    requantization *factors     # per column of the result, behind the state
+    double *real_factors        # per column of the result, behind the state; so are the other two
+    requantization *factors
     int32_t *weight_zeros
 
 
@@ -156,8 +165,11 @@ cdef void store_tile(
                 whole = (<const int32_t *>sums)[r * TILE_COLUMNS + c]
                 if bias != NULL:
                     whole += (<const int32_t *>bias)[which]
-                whole = requantize(whole, s.factors[which]) + s.out_zero
-                output[at] = <number>clamp_int32(whole, s.low, s.high)
+                if s.connected:
+                    output[at] = <number>rescale(whole, s.real_factors[which], s.out_zero, s.low, s.high)
+                else:
+                    whole = requantize(whole, s.factors[which]) + s.out_zero
+                    output[at] = <number>clamp_int32(whole, s.low, s.high)
             else:
                 modular = (<const uint64_t *>sums)[r * TILE_COLUMNS + c]
                 if bias != NULL:
@@ -320,6 +332,7 @@ cdef void fill_quantization(State *s, object layer) except *:
     info = layer.output_infos[0]
     cdef double out_scale = info.quantization.scale[0], in_scale = x.scale[0]
     cdef int64_t i, which
+    s.connected = isinstance(descriptor, FullyConnected)
     s.rows.zero, s.out_zero = x.zero_point[0], info.quantization.zero_point[0]
     s.low, s.high = clamp_range(
         getattr(descriptor, "activation", None),
@@ -330,7 +343,8 @@ cdef void fill_quantization(State *s, object layer) except *:
     )
     for i in range(s.columns.lines):
         which = i if weights.is_per_axis else 0
-        s.factors[i] = requantization_of(product_scale(in_scale, weights.scale[which], not weights.is_per_axis) / out_scale)
+        s.real_factors[i] = product_scale(in_scale, weights.scale[which], False) / out_scale
+        s.factors[i] = requantization_of(product_scale(in_scale, weights.scale[which], True) / out_scale)
         s.weight_zeros[i] = weights.zero_point[which]
     s.columns.zeros = s.weight_zeros
 
@@ -369,14 +383,15 @@ def create(layer, dtype):
     y = layer.output_infos[0].sizes
     columns = y[len(y) - 1] if connected or layer.input_infos[1].rank > 1 else 1
     cdef dovetail_workload *made = NULL
-    cdef size_t tail = columns * (sizeof(requantization) + sizeof(int32_t)) if quantized else 0
+    cdef size_t tail = columns * (sizeof(double) + sizeof(requantization) + sizeof(int32_t)) if quantized else 0
     cdef State *s = <State *>allocate_state(sizeof(State) + tail)
     try:
         s.quantized = quantized
         s.output = s.rows.element = element_of(dtype)
         s.columns.element = element_of(layer.input_infos[1].dtype) if quantized else s.output
         s.columns.input = 1
-        s.factors = <requantization *>(s + 1)
+        s.real_factors = <double *>(s + 1)
+        s.factors = <requantization *>(s.real_factors + columns)
         s.weight_zeros = <int32_t *>(s.factors + columns)
         if connected:
             fill_fully_connected(s, layer)

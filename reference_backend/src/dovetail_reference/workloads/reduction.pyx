@@ -2,12 +2,13 @@
 
 Floats are accumulated in double, in row-major order of the reduced axes, and rounded once. Integers are accumulated modulo 2^64
 and stored modulo 2^bits; their MEAN truncates toward zero, and their L2, LOG_SUM and LOG_SUM_EXP are computed in double and
-truncated. MAX and MIN: NaN wins. Quantized int8 and uint8: MEAN, SUM, MAX and MIN of the real numbers, rounded half away from
-zero.
+truncated. MAX and MIN: NaN wins. Quantized int8 and uint8: SUM, MAX and MIN of the real numbers, rounded half away from zero;
+MEAN in fixed point, as TensorFlow Lite's reference_ops::QuantizedMeanOrSum does it, as long as the sum fits into int32. (The
+SUM of the same function is faulty for int8; ours is that of LiteRT's optimized kernels.)
 """
 
 from libc.math cimport INFINITY, exp, fabs, isinf, log, round, sqrt
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_IN_PLACE,
@@ -27,6 +28,7 @@ from dovetail_reference.workloads.blocks cimport (
     store_wholes,
 )
 from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
+from dovetail_reference.workloads.requantize cimport requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, run_walk, walk
 
 from dovetail.interfaces import Support
@@ -105,6 +107,8 @@ cdef struct reduce_state:
     bint rescaled       # the result is quantized otherwise than the input
     int64_t count       # elements that become one
     double scale        # of the input by that of the output
+    bint fixed_point    # the mean of quantized elements
+    requantization mean # from their sum to their mean
     double zero
     double result_zero
     double low
@@ -230,7 +234,11 @@ cdef void reduce_row(char **at, const int64_t *steps, int64_t n, void *arg) noex
         position[0], target = at[0] + i * steps[0], at[1] + i * steps[1]
         if self.real:
             real = reduced_real(&current, position, run.call, &code)
-            if self.rescaled:
+            if self.fixed_point:
+                whole = <int64_t>current.real - <int64_t>self.zero * self.count
+                real = requantize(<int32_t>whole, self.mean) + self.result_zero
+                real = min(max(real, self.low), self.high)
+            elif self.rescaled:
                 real = real - self.zero * (<double>self.count if self.wanted == SUM else 1.0)
                 real = round(real * self.scale) + self.result_zero
                 real = self.result_zero if real != real else min(max(real, self.low), self.high)
@@ -248,6 +256,19 @@ cdef int execute_reduce(void *state, const dovetail_call *call) noexcept nogil:
     cdef char *bases[2]
     bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
     return run_errand(&self.kept, bases, reduce_row, self, call)
+
+
+cdef requantization mean_factor(double scale, int64_t count) except *:
+    """Scale of a mean of `count` elements, for their sum: the fraction is divided, and truncated, as an integer."""
+    cdef requantization by = requantization_of(scale)
+    cdef int shift = 0
+    if count > 0:
+        while count >> (shift + 1):
+            shift += 1
+        shift = min(shift, 32, 31 + by.shift)
+        by.multiplier = <int32_t>((<int64_t>by.multiplier << shift) // count)
+        by.shift -= shift
+    return by
 
 
 cdef object _create_reduce(object descriptor, object info, object result):
@@ -270,6 +291,9 @@ cdef object _create_reduce(object descriptor, object info, object result):
         self.count = 1
         for axis in reduced:
             self.count *= info.sizes[axis]
+        if self.rescaled and self.wanted == MEAN and self.count <= 1 << 23:
+            self.fixed_point = True
+            self.mean = mean_factor(self.scale, self.count)
         shape = [info.sizes[axis] for axis in kept]
         plan_walk(&self.kept, shape, ([strides[axis] for axis in kept], contiguous(shape, itemsize)))
         plan_walk(&self.reduced, [info.sizes[axis] for axis in reduced], ([strides[axis] for axis in reduced],))
