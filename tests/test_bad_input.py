@@ -226,6 +226,19 @@ def test_backends_that_are_not_there(hard):
         assert "layer" in str(caught.value)
 
 
+def test_an_optional_backend_that_is_absent_is_told_once_per_network(hard, caplog):
+    network = Network("open")
+    network.output(network.add(hard.Call(function="same"), network.input("x", ("N",))).output, "y")
+    backends = ["NoSuchBackend?", hard.PythonBackend(same=lambda inputs: inputs[0])]
+    with Runtime(threads=1) as runtime:
+        net = runtime.load(network, optimize={"backends": backends})
+        for size in (1, 2, 3):
+            net.run({"x": np.zeros(size, np.float32)})
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "'open' does without NoSuchBackend?" in record.getMessage()
+
+
 @pytest.mark.parametrize("model", [None, b"bytes of a file", 3])
 def test_what_is_no_model(model):
     with pytest.raises(OptionError) as caught:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -13,8 +12,6 @@ from ..interfaces import IBackend
 from .assignment import Assigned
 from .options import build_options
 from .suggestions import suggestion
-
-_log = logging.getLogger("dovetail.optimizer")
 
 BackendLike: TypeAlias = str | BackendRequest | IBackend
 """``"AcmeNpu"``, ``"AcmeNpu:1"`` (device), ``"AcmeNpu?"`` (may be absent), or a backend itself."""
@@ -78,7 +75,6 @@ def resolve(
             if not request.optional:
                 raise
             absent.append(Absent(request, str(error.details.get("state", "unavailable")), error.message))
-            _log.warning("backend %s is absent: %s", request.id, error.message)
             continue
         given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))
         ready.append(Assigned(request, backend, build_options(backend, given)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,13 @@ from .profile import Profile
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
+    from ..backend_id import BackendRequest
+    from ..optimizer.candidates import Absent
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from ..optimizer.placement import Placement
     from .runtime import Runtime
+
+_log = logging.getLogger("dovetail")
 
 PLAN_CACHE = 8
 """Plans kept per network: one per set of sizes of the symbolic dimensions."""
@@ -58,6 +63,7 @@ class LoadedNetwork(NetworkRunner):
         self._plans: OrderedDict[Any, tuple[Plan, OptimizedNetwork]] = OrderedDict()
         self._value_inputs: set[str] = set()
         self._opened: dict[BackendKey, OpenBackend] = {}
+        self._told: set[BackendRequest] = set()
         self._idle_event = threading.Event()
         self._released = False
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
@@ -257,6 +263,7 @@ class LoadedNetwork(NetworkRunner):
     def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array]) -> Plan:
         from ..optimizer.optimized import TensorSpec
 
+        self._tell_absent(optimized.placement.absent)
         layers = {layer.name: layer for layer in optimized.graph.inputs}
         inputs = []
         for spec in self._inputs:
@@ -286,6 +293,13 @@ class LoadedNetwork(NetworkRunner):
                 self._runtime.notify(context.after_load, self._name, failure)
             if failure is None:
                 self._opened.update(opened)
+
+    def _tell_absent(self, absent: Sequence[Absent]) -> None:
+        """Log optional backends that are absent, once per network: there is a plan for each set of sizes."""
+        for one in absent:
+            if one.request not in self._told:
+                self._told.add(one.request)
+                _log.warning("network %r does without %s: %s", self._name, one.request, one.reason)
 
     def _open_backends(self, optimized: OptimizedNetwork) -> dict[BackendKey, OpenBackend]:
         """Open what the plan needs, in a fixed order."""
