@@ -20,6 +20,7 @@ SLACK = 1.0  # the promise is 0.2 s; machines that test are busy
 
 PROLOGUE = """
 import signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start background jobs with it ignored
 import numpy as np
 import dovetail
 from dovetail import Network, Runtime

@@ -203,6 +203,14 @@ class Graph:
         Raises:
             GraphError: There is a cycle (`GRAPH_CYCLE`); the message spells it out.
         """
+        for layer in self._layers.values():
+            for slot in layer.inputs:
+                if slot.source is not None and self._layers.get(slot.source.layer.name) is not slot.source.layer:
+                    raise GraphError(
+                        f"layer {layer.name!r} reads {slot.source.name!r}, which is no layer of network {self.name!r}",
+                        code=ErrorCode.GRAPH_DANGLING,
+                        hint="it was removed, or belongs to another network",
+                    )
         waiting = {layer: sum(1 for slot in layer.inputs if slot.source is not None) for layer in self._layers.values()}
         ready = [layer for layer, count in waiting.items() if count == 0]
         order: list[Layer] = []

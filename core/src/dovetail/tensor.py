@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
@@ -269,7 +270,7 @@ def _dimension(value: Any) -> Dimension:
     if isinstance(value, str) and value:
         return value
     try:
-        size = int(value)
+        size = operator.index(value)
     except (TypeError, ValueError):
         size = -1
     if size < 0 or isinstance(value, bool):

@@ -159,7 +159,7 @@ class Permute(Descriptor, kind="dovetail.Permute"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         x = values[0]
-        return None if x is None else [np.ascontiguousarray(x.transpose(self.order(x.ndim)))]
+        return None if x is None else [np.array(x.transpose(self.order(x.ndim)), order="C")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,7 @@ class BroadcastTo(Descriptor, kind="dovetail.BroadcastTo"):
         return [x.with_shape(broadcast(x.shape, self.shape))]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return None if values[0] is None else [np.ascontiguousarray(np.broadcast_to(values[0], self.infer(inputs)[0].sizes))]
+        return None if values[0] is None else [np.array(np.broadcast_to(values[0], self.infer(inputs)[0].sizes))]
 
 
 @dataclass(frozen=True, kw_only=True)

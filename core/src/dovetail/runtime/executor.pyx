@@ -554,7 +554,8 @@ cdef class NetworkRunner:
             (context.c.marks[i].step, context.c.marks[i].name.decode("utf-8", "replace"), context.c.marks[i].time)
             for i in range(min(context.c.n_marks, DVT_MAX_MARKS))
         ]
-        profile.add(plan.steps, times, marks, threading.get_ident())
+        for one in profile:
+            one.add(plan.steps, times, marks, threading.get_ident())
         return 0
 
     cdef int64_t _deadline(self, timeout) except -1:
@@ -618,12 +619,14 @@ cdef class Binding:
     cdef Context context
     cdef readonly dict inputs
     cdef readonly dict outputs
+    cdef tuple held     # the dictionaries are the caller's to change, what the tensors point at is not
     cdef object lock
     cdef object __weakref__
 
     def __init__(self, NetworkRunner network, Plan plan, dict inputs, dict outputs):
         cdef int i
         self.network, self.plan, self.inputs, self.outputs = network, plan, inputs, outputs
+        self.held = (*inputs.values(), *outputs.values())
         self.context = Context(plan)
         self.lock = threading.Lock()
         for i in range(plan.inputs.count):
@@ -644,7 +647,7 @@ cdef class Binding:
                 self.network._execute(self.plan, self.context, timeout)
             finally:
                 if self.context.c.stuck:
-                    self.plan.stuck.append((self.context, self.inputs, self.outputs))
+                    self.plan.stuck.append((self.context, self.held))
                 self.network._leave()
         return self.outputs
 

@@ -201,11 +201,13 @@ class LoadedNetwork(NetworkRunner):
     def profiling(self) -> Iterator[Profile]:
         """Measure each layer of the runs inside the block."""
         profile = Profile(self._name)
-        previous, self._profile = self._profile, profile
+        with self._plan_lock:  # a new tuple each time: runs in flight keep the one that they began with
+            self._profile = (*(self._profile or ()), profile)
         try:
             yield profile
         finally:
-            self._profile = previous
+            with self._plan_lock:
+                self._profile = tuple(one for one in self._profile if one is not profile) or None
 
     # -- planning -------------------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class Runtime:
         self._backends: dict[tuple[BackendKey, Any], OpenBackend] = {}
         self._networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()
         self._executor: ThreadPoolExecutor | None = None
+        self._executor_pid = 0
         self._closed = False
 
     @property
@@ -59,7 +60,8 @@ class Runtime:
         """Threads that carry out `submit`."""
         with self._lock:
             self._check_open()
-            if self._executor is None:
+            if self._executor is None or self._executor_pid != os.getpid():  # a fork leaves the threads behind
+                self._executor_pid = os.getpid()
                 self._executor = ThreadPoolExecutor(max(4, 2 * (os.cpu_count() or 1)), "dovetail-submit")
             return self._executor
 
@@ -162,7 +164,7 @@ class Runtime:
             if self._closed:
                 return
             self._closed = True
-        if self._executor is not None:
+        if self._executor is not None and self._executor_pid == os.getpid():
             self._executor.shutdown(wait=True)
         for network in list(self._networks):
             network.unload()

@@ -75,8 +75,16 @@ cdef int execute_python(void *state, const dovetail_call *call) noexcept with gi
         return DOVETAIL_OK
     except BaseException as error:
         (<object>(<dvt_context *>call.context).owner).exception = error     # raised again, as the cause, by the runner
-        text = f"{type(error).__name__}: {error}".encode()
+        text = _described(error)
         return call.host.fail(call, DOVETAIL_FAILED, PyBytes_AS_STRING(text))
+
+
+cdef bytes _described(error):
+    """The text of an exception, whatever it does when it is printed."""
+    try:
+        return f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace")
+    except BaseException:
+        return f"{type(error).__name__} (its text cannot be printed)".encode("utf-8", "backslashreplace")
 
 
 cdef object _NUMPY_TYPES = {
@@ -90,10 +98,12 @@ cdef object _NUMPY_TYPES = {
 
 cdef object _as_array(const dovetail_tensor *tensor, bint writeable):
     """A NumPy view of a tensor in host memory; None for an input that is left out."""
-    cdef cnp.npy_intp dims[32]
+    cdef cnp.npy_intp dims[64]      # NumPy's own limit
     cdef int i
     if tensor.data == NULL and tensor.ndim < 0:
         return None
+    if tensor.ndim > 64:
+        raise ValueError(f"a NumPy array has at most 64 axes, this tensor has {tensor.ndim}")
     for i in range(tensor.ndim):
         dims[i] = tensor.shape[i]
     array = cnp.PyArray_SimpleNewFromData(
