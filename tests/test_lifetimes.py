@@ -357,3 +357,18 @@ def test_threads_do_not_pile_up(hard, device):
     del runtime, net
     gc.collect()
     assert threads() <= before
+
+
+def test_what_is_dropped_is_told_to_the_contexts_too(hard, device):
+    """Neither unload() nor close(): the collector must keep the calls in pairs."""
+    runtime = Runtime(threads=1)
+    loaded = load(runtime, relu_network("dropped"), device)
+    loaded(X)
+    del loaded
+    gc.collect()
+    (context,) = device.contexts
+    assert [event[0] for event in context.events] == ["before_load", "after_load", "before_unload", "after_unload"]
+    assert {context.events[-1][2][name] for name in ("allocations", "queues", "workloads", "runs")} == {0}
+    del runtime
+    gc.collect()
+    assert context.events[-1] == ("close",)

@@ -116,6 +116,7 @@ cdef class Plan:
     cdef int lanes
     cdef ThreadPool pool
     cdef list idle
+    cdef list bound
     cdef list stuck
     cdef int pid
 
@@ -139,7 +140,7 @@ cdef class Plan:
         self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
         self.serial_locks, self.pool, self.lanes = serial_locks, pool, lanes
         self.tensors, self.locations = TensorTable(tensors), locations
-        self.idle, self.stuck = [], []
+        self.idle, self.bound, self.stuck = [], [], []
         self.n_steps, self.n_queues = len(steps), len(queues)
         self.pid = getpid()
         self.c_steps = <dvt_step *>PyMem_RawCalloc(max(self.n_steps, 1), sizeof(dvt_step))
@@ -176,10 +177,30 @@ cdef class Plan:
         self.idle.append(context)
         return 0
 
+    cdef Context bind(self):
+        """Return a context that a binding keeps to itself, until `unbind` or `close`."""
+        cdef Context context = Context(self)
+        context.plan = None
+        self.bound.append(context)
+        return context
+
+    cdef int unbind(self, Context context) except -1:
+        if context in self.bound and not context.c.stuck:
+            self.bound.remove(context)
+            context.close(self)
+        return 0
+
+    @property
+    def is_stuck(self):
+        """True if a device never let go of the memory of some run."""
+        return bool(self.stuck) or any((<Context>context).c.stuck for context in self.bound)
+
     cpdef close(self):
         """Free contexts and workloads; nothing runs any more. What describes the plan stays."""
         self.release_memory()
-        if not self.stuck:
+        for context in list(self.bound):
+            self.unbind(context)
+        if not self.is_stuck:
             self.workloads, self.queues = [], []
 
     cpdef release_memory(self):
@@ -368,6 +389,14 @@ cdef class Context:
         PyMem_RawFree(self.input_begin)
         PyMem_RawFree(self.output_begin)
 
+    cdef void drop_inputs(self) noexcept:
+        """Let go of the caller's arrays."""
+        cdef int i
+        for i in range(self.plan.inputs.count):
+            if self.held[i] != NULL:
+                Py_DECREF(<object>self.held[i])
+                self.held[i] = NULL
+
     cdef inline void point_input(self, int k, void *data) noexcept nogil:
         cdef int i
         for i in range(self.input_begin[k], self.input_begin[k + 1]):
@@ -443,35 +472,48 @@ cdef class NetworkRunner:
     cdef dict _run(self, feeds, timeout):
         cdef Plan plan = self._plan
         cdef Context context
+        cdef dict given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
+        if plan is not None:
+            self._check_process(plan)
+            context = plan.acquire()
+            if self._take_inputs(plan, context, given):
+                return self._run_context(plan, context, timeout)
+            plan.give_back(context)
+        plan, given = self._plan_for(given)
+        self._check_process(plan)
+        context = plan.acquire()
+        if not self._take_inputs(plan, context, given):
+            plan.give_back(context)
+            raise InputError(
+                f"network {self._name!r}: an input changed while it was being checked", code=ErrorCode.INPUT_SHAPE,
+                hint="another thread writes to it: give each run arrays of its own")
+        return self._run_context(plan, context, timeout)
+
+    cdef bint _take_inputs(self, Plan plan, Context context, dict given) noexcept:
+        """Point a context at the caller's arrays and hold them; False, holding none, if they do not fit as they are.
+
+        Runs no Python code from the first look to the last, so that no other thread can change the dictionary in between.
+        """
         cdef Py_ssize_t i
         cdef PyObject *value
-        cdef dict given
-        cdef Ports inputs
-        given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
-        if plan is None or PyDict_Size(given) != plan.inputs.count:
-            plan, given = self._plan_for(given)
-        inputs = plan.inputs
+        cdef Ports inputs = plan.inputs
+        if PyDict_Size(given) != inputs.count:
+            return False
         for i in range(inputs.count):
             value = PyDict_GetItem(given, <object>inputs.ports[i].name)
             if value == NULL or not cnp.PyArray_Check(<object>value) or not fits(&inputs.ports[i], <cnp.ndarray>value):
-                plan, given = self._plan_for(given)
-                inputs = plan.inputs
-                break
-        self._check_process(plan)
-        context = plan.acquire()
-        for i in range(inputs.count):
-            value = PyDict_GetItem(given, <object>inputs.ports[i].name)
+                context.drop_inputs()
+                return False
             Py_INCREF(<object>value)
             context.held[i] = value
             context.point_input(i, cnp.PyArray_DATA(<cnp.ndarray>value))
-        return self._run_context(plan, context, timeout)
+        return True
 
     cdef dict _run_context(self, Plan plan, Context context, timeout):
         cdef dict results = {}
         cdef cnp.ndarray array
         cdef Port *port
         cdef int i
-        cdef bint finished = False
         try:
             for i in range(plan.outputs.count):
                 port = &plan.outputs.ports[i]
@@ -479,16 +521,12 @@ cdef class NetworkRunner:
                 context.point_output(i, cnp.PyArray_DATA(array))
                 PyDict_SetItem(results, <object>port.name, array)
             self._execute(plan, context, timeout)
-            finished = True
         finally:
             if context.c.stuck:
                 # The device may still write: neither its memory nor the caller's arrays may ever be given back.
                 plan.stuck.append((context, results))
             else:
-                for i in range(plan.inputs.count):
-                    if context.held[i] != NULL:
-                        Py_DECREF(<object>context.held[i])
-                        context.held[i] = NULL
+                context.drop_inputs()
                 plan.give_back(context)
         return results
 
@@ -608,6 +646,7 @@ cdef class NetworkRunner:
                 hint="give a dictionary {input name: array}, or call the network itself with a single array") from None
 
 
+@cython.no_gc_clear
 cdef class Binding:
     """A run with fixed arrays: nothing is allocated or checked again; made by `LoadedNetwork.bind`.
 
@@ -627,7 +666,7 @@ cdef class Binding:
         cdef int i
         self.network, self.plan, self.inputs, self.outputs = network, plan, inputs, outputs
         self.held = (*inputs.values(), *outputs.values())
-        self.context = Context(plan)
+        self.context = plan.bind()
         self.lock = threading.Lock()
         for i in range(plan.inputs.count):
             self.context.point_input(i, cnp.PyArray_DATA(<cnp.ndarray>inputs[<object>plan.inputs.ports[i].name]))
@@ -651,8 +690,11 @@ cdef class Binding:
                 self.network._leave()
         return self.outputs
 
+    def __dealloc__(self):
+        if self.plan is not None and self.context is not None:
+            self.plan.unbind(self.context)
+
     def close(self):
         """Free the memory of the run; called when the network is unloaded."""
-        if not self.context.c.stuck:
-            self.context.close(self.plan)
+        self.plan.unbind(self.context)
         self.plan.close()

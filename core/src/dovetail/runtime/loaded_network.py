@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backend_calls import notify
 from ..descriptor import Array
 from ..errors import ErrorCode, GraphError, InputError, RunError
+from ..interfaces import IBackendContext
 from ..tensor import DType
 from .executor import Binding, NetworkRunner, Plan
 from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory
@@ -66,6 +68,9 @@ class LoadedNetwork(NetworkRunner):
         self._told: set[BackendRequest] = set()
         self._idle_event = threading.Event()
         self._released = False
+        # A network that is dropped rather than unloaded tells the backends' contexts all the same, before the runtime may go.
+        self.finalizer = weakref.finalize(self, _let_go, self._opened, self._plans, name)
+        self.finalizer.atexit = False
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
         if optimized is not None:
             key = _plan_key(_symbol_sizes(inputs, optimized), {})
@@ -183,7 +188,7 @@ class LoadedNetwork(NetworkRunner):
             if spec.name not in outputs:
                 results[spec.name] = np.empty(spec.shape, spec.dtype.numpy)
                 continue
-            array = _host_array(spec.name, outputs[spec.name])
+            array = _stored(spec, _host_array(spec.name, outputs[spec.name]))
             if array.dtype != spec.dtype.numpy or array.shape != spec.shape:
                 raise _binding_error(
                     spec.name, f"it is {array.dtype}{list(array.shape)}, expected {spec.dtype}{list(spec.shape)}"
@@ -283,7 +288,7 @@ class LoadedNetwork(NetworkRunner):
         builder = PlanBuilder(optimized, opened, self._runtime.pool, self._lanes, self._network_lock)
         fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
         for context in fresh:
-            self._runtime.notify(context.before_load, self._name)
+            notify(context.before_load, self._name)
         failure: BaseException | None = None
         try:
             return builder.build(inputs, outputs, dict(values))
@@ -292,7 +297,7 @@ class LoadedNetwork(NetworkRunner):
             raise
         finally:
             for context in fresh:
-                self._runtime.notify(context.after_load, self._name, failure)
+                notify(context.after_load, self._name, failure)
             if failure is None:
                 self._opened.update(opened)
 
@@ -334,17 +339,11 @@ class LoadedNetwork(NetworkRunner):
             if self._released:
                 return
             self._released = True
-        contexts = [opened.context for opened in self._opened.values() if opened.context is not None]
-        for context in contexts:
-            self._runtime.notify(context.before_unload, self._name)
+        self.finalizer.detach()
         for binding in list(self._bindings):
             binding.close()
-        for plan, _ in self._plans.values():
-            plan.close()  # whoever still holds the plan, or a binding, holds no memory of a backend
-        self._plans.clear()
+        _let_go(self._opened, self._plans, self._name)
         self._plan = None
-        for context in contexts:
-            self._runtime.notify(context.after_unload, self._name)
         self._runtime.forget(self)
 
     def __enter__(self) -> LoadedNetwork:
@@ -356,6 +355,26 @@ class LoadedNetwork(NetworkRunner):
     def __repr__(self) -> str:
         state = "unloaded" if self._closed else f"{len(self._plans)} plan(s)"
         return f"<LoadedNetwork {self._name!r}: {state}>"
+
+
+def _contexts(opened: Mapping[BackendKey, OpenBackend]) -> list[IBackendContext]:
+    return [one.context for one in opened.values() if one.context is not None]
+
+
+def _let_go(
+    opened: Mapping[BackendKey, OpenBackend], plans: OrderedDict[Any, tuple[Plan, OptimizedNetwork]], name: str
+) -> None:
+    """Free workloads and memory, the backends' contexts being told before and after."""
+    contexts = _contexts(opened)
+    for context in contexts:
+        notify(context.before_unload, name)
+    for plan, _ in plans.values():
+        plan.close()  # whoever still holds the plan, or a binding, holds no memory of a backend
+        for one in opened.values():
+            one.stuck = one.stuck or (plan.is_stuck and bool(plan.queues))
+    plans.clear()
+    for context in contexts:
+        notify(context.after_unload, name)
 
 
 def _symbol_sizes(specs: tuple[TensorSpec, ...], optimized: OptimizedNetwork) -> dict[str, int]:
@@ -394,11 +413,14 @@ def _host_array(name: str, value: Any) -> Array:
         ) from error
 
 
+def _stored(spec: TensorSpec, array: Array) -> Array:
+    """Return a view of NumPy's own dtypes: bfloat16 of another package is stored as uint16."""
+    return array.view(np.uint16) if spec.dtype is DType.BFLOAT16 and array.dtype.name == "bfloat16" else array
+
+
 def _checked_array(spec: TensorSpec, value: Any, symbols: dict[str, int]) -> Array:
     """Check one input; bind its symbolic sizes; copy it only if its layout requires that."""
-    array = _host_array(spec.name, value)
-    if spec.dtype is DType.BFLOAT16 and array.dtype.name == "bfloat16":
-        array = array.view(np.uint16)
+    array = _stored(spec, _host_array(spec.name, value))
     wanted = spec.dtype.numpy
     if array.dtype.newbyteorder("=") != wanted:
         raise InputError(

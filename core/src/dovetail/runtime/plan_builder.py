@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..backend_calls import backend_call
 from ..backend_id import BackendId
 from ..descriptor import Array, Constant, Input, Output
-from ..errors import BackendError, DovetailError, ErrorCode
+from ..errors import BackendError, ErrorCode
 from ..graph import Layer, OutputSlot
 from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, MemoryDomain
 from ..memory import HostMemoryManager
@@ -39,6 +40,8 @@ class OpenBackend:
     device: int
     context: IBackendContext | None
     device_lock: threading.Lock
+    stuck: bool = False
+    """The device never let go of the memory of some run: its context must not be closed over it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,30 +220,27 @@ class PlanBuilder:
         key = BackendKey(assigned.request.id, assigned.request.device)
         if key not in self.factories:
             opened = self.opened[key]
-            domain = assigned.backend.memory_domain(key.device)
-            manager = assigned.backend.create_memory_manager(opened.context) or self.managers[HOST]
+            backend, origin = assigned.backend, f"backend {str(key.id)!r}"
+            with backend_call(origin, "memory_domain"):
+                domain = backend.memory_domain(key.device)
+            with backend_call(origin, "create_memory_manager"):
+                manager = backend.create_memory_manager(opened.context) or self.managers[HOST]
             if domain != HOST:
                 self.managers[domain] = manager
-            self.factories[key] = assigned.backend.create_workload_factory(opened.context, manager, assigned.options)
+            with backend_call(origin, "create_workload_factory"):
+                self.factories[key] = backend.create_workload_factory(opened.context, manager, assigned.options)
         return key
 
     def _create(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
         factory = self.factories[key]
-        try:
-            if layer.kind == "dovetail.MemoryCopy":
-                copy: Any = layer.descriptor
+        hint = "a layer that cannot be run must be refused by supports(); this is a bug of the backend"
+        if layer.kind == "dovetail.MemoryCopy":
+            copy: Any = layer.descriptor
+            with backend_call(origin, "create_copy"):
                 made = factory.create_copy(copy.source, copy.target, layer.output.known_info)
-            else:
+        else:
+            with backend_call(origin, "create_workload", code=ErrorCode.BACKEND_BROKEN, hint=hint):
                 made = factory.create_workload(layer)
-        except DovetailError as error:
-            error.message = f"{origin}: {error.message}"
-            raise
-        except Exception as error:
-            raise BackendError(
-                f"{origin}: create_workload raised {type(error).__name__}: {error}",
-                hint="a layer that cannot be run must be refused by supports(); this is a bug of the backend",
-                layer=layer.name,
-            ) from error
         return Workload.take(made, origin)
 
     def _manager(self, domain: MemoryDomain) -> IMemoryManager:
@@ -256,7 +256,9 @@ class PlanBuilder:
     def _queue(self, key: BackendKey, origin: str) -> int:
         if key not in self.queue_of:
             opened = self.opened[key]
-            self.queues.append((Queues.take(opened.backend.queues(opened.context), origin), key.device))
+            with backend_call(origin, "queues"):
+                capsule = opened.backend.queues(opened.context)
+            self.queues.append((Queues.take(capsule, origin), key.device))
             self.queue_of[key] = len(self.queues) - 1
         return self.queue_of[key]
 

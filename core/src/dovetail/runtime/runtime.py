@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from ..backend_calls import backend_call, notify
 from ..descriptor import Array
-from ..errors import BackendError, DovetailError, ErrorCode, GraphError, OptionError, RunError
+from ..errors import BackendError, ErrorCode, GraphError, OptionError, RunError
 from ..interfaces import IBackend
 from ..network import Network
 from .executor import ThreadPool, usable_cores
@@ -48,6 +49,10 @@ class Runtime:
         self._executor: ThreadPoolExecutor | None = None
         self._executor_pid = 0
         self._closed = False
+        # A runtime that is dropped rather than closed gives its devices back all the same.
+        self._finalizers: list[Callable[[], object]] = []
+        self._finalizer = weakref.finalize(self, _close_contexts, self._backends, self._finalizers)
+        self._finalizer.atexit = False
 
     @property
     def threads(self) -> int:
@@ -116,6 +121,8 @@ class Runtime:
         loaded = LoadedNetwork(self, name or network.name, inputs, again, optimized, outputs, lanes)
         with self._lock:
             self._networks.add(loaded)
+            self._finalizers[:] = [one for one in self._finalizers if getattr(one, "alive", False)]
+            self._finalizers.append(loaded.finalizer)
         return loaded
 
     def open_backend(self, backend: IBackend, device: int, options: Any) -> OpenBackend:
@@ -129,7 +136,8 @@ class Runtime:
         with self._lock:
             self._check_open()
             if key not in self._backends:
-                names = backend.devices()
+                with backend_call(f"backend {str(backend.id)!r}", "devices"):
+                    names = backend.devices()
                 if device >= len(names):
                     raise BackendError(
                         f"backend {str(backend.id)!r} has no device {device}",
@@ -146,13 +154,6 @@ class Runtime:
         """Networks that are loaded."""
         return tuple(sorted(self._networks, key=lambda network: network.name))
 
-    def notify(self, hook: Callable[..., None], *arguments: Any) -> None:
-        """Tell a backend's context something; what it raises is logged and never stops the others from being told."""
-        try:
-            hook(*arguments)
-        except Exception:
-            _log.exception("a backend's %s failed", getattr(hook, "__qualname__", hook))
-
     def forget(self, network: LoadedNetwork) -> None:
         """Drop a network that was unloaded."""
         with self._lock:
@@ -168,10 +169,8 @@ class Runtime:
             self._executor.shutdown(wait=True)
         for network in list(self._networks):
             network.unload()
-        for opened in self._backends.values():
-            if opened.context is not None:
-                self.notify(opened.context.close)
-        self._backends.clear()
+        self._finalizer.detach()
+        _close_contexts(self._backends, self._finalizers)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -210,17 +209,29 @@ def _device_lock(key: BackendKey) -> threading.Lock:
         return _device_locks.setdefault(key, threading.Lock())
 
 
+def _close_contexts(backends: dict[tuple[BackendKey, Any], OpenBackend], networks: list[Callable[[], object]]) -> None:
+    """Give the devices back, once every network has let go: the collector may find both in either order."""
+    for let_go in networks:
+        let_go()
+    networks.clear()
+    for opened in backends.values():
+        if opened.stuck:
+            _log.error(
+                "backend %s still holds memory of a run that it did not end; its device is not closed", opened.backend.id
+            )
+        elif opened.context is not None:
+            notify(opened.context.close)
+    backends.clear()
+
+
 def _create_context(backend: IBackend, device: int, options: Any) -> Any:
-    try:
+    with backend_call(
+        f"backend {str(backend.id)!r}, device {device}",
+        "create_context",
+        code=ErrorCode.BACKEND_UNAVAILABLE,
+        hint="check the driver; without this backend, name another one",
+    ):
         return backend.create_context(device, options)
-    except DovetailError:
-        raise
-    except Exception as error:
-        raise BackendError(
-            f"backend {str(backend.id)!r} could not open its device {device}: {type(error).__name__}: {error}",
-            code=ErrorCode.BACKEND_UNAVAILABLE,
-            hint="check the driver; without this backend, name another one",
-        ) from error
 
 
 _default: Runtime | None = None
