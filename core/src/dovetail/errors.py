@@ -54,7 +54,6 @@ class ErrorCode(StrEnum):
     NETWORK_UNLOADED = "NETWORK_UNLOADED"
     RUNTIME_CLOSED = "RUNTIME_CLOSED"
     FORKED = "FORKED"
-    MEMORY_PLAN_INVALID = "MEMORY_PLAN_INVALID"
 
 
 class DovetailError(Exception):

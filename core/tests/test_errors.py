@@ -1,0 +1,37 @@
+"""Codes are documented, errors survive pickling, and each class has a code of its own family."""
+
+import copy
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+import dovetail
+from dovetail import errors
+from dovetail.errors import DovetailError, ErrorCode
+
+PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
+CLASSES = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, DovetailError)]
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="docs/ is not part of the core's own sdist")
+def test_the_page_lists_every_code_once_with_its_class():
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(code for code, _ in rows) == sorted(code.value for code in ErrorCode)
+    for _, classes in rows:
+        for name in re.findall(r"`(\w+)`", classes):
+            assert issubclass(getattr(errors, name), DovetailError)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_errors_survive_pickling_and_copying(cls):
+    error = cls("what happened", hint="what to do", layer="stem")
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(twin) is cls
+        assert (twin.code, twin.hint, twin.details, str(twin)) == (error.code, error.hint, error.details, str(error))
+
+
+def test_the_text_has_code_message_and_next_step():
+    error = dovetail.InputError("input 'x' is float64", code=ErrorCode.INPUT_DTYPE, hint="convert it")
+    assert str(error) == "[INPUT_DTYPE] input 'x' is float64\n  -> convert it"
