@@ -211,6 +211,30 @@ def test_wishes_about_unknown_names_are_errors(wish: dict[str, Any], message: st
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("option", ["require", "forbid"])
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"x": "First"}, "'x' names 'x' (dovetail.Input), which no backend runs"),
+        ({"y": "First"}, "'y' names 'y' (dovetail.Output), which no backend runs"),
+        ({"conv.1": "First"}, "(dovetail.Constant), which no backend runs"),
+        ({"conv.*": "First"}, "(dovetail.Constant), which no backend runs"),
+        ({"Input": "First"}, "'Input' is a kind that no backend runs"),
+        ({"dovetail.Constant": "First"}, "is a kind that no backend runs"),
+        (["soft"], "is ['soft'] (list)"),
+        ({3: "First"}, "the key 3 is a int"),
+        ({"soft": 3}, "'soft'"),
+        ({"soft": [3]}, "'soft'"),
+    ],
+)
+def test_wishes_that_mean_nothing_are_errors(option: str, wish: Any, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        optimize(small(), [Backend("First")], **{option: wish})
+    assert caught.value.code is ErrorCode.OPTION_INVALID
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
 def test_wishes_follow_layers_that_were_folded_into_others() -> None:
     net = Network()
     y = net.convolution2d(net.input("x", (1, 1, 2, 2)), np.ones((1, 1, 1, 1), np.float32), name="conv")

@@ -476,7 +476,9 @@ NOT_INTEGER: dict[str, Any] = {
     "wrong axis": lambda n: n.fully_connected(quantized_input(n, "x", (4, 9)), stored(n, 5, 9, axis=1)),
     "pool that changes the scale": lambda n: n.pooling2d(quantized_input(n, "x", (1, 2, 6, 6)), "max", 3),
     "sigmoid": lambda n: n.sigmoid(QDQ["conv"](n)),
-    "uint8": lambda n: n.global_pooling(n.dequantize(n.input("x", (1, 2, 6, 6), DType.UINT8), QY)),
+    "uint8": lambda n: n.global_pooling(
+        n.dequantize(n.input("x", (1, 2, 6, 6), DType.UINT8), Quantization.per_tensor(0.05, 7))
+    ),
 }
 
 

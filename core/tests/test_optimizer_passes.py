@@ -350,6 +350,7 @@ def test_equal_constants_are_kept_once() -> None:
     net = Network()
     x = net.input("x", (2,))
     big = np.zeros(5000, np.float32)
+    big.flags.writeable = False  # so that it is shared
     for value in (np.ones(2, np.float32), np.ones(2, np.float32), np.zeros(2, np.float32)):
         net.output(net.addition(x, value))
     net.output(net.concat([net.constant(big), net.constant(big), net.constant(big.copy())]))
@@ -374,3 +375,11 @@ def test_debug_layers_stand_on_the_way_of_every_result() -> None:
     shown = [(layer.descriptor.layer, layer.descriptor.index) for layer in net if layer.kind == "dovetail.Debug"]  # type: ignore[attr-defined]
     assert shown == [("parts", 0), ("parts", 1), ("sum", 0)]
     assert net.layer("y").inputs[0].source is net.layer("sum.debug").output
+
+
+def test_sizes_that_no_machine_can_hold_are_refused_before_any_backend_is_asked() -> None:
+    net = Network()
+    net.output(net.relu(net.input("x", ("N", 4))), "y")
+    with pytest.raises(GraphError, match="'x'") as caught:
+        FixShapes({"N": 2**46}).run(net)
+    assert caught.value.code is ErrorCode.SHAPE_MISMATCH

@@ -213,6 +213,7 @@ def test_parts_that_feed_each_other_are_replaced_together() -> None:
 def test_a_replacement_may_bring_constants_and_share_arrays() -> None:
     net = Network()
     weights = np.ones((2,), np.float32)
+    weights.flags.writeable = False  # so that it is shared
     net.output(net.addition(net.input("x", (2,)), weights, name="add"), "y")
 
     def answer(view: SubgraphView) -> OptimizationViews:

@@ -8,6 +8,7 @@ import pytest
 from dovetail.layers import Pad, PadMode
 from dovetail.tensor import DType, Quantization
 from dovetail_reference import ReferenceBackend
+from dovetail_reference.workloads.joining import PadPositions, pad_position, supports
 
 LABELS = [d.label for d in DType]
 VIEW, PART, ELIDABLE = 1, 3, 2
@@ -153,3 +154,21 @@ def test_cancelled(run_layer, direct):
         run_layer(lambda net, a: net.pad(a, (1, 1), (1, 1)), x, cancel=True)
     with pytest.raises(direct.Cancelled):
         run_layer(lambda net, a, b: net.concat((a, b), 1), x, x, cancel=True)
+
+
+@pytest.mark.parametrize("mode", list(PadMode))
+@pytest.mark.parametrize(
+    ("first", "size", "count"), [(-3, 4, 11), (2, 4, 1), (-5, 1, 9), (-9, 4, 3), (6, 4, 3), (-2, 0, 5), (0, 3, 0)]
+)
+def test_pad_positions(mode, first, size, count):
+    positions = PadPositions(first, size, count, mode)
+    assert len(positions) == count
+    assert positions[:] == list(positions)
+    assert list(positions) == [pad_position(i, size, mode) for i in range(first, first + count)]
+
+
+def test_a_huge_pad_is_refused_without_a_table(direct):
+    layer, _ = direct.build_layer(lambda net, a: net.pad(a, (0,), (2**40,)), np.zeros(2, np.int8))
+    answer = supports(layer)
+    assert answer.code == "shape"
+    assert len(PadPositions(0, 2, 2**40, PadMode.CONSTANT)) == 2**40

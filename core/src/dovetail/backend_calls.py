@@ -46,6 +46,13 @@ def backend_call(
         error.message = f"{origin}: {error.message}"
         error.args = (error.message,)
         raise
+    except MemoryError as error:
+        raise BackendError(
+            f"{origin}: {method}() ran out of memory",
+            code=ErrorCode.OUT_OF_MEMORY,
+            hint="use a smaller batch, or a machine with more memory",
+            method=method,
+        ) from error
     except Exception as error:
         raise BackendError(
             f"{origin}: {method}() raised {type(error).__name__}: {error}", code=code, hint=hint, method=method

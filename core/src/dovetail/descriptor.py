@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from .errors import ErrorCode, GraphError
@@ -92,8 +93,22 @@ class Descriptor:
         return [
             f.name
             for f in dataclasses.fields(self)  # type: ignore[arg-type]  # subclasses are dataclasses
-            if f.metadata.get("since", 1) > known_version and getattr(self, f.name) != f.default
+            if f.metadata.get("since", 1) > known_version and not _same(getattr(self, f.name), _default(f))
         ]
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return False
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or bool(a == b)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -216,8 +216,8 @@ class Graph:
         order: list[Layer] = []
         for layer in ready:
             order.append(layer)
-            for slot in layer.outputs:
-                for consumer in slot.consumers:
+            for output in layer.outputs:
+                for consumer in output.consumers:
                     waiting[consumer.layer] -= 1
                     if waiting[consumer.layer] == 0:
                         ready.append(consumer.layer)
@@ -271,6 +271,7 @@ class Graph:
         Raises:
             GraphError: Inputs are missing, too many, or do not fit.
         """
+        _check_descriptor(descriptor)
         label = self.unique_name(name or descriptor.kind.rsplit(".", 1)[-1].lower())
         while sources and sources[-1] is None:
             sources = sources[:-1]
@@ -355,12 +356,29 @@ class Graph:
         *,
         dtype: DType | None = None,
         quantization: Quantization | None = None,
+        copy: bool | None = None,
     ) -> OutputSlot:
-        """Add a constant; the array is made read-only and contiguous, copied only if it has to be.
+        """Add a constant; Python numbers become float32 (floats) or int64 (integers).
 
-        Python numbers become float32 (floats) or int64 (integers).
+        Args:
+            value: The array, or anything NumPy makes an array of.
+            name: Wanted name, made unique by a suffix.
+            dtype: Given where NumPy's dtype does not tell: bfloat16.
+            quantization: How integers stand for real numbers.
+            copy: None: copy an array that the caller could still write to and share one that is read-only. False: share it
+                anyway, where it is contiguous; nobody may write to it from now on. True: always copy.
+
+        Raises:
+            GraphError: It is no array, or of another element type than dovetail has.
         """
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError) as error:
+            raise GraphError(
+                f"constant {name or 'constant'!r} is no array: {error}",
+                code=ErrorCode.ATTRIBUTE_INVALID,
+                hint="give a NumPy array, a number, or nested lists whose rows are equally long",
+            ) from error
         if array.dtype.name == "bfloat16":
             dtype = DType.BFLOAT16
         if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
@@ -370,9 +388,17 @@ class Graph:
             native = native.view(dtype.numpy) if native.dtype.itemsize == dtype.itemsize else native.astype(dtype.numpy)
         DType.of(native.dtype)
         contiguous = np.ascontiguousarray(native).reshape(native.shape)
-        contiguous = contiguous.view()
-        contiguous.flags.writeable = False
-        descriptor = Constant(value=contiguous, dtype=dtype if dtype is DType.BFLOAT16 else None)
+        fresh = isinstance(value, list | tuple | int | float | np.generic) or not np.may_share_memory(contiguous, array)
+        if copy or (copy is None and not fresh and _is_writeable(contiguous)):
+            contiguous = contiguous.copy()
+            fresh = True
+        held = contiguous.view()
+        held.flags.writeable = False
+        owner: Any = contiguous if fresh else None
+        while isinstance(owner, np.ndarray):  # what is ours stays read-only whoever takes it next
+            owner.flags.writeable = False
+            owner = owner.base
+        descriptor = Constant(value=held, dtype=dtype if dtype is DType.BFLOAT16 else None)
         return self.add(descriptor, name=name or "constant", quantization=quantization).output
 
     def _refuse_taken(self, name: str) -> None:
@@ -450,6 +476,7 @@ class Graph:
             raise GraphError(
                 f"layer {layer.name!r}: {descriptor.kind} has {descriptor.output_count} outputs, not {len(layer.outputs)}"
             )
+        _check_descriptor(descriptor)
         layer.descriptor = descriptor
         if keep_inputs is not None:
             for slot in layer.inputs[keep_inputs:]:
@@ -465,14 +492,19 @@ class Graph:
             GraphError: The inputs do not fit; the message names the layer.
         """
         try:
-            infos = layer.descriptor.infer(layer.input_infos)
+            infos = [
+                info if slot.quantization is None else info.with_quantization(slot.quantization)
+                for slot, info in zip(layer.outputs, layer.descriptor.infer(layer.input_infos), strict=True)
+            ]
+            for info in infos:
+                info.check()
         except DovetailError as error:
             error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
             error.args = (error.message,)
             error.details.setdefault("layer", layer.name)
             raise
         for slot, info in zip(layer.outputs, infos, strict=True):
-            slot.info = info if slot.quantization is None else info.with_quantization(slot.quantization)
+            slot.info = info
 
     def _infer_if_known(self, layer: Layer) -> None:
         if isinstance(layer.descriptor, Input):
@@ -563,3 +595,32 @@ class Graph:
                 new.info, new.quantization = old.info, old.quantization
                 twins[old] = new
         return twins
+
+
+def _check_descriptor(descriptor: Descriptor) -> None:
+    if not isinstance(descriptor, Descriptor):
+        raise GraphError(
+            f"{descriptor!r} is no descriptor",
+            code=ErrorCode.ATTRIBUTE_INVALID,
+            hint="give an instance of a kind's class, such as Softmax(axis=1)",
+        )
+    if not descriptor.kind:
+        name = type(descriptor).__name__
+        raise GraphError(
+            f"descriptor class {name} has no kind",
+            code=ErrorCode.ATTRIBUTE_INVALID,
+            hint=f"declare it: class {name}(Descriptor, kind='vendor.{name}')",
+        )
+
+
+def _is_writeable(array: npt.NDArray[Any]) -> bool:
+    """True if somebody can write to the array's memory: through the array, a base of it, or the buffer that it wraps."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return True
+        owner = owner.base
+    try:
+        return owner is not None and not memoryview(owner).readonly
+    except TypeError:  # no buffer: the array's own flag is all that can be known
+        return False

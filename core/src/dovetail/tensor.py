@@ -93,6 +93,9 @@ class DType(Enum):
         return self.label
 
 
+_MEMORY_LIMIT = 1 << 47
+"""Bytes that no tensor can have, nor elements along an axis: the address space of a process on today's 64-bit machines."""
+
 _BY_NAME = {dtype.label: dtype for dtype in DType}
 
 
@@ -162,6 +165,23 @@ class Quantization:
         """One scale per index of `axis`."""
         return cls(tuple(float(s) for s in scale), tuple(int(z) for z in zero_point), int(axis))
 
+    def check(self, dtype: DType) -> None:
+        """Refuse zero points that an integer type cannot hold.
+
+        Raises:
+            GraphError: One is out of range (`ATTRIBUTE_INVALID`).
+        """
+        if not dtype.is_integer:
+            return
+        low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+        bad = [z for z in self.zero_point if not low <= z <= high]
+        if bad:
+            raise GraphError(
+                f"zero point {bad[0]} does not fit {dtype}",
+                code=ErrorCode.ATTRIBUTE_INVALID,
+                hint=f"give zero points from {low} to {high}",
+            )
+
     @property
     def is_per_axis(self) -> bool:
         """True if each index of `axis` has its own scale."""
@@ -201,7 +221,17 @@ class TensorInfo:
         Raises:
             GraphError: A size is negative or neither an integer nor a name.
         """
-        return cls(tuple(_dimension(d) for d in shape), DType.of(dtype), quantization)
+        try:
+            dimensions = None if isinstance(shape, str | bytes) else tuple(shape)
+        except TypeError:
+            dimensions = None
+        if dimensions is None:
+            raise GraphError(
+                f"shape is {shape!r} ({type(shape).__name__})",
+                code=ErrorCode.ATTRIBUTE_INVALID,
+                hint="give a sequence of sizes and names, such as (1, 3) or ('N', 3)",
+            )
+        return cls(tuple(_dimension(d) for d in dimensions), DType.of(dtype), quantization)
 
     @classmethod
     def of_array(cls, array: npt.NDArray[Any]) -> TensorInfo:
@@ -249,6 +279,23 @@ class TensorInfo:
     def shape_text(self) -> str:
         """The shape as printed to people: [N, 3, 224, 224]."""
         return "[" + ", ".join(str(d) for d in self.shape) + "]"
+
+    def check(self) -> None:
+        """Refuse what no machine can hold, and zero points that the element type cannot.
+
+        Raises:
+            GraphError: The tensor is too large (`SHAPE_MISMATCH`), or a zero point is out of range (`ATTRIBUTE_INVALID`).
+        """
+        known = [d for d in self.shape if isinstance(d, int)]
+        nbytes = math.prod(known) * self.dtype.itemsize
+        if nbytes >= _MEMORY_LIMIT or any(d >= _MEMORY_LIMIT for d in known):
+            raise GraphError(
+                f"a tensor {self} would take {nbytes} bytes",
+                code=ErrorCode.SHAPE_MISMATCH,
+                hint=f"no tensor can reach {_MEMORY_LIMIT} bytes, nor an axis that many elements; check the sizes in the model",
+            )
+        if self.quantization is not None:
+            self.quantization.check(self.dtype)
 
     def with_shape(self, shape: Sequence[Dimension]) -> TensorInfo:
         """Return the same with another shape."""

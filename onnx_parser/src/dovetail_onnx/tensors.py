@@ -102,6 +102,7 @@ def read_tensor(tensor: onnx.TensorProto, external: ExternalData) -> Tensor:
         raise _misfit(tensor, f"needs {count} elements for its shape {list(shape)}, but has {len(data)}")
     wide = np.array(data, dtype=None if count else np.int64)
     narrow = wide.astype(storage or dtype.numpy)
+    narrow.flags.writeable = False  # so that the network shares it
     return Tensor(narrow.view(dtype.numpy).reshape(shape), dtype)
 
 
@@ -121,6 +122,7 @@ def read_sparse(sparse: onnx.SparseTensorProto, external: ExternalData) -> Tenso
         raise _misfit(sparse.values, f"has indices that do not fit the shape {list(shape)}")
     dense = np.zeros(math.prod(shape), dtype.numpy)
     dense[positions] = values
+    dense.flags.writeable = False  # so that the network shares it
     return Tensor(dense.reshape(shape), dtype)
 
 
@@ -135,7 +137,9 @@ def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:
 
 def _from_bytes(data: bytes, dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     array = np.frombuffer(data, dtype.numpy.newbyteorder("<"))
-    return array.astype(dtype.numpy, copy=False).reshape(shape)
+    native = array.astype(dtype.numpy, copy=False)
+    native.flags.writeable = False  # so that the network shares it
+    return native.reshape(shape)
 
 
 def _misfit(tensor: onnx.TensorProto, found: str) -> ModelError:

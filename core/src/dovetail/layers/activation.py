@@ -10,7 +10,7 @@ from typing import ClassVar
 from ..descriptor import Descriptor, Infos
 from ..graph import Graph, OutputSlot
 from ..tensor import DType, TensorInfo
-from .shape_rules import Operand, broadcast, normalize_axis, present, require_same_dtype, shape_error
+from .shape_rules import Operand, broadcast, choice, integer, normalize_axis, number, present, require_same_dtype, shape_error
 
 
 class ActivationFunction(StrEnum):
@@ -88,8 +88,10 @@ class ActivationLayers(Graph):
         self, x: Operand, function: ActivationFunction | str, alpha: float = 0.0, beta: float = 0.0, *, name: str | None = None
     ) -> OutputSlot:
         """Apply an activation; see `ActivationFunction` for what alpha and beta mean."""
-        kind = ActivationFunction(function)
-        return self.add(Activation(function=kind, alpha=float(alpha), beta=float(beta)), x, name=name or kind.value).output
+        kind = choice(ActivationFunction, function, "function")
+        return self.add(
+            Activation(function=kind, alpha=number(alpha, "alpha"), beta=number(beta, "beta")), x, name=name or kind.value
+        ).output
 
     def relu(self, x: Operand, *, name: str | None = None) -> OutputSlot:
         """max(x, 0)."""
@@ -117,11 +119,13 @@ class ActivationLayers(Graph):
 
     def softmax(self, x: Operand, axis: int = -1, beta: float = 1.0, *, name: str | None = None) -> OutputSlot:
         """exp(beta * x) / sum(exp(beta * x)) along an axis."""
-        return self.add(Softmax(axis=axis, beta=float(beta)), x, name=name).output
+        return self.add(Softmax(axis=integer(axis, "axis"), beta=number(beta, "beta")), x, name=name).output
 
     def log_softmax(self, x: Operand, axis: int = -1, beta: float = 1.0, *, name: str | None = None) -> OutputSlot:
         """Logarithm of softmax."""
-        return self.add(Softmax(axis=axis, beta=float(beta), log=True), x, name=name or "log_softmax").output
+        return self.add(
+            Softmax(axis=integer(axis, "axis"), beta=number(beta, "beta"), log=True), x, name=name or "log_softmax"
+        ).output
 
 
 FUSABLE = frozenset(

@@ -14,6 +14,8 @@ from .activation import FusedActivation
 from .shape_rules import (
     AutoPadding,
     Operand,
+    choice,
+    integer,
     optional,
     padding4,
     pair,
@@ -234,8 +236,8 @@ class ConvolutionLayers(Graph):
             stride=pair(stride, "stride"),
             padding=padding4(padding),
             dilation=pair(dilation, "dilation"),
-            groups=groups,
-            layout=DataLayout(layout),
+            groups=integer(groups, "groups"),
+            layout=choice(DataLayout, layout, "layout"),
         )
         return self.add(descriptor, x, weights, bias, name=name, quantization=quantization).output
 
@@ -257,7 +259,7 @@ class ConvolutionLayers(Graph):
             stride=pair(stride, "stride"),
             padding=padding4(padding),
             dilation=pair(dilation, "dilation"),
-            layout=DataLayout(layout),
+            layout=choice(DataLayout, layout, "layout"),
         )
         return self.add(descriptor, x, weights, bias, name=name, quantization=quantization).output
 
@@ -281,7 +283,7 @@ class ConvolutionLayers(Graph):
             padding=padding4(padding),
             dilation=pair(dilation, "dilation"),
             output_padding=pair(output_padding, "output_padding"),
-            groups=groups,
-            layout=DataLayout(layout),
+            groups=integer(groups, "groups"),
+            layout=choice(DataLayout, layout, "layout"),
         )
         return self.add(descriptor, x, weights, bias, name=name).output

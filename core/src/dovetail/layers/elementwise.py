@@ -14,7 +14,7 @@ from ..descriptor import Array, Descriptor, Infos, Values
 from ..graph import Graph, OutputSlot
 from ..tensor import DType, TensorInfo
 from .activation import FusedActivation
-from .shape_rules import Operand, broadcast, known, present, require_dtype, require_same_dtype
+from .shape_rules import Operand, broadcast, choice, known, present, require_dtype, require_same_dtype
 
 
 class UnaryOperation(StrEnum):
@@ -265,12 +265,12 @@ class ElementwiseLayers(Graph):
 
     def unary(self, x: Operand, operation: UnaryOperation | str, *, name: str | None = None) -> OutputSlot:
         """Apply a function of one element."""
-        kind = UnaryOperation(operation)
+        kind = choice(UnaryOperation, operation, "operation")
         return self.add(ElementwiseUnary(operation=kind), x, name=name or kind.value).output
 
     def binary(self, a: Operand, b: Operand, operation: BinaryOperation | str, *, name: str | None = None) -> OutputSlot:
         """Combine two tensors with broadcast."""
-        kind = BinaryOperation(operation)
+        kind = choice(BinaryOperation, operation, "operation")
         return self.add(ElementwiseBinary(operation=kind), a, b, name=name or kind.value).output
 
     def addition(self, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:
@@ -301,7 +301,7 @@ class ElementwiseLayers(Graph):
         self, a: Operand, b: Operand, operation: ComparisonOperation | str, *, name: str | None = None
     ) -> OutputSlot:
         """Compare with broadcast; the result is bool."""
-        kind = ComparisonOperation(operation)
+        kind = choice(ComparisonOperation, operation, "operation")
         return self.add(Comparison(operation=kind), a, b, name=name or kind.value).output
 
     def where(self, condition: Operand, a: Operand, b: Operand, *, name: str | None = None) -> OutputSlot:

@@ -18,6 +18,8 @@ from .shape_rules import (
     Operand,
     as_tuple,
     attribute_error,
+    choice,
+    integer,
     integers,
     normalize_axes,
     normalize_axis,
@@ -216,6 +218,8 @@ class OneHot(Descriptor, kind="dovetail.OneHot"):
         axis = normalize_axis(self.axis, indices.rank + 1)
         if pair.sizes != (2,):
             raise shape_error(f"values has shape {pair.shape_text}", "expected [2]: off, on")
+        if self.depth < 0:
+            raise attribute_error(f"depth is {self.depth}", "give a non-negative integer")
         return [TensorInfo((*indices.sizes[:axis], self.depth, *indices.sizes[axis:]), pair.dtype)]
 
 
@@ -266,7 +270,10 @@ class Range(Descriptor, kind="dovetail.Range"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         if self.delta == 0:
             raise attribute_error("delta is 0", "a range needs a step")
-        count = math.ceil((self.limit - self.start) / self.delta)
+        try:
+            count = math.ceil((self.limit - self.start) / self.delta)
+        except (OverflowError, ValueError):  # infinite, or no number
+            raise attribute_error(f"a range from {self.start} to {self.limit} by {self.delta} does not end") from None
         return [TensorInfo((max(count, 0),), self.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
@@ -311,8 +318,11 @@ class IndexingLayers(Graph):
 
     def slice(self, x: Operand, begin: Sequence[int], size: Sequence[int], *, name: str | None = None) -> OutputSlot:
         """`size` elements from `begin` on, for every axis; a size of -1 goes to the end."""
-        end = tuple(2**31 - 1 if s == -1 else b + s for b, s in zip(begin, size, strict=True))
-        return self.strided_slice(x, begin, end, name=name or "slice")
+        first, counts = as_tuple(begin, "begin") or (), as_tuple(size, "size") or ()
+        if len(first) != len(counts):
+            raise attribute_error(f"begin {first} and size {counts} differ in length", "give one of each for every axis")
+        end = tuple(2**31 - 1 if s == -1 else b + s for b, s in zip(first, counts, strict=True))
+        return self.strided_slice(x, first, end, name=name or "slice")
 
     def strided_slice(
         self,
@@ -330,10 +340,10 @@ class IndexingLayers(Graph):
             operands = [v if v is None or isinstance(v, OutputSlot) else np.asarray(v, np.int64) for v in given]
             return self.add(StridedSlice(), x, *operands, name=name).output
         descriptor = StridedSlice(
-            begin=as_tuple(begin) or (),  # type: ignore[arg-type]  # no slot is left here
-            end=as_tuple(end) or (),  # type: ignore[arg-type]
-            axes=as_tuple(axes),  # type: ignore[arg-type]
-            stride=as_tuple(stride),  # type: ignore[arg-type]
+            begin=as_tuple(begin, "begin") or (),  # type: ignore[arg-type]  # no slot is left here
+            end=as_tuple(end, "end") or (),  # type: ignore[arg-type]
+            axes=as_tuple(axes, "axes"),  # type: ignore[arg-type]
+            stride=as_tuple(stride, "stride"),  # type: ignore[arg-type]
         )
         return self.add(descriptor, x, name=name).output
 
@@ -341,15 +351,17 @@ class IndexingLayers(Graph):
         self, x: Operand, indices: Operand, axis: int = 0, *, batch_dims: int = 0, name: str | None = None
     ) -> OutputSlot:
         """Pick slices along an axis."""
-        return self.add(Gather(axis=axis, batch_dims=batch_dims), x, indices, name=name).output
+        return self.add(
+            Gather(axis=integer(axis, "axis"), batch_dims=integer(batch_dims, "batch_dims")), x, indices, name=name
+        ).output
 
     def gather_elements(self, x: Operand, indices: Operand, axis: int = 0, *, name: str | None = None) -> OutputSlot:
         """Pick single elements along an axis."""
-        return self.add(GatherElements(axis=axis), x, indices, name=name).output
+        return self.add(GatherElements(axis=integer(axis, "axis")), x, indices, name=name).output
 
     def gather_nd(self, x: Operand, indices: Operand, *, batch_dims: int = 0, name: str | None = None) -> OutputSlot:
         """Pick slices by positions over several axes."""
-        return self.add(GatherNd(batch_dims=batch_dims), x, indices, name=name).output
+        return self.add(GatherNd(batch_dims=integer(batch_dims, "batch_dims")), x, indices, name=name).output
 
     def scatter_elements(
         self,
@@ -362,7 +374,7 @@ class IndexingLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Copy with single elements replaced."""
-        descriptor = ScatterElements(axis=axis, reduction=ScatterReduction(reduction))
+        descriptor = ScatterElements(axis=integer(axis, "axis"), reduction=choice(ScatterReduction, reduction, "reduction"))
         return self.add(descriptor, x, indices, updates, name=name).output
 
     def scatter_nd(
@@ -375,21 +387,23 @@ class IndexingLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Copy with slices replaced."""
-        return self.add(ScatterNd(reduction=ScatterReduction(reduction)), x, indices, updates, name=name).output
+        return self.add(
+            ScatterNd(reduction=choice(ScatterReduction, reduction, "reduction")), x, indices, updates, name=name
+        ).output
 
     def one_hot(
         self, indices: Operand, depth: int | OutputSlot, values: Operand, axis: int = -1, *, name: str | None = None
     ) -> OutputSlot:
         """A new axis holding on at the index, off elsewhere; values is [off, on]."""
         if isinstance(depth, OutputSlot):
-            return self.add(OneHot(axis=axis), indices, values, depth, name=name).output
-        return self.add(OneHot(depth=depth, axis=axis), indices, values, name=name).output
+            return self.add(OneHot(axis=integer(axis, "axis")), indices, values, depth, name=name).output
+        return self.add(OneHot(depth=integer(depth, "depth"), axis=integer(axis, "axis")), indices, values, name=name).output
 
     def trilu(self, x: Operand, k: int | OutputSlot = 0, *, upper: bool = True, name: str | None = None) -> OutputSlot:
         """Keep a triangle of the last two axes."""
         if isinstance(k, OutputSlot):
             return self.add(Trilu(upper=upper), x, k, name=name).output
-        return self.add(Trilu(upper=upper, k=k), x, name=name).output
+        return self.add(Trilu(upper=upper, k=integer(k, "k")), x, name=name).output
 
     def range(self, start: Operand, limit: Operand, delta: Operand, *, name: str | None = None) -> OutputSlot:
         """start, start + delta, ... before limit."""
@@ -405,5 +419,5 @@ class IndexingLayers(Graph):
     ) -> OutputSlot:
         """A tensor of one value."""
         if isinstance(shape, OutputSlot):
-            return self.add(Fill(value=value, dtype=dtype), shape, name=name).output
-        return self.add(Fill(value=value, dtype=dtype, shape=as_tuple(shape) or ()), name=name).output
+            return self.add(Fill(value=value, dtype=DType.of(dtype)), shape, name=name).output
+        return self.add(Fill(value=value, dtype=DType.of(dtype), shape=as_tuple(shape, "shape") or ()), name=name).output

@@ -16,12 +16,16 @@ from .shape_rules import (
     Operand,
     as_tuple,
     attribute_error,
+    choice,
+    integer,
     integers,
     known,
     normalize_axes,
     normalize_axis,
     present,
+    require_positive,
     require_same_dtype,
+    sequence,
     shape_error,
 )
 
@@ -102,6 +106,7 @@ class Split(Descriptor, kind="dovetail.Split"):
 
     def part_sizes(self, size: int) -> tuple[int, ...]:
         """Sizes of the parts of an axis of this size."""
+        require_positive("parts", self.parts)
         sizes = self.sizes
         if sizes is None:
             chunk = -(-size // self.parts)
@@ -183,16 +188,23 @@ class Pad(Descriptor, kind="dovetail.Pad"):
         return [np.pad(x, list(zip(self.before, self.after, strict=True)), constant_values=self.value)]
 
 
+def _parts(tensors: Sequence[Operand]) -> tuple[Operand, ...]:
+    parts = sequence(tensors, "tensors")
+    if not parts:
+        raise attribute_error("tensors is empty", "give at least one")
+    return parts
+
+
 class JoiningLayers(Graph):
     """Builder methods."""
 
     def concat(self, tensors: Sequence[Operand], axis: int = 0, *, name: str | None = None) -> OutputSlot:
         """Join tensors along an axis."""
-        return self.add(Concat(axis=axis), *tensors, name=name).output
+        return self.add(Concat(axis=integer(axis, "axis")), *_parts(tensors), name=name).output
 
     def stack(self, tensors: Sequence[Operand], axis: int = 0, *, name: str | None = None) -> OutputSlot:
         """Join tensors along a new axis."""
-        return self.add(Stack(axis=axis), *tensors, name=name).output
+        return self.add(Stack(axis=integer(axis, "axis")), *_parts(tensors), name=name).output
 
     def split(
         self,
@@ -204,9 +216,16 @@ class JoiningLayers(Graph):
         name: str | None = None,
     ) -> tuple[OutputSlot, ...]:
         """Part a tensor along an axis."""
+        require_positive("parts", integer(parts, "parts"))
         if isinstance(sizes, OutputSlot):
-            return tuple(self.add(Split(parts=parts, axis=axis), x, sizes, name=name).outputs)
-        return tuple(self.add(Split(parts=parts, axis=axis, sizes=as_tuple(sizes)), x, name=name).outputs)
+            return tuple(
+                self.add(Split(parts=integer(parts, "parts"), axis=integer(axis, "axis")), x, sizes, name=name).outputs
+            )
+        return tuple(
+            self.add(
+                Split(parts=integer(parts, "parts"), axis=integer(axis, "axis"), sizes=as_tuple(sizes, "sizes")), x, name=name
+            ).outputs
+        )
 
     def pad(
         self,
@@ -219,5 +238,10 @@ class JoiningLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Add elements before and after each axis."""
-        descriptor = Pad(before=as_tuple(before) or (), after=as_tuple(after) or (), mode=PadMode(mode), value=value)
+        descriptor = Pad(
+            before=as_tuple(before, "before") or (),
+            after=as_tuple(after, "after") or (),
+            mode=choice(PadMode, mode, "mode"),
+            value=value,
+        )
         return self.add(descriptor, x, name=name).output

@@ -13,7 +13,10 @@ from .shape_rules import (
     Operand,
     attribute_error,
     broadcast,
+    choice,
+    integer,
     normalize_axis,
+    number,
     optional,
     present,
     require_positive,
@@ -163,7 +166,7 @@ class NormalizationLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel."""
-        descriptor = BatchNormalization(epsilon=float(epsilon), layout=DataLayout(layout))
+        descriptor = BatchNormalization(epsilon=number(epsilon, "epsilon"), layout=choice(DataLayout, layout, "layout"))
         return self.add(descriptor, x, scale, offset, mean, variance, name=name).output
 
     def instance_normalization(
@@ -177,7 +180,7 @@ class NormalizationLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Normalize each channel of each image."""
-        descriptor = InstanceNormalization(epsilon=float(epsilon), layout=DataLayout(layout))
+        descriptor = InstanceNormalization(epsilon=number(epsilon, "epsilon"), layout=choice(DataLayout, layout, "layout"))
         return self.add(descriptor, x, scale, offset, name=name).output
 
     def group_normalization(
@@ -191,7 +194,13 @@ class NormalizationLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Normalize groups of channels of each image."""
-        return self.add(GroupNormalization(groups=groups, epsilon=float(epsilon)), x, scale, offset, name=name).output
+        return self.add(
+            GroupNormalization(groups=integer(groups, "groups"), epsilon=number(epsilon, "epsilon")),
+            x,
+            scale,
+            offset,
+            name=name,
+        ).output
 
     def layer_normalization(
         self,
@@ -205,14 +214,16 @@ class NormalizationLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Normalize over the axes from `axis` on; `center=False` gives RMS normalization."""
-        descriptor = LayerNormalization(axis=axis, epsilon=float(epsilon), center=center)
+        descriptor = LayerNormalization(axis=integer(axis, "axis"), epsilon=number(epsilon, "epsilon"), center=center)
         return self.add(descriptor, x, scale, offset, name=name).output
 
     def lp_normalization(
         self, x: Operand, axis: int = -1, *, p: int = 2, epsilon: float = 0.0, name: str | None = None
     ) -> OutputSlot:
         """x over its p-norm along an axis."""
-        return self.add(LpNormalization(axis=axis, p=p, epsilon=float(epsilon)), x, name=name).output
+        return self.add(
+            LpNormalization(axis=integer(axis, "axis"), p=integer(p, "p"), epsilon=number(epsilon, "epsilon")), x, name=name
+        ).output
 
     def local_response_normalization(
         self,
@@ -227,6 +238,10 @@ class NormalizationLayers(Graph):
     ) -> OutputSlot:
         """Normalize by the squares of neighbouring channels."""
         descriptor = LocalResponseNormalization(
-            size=size, alpha=float(alpha), beta=float(beta), k=float(k), layout=DataLayout(layout)
+            size=integer(size, "size"),
+            alpha=number(alpha, "alpha"),
+            beta=number(beta, "beta"),
+            k=number(k, "k"),
+            layout=choice(DataLayout, layout, "layout"),
         )
         return self.add(descriptor, x, name=name).output

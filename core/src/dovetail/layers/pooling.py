@@ -13,6 +13,8 @@ from .shape_rules import (
     AutoPadding,
     Operand,
     attribute_error,
+    choice,
+    integer,
     padding4,
     pair,
     present,
@@ -130,15 +132,15 @@ class PoolingLayers(Graph):
     ) -> OutputSlot:
         """Reduce each window; see `Pooling2d`."""
         descriptor = Pooling2d(
-            function=PoolingFunction(function),
+            function=choice(PoolingFunction, function, "function"),
             size=pair(size, "size"),
             stride=pair(stride, "stride"),
             padding=padding4(padding),
             dilation=pair(dilation, "dilation"),
             count_padding=count_padding,
             ceil_mode=ceil_mode,
-            p=p,
-            layout=DataLayout(layout),
+            p=integer(p, "p"),
+            layout=choice(DataLayout, layout, "layout"),
         )
         return self.add(descriptor, x, name=name or f"{descriptor.function}_pool").output
 
@@ -152,5 +154,9 @@ class PoolingLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Reduce all spatial axes to size one."""
-        descriptor = GlobalPooling(function=PoolingFunction(function), p=p, layout=DataLayout(layout))
+        descriptor = GlobalPooling(
+            function=choice(PoolingFunction, function, "function"),
+            p=integer(p, "p"),
+            layout=choice(DataLayout, layout, "layout"),
+        )
         return self.add(descriptor, x, name=name or f"global_{descriptor.function}_pool").output

@@ -41,6 +41,7 @@ class Quantize(Descriptor, kind="dovetail.Quantize"):
         if not self.dtype.is_integer:
             raise attribute_error(f"a tensor cannot be quantized to {self.dtype}", "use an integer type")
         _check_axis(x, self.quantization)
+        self.quantization.check(self.dtype)
         return [TensorInfo(x.shape, self.dtype, self.quantization)]
 
 
@@ -55,6 +56,7 @@ class Dequantize(Descriptor, kind="dovetail.Dequantize"):
         q = present(inputs, 0)
         require_dtype(q, [d for d in DType if d.is_integer], "input")
         _check_axis(q, self.quantization)
+        self.quantization.check(q.dtype)
         return [TensorInfo(q.shape, self.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:

@@ -16,6 +16,8 @@ from .shape_rules import (
     Operand,
     as_tuple,
     attribute_error,
+    choice,
+    integer,
     integers,
     normalize_axes,
     normalize_axis,
@@ -178,12 +180,12 @@ class ReductionLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Reduce along axes (None: all)."""
-        kind = ReduceFunction(function)
+        kind = choice(ReduceFunction, function, "function")
         label = name or f"reduce_{kind}"
         if isinstance(axes, OutputSlot):
             descriptor = Reduce(function=kind, keep_dims=keep_dims, empty_means_none=empty_means_none)
             return self.add(descriptor, x, axes, name=label).output
-        return self.add(Reduce(function=kind, axes=as_tuple(axes), keep_dims=keep_dims), x, name=label).output
+        return self.add(Reduce(function=kind, axes=as_tuple(axes, "axes"), keep_dims=keep_dims), x, name=label).output
 
     def mean(
         self, x: Operand, axes: int | Sequence[int] | None = None, *, keep_dims: bool = False, name: str | None = None
@@ -203,8 +205,10 @@ class ReductionLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Position of the largest or smallest element along an axis."""
-        kind = ArgFunction(function)
-        descriptor = ArgMinMax(function=kind, axis=axis, keep_dims=keep_dims, select_last=select_last, dtype=dtype)
+        kind = choice(ArgFunction, function, "function")
+        descriptor = ArgMinMax(
+            function=kind, axis=integer(axis, "axis"), keep_dims=keep_dims, select_last=select_last, dtype=DType.of(dtype)
+        )
         return self.add(descriptor, x, name=name or f"arg_{kind}").output
 
     def cumulative_sum(
@@ -219,14 +223,14 @@ class ReductionLayers(Graph):
         """Running sum along an axis."""
         if isinstance(axis, OutputSlot):
             return self.add(CumulativeSum(exclusive=exclusive, reverse=reverse), x, axis, name=name).output
-        return self.add(CumulativeSum(axis=axis, exclusive=exclusive, reverse=reverse), x, name=name).output
+        return self.add(CumulativeSum(axis=integer(axis, "axis"), exclusive=exclusive, reverse=reverse), x, name=name).output
 
     def top_k(
         self, x: Operand, k: int | OutputSlot, axis: int = -1, *, largest: bool = True, name: str | None = None
     ) -> tuple[OutputSlot, OutputSlot]:
         """(values, positions) of the k best elements along an axis."""
         if isinstance(k, OutputSlot):
-            layer = self.add(TopK(axis=axis, largest=largest), x, k, name=name)
+            layer = self.add(TopK(axis=integer(axis, "axis"), largest=largest), x, k, name=name)
         else:
-            layer = self.add(TopK(k=k, axis=axis, largest=largest), x, name=name)
+            layer = self.add(TopK(k=integer(k, "k"), axis=integer(axis, "axis"), largest=largest), x, name=name)
         return layer.outputs[0], layer.outputs[1]

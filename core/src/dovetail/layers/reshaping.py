@@ -17,6 +17,8 @@ from .shape_rules import (
     as_tuple,
     attribute_error,
     broadcast,
+    choice,
+    integer,
     integers,
     normalize_axes,
     normalize_axis,
@@ -271,13 +273,13 @@ class ReshapingLayers(Graph):
         """The same elements under another shape; one -1 is worked out."""
         if isinstance(shape, OutputSlot):
             return self.add(Reshape(zero_copies=zero_copies), x, shape, name=name).output
-        return self.add(Reshape(shape=tuple(int(d) for d in shape), zero_copies=zero_copies), x, name=name).output
+        return self.add(Reshape(shape=as_tuple(shape, "shape"), zero_copies=zero_copies), x, name=name).output
 
     def expand_dims(self, x: Operand, axes: int | Sequence[int] | OutputSlot, *, name: str | None = None) -> OutputSlot:
         """Insert axes of size one."""
         if isinstance(axes, OutputSlot):
             return self.add(ExpandDims(), x, axes, name=name).output
-        return self.add(ExpandDims(axes=as_tuple(axes)), x, name=name).output
+        return self.add(ExpandDims(axes=as_tuple(axes, "axes")), x, name=name).output
 
     def squeeze(
         self, x: Operand, axes: int | Sequence[int] | OutputSlot | None = None, *, name: str | None = None
@@ -285,37 +287,41 @@ class ReshapingLayers(Graph):
         """Remove axes of size one."""
         if isinstance(axes, OutputSlot):
             return self.add(Squeeze(), x, axes, name=name).output
-        return self.add(Squeeze(axes=as_tuple(axes)), x, name=name).output
+        return self.add(Squeeze(axes=as_tuple(axes, "axes")), x, name=name).output
 
     def flatten(self, x: Operand, axis: int = 1, *, name: str | None = None) -> OutputSlot:
         """Merge axes into two."""
-        return self.add(Flatten(axis=axis), x, name=name).output
+        return self.add(Flatten(axis=integer(axis, "axis")), x, name=name).output
 
     def permute(self, x: Operand, permutation: Sequence[int] | None = None, *, name: str | None = None) -> OutputSlot:
         """Reorder axes; None reverses them."""
-        return self.add(Permute(permutation=as_tuple(permutation)), x, name=name).output
+        return self.add(Permute(permutation=as_tuple(permutation, "permutation")), x, name=name).output
 
     def broadcast_to(self, x: Operand, shape: Sequence[int] | OutputSlot, *, name: str | None = None) -> OutputSlot:
         """Repeat along axes of size one."""
         if isinstance(shape, OutputSlot):
             return self.add(BroadcastTo(), x, shape, name=name).output
-        return self.add(BroadcastTo(shape=as_tuple(shape)), x, name=name).output
+        return self.add(BroadcastTo(shape=as_tuple(shape, "shape")), x, name=name).output
 
     def tile(self, x: Operand, repeats: Sequence[int] | OutputSlot, *, name: str | None = None) -> OutputSlot:
         """Repeat the whole tensor along axes."""
         if isinstance(repeats, OutputSlot):
             return self.add(Tile(), x, repeats, name=name).output
-        return self.add(Tile(repeats=as_tuple(repeats)), x, name=name).output
+        return self.add(Tile(repeats=as_tuple(repeats, "repeats")), x, name=name).output
 
     def shape_of(self, x: Operand, start: int = 0, end: int | None = None, *, name: str | None = None) -> OutputSlot:
         """The sizes of x, as an int64 tensor."""
-        return self.add(Shape(start=start, end=end), x, name=name).output
+        return self.add(
+            Shape(start=integer(start, "start"), end=None if end is None else integer(end, "end")), x, name=name
+        ).output
 
     def space_to_depth(
         self, x: Operand, block: int, *, layout: DataLayout | str = DataLayout.NCHW, name: str | None = None
     ) -> OutputSlot:
         """Move blocks of pixels into channels."""
-        return self.add(SpaceToDepth(block=block, layout=DataLayout(layout)), x, name=name).output
+        return self.add(
+            SpaceToDepth(block=integer(block, "block"), layout=choice(DataLayout, layout, "layout")), x, name=name
+        ).output
 
     def depth_to_space(
         self,
@@ -327,4 +333,8 @@ class ReshapingLayers(Graph):
         name: str | None = None,
     ) -> OutputSlot:
         """Move channels into blocks of pixels."""
-        return self.add(DepthToSpace(block=block, column_first=column_first, layout=DataLayout(layout)), x, name=name).output
+        return self.add(
+            DepthToSpace(block=integer(block, "block"), column_first=column_first, layout=choice(DataLayout, layout, "layout")),
+            x,
+            name=name,
+        ).output

@@ -13,7 +13,7 @@ import numpy as np
 from ..descriptor import Descriptor, Infos, Values
 from ..graph import Graph, OutputSlot
 from ..tensor import TensorInfo
-from .shape_rules import Operand, as_tuple, attribute_error, integers, present
+from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, number, present, sequence
 
 
 class ResizeMethod(StrEnum):
@@ -144,12 +144,18 @@ class ResizingLayers(Graph):
     ) -> OutputSlot:
         """Resample to `sizes` (of all axes) or by `scales`; for the finer attributes add a `Resize` descriptor."""
         descriptor = Resize(
-            method=ResizeMethod(method), coordinates=CoordinateMode(coordinates), rounding=NearestRounding(rounding)
+            method=choice(ResizeMethod, method, "method"),
+            coordinates=choice(CoordinateMode, coordinates, "coordinates"),
+            rounding=choice(NearestRounding, rounding, "rounding"),
         )
         if isinstance(sizes, OutputSlot) or isinstance(scales, OutputSlot):
             by_scale = None if scales is None or isinstance(scales, OutputSlot) else np.asarray(scales, np.float32)
             by_size = None if sizes is None or isinstance(sizes, OutputSlot) else np.asarray(sizes, np.int64)
             operands = (scales if by_scale is None else by_scale, sizes if by_size is None else by_size)
             return self.add(descriptor, x, *operands, name=name).output
-        fixed = replace(descriptor, sizes=as_tuple(sizes), scales=None if scales is None else tuple(float(s) for s in scales))
+        fixed = replace(
+            descriptor,
+            sizes=as_tuple(sizes, "sizes"),
+            scales=None if scales is None else tuple(number(s, "scales") for s in sequence(scales, "scales")),
+        )
         return self.add(fixed, x, name=name).output

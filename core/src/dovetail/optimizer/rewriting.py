@@ -70,7 +70,7 @@ def drop_unread_constants(graph: Graph) -> int:
 
 def derived_constant(graph: Graph, value: Array, origin: Layer, name: str | None = None) -> OutputSlot:
     """Add a constant that was worked out from another layer and stands for the same sources."""
-    slot = graph.constant(value, name=name or origin.name)
+    slot = graph.constant(value, name=name or origin.name, copy=False)
     slot.layer.sources = origin.sources
     return slot
 

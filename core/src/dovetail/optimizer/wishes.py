@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..backend_id import BackendRequest
-from ..descriptor import Descriptor
+from ..descriptor import Constant, Descriptor, Input, Output
 from ..errors import ErrorCode, OptionError
 from ..graph import Graph, Layer
 from .suggestions import suggestion
@@ -44,6 +44,7 @@ class Rule:
         )
 
 
+_NO_WORK = frozenset(name for kind in (Input, Output, Constant) for name in (kind.kind, kind.__name__))
 _NAME, _GLOB, _KIND = 0, 1, 2  # the more specific rule wins
 
 
@@ -61,7 +62,8 @@ class Wishes:
         fallback: False: every layer must run on the first backend, apart from required ones.
 
     Raises:
-        OptionError: A key or an id names nothing (`OPTION_UNKNOWN`).
+        OptionError: A key or an id names nothing (`OPTION_UNKNOWN`), or what no backend runs, such as an input
+            (`OPTION_INVALID`).
     """
 
     def __init__(
@@ -74,10 +76,12 @@ class Wishes:
         fallback: bool = True,
     ) -> None:
         self.fallback = fallback
-        self._require = [_rule("require", key, [value], source, requests) for key, value in (require or {}).items()]
+        self._require = [
+            _rule("require", key, [value], source, requests) for key, value in _mapping("require", require).items()
+        ]
         self._forbid = [
             _rule("forbid", key, [value] if isinstance(value, str | BackendRequest) else value, source, requests)
-            for key, value in (forbid or {}).items()
+            for key, value in _mapping("forbid", forbid).items()
         ]
 
     def required(self, layer: Layer) -> Rule | None:
@@ -112,9 +116,30 @@ class Wishes:
         return None
 
 
+def _mapping(option: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise _invalid(
+            f"{option} is {given!r} ({type(given).__name__})", f"give a mapping: {option}={{layer or kind: backend}}"
+        )
+    for key in given:
+        if not isinstance(key, str):
+            raise _invalid(
+                f"{option}: the key {key!r} is a {type(key).__name__}", "give the name of a layer, a glob, or a kind"
+            )
+    return given
+
+
+def _invalid(message: str, hint: str) -> OptionError:
+    return OptionError(message, code=ErrorCode.OPTION_INVALID, hint=hint)
+
+
 def _rule(
     option: str, key: str, values: Iterable[str | BackendRequest], source: Graph, requests: Sequence[BackendRequest]
 ) -> Rule:
+    if not isinstance(values, Iterable):
+        raise _invalid(f"{option}: the value of {key!r} is {values!r}", "give the id of a backend, or a sequence of them")
     targets = tuple(_target(option, key, value, requests) for value in values)
     if not targets:
         raise OptionError(f"{option}: {key!r} names no backend", code=ErrorCode.OPTION_INVALID, hint="give an id")
@@ -122,6 +147,8 @@ def _rule(
 
 
 def _target(option: str, key: str, value: str | BackendRequest, requests: Sequence[BackendRequest]) -> tuple[str, int | None]:
+    if not isinstance(value, str | BackendRequest):
+        raise _invalid(f"{option}: {key!r} names the backend {value!r} ({type(value).__name__})", "give the id of a backend")
     wanted = BackendRequest.parse(value)
     device = wanted.device if isinstance(value, BackendRequest) or ":" in value else None
     if not any(request.id == wanted.id and device in (None, request.device) for request in requests):
@@ -136,16 +163,34 @@ def _target(option: str, key: str, value: str | BackendRequest, requests: Sequen
 
 def _rank(option: str, key: str, source: Graph) -> int:
     if key in source:
+        _require_runs(option, key, [source.layer(key)])
         return _NAME
+    if key in _NO_WORK:
+        raise _invalid(f"{option}: {key!r} is a kind that no backend runs", "name layers or kinds that compute")
     if any(key in (layer.kind, _short(layer.kind)) for layer in source) or key in _all_kinds():
         return _KIND
-    if any(character in key for character in "*?[") and any(fnmatchcase(layer.name, key) for layer in source):
+    found = [layer for layer in source if fnmatchcase(layer.name, key)] if any(c in key for c in "*?[") else []
+    if found:
+        _require_runs(option, key, found)
         return _GLOB
     kinds = dict.fromkeys(name for layer in source for name in (layer.kind, _short(layer.kind)))
     raise OptionError(
         f"{option}: no layer and no kind of network {source.name!r} is called {key!r}",
         hint=suggestion(key, [*(layer.name for layer in source), *kinds]),
         key=key,
+    )
+
+
+def _require_runs(option: str, key: str, layers: Sequence[Layer]) -> None:
+    if any(not isinstance(layer.descriptor, Input | Output | Constant) for layer in layers):
+        return
+    layer = layers[0]
+    neighbours = [slot.source.layer for slot in layer.inputs if slot.source is not None]
+    neighbours += [consumer.layer for slot in layer.outputs for consumer in slot.consumers]
+    names = [one.name for one in neighbours if not isinstance(one.descriptor, Input | Output | Constant)]
+    raise _invalid(
+        f"{option}: {key!r} names {layer.name!r} ({layer.kind}), which no backend runs",
+        f"name a layer that computes, such as {names[0]!r}" if names else "name a layer that computes",
     )
 
 

@@ -8,7 +8,8 @@ ConcatenationWithScaling does.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from dovetail.graph import Layer
@@ -21,6 +22,9 @@ from .movement import Copy, Relation, movement_workload, selection_workload
 from .strides import contiguous
 from .tables import requantization_table
 
+_LONGEST_PADDED = 1 << 28
+"""Most positions of a padded axis: each takes eight bytes of a table."""
+
 
 def supports(layer: Layer) -> Support:
     """Refuse parts that cannot be brought to one quantization, and padding made of nothing."""
@@ -31,6 +35,8 @@ def supports(layer: Layer) -> Support:
             refusal = _requantizable(info, result, index)
             if refusal is not None:
                 return refusal
+    if isinstance(descriptor, Pad) and max(result.sizes, default=0) > _LONGEST_PADDED:
+        return Support.no("shape", f"an axis of {result.shape_text} has more than {_LONGEST_PADDED} elements", "before")
     if isinstance(descriptor, Pad) and descriptor.mode is not PadMode.CONSTANT:
         pads = zip(descriptor.before, descriptor.after, infos[0].sizes, strict=True)
         if any(size == 0 and max(before, after) > 0 for before, after, size in pads):
@@ -58,7 +64,7 @@ def create(layer: Layer, dtype: DType) -> Any:
     itemsize = infos[0].dtype.itemsize
     if isinstance(descriptor, Pad):
         tables = [
-            [pad_position(i - before, size, descriptor.mode) for i in range(wanted)]
+            PadPositions(-before, size, wanted, descriptor.mode)
             for before, size, wanted in zip(descriptor.before, infos[0].sizes, results[0].sizes, strict=True)
         ]
         fill = element_bytes(infos[0].dtype, descriptor.value)
@@ -117,6 +123,31 @@ def _table(info: TensorInfo, result: TensorInfo) -> bytes | None:
     if mine == theirs or not isinstance(mine, Quantization) or not isinstance(theirs, Quantization):
         return None
     return requantization_table(mine, theirs, is_signed=info.dtype is DType.INT8)
+
+
+class PadPositions(Sequence[int]):
+    """`pad_position` of `count` positions from `first` on, worked out while they are read: a table may be huge."""
+
+    def __init__(self, first: int, size: int, count: int, mode: PadMode) -> None:
+        self._first, self._size, self._count, self._mode = first, size, count, mode
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(self._count)[index]]
+        return pad_position(self._first + range(self._count)[index], self._size, self._mode)
+
+    def __iter__(self) -> Iterator[int]:
+        first, end, size = self._first, self._first + self._count, self._size
+        inside = range(max(first, 0), min(end, size))
+        return chain(self._outside(range(first, min(end, 0))), inside, self._outside(range(max(first, size), end)))
+
+    def _outside(self, run: range) -> Iterator[int]:
+        if run and self._mode in (PadMode.CONSTANT, PadMode.EDGE):
+            return repeat(pad_position(run[0], self._size, self._mode), len(run))
+        return (pad_position(position, self._size, self._mode) for position in run)
 
 
 def pad_position(position: int, size: int, mode: PadMode) -> int:

@@ -27,6 +27,9 @@ from .strides import contiguous
 _INEXACT = (DType.INT64, DType.UINT64, DType.BOOL)
 
 
+_LONGEST_RESIZED = 1 << 24
+
+
 def supports(layer):
     """Refuse interpolation of what a double cannot hold, and of integers that mean different things."""
     descriptor, info, result = layer.descriptor, layer.inputs[0].info, layer.output.known_info
@@ -35,6 +38,8 @@ def supports(layer):
     scales = descriptor.axis_scales(info)
     if result.elements and not (len(scales) == info.rank and all(math.isfinite(scale) and scale > 0 for scale in scales)):
         return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
+    if max(result.sizes, default=0) > _LONGEST_RESIZED:
+        return Support.no("shape", f"an axis of {max(result.sizes)} elements is too long: positions are worked out beforehand", "sizes")
     if info.quantization != result.quantization:
         return Support.no("quantization", "input and output differ in quantization; requantize separately")
     if descriptor.method is not ResizeMethod.NEAREST:

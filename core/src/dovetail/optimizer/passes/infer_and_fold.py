@@ -126,7 +126,7 @@ def _replace_by_constants(graph: Graph, layer: Layer, arrays: list[Array]) -> No
             continue
         dtype = DType.BFLOAT16 if slot.info is not None and slot.info.dtype is DType.BFLOAT16 else None
         quantization = None if slot.info is None else slot.info.quantization
-        constant = graph.constant(array, name=slot.name, dtype=dtype, quantization=quantization)
+        constant = graph.constant(array, name=slot.name, dtype=dtype, quantization=quantization, copy=False)
         constant.layer.sources = layer.sources
         for consumer in consumers:
             graph.connect(constant, consumer)

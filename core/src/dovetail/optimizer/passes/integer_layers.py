@@ -171,7 +171,7 @@ def _weighted_operands(
         if values is None:
             return None
         accumulator = Quantization(tuple(steps.tolist()), axis=0 if scheme.is_per_axis else None)
-        bias = graph.constant(values, name=f"{core.name}.bias", quantization=accumulator)
+        bias = graph.constant(values, name=f"{core.name}.bias", quantization=accumulator, copy=False)
         bias.layer.sources = core.inputs[2].source.layer.sources
     operands.append(quantized_constant(graph, stored.layer, scheme))
     return [*operands, bias]

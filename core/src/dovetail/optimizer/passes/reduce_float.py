@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ...backend_calls import backend_call
 from ...descriptor import Constant
 from ...errors import GraphError
 from ...graph import Graph, InputSlot, Layer, OutputSlot
@@ -36,7 +37,11 @@ class ReduceFloat(Pass):
         narrow: dict[OutputSlot, OutputSlot] = {}
         casts: list[Layer] = []
         changes = 0
-        able = [one for one in self.assigner.candidates if getattr(one.backend.capabilities(), self.dtype.label)]
+        able = []
+        for one in self.assigner.candidates:
+            with backend_call(f"backend {one.label}", "capabilities"):
+                if getattr(one.backend.capabilities(), self.dtype.label):
+                    able.append(one)
         for layer in graph.topological_order() if able else ():
             home = self.assigner.first_willing(layer) if _is_candidate(layer) else None
             if home in able and home is not None and self._convert(graph, layer, home, narrow):
@@ -80,7 +85,7 @@ class ReduceFloat(Pass):
             value = narrowed(slot.layer.descriptor.value, self.dtype)
             if value is None:
                 return None
-            result = graph.constant(value, name=slot.layer.name, dtype=self.dtype)
+            result = graph.constant(value, name=slot.layer.name, dtype=self.dtype, copy=False)
         else:
             result = graph.add(Cast(dtype=self.dtype), slot, name=f"{slot.layer.name}.to_{self.dtype}").output
         result.layer.sources = slot.layer.sources
