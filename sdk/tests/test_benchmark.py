@@ -35,7 +35,12 @@ def test_json(dovetail: Invoke, classifier: Path, tmp_path: Path) -> None:
     assert json.loads(trace.read_text())["traceEvents"]
 
 
-def test_open_size(dovetail: Invoke, classifier: Path) -> None:
-    result = dovetail("benchmark", classifier, "-b", "CpuRef")
-    assert result.exit_code == 2
-    assert "--shape N=1" in result.stderr
+def test_open_size_is_one(dovetail: Invoke, classifier: Path) -> None:
+    arguments = ("benchmark", classifier, "-b", "CpuRef", "--iterations", 1, "--warm-up", 0, "--json")
+    result = dovetail(*arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "note: N is open: taking N = 1; --shape N=8 for another size\n"
+    assert json.loads(result.stdout)["assumed"] == {"N": 1}
+    fixed = dovetail(*arguments, "--shape", "picture=2,3,8,8")
+    assert fixed.stderr == ""
+    assert json.loads(fixed.stdout)["assumed"] == {}

@@ -47,8 +47,11 @@ def test_json(dovetail: Invoke, adder: Path, fussy: str) -> None:
     assert {layer["name"]: layer["backend"] for layer in found["layers"]} == {"add": "Fussy", "negate": "CpuRef"}
 
 
-def test_open_size_tells_the_option(dovetail: Invoke, classifier: Path) -> None:
-    result = dovetail("explain", classifier, "-b", "CpuRef")
-    assert result.exit_code == 1
-    assert "--shape N=1" in result.stderr
-    assert dovetail("explain", classifier, "-b", "CpuRef", "--shape", "N=1").exit_code == 0
+def test_open_size_is_one(dovetail: Invoke, classifier: Path) -> None:
+    result = dovetail("explain", classifier, "-b", "CpuRef", "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "note: N is open: taking N = 1; --shape N=8 for another size\n"
+    assert json.loads(result.stdout)["assumed"] == {"N": 1}
+    fixed = dovetail("explain", classifier, "-b", "CpuRef", "--shape", "N=2", "--json")
+    assert fixed.stderr == ""
+    assert json.loads(fixed.stdout)["assumed"] == {}

@@ -87,8 +87,19 @@ def test_random_integers_may_be_indices() -> None:
     assert "0 or 1" in note
 
 
-def test_random_needs_sizes() -> None:
-    assert "--shape N=1" in refusal([InputSpec("x", ("N", 3), DType.FLOAT32)], "random")
+def test_open_size_of_a_random_input_is_one() -> None:
+    feeds = feed([InputSpec("x", ("N", 3), DType.FLOAT32), InputSpec("y", ("M", "N"), DType.FLOAT32)], "random")
+    assert {name: array.shape for name, array in feeds.arrays.items()} == {"x": (1, 3), "y": (1, 1)}
+    assert feeds.assumed == {"N": 1, "M": 1}
+    assert "random float32[1, 3]" in feeds.notes["x"]
+
+
+def test_open_size_of_a_random_input_is_that_of_an_array(npy: Path) -> None:
+    """Also of one that is given later."""
+    feeds = feed([InputSpec("x", ("N", "M"), DType.FLOAT32), InputSpec("a", ("N", 3), DType.FLOAT32)], "x=random", npy)
+    assert feeds.arrays["x"].shape == (2, 1)
+    assert feeds.assumed == {"M": 1}
+    assert list(feeds.notes) == ["x", "a"]
 
 
 def test_name_may_hold_an_equals_sign(npy: Path) -> None:
@@ -186,3 +197,4 @@ def test_given_sizes_are_put_into_the_specs() -> None:
 
     specs = [Spec("a", TensorInfo.of(("N", 3))), Spec("b", TensorInfo.of(("N", "M")))]
     assert [spec.shape for spec in input_specs(specs, {"N": 2, "b": (2, 7)})] == [(2, 3), (2, 7)]
+    assert [spec.shape for spec in input_specs(specs, {"b": (2, 7)})] == [(2, 3), (2, 7)]

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from dovetail import Network
-from dovetail_sdk.options import numbers_of, shape_of, shapes_for
+from dovetail_sdk.options import numbers_of, one_for_open_sizes, shape_of, shapes_for, tell_assumed
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,21 @@ def test_whole_shapes_and_symbols_are_told_apart() -> None:
     for name, sizes in (("M", (1,)), ("N", (1, 2)), ("y", (1,))):
         with pytest.raises(click.UsageError, match=r"inputs x, vector; symbolic sizes N, length"):
             shapes_for(network, {name: sizes})
+
+
+def test_sizes_that_stay_open_are_one() -> None:
+    network = Network("test")
+    network.output(network.relu(network.input("x", ("N", 3, "H"))), "y")
+    network.output(network.relu(network.input("z", ("N", "L"))), "w")
+    assert one_for_open_sizes(network, {}) == {"N": 1, "H": 1, "L": 1}
+    assert one_for_open_sizes(network, {"N": 2}) == {"H": 1, "L": 1}
+    assert one_for_open_sizes(network, {"x": (2, 3, 4)}) == {"L": 1}
+
+
+def test_note_on_several_open_sizes(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "dovetail"):
+        tell_assumed({})
+        tell_assumed({"N": 1, "the length": 1})
+    assert caplog.messages == [
+        "note: N, the length are open: taking N = 1, the length = 1; --shape N=8 --shape 'the length=8' for other sizes"
+    ]

@@ -50,6 +50,21 @@ def test_size_that_stays_open_is_taken_from_the_array(dovetail: Invoke, classifi
     assert "[4, 5]" in result.stdout
 
 
+def test_open_size_of_a_random_input_is_one(dovetail: Invoke, classifier: Path) -> None:
+    result = dovetail("run", classifier, "-b", "CpuRef", "-i", "random")
+    assert result.exit_code == 0, result.output
+    assert "picture <- random float32[1, 3, 8, 8]" in result.stdout
+    assert result.stderr == "note: N is open: taking N = 1; --shape N=8 for another size\n"
+
+
+@pytest.mark.parametrize("layout", ["nchw", "NCHW"])
+def test_layout_in_any_case(dovetail: Invoke, classifier: Path, green: Path, layout: str) -> None:
+    result = dovetail("run", classifier, "-b", "CpuRef", "-i", green, "--layout", layout, "--channels", "BGR")
+    assert result.exit_code == 0, result.output
+    assert "BGR" in result.stdout
+    assert "NCHW [1, 3, 8, 8]" in result.stdout
+
+
 def test_several_inputs_and_outputs(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
     a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 10, np.float32)
     np.savez(tmp_path / "in.npz", a=a, b=b)
@@ -100,9 +115,16 @@ def test_failed_write_leaves_no_file(dovetail: Invoke, adder: Path, tmp_path: Pa
     folder.mkdir()
     result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", folder / "out.npz")
     assert result.exit_code == 1
-    assert "error No space left on device" in result.stderr
+    assert f"error No space left on device: {folder / 'out.npz'}" in result.stderr
     assert "Traceback" not in result.stderr
     assert list(folder.iterdir()) == []
+
+
+def test_failed_write_names_the_path_that_was_given(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+    wanted = tmp_path / f"{'o' * 246}.npz"  # too long with what the name of the partial file adds
+    result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", wanted)
+    assert result.exit_code == 1
+    assert result.stderr == f"error File name too long: {wanted}\n"
 
 
 @pytest.mark.parametrize(("command", "option"), [("run", "--output"), ("benchmark", "--trace")])
@@ -111,5 +133,17 @@ def test_nothing_runs_if_the_folder_of_a_result_is_absent(
 ) -> None:
     result = dovetail(command, adder, "-b", "CpuRef", option, tmp_path / "absent" / "out.npz")
     assert result.exit_code == 2
-    assert f"there is no folder {str(tmp_path / 'absent')!r}" in result.stderr
+    wanted = tmp_path / "absent" / "out.npz"
+    assert f"{str(wanted)!r}: there is no folder {str(wanted.parent)!r}" in result.stderr
+    assert result.stdout == ""
+
+
+def test_nothing_runs_if_the_folder_of_a_result_takes_no_files(
+    dovetail: Invoke, adder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    wanted = tmp_path / "out.npz"
+    result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", wanted)
+    assert result.exit_code == 2
+    assert f"{str(wanted)!r}: the folder {str(tmp_path)!r} is not writable" in result.stderr
     assert result.stdout == ""

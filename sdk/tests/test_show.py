@@ -20,7 +20,17 @@ def test_open_sizes(dovetail: Invoke, classifier: Path) -> None:
     result = dovetail("show", classifier)
     assert result.exit_code == 0, result.output
     assert "[N, 3, 8, 8]" in result.stdout
-    assert "fix it: --shape N=1" in result.stdout
+    assert "15 multiply-accumulates for N = 1" in result.stdout
+    assert "?" not in result.stdout
+    assert result.stderr == "note: N is open: taking N = 1; --shape N=8 for another size\n"
+
+
+def test_open_sizes_in_json(dovetail: Invoke, classifier: Path) -> None:
+    found = json.loads(dovetail("show", classifier, "--json").stdout)
+    assert found["assumed"] == {"N": 1}
+    assert found["macs"] == 15
+    assert found["inputs"][0]["shape"] == ["N", 3, 8, 8]
+    assert json.loads(dovetail("show", classifier, "--shape", "N=2", "--json").stdout)["assumed"] == {}
 
 
 def test_json(dovetail: Invoke, classifier: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from dovetail import GraphError, Network
 from dovetail.errors import ErrorCode
 from dovetail_sdk.commands.show import total_lines
-from dovetail_sdk.summary import NetworkSummary, as_dict, as_dot, summarize, with_known_shapes
+from dovetail_sdk.summary import NetworkSummary, as_dict, as_dot, summarize, with_known_shapes, with_sizes_of_one
 
 
 def network(batch: int | str = "N") -> Network:
@@ -52,7 +52,25 @@ def test_open_sizes_leave_counts_unknown_and_say_why() -> None:
     ]
     assert found.outputs[0].shape == ("N", 4)
     assert "'N'" in found.open_reason
-    assert "--shape N=1" in total_lines(found)[-1]
+    assert "--shape N=SIZE" in total_lines(found)[-1]
+
+
+def test_open_sizes_of_one_are_counted_by() -> None:
+    net = network()
+    found = summarize(*with_known_shapes(net, {}), *with_sizes_of_one(net, {}))
+    assert [layer.macs for layer in found.layers] == [layer.macs for layer in summary(N=1).layers]
+    assert found.outputs[0].shape == ("N", 4)
+    assert found.assumed == {"N": 1}
+    assert total_lines(found)[-1].endswith("multiply-accumulates for N = 1")
+
+
+def test_network_that_a_size_of_one_does_not_get_through() -> None:
+    net = Network("large")
+    net.output(net.convolution2d(net.input("x", (1, 3, "H", 8)), np.ones((2, 3, 3, 3), np.float32)), "y")
+    assert with_sizes_of_one(net, {}) == (None, {})
+    found = summarize(*with_known_shapes(net, {}), *with_sizes_of_one(net, {}))
+    assert found.macs is None
+    assert "--shape H=SIZE" in total_lines(found)[-1]
 
 
 def test_size_worked_out_from_symbols_has_no_name() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,33 +37,52 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """Arrays by input name, and for each a sentence that tells where it came from."""
+    """Arrays by input name, and for each a sentence that tells where it came from.
+
+    Attributes:
+        arrays, notes: By input name.
+        assumed: The sizes of random inputs that nothing fixed, by symbol.
+    """
 
     arrays: dict[str, Array] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
+    assumed: dict[str, int] = field(default_factory=dict)
 
-    def add(self, name: str, array: Array, note: str) -> None:
-        """Take one array.
+    def add(self, name: str, array: Array | None, note: str) -> None:
+        """Take one array, or None for one that is made up when all others are there, since these fix open sizes.
 
         Raises:
             click.UsageError: The input was given before.
         """
-        if name in self.arrays:
+        if name in self.notes:
             raise click.UsageError(f"input {name!r} is given twice")
-        self.arrays[name], self.notes[name] = array, note
+        self.notes[name] = note
+        if array is not None:
+            self.arrays[name] = array
 
 
 def input_specs(specs: Iterable[Any], fixed: dict[str, Any]) -> list[InputSpec]:
     """Describe the inputs of a loaded network, with the sizes that were given put in."""
+    given = list(specs)
+    sizes: dict[Any, Any] = {name: size for name, size in fixed.items() if isinstance(size, int)}
+    for spec in given:
+        sizes.update(_sizes(spec.shape, fixed.get(spec.name, ())))
     result = []
-    for spec in specs:
-        sizes = fixed.get(spec.name, tuple(fixed.get(size, size) for size in spec.shape))
-        result.append(InputSpec(spec.name, tuple(sizes), spec.dtype, getattr(spec, "quantization", None)))
+    for spec in given:
+        shape = fixed[spec.name] if spec.name in fixed else (sizes.get(size, size) for size in spec.shape)
+        result.append(InputSpec(spec.name, tuple(shape), spec.dtype, getattr(spec, "quantization", None)))
     return result
 
 
+def _sizes(shape: Sequence[Dimension], actual: Any) -> dict[str, int]:
+    """Tell the sizes of the symbols in a shape from an actual one; another rank, which will be refused, tells nothing."""
+    if not isinstance(actual, tuple) or len(actual) != len(shape):
+        return {}
+    return {symbol: size for symbol, size in zip(shape, actual, strict=True) if isinstance(symbol, str)}
+
+
 def feeds_for(specs: Sequence[InputSpec], texts: Sequence[str], settings: PictureSettings, seed: int = 0) -> Feeds:
-    """Read all inputs.
+    """Read all inputs. A size of a random input that is open is that of the other inputs, or else 1, as `Feeds.assumed` tells.
 
     Args:
         specs: The inputs of the network.
@@ -84,17 +103,29 @@ def feeds_for(specs: Sequence[InputSpec], texts: Sequence[str], settings: Pictur
         if name is None:
             nameless.append(source)
         else:
-            feeds.add(name, *_read(by_name[name], source, settings, seed))
+            feeds.add(name, *_read(by_name[name], source, settings))
     for source in sorted(nameless, key=lambda source: source == RANDOM):
-        _feed_nameless(feeds, by_name, source, settings, seed)
-    missing = [spec for spec in specs if spec.name not in feeds.arrays]
+        _feed_nameless(feeds, by_name, source, settings)
+    missing = [spec for spec in specs if spec.name not in feeds.notes]
     if missing:
         given = f"--input {missing[0].name}=FILE" if len(specs) > 1 else "--input FILE"
         raise click.UsageError(
             f"{len(missing)} input{'s are' if len(missing) > 1 else ' is'} not given: {', '.join(map(str, missing))}; "
             f"add {given} (.npy, .npz, a picture), or --input random"
         )
+    _make_up(feeds, specs, seed)
     return feeds
+
+
+def _make_up(feeds: Feeds, specs: Sequence[InputSpec], seed: int) -> None:
+    sizes: dict[str, int] = {}
+    for spec in specs:
+        if spec.name in feeds.arrays:
+            sizes.update(_sizes(spec.shape, feeds.arrays[spec.name].shape))
+    for spec in specs:
+        if spec.name not in feeds.arrays:
+            feeds.assumed.update({size: 1 for size in spec.shape if isinstance(size, str) and size not in sizes})
+            feeds.arrays[spec.name], feeds.notes[spec.name] = random_array(spec, seed, {**sizes, **feeds.assumed})
 
 
 def _split(text: str, by_name: dict[str, InputSpec]) -> tuple[str | None, str]:
@@ -110,11 +141,11 @@ def _split(text: str, by_name: dict[str, InputSpec]) -> tuple[str | None, str]:
     raise click.UsageError(f"input file {text!r} does not exist")
 
 
-def _feed_nameless(feeds: Feeds, by_name: dict[str, InputSpec], source: str, settings: PictureSettings, seed: int) -> None:
-    open_specs = [spec for spec in by_name.values() if spec.name not in feeds.arrays]
+def _feed_nameless(feeds: Feeds, by_name: dict[str, InputSpec], source: str, settings: PictureSettings) -> None:
+    open_specs = [spec for spec in by_name.values() if spec.name not in feeds.notes]
     if source == RANDOM:
         for spec in open_specs:
-            feeds.add(spec.name, *_read(spec, RANDOM, settings, seed))
+            feeds.add(spec.name, *_read(spec, RANDOM, settings))
         return
     if Path(source).suffix.lower() == ".npz":
         arrays = _load_npz(Path(source))
@@ -130,12 +161,12 @@ def _feed_nameless(feeds: Feeds, by_name: dict[str, InputSpec], source: str, set
     if len(open_specs) != 1:
         names = ", ".join(repr(spec.name) for spec in open_specs) or "none"
         raise click.UsageError(f"which input is {source} for? Write --input NAME={source}; still open: {names}")
-    feeds.add(open_specs[0].name, *_read(open_specs[0], source, settings, seed))
+    feeds.add(open_specs[0].name, *_read(open_specs[0], source, settings))
 
 
-def _read(spec: InputSpec, source: str, settings: PictureSettings, seed: int) -> tuple[Array, str]:
+def _read(spec: InputSpec, source: str, settings: PictureSettings) -> tuple[Array | None, str]:
     if source == RANDOM:
-        return random_array(spec, seed)
+        return None, RANDOM
     path = Path(source)
     suffix = path.suffix.lower()
     if not path.is_file():
@@ -194,16 +225,15 @@ def _cast(spec: InputSpec, array: Array, source: str) -> tuple[Array, str]:
     return converted, f"{note} converted to {spec.dtype}"
 
 
-def random_array(spec: InputSpec, seed: int) -> tuple[Array, str]:
+def random_array(spec: InputSpec, seed: int, symbols: Mapping[str, int] | None = None) -> tuple[Array, str]:
     """Make up an input, the same for the same seed: normal floats, all bytes, and 0 or 1 for the integers that may be indices.
 
-    Raises:
-        click.UsageError: A size is symbolic.
+    Args:
+        spec: The input.
+        seed: Of the random numbers.
+        symbols: The size of each symbol in the input's shape.
     """
-    sizes = tuple(size for size in spec.shape if isinstance(size, int))
-    if len(sizes) != len(spec.shape):
-        symbol = next(size for size in spec.shape if isinstance(size, str))
-        raise click.UsageError(f"the size {symbol!r} of input {spec} is open; fix it: --shape {symbol}=1")
+    sizes = tuple((symbols or {})[size] if isinstance(size, str) else size for size in spec.shape)
     random = np.random.default_rng(seed)
     dtype = spec.dtype
     if dtype.is_float:

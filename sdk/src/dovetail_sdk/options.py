@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import os
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 Shapes = Mapping[str, tuple[int, ...]]
+
+logger = logging.getLogger("dovetail.sdk")
 
 
 def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
@@ -48,9 +53,11 @@ def numbers_of(text: str | tuple[float, ...]) -> tuple[float, ...]:
 
 
 def in_folder(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse, before anything runs, a file to write whose folder does not exist."""
+    """Refuse, before anything runs, a file to write whose folder does not exist or takes no files."""
     if value is not None and not value.parent.is_dir():
-        raise click.BadParameter(f"there is no folder {str(value.parent)!r}", context, parameter)
+        raise click.BadParameter(f"{str(value)!r}: there is no folder {str(value.parent)!r}", context, parameter)
+    if value is not None and not os.access(value.parent, os.W_OK | os.X_OK):
+        raise click.BadParameter(f"{str(value)!r}: the folder {str(value.parent)!r} is not writable", context, parameter)
     return value
 
 
@@ -96,7 +103,7 @@ def shape_option(function: _Function) -> _Function:
         multiple=True,
         metavar="NAME=SIZES",
         callback=_collect_shapes,
-        help="Shape of an input (x=1,3,224,224) or a symbolic size (N=1). Repeatable.",
+        help="Shape of an input (x=1,3,224,224) or a symbolic size (N=8). Repeatable. Default for what stays open: 1.",
     )(function)
 
 
@@ -128,3 +135,27 @@ def shapes_for(network: Network, shape: Shapes) -> dict[str, Any]:
             known = f"inputs {', '.join(inputs) or 'none'}; symbolic sizes {', '.join(sorted(symbols)) or 'none'}"
             raise click.UsageError(f"--shape {name}=...: the network has no such input or symbolic size ({known})")
     return result
+
+
+def one_for_open_sizes(network: Network, shapes: Mapping[str, Any]) -> dict[str, int]:
+    """Take 1 for each symbolic size that `shapes` leave open, and tell so."""
+    from .summary import open_symbols
+
+    assumed = dict.fromkeys(open_symbols(network, shapes), 1)
+    tell_assumed(assumed)
+    return assumed
+
+
+def tell_assumed(assumed: Mapping[str, int]) -> None:
+    """Print on standard error, if there are any, which sizes were taken for open symbols, and how to choose others."""
+    if assumed:
+        sizes = ", ".join(f"{symbol} = {size}" for symbol, size in assumed.items())
+        other = " ".join(f"--shape {shlex.quote(f'{symbol}=8')}" for symbol in assumed)
+        logger.info(
+            "note: %s %s open: taking %s; %s for %s",
+            ", ".join(assumed),
+            "is" if len(assumed) == 1 else "are",
+            sizes,
+            other,
+            "another size" if len(assumed) == 1 else "other sizes",
+        )

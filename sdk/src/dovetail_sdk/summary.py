@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dovetail.descriptor import Constant, Input, Output
@@ -46,13 +46,19 @@ class LayerSummary:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSummary:
-    """A whole network; `open_reason` says why sizes are open, if any are."""
+    """A whole network.
+
+    Attributes:
+        open_reason: Why sizes are open, if any are.
+        assumed: The sizes that the multiply-accumulates were counted for, by open symbol.
+    """
 
     name: str
     inputs: tuple[TensorSummary, ...]
     outputs: tuple[TensorSummary, ...]
     layers: tuple[LayerSummary, ...]
     open_reason: str = ""
+    assumed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def parameters(self) -> int:
@@ -96,6 +102,22 @@ def with_known_shapes(network: Network, shapes: Mapping[str, Any]) -> tuple[Grap
         return _with_symbols(network, shapes) or network, error.message
 
 
+def open_symbols(network: Network, shapes: Mapping[str, Any]) -> list[str]:
+    """Name the symbolic sizes of the inputs that are fixed neither by name nor by the whole shape of an input, as they come."""
+    fixed = {size for layer in network.inputs if layer.name in shapes for size in layer.output.shape} | {*shapes}
+    sizes = dict.fromkeys(size for layer in network.inputs for size in layer.output.shape)
+    return [size for size in sizes if isinstance(size, str) and size not in fixed]
+
+
+def with_sizes_of_one(network: Network, shapes: Mapping[str, Any]) -> tuple[Graph | None, dict[str, int]]:
+    """Return a copy whose open symbols are 1, for `summarize` to count by, and these; None if 1 does not get through it."""
+    assumed = dict.fromkeys(open_symbols(network, shapes), 1)
+    try:
+        return (_inferred(network, {**shapes, **assumed}), assumed) if assumed else (None, {})
+    except DovetailError:
+        return None, {}
+
+
 def _inferred(network: Network, shapes: Mapping[str, Any]) -> Graph:
     from dovetail.optimizer.passes import DropUnused, FixShapes, InferAndFold
 
@@ -107,8 +129,7 @@ def _inferred(network: Network, shapes: Mapping[str, Any]) -> Graph:
 
 def _with_symbols(network: Network, shapes: Mapping[str, Any]) -> Graph | None:
     """Infer twice, with other sizes for the open symbols: what follows a symbol gets its name, what else changes a "?"."""
-    fixed = {size for layer in network.inputs if layer.name in shapes for size in layer.output.shape} | {*shapes}
-    symbols = sorted({d for layer in network.inputs for d in layer.output.shape if isinstance(d, str)} - fixed)
+    symbols = sorted(open_symbols(network, shapes))
     for starts in _TRIALS:
         trials = [{symbol: start + i for i, symbol in enumerate(symbols)} for start in starts]
         try:
@@ -133,9 +154,19 @@ def _name_sizes(graph: Graph, other: Graph, names: Mapping[tuple[int, int], str]
     return True
 
 
-def summarize(graph: Graph, open_reason: str = "") -> NetworkSummary:
-    """Describe a network in topological order."""
+def summarize(
+    graph: Graph, open_reason: str = "", sized: Graph | None = None, assumed: Mapping[str, int] | None = None
+) -> NetworkSummary:
+    """Describe a network in topological order.
+
+    Args:
+        graph: The network, as `with_known_shapes` returns it.
+        open_reason: Why sizes are open.
+        sized: The same with sizes for what is open: multiply-accumulates are counted there.
+        assumed: These sizes.
+    """
     counted: set[Layer] = set()
+    twins = {layer.name: layer for layer in sized} if sized is not None else None
     layers = []
     for layer in graph.topological_order():
         if isinstance(layer.descriptor, Input | Output | Constant):
@@ -149,12 +180,12 @@ def summarize(graph: Graph, open_reason: str = "") -> NetworkSummary:
                 tuple(slot.info for slot in layer.outputs),
                 parameters,
                 nbytes,
-                _macs(layer),
+                _macs(layer, twins),
             )
         )
     inputs = tuple(_tensor(layer.name, layer.outputs[0].info) for layer in graph.inputs)
     outputs = tuple(_tensor(layer.name, layer.inputs[0].info) for layer in graph.outputs)
-    return NetworkSummary(graph.name, inputs, outputs, tuple(layers), open_reason)
+    return NetworkSummary(graph.name, inputs, outputs, tuple(layers), open_reason, dict(assumed or {}))
 
 
 def as_dict(summary: NetworkSummary) -> dict[str, Any]:
@@ -183,6 +214,7 @@ def as_dict(summary: NetworkSummary) -> dict[str, Any]:
         "parameter_bytes": summary.parameter_bytes,
         "macs": summary.macs,
         "open_reason": summary.open_reason or None,
+        "assumed": dict(summary.assumed),
     }
 
 
@@ -213,7 +245,11 @@ def _parameters(layer: Layer, counted: set[Layer]) -> tuple[int, int]:
     return elements, nbytes
 
 
-def _macs(layer: Layer) -> int | None:
+def _macs(layer: Layer, twins: Mapping[str, Layer] | None) -> int | None:
+    if twins is not None:
+        if layer.name not in twins:  # with all sizes known, it is folded: no run computes it
+            return 0
+        layer = twins[layer.name]
     infos = [slot.info for slot in layer.outputs]
     known = [info for info in infos if info is not None and info.is_concrete]
     if len(known) != len(infos) or any(info is not None and not info.is_concrete for info in layer.input_infos):

@@ -54,7 +54,7 @@ def command(
     import dovetail
 
     from ..feeding import feeds_for, input_specs
-    from ..options import shapes_for
+    from ..options import one_for_open_sizes, shapes_for
     from ..pictures import PictureSettings
     from ..rendering import progress, working
     from ..statistics import Timing
@@ -63,6 +63,8 @@ def command(
     with working(f"loading {model.name}"):
         network = dovetail.parse(model)
         shapes = shapes_for(network, shape)
+        assumed = one_for_open_sizes(network, shapes)
+        shapes |= assumed
         loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None)
     load_seconds = perf_counter() - begin
     with loaded:
@@ -75,6 +77,7 @@ def command(
             timing = Timing.of(_times(loaded, feeds, iterations, timeout, step))
         report = {
             "model": str(model),
+            "assumed": assumed,
             "backends": _backends_used(loaded),
             "load_seconds": load_seconds,
             "first_run_seconds": first_seconds,

@@ -23,16 +23,19 @@ def command(
     model: Path, backends: list[str] | None, shape: dict[str, tuple[int, ...]], no_fallback: bool, as_json: bool
 ) -> None:
     """Show which backend would run each layer of MODEL, and why; runs nothing."""
+    import json
+
     import dovetail
 
-    from ..options import shapes_for
+    from ..options import one_for_open_sizes, shapes_for
     from ..rendering import working
 
     network = dovetail.parse(model)
     shapes = shapes_for(network, shape)
+    assumed = one_for_open_sizes(network, shapes)
     with working(f"placing {model.name}"):
-        placement = dovetail.optimize(network, backends, shapes=shapes or None).placement
-    click.echo(placement.to_json(indent=2) if as_json else placement.explain())
+        placement = dovetail.optimize(network, backends, shapes={**shapes, **assumed} or None).placement
+    click.echo(json.dumps({**placement.to_dict(), "assumed": assumed}, indent=2) if as_json else placement.explain())
     complaint = fallback_complaint(placement)
     if no_fallback and complaint:
         click.echo(f"{click.style('error', fg='red', bold=True)} {complaint}", err=True)

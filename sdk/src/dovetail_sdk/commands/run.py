@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +53,20 @@ MOST_ROWS = 8
     help="Pictures: value = (pixel - mean) * scale; one number or one per channel. Default: 0.",
 )
 @click.option("--scale", type=numbers_of, metavar="NUMBERS", help="Pictures: see --mean. Default: 1/255, for plain integers 1.")
-@click.option("--layout", type=click.Choice(["auto", "nchw", "nhwc"]), default="auto", show_default=True, help="Pictures.")
-@click.option("--channels", type=click.Choice(["rgb", "bgr"]), default="rgb", show_default=True, help="Pictures: their order.")
+@click.option(
+    "--layout",
+    type=click.Choice(["auto", "nchw", "nhwc"], case_sensitive=False),
+    default="auto",
+    show_default=True,
+    help="Pictures.",
+)
+@click.option(
+    "--channels",
+    type=click.Choice(["rgb", "bgr"], case_sensitive=False),
+    default="rgb",
+    show_default=True,
+    help="Pictures: their order.",
+)
 def command(
     model: Path,
     backends: list[str] | None,
@@ -73,7 +86,7 @@ def command(
     import dovetail
 
     from ..feeding import feeds_for, input_specs
-    from ..options import shapes_for
+    from ..options import shapes_for, tell_assumed
     from ..pictures import PictureSettings
     from ..rendering import working
 
@@ -87,6 +100,7 @@ def command(
             raise click.UsageError(f"the network has {len(loaded.outputs)} outputs; write them to a .npz")
         settings = PictureSettings(mean, scale, layout, channels)
         feeds = feeds_for(input_specs(loaded.inputs, shapes), inputs, settings, seed)
+        tell_assumed(feeds.assumed)
         for name, note in feeds.notes.items():
             click.echo(f"{name} <- {note}")
         with working(f"running {model.name}"):
@@ -116,8 +130,13 @@ def save(path: Path, results: Mapping[str, npt.NDArray[Any]]) -> None:
                 # Outputs may be called "file", which is a parameter of np.savez: so the archive is written by hand.
                 write_npz(file, results)
         partial.replace(path)
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the name that was asked for, not the partial file's
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong before is what matters
+            partial.unlink(missing_ok=True)
 
 
 def write_npz(file: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -24,17 +24,19 @@ def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, dot: 
         raise click.UsageError("--json and --dot exclude each other")
     import dovetail
 
-    from ..options import shapes_for
+    from ..options import shapes_for, tell_assumed
     from ..rendering import show, working
-    from ..summary import as_dict, as_dot, summarize, with_known_shapes
+    from ..summary import as_dict, as_dot, summarize, with_known_shapes, with_sizes_of_one
 
     with working(f"reading {model.name}"):
         network = dovetail.parse(model)
-        graph, open_reason = with_known_shapes(network, shapes_for(network, shape))
+        shapes = shapes_for(network, shape)
+        graph, open_reason = with_known_shapes(network, shapes)
     if dot:
         click.echo(as_dot(graph))
         return
-    summary = summarize(graph, open_reason)
+    summary = summarize(graph, open_reason, *with_sizes_of_one(network, shapes))
+    tell_assumed(summary.assumed)
     if as_json:
         import json
 
@@ -80,12 +82,14 @@ def total_lines(summary: NetworkSummary) -> list[str]:
 
     kinds = ", ".join(f"{count} {kind.removeprefix('dovetail.')}" for kind, count in summary.kinds().items())
     macs = "unknown" if summary.macs is None else count_text(summary.macs)
+    sizes = ", ".join(f"{symbol} = {size}" for symbol, size in summary.assumed.items())
     lines = [
         f"{len(summary.layers)} layers: {kinds or 'none'}",
-        f"{count_text(summary.parameters)} parameters ({bytes_text(summary.parameter_bytes)}), {macs} multiply-accumulates",
+        f"{count_text(summary.parameters)} parameters ({bytes_text(summary.parameter_bytes)}), {macs} multiply-accumulates"
+        + (f" for {sizes}" if sizes else ""),
     ]
-    if summary.open_reason:
+    if summary.open_reason and not sizes:
         symbol = next((size for t in summary.inputs for size in t.shape or () if isinstance(size, str)), None)
-        hint = f"; fix it: --shape {symbol}=1" if symbol is not None else ""
+        hint = f"; fix it: --shape {symbol}=SIZE" if symbol is not None else ""
         lines.append(f"not all sizes are known: {summary.open_reason}{hint}")
     return lines
