@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ..descriptor import Descriptor, Infos
 from ..graph import Graph, OutputSlot
-from ..tensor import DType, TensorInfo
+from ..tensor import TensorInfo
 from .shape_rules import Operand, broadcast, choice, integer, normalize_axis, number, present, require_same_dtype, shape_error
 
 
@@ -143,6 +143,3 @@ class FusedActivation(Descriptor):
     activation: ActivationFunction | None = None
     activation_alpha: float = 0.0
     activation_beta: float = 0.0
-
-
-QUANTIZED_DTYPES = (DType.INT8, DType.UINT8)

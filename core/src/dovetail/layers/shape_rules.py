@@ -140,7 +140,6 @@ def require_dtype(info: TensorInfo, allowed: Iterable[DType], what: str) -> None
 
 
 INDEX_DTYPES = (DType.INT32, DType.INT64)
-FLOAT_DTYPES = tuple(d for d in DType if d.is_float)
 
 
 def broadcast(*shapes: Sequence[Dimension]) -> tuple[int, ...]:
