@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define DOVETAIL_ABI_MAJOR 0
-#define DOVETAIL_ABI_MINOR 1
+#define DOVETAIL_ABI_MINOR 2
 
 #define DOVETAIL_WORKLOAD_CAPSULE "dovetail.workload.v0"
 #define DOVETAIL_USED_WORKLOAD_CAPSULE "used_dovetail.workload.v0"
@@ -185,6 +185,238 @@ typedef struct {
     const char *(*queue_error)(void *queue);                    /* (optional) text of the last failed wait */
     void (*release)(void *state);                               /* (optional) */
 } dovetail_queues;
+
+/* ---- The backend table: a backend in a plain shared library, without Python -------------------------------------------------
+ *
+ * A library exports one function, DOVETAIL_OPEN_BACKEND, and carries its manifest in an ELF section (DOVETAIL_MANIFEST), so that
+ * it can be listed and refused without being opened. The core makes an `IBackend` of the table; `interfaces.py` says what the
+ * parts are for.
+ *
+ *   - The core calls into one table from one thread at a time (workloads and queues apart: see above), without the GIL.
+ *   - What the core hands in is valid during the call only, but for constants (`dovetail_tensor_info.constant`), the host table
+ *     and what a struct says lives longer. What the backend hands out lives until the function that ends it, else until close.
+ *   - Texts are UTF-8 and end with NUL. A function that fails fills in `why` and returns a negative status; its other outputs
+ *     stay as they were.
+ *   - No exception leaves the library; no function here calls into Python.
+ *   - A pointer that is NULL means: not there, the default that stands beside it holds.
+ */
+
+#define DOVETAIL_OPEN_BACKEND dovetail_open_backend_v0
+#define DOVETAIL_OPEN_BACKEND_SYMBOL "dovetail_open_backend_v0"
+#define DOVETAIL_MANIFEST_SECTION ".dovetail"
+
+/* Put the manifest, a JSON text as in `dovetail-backend.json`, into the library: once, at file scope. */
+#define DOVETAIL_MANIFEST(json) \
+    __attribute__((section(DOVETAIL_MANIFEST_SECTION), used)) static const char dovetail_manifest_text[] = json
+
+/* Why something was refused or failed. The core hands it in empty; see dovetail_explain in layer_view.h. */
+typedef struct {
+    size_t size;
+    char code[32];              /* stable word: "dtype", "attribute", "shape", "kind", "memory", "device", ... */
+    char subject[96];           /* the attribute or input to blame, or empty */
+    char text[1024];            /* a sentence: what was found, what would be taken */
+} dovetail_answer;
+
+enum {
+    DOVETAIL_ATTRIBUTE_NONE = 0,        /* an optional attribute that is not given */
+    DOVETAIL_ATTRIBUTE_BOOL = 1,        /* integers[0] is 0 or 1 */
+    DOVETAIL_ATTRIBUTE_INT = 2,
+    DOVETAIL_ATTRIBUTE_FLOAT = 3,
+    DOVETAIL_ATTRIBUTE_STRING = 4,      /* enums cross as their value, which is a string */
+    DOVETAIL_ATTRIBUTE_INTS = 5,
+    DOVETAIL_ATTRIBUTE_FLOATS = 6,
+    DOVETAIL_ATTRIBUTE_STRINGS = 7,
+    DOVETAIL_ATTRIBUTE_TENSOR = 8
+};
+
+/* One attribute of a layer, or one option. Of the four pointers the one of its type is set; scalars are lists of one. */
+typedef struct {
+    size_t size;
+    const char *name;
+    int32_t type;
+    int32_t since;                      /* version of the kind that brought it */
+    int64_t count;                      /* elements of the list; 0 for NONE */
+    const int64_t *integers;            /* BOOL, INT, INTS */
+    const double *reals;                /* FLOAT, FLOATS */
+    const char *const *strings;         /* STRING, STRINGS */
+    const dovetail_tensor *tensor;      /* TENSOR: in host memory */
+} dovetail_attribute;
+
+typedef struct {
+    size_t size;
+    const dovetail_attribute *const *items;
+    int32_t count;
+    int32_t reserved;
+} dovetail_attributes;
+
+/* What is known of a tensor beforehand: real = scale * (q - zero_point). */
+typedef struct {
+    size_t size;
+    int32_t id;                         /* equal for the same tensor within one subgraph */
+    int32_t ndim;
+    dovetail_dtype dtype;
+    int32_t axis;                       /* of per-axis quantization; -1: one scale for all */
+    const int64_t *shape;
+    const double *scales;               /* NULL: not quantized */
+    const int64_t *zero_points;         /* as many as there are scales */
+    int32_t n_scales;
+    int32_t reserved;
+    const void *constant;               /* value of a constant, C-contiguous, else NULL; see each function for how long it lives */
+} dovetail_tensor_info;
+
+typedef struct {
+    size_t size;
+    const char *kind;                   /* such as "dovetail.Convolution2d" */
+    const char *name;
+    int32_t version;                    /* schema version of the kind that the core speaks */
+    int32_t n_inputs;
+    int32_t n_outputs;
+    int32_t reserved;
+    const dovetail_tensor_info *const *inputs;  /* an entry is NULL for an optional input that is left out */
+    const dovetail_tensor_info *const *outputs;
+    dovetail_attributes attributes;
+} dovetail_layer;
+
+/* A convex part of the graph. Tensors are told apart by their id. */
+typedef struct {
+    size_t size;
+    const dovetail_layer *const *layers;        /* producers before consumers */
+    const dovetail_tensor_info *const *inputs;  /* from outside, constants apart: the inputs of the compiled workload */
+    const dovetail_tensor_info *const *outputs; /* read outside: the outputs of the compiled workload */
+    int32_t n_layers;
+    int32_t n_inputs;
+    int32_t n_outputs;
+    int32_t reserved;
+} dovetail_subgraph;
+
+/* An option that users may give by name, with its type and default. */
+typedef struct {
+    size_t size;
+    const dovetail_attribute *value;
+    const char *description;
+} dovetail_option;
+
+/* The newest schema version that the backend knows of a kind; kinds that are not listed count as version 1. */
+typedef struct {
+    size_t size;
+    const char *kind;
+    int32_t version;
+    int32_t reserved;
+} dovetail_kind_version;
+
+enum {
+    DOVETAIL_BACKEND_DETERMINISTIC = 1,         /* the same input gives the same bits, whatever else runs */
+    DOVETAIL_BACKEND_ASYNC = 2,                 /* workloads may enqueue: `queues` must be there */
+    DOVETAIL_BACKEND_FLOAT16 = 4,               /* layers may be converted to float16 for it */
+    DOVETAIL_BACKEND_BFLOAT16 = 8
+};
+
+enum {
+    DOVETAIL_DEVICE_READY = 0,
+    DOVETAIL_DEVICE_DRIVER_MISSING = 1,
+    DOVETAIL_DEVICE_ABSENT = 2,
+    DOVETAIL_DEVICE_BUSY = 3
+};
+
+enum {
+    DOVETAIL_ARTEFACT_OK = 0,
+    DOVETAIL_ARTEFACT_RECOMPILE = 1,            /* of another compiler or driver: compile again */
+    DOVETAIL_ARTEFACT_UNUSABLE = 2              /* damaged, or of another backend or device */
+};
+
+enum {
+    DOVETAIL_COPY_FROM_HOST = 0,
+    DOVETAIL_COPY_TO_HOST = 1
+};
+
+/* Memory of the backend's own. */
+typedef struct {
+    size_t size;
+    const char *kind;                   /* its own name for it, such as "sram" */
+    size_t alignment;                   /* every planned offset is a multiple of it: a power of two */
+    int32_t offsets;                    /* non-zero: tensors may lie at offsets in one allocation */
+    int32_t host_visible;               /* non-zero: the addresses are pointers that the host may follow */
+} dovetail_memory;
+
+/* How far a compilation is. */
+typedef struct {
+    size_t size;
+    void *context;                      /* the core's own */
+    /* Tell the fraction done, 0 to 1, and what is being done. Non-zero: the caller gave up, return DOVETAIL_CANCELLED soon. */
+    int (*report)(void *context, double fraction, const char *what);
+} dovetail_progress;
+
+/* Takes the bytes of an artefact, in order. Returns a status. */
+typedef int (*dovetail_write)(void *sink, const void *bytes, size_t count);
+
+/* What the core lends to a table; valid until close has returned. */
+typedef struct {
+    size_t size;
+    uint32_t abi_major;                 /* the core's while the backend opens, then the negotiated ones */
+    uint32_t abi_minor;
+    const char *library;                /* path of the library, so that it finds the files beside it */
+    void (*log)(int32_t level, const char *text);       /* levels as Python's logging: 10 debug, 20 info, 30 warning, 40 error */
+    const void *(*extension)(const char *name);         /* a named table beyond this one, or NULL */
+} dovetail_backend_host;
+
+typedef struct {
+    size_t size;
+    uint32_t abi_major;                 /* what the backend was built for: DOVETAIL_ABI_MAJOR, DOVETAIL_ABI_MINOR */
+    uint32_t abi_minor;
+    const char *id;                     /* equals the manifest's */
+    const char *version;                /* of the backend */
+    uint32_t capabilities;              /* DOVETAIL_BACKEND_... */
+    int32_t n_options;
+    int32_t n_kind_versions;
+    int32_t n_devices;
+    const dovetail_option *const *options;
+    const dovetail_kind_version *const *kind_versions;
+    void *state;                        /* first argument of what follows */
+
+    /* Without a device: called on machines that have none, too. */
+
+    const char *(*device_name)(void *state, int32_t device);    /* (optional) default: "device N" */
+    int (*device_state)(void *state, int32_t device, dovetail_answer *why);     /* (optional) default: READY */
+    /* 1: yes; 0: no, with code, text and subject in `why`. The same layer gets the same answer. Constants show their value. */
+    int (*supports)(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why);
+    /* (optional) default: one workload per layer. Compile a part of layers that `supports` accepted into one step.
+     * OK: *compiled is set. 1: leave the part to create_workload. Negative: the part is placed on another backend, `why` is shown.
+     * Constants live as long as what was compiled. */
+    int (*compile_subgraph)(void *state, const dovetail_subgraph *subgraph, const dovetail_attributes *options,
+                            const dovetail_progress *progress, void **compiled, dovetail_answer *why);
+    void (*compiled_release)(void *state, void *compiled);      /* every workload made of it is gone */
+    /* (optional, all three or none) An artefact is what was compiled, as bytes to keep. It holds no pointers into constants, so
+     * that one that was loaded needs none of them. */
+    int (*artefact_save)(void *state, void *compiled, dovetail_write write, void *sink, dovetail_answer *why);
+    int (*artefact_check)(void *state, const void *bytes, size_t count, dovetail_answer *why);  /* DOVETAIL_ARTEFACT_... */
+    int (*artefact_load)(void *state, const void *bytes, size_t count, void **compiled, dovetail_answer *why);
+
+    /* With a device: a context is open for the life of a runtime. */
+
+    /* (optional) default: context is NULL. Fails with the code "driver_missing", "no_device" or "device_busy" where it applies. */
+    int (*context_open)(void *state, int32_t device, const dovetail_attributes *options, void **context, dovetail_answer *why);
+    void (*context_close)(void *state, void *context);
+    /* Fill in `workload`: it comes zeroed, with the core's `size`; set `size` to yours. Constants live as long as the workload. */
+    int (*create_workload)(void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
+                           dovetail_workload *workload, dovetail_answer *why);
+    int (*create_compiled_workload)(void *state, void *context, void *compiled, const dovetail_attributes *options,
+                                    dovetail_workload *workload, dovetail_answer *why);
+    /* Fill in `queues` likewise; needed with DOVETAIL_BACKEND_ASYNC. */
+    int (*queues)(void *state, void *context, dovetail_queues *queues, dovetail_answer *why);
+    /* (optional) default: plain host memory, shared with every CPU backend. Fill in `memory` likewise; needs no context. */
+    int (*memory)(void *state, int32_t device, dovetail_memory *memory, dovetail_answer *why);
+    int (*memory_allocate)(void *state, void *context, size_t bytes, size_t alignment, void **data, dovetail_answer *why);
+    void (*memory_release)(void *state, void *context, void *data);
+    /* Fill in `workload` with a copy of such a tensor from or to host memory (DOVETAIL_COPY_...); needed with `memory`. */
+    int (*create_copy)(void *state, void *context, int32_t direction, const dovetail_tensor_info *tensor,
+                       dovetail_workload *workload, dovetail_answer *why);
+
+    void (*close)(void *state);         /* (optional) nothing of the backend is in use any more */
+    const void *(*extension)(void *state, const char *name);    /* (optional) a named table beyond this one */
+} dovetail_backend;
+
+/* The one exported function. `table` comes zeroed, with the core's `size`; set `size` to yours. Negative: refused, see `why`. */
+typedef int (*dovetail_open_backend)(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why);
 
 #ifdef __cplusplus
 }

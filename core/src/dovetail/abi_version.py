@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ABI_VERSION = (0, 1)
+ABI_VERSION = (0, 2)
 """Major and minor. Majors must match; a backend's minor must not be newer than the core's."""
 
 

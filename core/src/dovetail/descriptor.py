@@ -36,6 +36,7 @@ class Descriptor:
         variadic: True if the last name stands for any number of inputs.
         value_inputs: Indices of inputs whose *value*, not only whose info, shapes the result (such as the target shape of a
             reshape). They must be constants by the time a network is optimized; `resolve` then turns them into attributes.
+        dtype_of: The slot, ("input", i) or ("output", i), whose element type names what the layer is computed in.
     """
 
     kind: ClassVar[str] = ""
@@ -44,6 +45,7 @@ class Descriptor:
     required_inputs: ClassVar[int] = 1
     variadic: ClassVar[bool] = False
     value_inputs: ClassVar[tuple[int, ...]] = ()
+    dtype_of: ClassVar[tuple[str, int]] = ("input", 0)
 
     def __init_subclass__(cls, *, kind: str = "", version: int = 1, **extra: Any) -> None:
         super().__init_subclass__(**extra)
@@ -83,6 +85,13 @@ class Descriptor:
     def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
         """(optional) Multiply-accumulates for these infos; default 0."""
         return 0
+
+    def computes_in(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> DType | None:
+        """Element type that selects a kernel: that of `dtype_of`; None if that slot is not connected."""
+        side, index = self.dtype_of
+        slots: Infos = outputs if side == "output" else inputs
+        info = slots[index] if index < len(slots) else None
+        return None if info is None else info.dtype
 
     def attributes(self) -> dict[str, Any]:
         """The attributes by name, in order."""

@@ -27,7 +27,7 @@ class ReferenceFactory(IWorkloadFactory):
     def create_workload(self, layer: Layer) -> Any:
         """Return the capsule of a layer's workload; 16-bit floats are computed in float32 where the claim says so."""
         claim = CLAIMS[layer.kind]
-        dtype = claim.computing_dtype(layer)
+        dtype = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
         create = _workloads(claim.module).create
         if claim.widens and dtype in WIDENED:
             return _workloads("widening").widen(layer, create)
@@ -74,7 +74,7 @@ def _pending_attributes(layer: Layer) -> Support | None:
 
 
 def _dtype_refusal(layer: Layer, claim: Claim) -> Support | None:
-    dtype: DType | None = claim.computing_dtype(layer)
+    dtype: DType | None = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
     if dtype in claim.dtypes:
         return None
     known = ", ".join(d.label for d in claim.dtypes)

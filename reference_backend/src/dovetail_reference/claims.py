@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.graph import Layer
 from dovetail.tensor import DType
 
 FLOATS = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
@@ -30,23 +29,13 @@ class Claim:
         module: Module of `workloads` that implements it.
         dtypes: Computing element types that it must take.
         accumulation: Type in which many elements are summed, in words; empty where nothing is summed.
-        of: Whose dtype is the computing one: ("input", i) or ("output", i).
         widens: 16-bit floats go through `workloads.widening`; else the family takes them itself (it only moves bytes).
     """
 
     module: str
     dtypes: tuple[DType, ...]
     accumulation: str = ""
-    of: tuple[str, int] = ("input", 0)
     widens: bool = True
-
-    def computing_dtype(self, layer: Layer) -> DType | None:
-        """The dtype that selects the kernel; None if that slot is not connected."""
-        side, index = self.of
-        if side == "output":
-            return layer.output_infos[index].dtype
-        info = layer.input_infos[index] if index < len(layer.inputs) else None
-        return None if info is None else info.dtype
 
 
 _DOUBLE = "float64"
@@ -72,7 +61,7 @@ CLAIMS: dict[str, Claim] = {
     "dovetail.ElementwiseUnary": Claim("elementwise", ALL, widens=False),
     "dovetail.ElementwiseBinary": Claim("elementwise", ALL, widens=False),
     "dovetail.Comparison": Claim("comparison", ALL, widens=False),
-    "dovetail.Where": Claim("comparison", ALL, of=("output", 0), widens=False),
+    "dovetail.Where": Claim("comparison", ALL, widens=False),
     "dovetail.Cast": Claim("cast", ALL, widens=False),
     "dovetail.Reduce": Claim("reduction", ALL, "float64; modulo 2^64 for integers", widens=False),
     "dovetail.ArgMinMax": Claim("selection", ALL, widens=False),
@@ -98,9 +87,9 @@ CLAIMS: dict[str, Claim] = {
     "dovetail.GatherNd": Claim("indexing", ALL, widens=False),
     "dovetail.ScatterElements": Claim("scattering", ALL, widens=False),
     "dovetail.ScatterNd": Claim("scattering", ALL, widens=False),
-    "dovetail.OneHot": Claim("indexing", ALL, of=("output", 0), widens=False),
+    "dovetail.OneHot": Claim("indexing", ALL, widens=False),
     "dovetail.Trilu": Claim("indexing", ALL, widens=False),
-    "dovetail.Fill": Claim("indexing", ALL, of=("output", 0), widens=False),
+    "dovetail.Fill": Claim("indexing", ALL, widens=False),
     "dovetail.Resize": Claim("resizing", ALL, "float64", widens=False),
     "dovetail.Quantize": Claim("quantizing", FLOATS, widens=False),
     "dovetail.Dequantize": Claim("quantizing", INTEGERS, widens=False),

@@ -173,6 +173,7 @@ class Where(Descriptor, kind="dovetail.Where"):
 
     input_names: ClassVar[tuple[str, ...]] = ("condition", "a", "b")
     required_inputs: ClassVar[int] = 3
+    dtype_of: ClassVar[tuple[str, int]] = ("output", 0)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         condition, a, b = (present(inputs, i) for i in range(3))

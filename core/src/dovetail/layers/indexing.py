@@ -206,6 +206,7 @@ class OneHot(Descriptor, kind="dovetail.OneHot"):
     input_names: ClassVar[tuple[str, ...]] = ("indices", "values", "depth")
     required_inputs: ClassVar[int] = 2
     value_inputs: ClassVar[tuple[int, ...]] = (2,)
+    dtype_of: ClassVar[tuple[str, int]] = ("output", 0)
     depth: int = 0
     axis: int = -1
 
@@ -289,6 +290,7 @@ class Fill(Descriptor, kind="dovetail.Fill"):
     input_names: ClassVar[tuple[str, ...]] = ("shape",)
     required_inputs: ClassVar[int] = 0
     value_inputs: ClassVar[tuple[int, ...]] = (0,)
+    dtype_of: ClassVar[tuple[str, int]] = ("output", 0)
     value: float | int | bool = 0.0
     dtype: DType = DType.FLOAT32
     shape: tuple[int, ...] = ()

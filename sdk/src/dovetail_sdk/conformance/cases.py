@@ -1,0 +1,91 @@
+"""What a module of `operators` says about its kind: how to make a case from parameters, what must come out, and how exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.graph import Graph, OutputSlot
+from dovetail.tensor import DType, Quantization
+
+Array: TypeAlias = npt.NDArray[Any]
+Parameters: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One operand of a case.
+
+    Attributes:
+        value: The array; bfloat16 as uint16 bits, with `dtype` given.
+        constant: True for weights and other constants, False for what is fed at run time.
+        dtype: Given where NumPy's dtype does not tell.
+        quantization: Of the tensor, if it is quantized.
+    """
+
+    value: Array
+    constant: bool = False
+    dtype: DType | None = None
+    quantization: Quantization | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a result may be from the expected value: absolute + relative * |expected|; NaN and infinities must be equal.
+
+    Attributes:
+        relative, absolute: Bounds; both 0 means bit-equal values.
+        reason: The arithmetic that gives them, in words.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+    reason: str = "exact: no rounding happens"
+
+
+EXACT = Tolerance()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One layer with its operands and what must come out.
+
+    Attributes:
+        build: Adds the layer to a graph, given a slot per feed (constants included, None for a left-out one), and returns its
+            outputs.
+        feeds: The operands, in the order in which `build` takes them; None for an optional one that is left out.
+        expected: One array per output, computed in float64 (or exactly, in integers), independently of dovetail.
+        tolerances: One per output.
+    """
+
+    build: Callable[[Graph, Sequence[OutputSlot | None]], Sequence[OutputSlot]]
+    feeds: tuple[Feed | None, ...]
+    expected: tuple[Array, ...]
+    tolerances: tuple[Tolerance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """How one kind is tested: one per module of `operators`, named OPERATOR there.
+
+    Attributes:
+        kind: Such as "dovetail.Convolution2d".
+        dtypes: Element types (`Descriptor.computes_in`) that the module can judge.
+        parameters: Values worth trying, by parameter. The first is the default: a plain, small case. Edge values follow: zero,
+            one, odd, width - 1 and width + 1, broadcast, batch > 1.
+        make: Makes a case; returns None for parameters that do not go together.
+        quantities: The parameter that governs a quantity of a manifest's claims (see `dovetail.claims`), by quantity, so that
+            the kit can step on both sides of a declared boundary. Attributes that are parameters of the same name need no entry.
+        together: Combinations beyond one-at-a-time: parameters that differ from the defaults.
+    """
+
+    kind: str
+    dtypes: tuple[DType, ...]
+    parameters: Mapping[str, Sequence[Any]]
+    make: Callable[[Parameters, DType, np.random.Generator], Case | None]
+    quantities: Mapping[str, str] = field(default_factory=dict)
+    together: Sequence[Parameters] = ()
