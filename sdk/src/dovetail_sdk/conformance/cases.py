@@ -79,7 +79,7 @@ class Operator:
             one, odd, width - 1 and width + 1, broadcast, batch > 1.
         make: Makes a case; returns None for parameters that do not go together.
         quantities: The parameter that governs a quantity of a manifest's claims (see `dovetail.claims`), by quantity, so that
-            the kit can step on both sides of a declared boundary. Attributes that are parameters of the same name need no entry.
+            the kit can step on both sides of a declared boundary. Attributes that are parameters of the same name need none.
         together: Combinations beyond one-at-a-time: parameters that differ from the defaults.
     """
 
