@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,21 @@ Array: TypeAlias = npt.NDArray[Any]
 Infos: TypeAlias = Sequence[TensorInfo | None]
 Values: TypeAlias = Sequence[Array | None]
 
+_Class = TypeVar("_Class")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
+def descriptor_class(cls: type[_Class]) -> type[_Class]:
+    """Make a subclass of `Descriptor` a frozen, keyword-only dataclass.
+
+    It is what `dataclass(frozen=True, kw_only=True)` makes, whose place it can take. That one compiles six methods per class,
+    which for all kinds together took half of the time of the first import; these are inherited from `Descriptor`.
+    """
+    return dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
+
 
 class Descriptor:
-    """Base of all kinds: subclass it with a frozen dataclass whose fields are the attributes.
+    """Base of all kinds: subclass it with `descriptor_class`, or any frozen dataclass, whose fields are the attributes.
 
     Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that they cross C, JSON and
     processes. A field added after version 1 of a kind carries ``field(default=..., metadata={"since": 2})``: the core refuses
@@ -57,6 +69,34 @@ class Descriptor:
                     hint="write it as 'vendor.Kind'",
                 )
             cls.kind, cls.version = kind, version
+
+    def __init__(self, **values: Any) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            if field.name in values:
+                value = values.pop(field.name)
+            elif (value := _default(field)) is dataclasses.MISSING:
+                raise TypeError(f"{type(self).__name__}() needs the attribute {field.name!r}")
+            object.__setattr__(self, field.name, value)
+        if values:
+            known = ", ".join(field.name for field in dataclasses.fields(self)) or "none"  # type: ignore[arg-type]  # as above
+            raise TypeError(f"{type(self).__name__}() has no attribute {next(iter(values))!r}; it has {known}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self.attributes().items())})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(map(_same, self.attributes().values(), other.attributes().values()))
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.attributes().values()))
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     @property
     def output_count(self) -> int:
@@ -107,6 +147,7 @@ class Descriptor:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
+    """Value of an attribute that is not given; MISSING if it must be."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
@@ -120,7 +161,7 @@ def _same(a: Any, b: Any) -> bool:
     return a is b or bool(a == b)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Input(Descriptor, kind="dovetail.Input"):
     """A tensor handed in by the caller."""
 
@@ -132,7 +173,7 @@ class Input(Descriptor, kind="dovetail.Input"):
         return [self.info]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Output(Descriptor, kind="dovetail.Output"):
     """A tensor handed back to the caller."""
 
@@ -144,7 +185,7 @@ class Output(Descriptor, kind="dovetail.Output"):
         return []
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@descriptor_class
 class Constant(Descriptor, kind="dovetail.Constant"):
     """A tensor known beforehand, such as weights; the array is never written to."""
 
@@ -153,6 +194,10 @@ class Constant(Descriptor, kind="dovetail.Constant"):
     value: Array
     dtype: DType | None = None
     """Given where NumPy's dtype does not tell: bfloat16."""
+
+    # Two constants are the same only if they are one: comparing weights would cost more than it is worth.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         return [TensorInfo(tuple(self.value.shape), self.dtype or DType.of(self.value.dtype))]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from ..descriptor import Descriptor, Infos
+from ..descriptor import Descriptor, Infos, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import TensorInfo
 from .shape_rules import Operand, broadcast, choice, integer, normalize_axis, number, present, require_same_dtype, shape_error
@@ -40,7 +39,7 @@ class ActivationFunction(StrEnum):
     SHRINK = "shrink"  # x + beta if x < -alpha; x - beta if x > alpha; else 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Activation(Descriptor, kind="dovetail.Activation"):
     """Apply a function to each element; the shape and dtype stay."""
 
@@ -52,7 +51,7 @@ class Activation(Descriptor, kind="dovetail.Activation"):
         return [present(inputs, 0)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Prelu(Descriptor, kind="dovetail.Prelu"):
     """x if x >= 0 else slope * x; slope broadcasts to x."""
 
@@ -67,7 +66,7 @@ class Prelu(Descriptor, kind="dovetail.Prelu"):
         return [x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Softmax(Descriptor, kind="dovetail.Softmax"):
     """exp(beta * x) over its sum along one axis; with `log`, the logarithm of that."""
 
@@ -136,7 +135,7 @@ FUSABLE = frozenset(
 """Functions that the optimizer folds into the layer before them, where the backend takes the folded layer."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class FusedActivation(Descriptor):
     """Attributes of the kinds that may apply an activation to their result before it is stored."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
-from ..descriptor import Descriptor, Infos, Values
+from ..descriptor import Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import DataLayout, Quantization, TensorInfo
 from .activation import FusedActivation
@@ -32,7 +32,7 @@ from .shape_rules import (
 _INPUTS = ("input", "weights", "bias")
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class _Windowed(FusedActivation):
     """What the three convolutions share; sizes are (height, width), padding is (top, left, bottom, right)."""
 
@@ -91,7 +91,7 @@ class _Windowed(FusedActivation):
         return height, width
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
     """Cross-correlate images with filters.
 
@@ -119,7 +119,7 @@ class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
         return outputs[0].elements * (weights.elements // max(weights.sizes[0], 1))
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class DepthwiseConvolution2d(_Windowed, kind="dovetail.DepthwiseConvolution2d"):
     """Cross-correlate each channel with its own `multiplier` filters.
 
@@ -144,7 +144,7 @@ class DepthwiseConvolution2d(_Windowed, kind="dovetail.DepthwiseConvolution2d"):
         return outputs[0].elements * math.prod(self.kernel_size(present(inputs, 1)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
     """The gradient of a convolution: each input element adds a scaled filter to the output.
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..descriptor import Array, Descriptor, Infos, Values
+from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import DType, TensorInfo
 from .activation import FusedActivation
@@ -93,7 +92,7 @@ _SHIFTS = {BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT}
 _INTEGERS = tuple(d for d in DType if d.is_integer)
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
     """Apply a function to each element."""
 
@@ -115,7 +114,7 @@ class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
         return [np.asarray(function(value), info.dtype.numpy)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
     """Combine two tensors element by element."""
 
@@ -147,7 +146,7 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
         return [np.asarray(function(*operands), info.dtype.numpy)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Comparison(Descriptor, kind="dovetail.Comparison"):
     """Compare two tensors element by element; the result is bool."""
 
@@ -167,7 +166,7 @@ class Comparison(Descriptor, kind="dovetail.Comparison"):
         return [np.asarray(_COMPARISONS[self.operation](*operands))]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Where(Descriptor, kind="dovetail.Where"):
     """a where the condition holds, else b; all three broadcast."""
 
@@ -186,7 +185,7 @@ class Where(Descriptor, kind="dovetail.Where"):
         return None if operands is None else [np.where(*operands)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Cast(Descriptor, kind="dovetail.Cast"):
     """Convert each element to another dtype.
 

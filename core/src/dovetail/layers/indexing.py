@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values
+from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import DType, TensorInfo
 from .shape_rules import (
@@ -30,7 +30,7 @@ from .shape_rules import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class StridedSlice(Descriptor, kind="dovetail.StridedSlice"):
     """x[begin:end:stride] along some axes, by Python's rules: negative positions count from the end, ends are clamped.
 
@@ -76,7 +76,7 @@ class StridedSlice(Descriptor, kind="dovetail.StridedSlice"):
         return [np.ascontiguousarray(x[np.ix_(*index)]) if index else x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Gather(Descriptor, kind="dovetail.Gather"):
     """Pick slices along an axis: the axis is replaced by the shape of `indices`; negative indices count from the end.
 
@@ -109,7 +109,7 @@ class Gather(Descriptor, kind="dovetail.Gather"):
         return [np.take(x, indices, axis=self.axis)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class GatherElements(Descriptor, kind="dovetail.GatherElements"):
     """output[i, j, k] = input[i, indices[i, j, k], k] for axis 1; negative indices count from the end."""
 
@@ -127,7 +127,7 @@ class GatherElements(Descriptor, kind="dovetail.GatherElements"):
         return [x.with_shape(indices.sizes)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class GatherNd(Descriptor, kind="dovetail.GatherNd"):
     """The last axis of `indices` holds positions into the leading axes of the input (after `batch_dims`)."""
 
@@ -157,7 +157,7 @@ class ScatterReduction(StrEnum):
     MIN = "min"
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
     """A copy of the input with output[i, indices[i, j, k], k] = updates[i, j, k] for axis 1."""
 
@@ -178,7 +178,7 @@ class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
         return [x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
     """A copy of the input with slices replaced: the last axis of `indices` addresses them."""
 
@@ -196,7 +196,7 @@ class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
         return [x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class OneHot(Descriptor, kind="dovetail.OneHot"):
     """A new axis of size `depth` holding on (values[1]) at the index and off (values[0]) elsewhere.
 
@@ -224,7 +224,7 @@ class OneHot(Descriptor, kind="dovetail.OneHot"):
         return [TensorInfo((*indices.sizes[:axis], self.depth, *indices.sizes[axis:]), pair.dtype)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Trilu(Descriptor, kind="dovetail.Trilu"):
     """Keep the upper (or lower) triangle of the last two axes, zero elsewhere; diagonal k is kept. Value input: k."""
 
@@ -247,7 +247,7 @@ class Trilu(Descriptor, kind="dovetail.Trilu"):
         return None if values[0] is None else [(np.triu if self.upper else np.tril)(values[0], self.k)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Range(Descriptor, kind="dovetail.Range"):
     """start, start + delta, ... before limit. Value inputs: all three, scalars of one dtype; so it is always folded."""
 
@@ -283,7 +283,7 @@ class Range(Descriptor, kind="dovetail.Range"):
         return [(storage.type(self.start) + steps * storage.type(self.delta)).astype(storage)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Fill(Descriptor, kind="dovetail.Fill"):
     """A tensor of one value. Value input: shape."""
 

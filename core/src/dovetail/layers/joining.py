@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values
+from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import TensorInfo
 from .shape_rules import (
@@ -30,7 +30,7 @@ from .shape_rules import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Concat(Descriptor, kind="dovetail.Concat"):
     """Join tensors along an axis; the other sizes agree."""
 
@@ -60,7 +60,7 @@ class Concat(Descriptor, kind="dovetail.Concat"):
         return None if arrays is None else [np.concatenate(arrays, axis=self.axis)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Stack(Descriptor, kind="dovetail.Stack"):
     """Join tensors of one shape along a new axis."""
 
@@ -83,7 +83,7 @@ class Stack(Descriptor, kind="dovetail.Stack"):
         return None if arrays is None else [np.stack(arrays, axis=self.axis)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Split(Descriptor, kind="dovetail.Split"):
     """Part a tensor along an axis into `parts` outputs: of these sizes, or as equal as can be, the last smaller.
 
@@ -138,7 +138,7 @@ class PadMode(StrEnum):
     WRAP = "wrap"  # b c | a b c | a b
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Pad(Descriptor, kind="dovetail.Pad"):
     """Add elements before and after each axis; negative counts remove some (constant mode).
 

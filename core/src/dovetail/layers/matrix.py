@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from ..descriptor import Descriptor, Infos
+from ..descriptor import Descriptor, Infos, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import Quantization, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import Operand, broadcast, optional, present, require_rank, require_same_dtype, require_shape, shape_error
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class FullyConnected(FusedActivation, kind="dovetail.FullyConnected"):
     """input x weights transposed, plus bias.
 
@@ -42,7 +41,7 @@ class FullyConnected(FusedActivation, kind="dovetail.FullyConnected"):
         return outputs[0].elements * present(inputs, 1).sizes[1]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class MatMul(Descriptor, kind="dovetail.MatMul"):
     """Product of the last two axes, the others broadcast (NumPy's matmul rules, rank 1 included).
 

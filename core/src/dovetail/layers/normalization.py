@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from ..descriptor import Descriptor, Infos
+from ..descriptor import Descriptor, Infos, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import DataLayout, TensorInfo
 from .shape_rules import (
@@ -31,7 +30,7 @@ def _channels(x: TensorInfo, layout: DataLayout) -> int:
     return x.sizes[layout.channel_axis]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class BatchNormalization(Descriptor, kind="dovetail.BatchNormalization"):
     """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel.
 
@@ -51,7 +50,7 @@ class BatchNormalization(Descriptor, kind="dovetail.BatchNormalization"):
         return [x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
     """Normalize each channel of each image over its spatial axes; scale and offset [C] are per channel."""
 
@@ -69,7 +68,7 @@ class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
         return [x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
     """Normalize groups of channels of each image [N, C, ...]; scale and offset [C] are per channel. Source: Wu and He 2018."""
 
@@ -91,7 +90,7 @@ class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
         return [x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class LayerNormalization(Descriptor, kind="dovetail.LayerNormalization"):
     """Normalize over the axes from `axis` on; scale and offset broadcast to those axes. Source: Ba, Kiros and Hinton 2016.
 
@@ -114,7 +113,7 @@ class LayerNormalization(Descriptor, kind="dovetail.LayerNormalization"):
         return [x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class LpNormalization(Descriptor, kind="dovetail.LpNormalization"):
     """x over its p-norm along one axis; the norm is at least epsilon."""
 
@@ -130,7 +129,7 @@ class LpNormalization(Descriptor, kind="dovetail.LpNormalization"):
         return [x]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class LocalResponseNormalization(Descriptor, kind="dovetail.LocalResponseNormalization"):
     """x / (k + alpha / size * sum of squares over `size` neighbouring channels) ^ beta.
 

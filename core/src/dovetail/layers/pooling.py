@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
-from ..descriptor import Descriptor, Infos, Values
+from ..descriptor import Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import DataLayout, TensorInfo
 from .shape_rules import (
@@ -34,7 +34,7 @@ class PoolingFunction(StrEnum):
     LP = "lp"  # (sum |x|^p)^(1/p); L2 pooling is p = 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
     """Reduce each window of an image [N, C, H, W] or [N, H, W, C]; sizes are (height, width).
 
@@ -95,7 +95,7 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
         return [TensorInfo(shape, x.dtype, x.quantization)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class GlobalPooling(Descriptor, kind="dovetail.GlobalPooling"):
     """Reduce all spatial axes of [N, C, ...] or [N, ..., C] to size one."""
 

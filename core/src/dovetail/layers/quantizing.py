@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values
+from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import DType, Quantization, TensorInfo
 from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype, shape_error
@@ -29,7 +28,7 @@ def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None
     return array.reshape(shape)
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Quantize(Descriptor, kind="dovetail.Quantize"):
     """q = saturate(round_half_even(x / scale) + zero_point); a NaN gives the zero point. Source: ONNX QuantizeLinear."""
 
@@ -45,7 +44,7 @@ class Quantize(Descriptor, kind="dovetail.Quantize"):
         return [TensorInfo(x.shape, self.dtype, self.quantization)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Dequantize(Descriptor, kind="dovetail.Dequantize"):
     """x = (q - zero_point) * scale. Source: ONNX DequantizeLinear."""
 

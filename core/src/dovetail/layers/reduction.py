@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values
+from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import DType, TensorInfo
 from .shape_rules import (
@@ -44,7 +44,7 @@ class ReduceFunction(StrEnum):
     LOG_SUM_EXP = "log_sum_exp"
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Reduce(Descriptor, kind="dovetail.Reduce"):
     """Reduce along axes; `axes` None means all, () none.
 
@@ -97,7 +97,7 @@ class ArgFunction(StrEnum):
     MIN = "min"
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class ArgMinMax(Descriptor, kind="dovetail.ArgMinMax"):
     """Position of the extreme along an axis: the first, or the last with `select_last`. A NaN is both extremes (NumPy)."""
 
@@ -116,7 +116,7 @@ class ArgMinMax(Descriptor, kind="dovetail.ArgMinMax"):
         return [TensorInfo((*x.sizes[:axis], *kept, *x.sizes[axis + 1 :]), self.dtype)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class CumulativeSum(Descriptor, kind="dovetail.CumulativeSum"):
     """Running sum along an axis; `exclusive` leaves out the element itself. Value input: axis."""
 
@@ -136,7 +136,7 @@ class CumulativeSum(Descriptor, kind="dovetail.CumulativeSum"):
         return [x.with_quantization(None)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class TopK(Descriptor, kind="dovetail.TopK"):
     """The k largest (or smallest) elements along an axis and their positions (int64), best first.
 

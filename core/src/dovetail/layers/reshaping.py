@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values
+from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import DataLayout, DType, TensorInfo
 from .shape_rules import (
@@ -33,7 +33,7 @@ def _reshaped(infos: Infos, values: Values, info: TensorInfo) -> list[Array] | N
     return None if values[0] is None else [values[0].reshape(info.sizes)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Reshape(Descriptor, kind="dovetail.Reshape"):
     """The same elements in row-major order under another shape; one -1 is worked out. Value input: shape.
 
@@ -71,7 +71,7 @@ class Reshape(Descriptor, kind="dovetail.Reshape"):
         return _reshaped(inputs, values, self.infer(inputs)[0])
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class ExpandDims(Descriptor, kind="dovetail.ExpandDims"):
     """Insert axes of size one, at these positions of the result. Value input: axes."""
 
@@ -95,7 +95,7 @@ class ExpandDims(Descriptor, kind="dovetail.ExpandDims"):
         return _reshaped(inputs, values, self.infer(inputs)[0])
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Squeeze(Descriptor, kind="dovetail.Squeeze"):
     """Remove axes of size one: these, or all of them. Value input: axes."""
 
@@ -121,7 +121,7 @@ class Squeeze(Descriptor, kind="dovetail.Squeeze"):
         return _reshaped(inputs, values, self.infer(inputs)[0])
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Flatten(Descriptor, kind="dovetail.Flatten"):
     """Merge the axes before `axis` into one and those from it on into another."""
 
@@ -138,7 +138,7 @@ class Flatten(Descriptor, kind="dovetail.Flatten"):
         return _reshaped(inputs, values, self.infer(inputs)[0])
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Permute(Descriptor, kind="dovetail.Permute"):
     """Reorder axes: axis i of the result is axis permutation[i] of the input; None reverses them."""
 
@@ -164,7 +164,7 @@ class Permute(Descriptor, kind="dovetail.Permute"):
         return None if x is None else [np.array(x.transpose(self.order(x.ndim)), order="C")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class BroadcastTo(Descriptor, kind="dovetail.BroadcastTo"):
     """Repeat along axes of size one until the shape is the broadcast of the input's and `shape`. Value input: shape."""
 
@@ -186,7 +186,7 @@ class BroadcastTo(Descriptor, kind="dovetail.BroadcastTo"):
         return None if values[0] is None else [np.array(np.broadcast_to(values[0], self.infer(inputs)[0].sizes))]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Tile(Descriptor, kind="dovetail.Tile"):
     """Repeat the whole tensor `repeats[i]` times along axis i. Value input: repeats."""
 
@@ -208,7 +208,7 @@ class Tile(Descriptor, kind="dovetail.Tile"):
         return None if values[0] is None or self.repeats is None else [np.tile(values[0], self.repeats)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Shape(Descriptor, kind="dovetail.Shape"):
     """The input's sizes from axis `start` to before `end`, as int64; known as soon as shapes are, so always folded."""
 
@@ -222,7 +222,7 @@ class Shape(Descriptor, kind="dovetail.Shape"):
         return [np.asarray(present(inputs, 0).sizes[self.start : self.end], np.int64)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class SpaceToDepth(Descriptor, kind="dovetail.SpaceToDepth"):
     """Move blocks of block x block pixels into channels: output channel (dy * block + dx) * C + c."""
 
@@ -241,7 +241,7 @@ class SpaceToDepth(Descriptor, kind="dovetail.SpaceToDepth"):
         return [x.with_shape((n, c, h, w) if self.layout is DataLayout.NCHW else (n, h, w, c))]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class DepthToSpace(Descriptor, kind="dovetail.DepthToSpace"):
     """Move channels into blocks of block x block pixels: the inverse of `SpaceToDepth`.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Descriptor, Infos, Values
+from ..descriptor import Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph, OutputSlot
 from ..tensor import TensorInfo
 from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, number, present, sequence
@@ -51,7 +51,7 @@ class AspectPolicy(StrEnum):
     NOT_SMALLER = "not_smaller"
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Resize(Descriptor, kind="dovetail.Resize"):
     """Resample a tensor along any axes. Source: ONNX Resize-19.
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from ..descriptor import Descriptor, Infos
+from ..descriptor import Descriptor, Infos, descriptor_class
 from ..interfaces import MemoryDomain
 from ..layers.shape_rules import present
 from ..tensor import TensorInfo
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class MemoryCopy(Descriptor, kind="dovetail.MemoryCopy"):
     """The same tensor in another memory domain. `IWorkloadFactory.create_copy` of the backend it is assigned to makes it."""
 
@@ -22,7 +21,7 @@ class MemoryCopy(Descriptor, kind="dovetail.MemoryCopy"):
         return [present(inputs, 0)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@descriptor_class
 class Debug(Descriptor, kind="dovetail.Debug"):
     """The same tensor, shown to `OptimizedNetwork.debug` as (layer, index, array) on its way; the core runs it, on the host.
 
