@@ -1,0 +1,175 @@
+"""What a check is: a function of a `Subject` in a module of `levels`, with a docstring that helps when it fails.
+
+A check passes by returning. It fails by raising `ConformanceFailure`, or anything else. It raises `NotApplicable` where the
+backend promises nothing that the check could look at. Its docstring is what a vendor reads first::
+
+    @check(level=1, title="answers the same question twice in the same way")
+    def supports_is_deterministic(subject: Subject) -> None:
+        \"\"\"Ask about every layer of the catalogue twice.
+
+        Troubleshooting: `supports` must look at the layer and the options only, not at the time or at what was asked before.
+        \"\"\"
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from .subject import Subject
+
+_Function = TypeVar("_Function", bound=Callable[..., None])
+
+SECONDS = 120.0
+"""How long a check may take unless it says otherwise; one that takes longer hangs."""
+
+
+class Level(IntEnum):
+    """What is proven, each level on top of those below."""
+
+    IDENTITY = 0
+    CONTRACT = 1
+    OPERATORS = 2
+    GRAPHS = 3
+    STRESS = 4
+    PERFORMANCE = 5
+
+
+HIGHEST = max(Level)
+
+
+class ConformanceFailure(Exception):
+    """The backend does not conform; the text says what was found and what was expected.
+
+    Args:
+        text: A sentence, or several lines.
+        facts: The numbers behind it, by name, for the machine-readable report.
+    """
+
+    def __init__(self, text: str, **facts: Any) -> None:
+        super().__init__(text)
+        self.text = text
+        self.facts = facts
+
+
+class NotApplicable(Exception):
+    """The backend promises nothing that this check could look at; the text says what was missing."""
+
+
+class BudgetExhausted(Exception):
+    """The time given for the whole run is over, and part of the check was not run; the text says which part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check, or one of a family if it is run `each` for a list of things.
+
+    Attributes:
+        id: Module and function, such as "contract.supports_is_deterministic", of a family with the thing in brackets.
+        level: The level that it belongs to.
+        title: What a conforming backend does, as the end of a sentence that begins with its name.
+        troubleshooting: What a vendor should look at when it fails.
+        function: What to call.
+        item: The thing, for a family.
+        seconds: When it counts as hung.
+    """
+
+    id: str
+    level: Level
+    title: str
+    troubleshooting: str
+    function: Callable[..., None]
+    item: str | None = None
+    seconds: float = SECONDS
+
+    def run(self, subject: Subject) -> None:
+        """Call the function.
+
+        Raises:
+            Exception: Whatever the function raises: the backend does not conform.
+        """
+        if self.item is None:
+            self.function(subject)
+        else:
+            self.function(subject, self.item)
+
+
+@dataclass(frozen=True, slots=True)
+class _Registered:
+    check: Check
+    each: Callable[[], Iterable[str]] | None
+
+
+_registered: dict[str, _Registered] = {}
+
+
+def check(
+    *, level: int, title: str, seconds: float = SECONDS, each: Callable[[], Iterable[str]] | None = None
+) -> Callable[[_Function], _Function]:
+    """Register a function as a check.
+
+    Args:
+        level: The level that it belongs to.
+        title: What a conforming backend does, as the end of a sentence that begins with its name.
+        seconds: When it counts as hung.
+        each: Returns names, for each of which the function is a check of its own; it is then called with the name too.
+
+    Raises:
+        ValueError: The docstring has no line that begins with "Troubleshooting:".
+    """
+
+    def register(function: _Function) -> _Function:
+        id = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        text = troubleshooting_of(function)
+        if not text:
+            raise ValueError(f"check {id} has no line 'Troubleshooting: ...' in its docstring")
+        _registered[id] = _Registered(Check(id, Level(level), title, text, function, None, seconds), each)
+        return function
+
+    return register
+
+
+def troubleshooting_of(function: Callable[..., Any]) -> str:
+    """Return the paragraph of a docstring that begins with "Troubleshooting:", as one line without that word."""
+    found = re.search(r"^Troubleshooting:\s*(.+?)(?:\n\s*\n|\Z)", inspect.getdoc(function) or "", re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
+
+
+@cache
+def all_checks() -> tuple[Check, ...]:
+    """Import every module of `levels` and return its checks, ordered by level, then as they stand in their modules."""
+    from . import levels
+
+    for module in sorted(module.name for module in pkgutil.iter_modules(levels.__path__)):
+        import_module(f"{levels.__name__}.{module}")
+    found: list[Check] = []
+    for entry in _registered.values():
+        one = entry.check
+        if entry.each is None:
+            found.append(one)
+            continue
+        found += [
+            Check(f"{one.id}[{item}]", one.level, f"{one.title}: {item}", one.troubleshooting, one.function, item, one.seconds)
+            for item in entry.each()
+        ]
+    return tuple(sorted(found, key=lambda one: one.level))  # sorted() keeps the order within a level
+
+
+def checks_up_to(level: int, patterns: Iterable[str] = ()) -> tuple[Check, ...]:
+    """Return the checks up to a level; with patterns, those whose id has one of them in it, or matches it as a glob."""
+    from fnmatch import fnmatchcase
+
+    wanted = tuple(patterns)
+    return tuple(
+        one
+        for one in all_checks()
+        if one.level <= level and (not wanted or any(pattern in one.id or fnmatchcase(one.id, pattern) for pattern in wanted))
+    )

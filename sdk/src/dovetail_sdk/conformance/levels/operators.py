@@ -1,0 +1,123 @@
+"""Level 2: operators compute what they should, in every element type and within every limit that the backend claims."""
+
+from __future__ import annotations
+
+from dovetail.claims import refusal_of
+from dovetail.tensor import DType
+
+from ..cases import Operator
+from ..catalogue import all_operators, kinds
+from ..checks import NotApplicable, check
+from ..subject import Subject
+from ..trials import Trial, prepare, try_all
+from ..variants import variants
+
+_OPERATOR_SECONDS = 900.0
+"""For all cases of one kind: hundreds, in a dozen element types, on a device that may compile for seconds."""
+
+
+@check(level=2, title="computes what it claims", seconds=_OPERATOR_SECONDS, each=kinds)
+def computes(subject: Subject, kind: str) -> None:
+    """Try a kind in every element type: plain, edges, and both sides of each limit that the manifest states.
+
+    Troubleshooting: The text of a case names the layer, the worst element, what came out, what should have, and the allowed
+    difference with the arithmetic behind it. Repeat one case with `--only` and the kind; the seed makes it the same. A "false
+    claim" means that manifest and `supports` disagree: correct one of them.
+    """
+    judge_operator(subject, all_operators(subject.settings.operators)[kind])
+
+
+@check(level=2, title="computes kinds of its own as they should be", seconds=_OPERATOR_SECONDS)
+def computes_further_kinds(subject: Subject) -> None:
+    """Try the kinds for which the vendor brought operator modules.
+
+    Troubleshooting: As for `operators.computes`; how these kinds are judged is in your own operator modules.
+    """
+    further = [operator for operator in subject.settings.operators if operator.kind not in kinds()]
+    if not further:
+        raise NotApplicable("no further operator modules were given")
+    for operator in further:
+        judge_operator(subject, operator)
+
+
+@check(level=2, title="claims only what can be judged")
+def claims_are_judged(subject: Subject) -> None:
+    """List claimed kinds and element types that no operator module can judge; they are shown, and fail nothing.
+
+    Troubleshooting: Bring an operator module for a kind of your own, see `dovetail_sdk.conformance.cases`. For a standard kind
+    check the spelling of the kind and its element types in the manifest.
+    """
+    if not subject.claims:
+        raise NotApplicable("the manifest claims nothing")
+    operators = all_operators(subject.settings.operators)
+    for kind, claims in subject.claims.items():
+        for dtype in dict.fromkeys(dtype for claim in claims for dtype in claim.dtypes):
+            if kind not in operators or dtype not in operators[kind].dtypes:
+                subject.not_judged(kind, str(dtype))
+
+
+def judge_operator(subject: Subject, operator: Operator) -> None:
+    """Try one operator in all its element types.
+
+    Raises:
+        ConformanceFailure: An answer of `supports` is against the contract.
+        NotApplicable: The backend takes none of the cases, and claims none.
+    """
+    asked = 0
+    refusals: dict[str, str] = {}
+    for dtype in operator.dtypes:
+        asked += _judge_dtype(subject, operator, dtype, refusals)
+    if not asked:
+        why = next(iter(refusals.values()), "no case could be made")
+        raise NotApplicable(f"{operator.kind} is refused in every element type that was tried: {why}")
+
+
+def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: dict[str, str]) -> int:
+    """Try one operator in one element type; returns how many cases ran or should have."""
+    claims = (subject.claims or {}).get(operator.kind, ())
+    subject.step(f"{operator.kind} of {dtype}: asking")
+    trials = [
+        trial
+        for variant in variants(operator, dtype, claims)
+        if (trial := prepare(subject, operator, dtype, variant)) is not None
+    ]
+    claimed = {trial.id for trial in trials if subject.claims is not None and refusal_of(trial.layer, subject.claims)}
+    accepted = [trial for trial in trials if trial.support]
+    refused = [trial for trial in trials if not trial.support]
+    broken = [trial for trial in refused if trial.id in claimed]
+    for trial in broken:
+        said = f"[{trial.support.code}] {trial.support.reason}"
+        subject.failed_case(trial.id, f"false claim: the manifest claims {trial.described}, but supports() refuses it: {said}")
+    refusals.update({trial.support.code: trial.support.reason for trial in refused})
+    subject.count(
+        operator.kind,
+        str(dtype),
+        claimed=len(claimed),
+        refused=len(refused) - len(broken),
+        failed=len(broken),
+    )
+    if any(dtype in claim.dtypes for claim in claims) and not claimed:
+        subject.not_judged(operator.kind, str(dtype))
+    problems: dict[str, str] = {}
+    for passes in (False, True) if subject.rewrites else (False,):
+        ready = [trial for trial in accepted if trial.id not in problems]
+        problems |= _try(subject, operator, dtype, ready, passes=passes)
+    outside = [trial for trial in accepted if subject.claims is not None and trial.id not in claimed]
+    right = [trial for trial in outside if trial.id not in problems]
+    if right:
+        subject.count(operator.kind, str(dtype), unclaimed=len(right))
+        subject.note(
+            f"{operator.kind} of {dtype}: {len(right)} cases outside the claims run and are right: {right[0].described}"
+        )
+    return len(accepted) + len(broken)
+
+
+def _try(subject: Subject, operator: Operator, dtype: DType, trials: list[Trial], *, passes: bool) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    for outcome in try_all(subject, trials, passes=passes):
+        if outcome.problem:
+            problems[outcome.trial.id] = outcome.problem
+            how = " after the optimizer and the backend have rewritten it" if passes else ""
+            subject.failed_case(outcome.trial.id, f"{outcome.trial.described}{how}: {outcome.problem}")
+        subject.count(operator.kind, str(dtype), run=int(outcome.ran and not passes), failed=int(bool(outcome.problem)))
+    return problems

@@ -1,0 +1,1 @@
+"""How each kind is judged, one module per kind; `all_operators` finds them by itself."""

@@ -1,0 +1,183 @@
+"""What a run of the kit found, as data that crosses processes and goes into reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from .checks import Check
+
+Event: TypeAlias = dict[str, Any]
+"""What happened in a check, as plain data: "step", "note", "count", "case", "end". Child processes send them line by line."""
+
+
+class Status(StrEnum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    EXPECTED = "failed as expected"
+    NOT_APPLICABLE = "not applicable"
+    NOT_RUN = "not run"
+
+
+class Verdict(StrEnum):
+    """How the whole run ended."""
+
+    CONFORMS = "conforms"
+    FAILS = "does not conform"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(slots=True)
+class Counts:
+    """Cases of one kind in one element type.
+
+    Attributes:
+        claimed: Cases that the manifest's claims cover.
+        run: Cases that the backend took and computed.
+        refused: Cases that it refused, with a reason.
+        failed: Cases that went wrong.
+        unclaimed: Of those run, how many no claim covers.
+    """
+
+    claimed: int = 0
+    run: int = 0
+    refused: int = 0
+    failed: int = 0
+    unclaimed: int = 0
+
+    def add(self, **numbers: int) -> None:
+        """Add to some of the numbers."""
+        for name, number in numbers.items():
+            setattr(self, name, getattr(self, name) + number)
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the numbers by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCase:
+    """One case of level 2 that went wrong."""
+
+    id: str
+    text: str
+
+
+@dataclass(slots=True)
+class CheckResult:
+    """What became of one check.
+
+    Attributes:
+        check: Which.
+        status: How it ended.
+        text: Why it failed, was not applicable or not run; empty if it passed.
+        seconds: How long it took.
+        facts: The numbers behind a failure.
+        notes: What a vendor may want to know although it is no failure.
+        counts: Cases, by (kind, element type); layers of graphs and the like stand under ("", "").
+        cases: The cases that failed.
+        not_judged: Kinds and element types that are claimed and that nothing could judge.
+        last_step: What it was doing when it ended.
+    """
+
+    check: Check
+    status: Status = Status.NOT_RUN
+    text: str = ""
+    seconds: float = 0.0
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    counts: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    cases: list[FailedCase] = field(default_factory=list)
+    not_judged: list[tuple[str, str]] = field(default_factory=list)
+    last_step: str = ""
+
+    def take(self, event: Event) -> None:
+        """Add what happened."""
+        match event["event"]:
+            case "step":
+                self.last_step = event["text"]
+            case "note":
+                self.notes.append(event["text"])
+            case "count":
+                counts = self.counts.setdefault((event["kind"], event["dtype"]), Counts())
+                counts.add(**event["numbers"])
+            case "case":
+                self.cases.append(FailedCase(event["id"], event["text"]))
+            case "not judged":
+                self.not_judged.append((event["kind"], event["dtype"]))
+            case "end":
+                self.status, self.text = Status(event["status"]), event["text"]
+                self.seconds, self.facts = event["seconds"], event["facts"]
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that a run found.
+
+    Attributes:
+        backend: The id.
+        level: The highest level that was asked for.
+        results: One per check, in the order in which they were to run.
+        environment: Versions, machine, hashes, seed, date.
+        seconds: How long it took.
+    """
+
+    backend: str
+    level: int
+    results: list[CheckResult] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def not_judged(self) -> list[tuple[str, str]]:
+        """Kinds and element types that are claimed and that nothing could judge."""
+        return sorted({cell for result in self.results for cell in result.not_judged})
+
+    @property
+    def counts(self) -> dict[tuple[str, str], Counts]:
+        """Cases of all checks together, by kind and element type."""
+        return total_counts(self.results)
+
+    @property
+    def problems(self) -> list[CheckResult]:
+        """The checks that failed."""
+        return [result for result in self.results if result.status is Status.FAILED]
+
+    @property
+    def objection(self) -> str:
+        """Why the run as a whole proves nothing; empty if it does."""
+        if not any(result.status in (Status.PASSED, Status.EXPECTED, Status.FAILED) for result in self.results):
+            return "no check ran"
+        judged = [result for result in self.results if result.check.level == 2 and result.check.item is not None]
+        if judged and all(result.status in (Status.NOT_APPLICABLE, Status.PASSED) for result in judged):
+            run = sum(counts.run for counts in total_counts(judged).values())
+            if not run:
+                return f"nothing ran: the backend refused or was not asked about every case of {len(judged)} kinds"
+        return ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """How it ended."""
+        if self.problems or self.objection:
+            return Verdict.FAILS
+        if any(result.status is Status.NOT_RUN for result in self.results):
+            return Verdict.INCOMPLETE
+        return Verdict.CONFORMS
+
+
+def total_counts(results: Iterable[CheckResult]) -> dict[tuple[str, str], Counts]:
+    """Add up cases by kind and element type, in order of their names."""
+    total: dict[tuple[str, str], Counts] = {}
+    for result in results:
+        for cell, counts in result.counts.items():
+            total.setdefault(cell, Counts()).add(**counts.as_dict())
+    return dict(sorted(total.items()))
+
+
+def end_event(status: Status, text: str, seconds: float, facts: Mapping[str, Any] | None = None) -> Event:
+    """Return the event that closes a check."""
+    return {"event": "end", "status": str(status), "text": text, "seconds": seconds, "facts": dict(facts or {})}

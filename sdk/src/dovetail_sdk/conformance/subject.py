@@ -1,0 +1,315 @@
+"""The backend under test, as checks see it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dovetail.claims import Claims, ClaimsError, read_claims
+from dovetail.errors import BackendError, ErrorCode, OptionError
+from dovetail.graph import Graph, Layer
+from dovetail.interfaces import IBackend, Support
+from dovetail.manifest import ManifestError, check, manifest_of
+from dovetail.optimizer import build_options
+from dovetail.optimizer.assignment import is_workload
+from dovetail.registry import BackendRow, default_registry
+from dovetail.runtime import LoadedNetwork, Runtime
+
+from .checks import BudgetExhausted, ConformanceFailure
+from .results import Event
+
+if TYPE_CHECKING:
+    from .cases import Operator
+
+SEED = 0
+RUN_SECONDS = 30.0
+"""Longest time that a single run of a small network may take; the runtime then ends it with an error."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is tested.
+
+    Attributes:
+        backend: The backend.
+        name: How another process finds it: an id, or "module:attribute"; None if it cannot.
+        row: Its row in the registry, for one that was found there.
+        manifest: What it says about itself; None if it says nothing.
+    """
+
+    backend: IBackend
+    name: str | None = None
+    row: BackendRow | None = None
+    manifest: Mapping[str, Any] | None = None
+
+
+def open_target(what: str | IBackend | Target, manifest: Mapping[str, Any] | None = None) -> Target:
+    """Find the backend to test.
+
+    Args:
+        what: An id, as users write it; "module:attribute" for an `IBackend` class that no distribution offers; or a backend.
+        manifest: Of a backend that is handed over.
+
+    Raises:
+        BackendError: It cannot be loaded.
+    """
+    if isinstance(what, Target):
+        return what
+    if isinstance(what, IBackend):
+        rows = [row for row in default_registry().rows() if row.id == what.id and row.distribution is None]
+        return Target(what, None, rows[0] if rows else None, manifest or (rows[0].manifest if rows else None))
+    if ":" in what:
+        return _from_module(what)
+    backend = default_registry().get(what)
+    row = next(row for row in default_registry().rows() if row.id == what)
+    return Target(backend, what, row, row.manifest)
+
+
+def _from_module(what: str) -> Target:
+    module, _, attribute = what.partition(":")
+    try:
+        offered = getattr(import_module(module), attribute)
+        backend = offered if isinstance(offered, IBackend) else offered()
+    except Exception as error:
+        raise BackendError(
+            f"{what!r} cannot be loaded: {type(error).__name__}: {error}",
+            hint="write module:Class, with the module's folder on PYTHONPATH, or the id of an installed backend",
+        ) from error
+    if not isinstance(backend, IBackend):
+        raise BackendError(
+            f"{what!r} gives {type(backend).__name__}, not an IBackend",
+            code=ErrorCode.BACKEND_CONTRACT,
+            hint="name a class derived from dovetail.IBackend",
+        )
+    try:
+        manifest = getattr(import_module(module), "MANIFEST", None)
+        facts = check(dict(manifest)) if manifest is not None else manifest_of(module, str(backend.id))
+    except ManifestError as error:
+        raise BackendError(f"{what!r}: {error}", code=ErrorCode.BACKEND_CONTRACT) from error
+    return Target(backend, what, None, facts)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a backend is tested.
+
+    Attributes:
+        options: Options of the backend, by name.
+        seed: Of all random numbers.
+        deadline: When the whole run should be over, on the clock of `time.monotonic`; None for never.
+        cautious: One case a network, so that a crash names its case.
+        operators: How further kinds are judged, such as a vendor's own.
+        tolerate: Ids, or globs over ids, of cases that are known to fail; they do not fail their check.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = SEED
+    deadline: float | None = None
+    cautious: bool = False
+    operators: Sequence[Operator] = ()
+    tolerate: Sequence[str] = ()
+
+
+class Subject:
+    """The backend under test, for one check. Runtimes made here are closed when the check ends.
+
+    Attributes:
+        target: What is tested, with its row and manifest.
+        backend: The backend.
+        settings: Options, seed, deadline.
+    """
+
+    def __init__(self, target: Target, settings: Settings | None = None, emit: Callable[[Event], None] | None = None) -> None:
+        self.target = target
+        self.backend = target.backend
+        self.settings = settings or Settings()
+        self._emit = emit or (lambda event: None)
+        self._runtimes: list[Runtime] = []
+
+    # -- what it is -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The backend's id."""
+        return str(self.backend.id)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options of the backend, by name, as its users would give them."""
+        return self.settings.options
+
+    @cached_property
+    def built_options(self) -> Any:
+        """An instance of the backend's `options_type`.
+
+        Raises:
+            ConformanceFailure: It cannot be built, which is the vendor's fault or that of the options given.
+        """
+        try:
+            return build_options(self.backend, self.options or None)
+        except (BackendError, OptionError) as error:
+            raise ConformanceFailure(f"the options {dict(self.options)} cannot be built: {error}") from error
+
+    @cached_property
+    def claims(self) -> Claims | None:
+        """What the manifest claims; None if it claims nothing, or malformed things, which level 0 reports."""
+        content = (self.target.manifest or {}).get("claims")
+        try:
+            return read_claims(content) if content is not None else None
+        except ClaimsError:
+            return None
+
+    @property
+    def rewrites(self) -> bool:
+        """True if the backend overrides `optimize_subgraph`: then what it makes of a network is judged too."""
+        return type(self.backend).optimize_subgraph is not IBackend.optimize_subgraph
+
+    # -- asking and loading ---------------------------------------------------------------------------------------------------
+
+    def rng(self, name: str) -> np.random.Generator:
+        """Return a generator seeded by the run's seed and a name, so that one case can be repeated without the others."""
+        digest = hashlib.sha256(f"{self.settings.seed}/{name}".encode()).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+    def runtime(self, **arguments: Any) -> Runtime:
+        """Return a new runtime, closed when the check ends; see `dovetail.Runtime` for the arguments."""
+        runtime = Runtime(**arguments)
+        self._runtimes.append(runtime)
+        return runtime
+
+    @cached_property
+    def _own_runtime(self) -> Runtime:
+        return self.runtime()
+
+    def load(
+        self,
+        network: Graph,
+        *,
+        extra_backends: Sequence[str | IBackend] = (),
+        passes: bool = True,
+        fallback: bool = False,
+        runtime: Runtime | None = None,
+        threads: int | None = None,
+        **keywords: Any,
+    ) -> LoadedNetwork:
+        """Load a network with this backend first, in a private runtime.
+
+        Args:
+            network: What to load.
+            extra_backends: Backends after this one.
+            passes: Let the optimizer rewrite the network; else only what is needed to run at all.
+            fallback: Let layers fall back to `extra_backends`.
+            runtime: Another than the check's own.
+            threads: At most this many of the runtime's threads.
+            keywords: Further arguments of `dovetail.optimize`.
+
+        Raises:
+            DovetailError: Whatever loading reports.
+        """
+        arguments = {"backends": [self.backend, *extra_backends], "passes": passes, "fallback": fallback, **keywords}
+        if self.options:
+            arguments["options"] = {self.id: self.options, **keywords.get("options", {})}
+        return (runtime or self._own_runtime).load(network, threads=threads, optimize=arguments)  # type: ignore[arg-type]  # a Graph has all that is used
+
+    def ask(self, layer: Layer) -> Support:
+        """Ask about one layer, all of whose infos are known.
+
+        Raises:
+            ConformanceFailure: The answer is against the contract: it raised, is no `Support`, or refuses without code or text.
+        """
+        newer = layer.descriptor.newer_attributes(self.backend.kind_versions.get(layer.kind, 1))
+        if newer:  # the core refuses on the backend's behalf
+            return Support.no("version", f"{', '.join(newer)} came later than the version it knows", newer[0])
+        try:
+            answer = self.backend.supports(layer, self.built_options)
+        except Exception as error:
+            raise ConformanceFailure(
+                f"supports() raised {type(error).__name__} for {described(layer)}: {error}; it must answer, never raise"
+            ) from error
+        if not isinstance(answer, Support):
+            raise ConformanceFailure(f"supports() returned {answer!r} for {described(layer)}, not a Support")
+        if not answer.supported and not (_is_text(answer.code) and _is_text(answer.reason)):
+            raise ConformanceFailure(
+                f"supports() refused {described(layer)} without a code and a reason; "
+                f"it said code={answer.code!r}, reason={answer.reason!r}"
+            )
+        return answer
+
+    def support(self, network: Graph) -> dict[Layer, Support]:
+        """Ask about each layer of a graph whose shapes are all known; see `ask`."""
+        return {layer: self.ask(layer) for layer in network.topological_order() if is_workload(layer)}
+
+    # -- telling --------------------------------------------------------------------------------------------------------------
+
+    def step(self, text: str) -> None:
+        """Say what is being done now, for the progress line and for the report of a crash."""
+        self._emit({"event": "step", "text": text})
+
+    def note(self, text: str) -> None:
+        """Say what a vendor may want to know although it is no failure."""
+        self._emit({"event": "note", "text": text})
+
+    def count(self, kind: str = "", dtype: str = "", **numbers: int) -> None:
+        """Count cases: `claimed`, `run`, `refused`, `failed`, `unclaimed`, by kind and element type where there is one."""
+        self._emit({"event": "count", "kind": kind, "dtype": dtype, "numbers": numbers})
+
+    def not_judged(self, kind: str, dtype: str) -> None:
+        """Report that a kind is claimed in an element type in which nothing could judge it."""
+        self._emit({"event": "not judged", "kind": kind, "dtype": dtype})
+
+    def failed_case(self, id: str, text: str) -> None:
+        """Report a case that went wrong; the check goes on and fails at its end."""
+        self._emit({"event": "case", "id": id, "text": text})
+
+    # -- time -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float | None:
+        """When the whole run should be over, on the clock of `time.monotonic`; None for never."""
+        return self.settings.deadline
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the deadline; infinite without one."""
+        return float("inf") if self.deadline is None else self.deadline - time.monotonic()
+
+    def require_time(self, what_is_left: str) -> None:
+        """Stop here if the run's time is over.
+
+        Raises:
+            BudgetExhausted: It is; the report says that `what_is_left` was not run.
+        """
+        if self.seconds_left <= 0:
+            raise BudgetExhausted(f"the budget is used up; not run: {what_is_left}")
+
+    # -- the end --------------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the runtimes, the latest first."""
+        while self._runtimes:
+            self._runtimes.pop().close()
+
+    def __enter__(self) -> Subject:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+
+def described(layer: Layer) -> str:
+    """Say in one line what a layer is: kind, element types and shapes, attributes."""
+    inputs = ", ".join("none" if info is None else str(info) for info in layer.input_infos)
+    attributes = ", ".join(f"{name}={value!r}" for name, value in layer.descriptor.attributes().items())
+    return f"{layer.kind}({attributes}) of {inputs or 'nothing'}"
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
