@@ -241,7 +241,7 @@ def _strided(array: Array) -> Array:
 
 
 def _reversed(array: Array) -> Array:
-    return np.flip(np.ascontiguousarray(np.flip(array)).reshape(array.shape))
+    return np.asarray(np.flip(np.ascontiguousarray(np.flip(array)).reshape(array.shape)))
 
 
 def _unaligned(array: Array) -> Array:
