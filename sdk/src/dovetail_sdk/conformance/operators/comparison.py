@@ -1,0 +1,83 @@
+"""Comparison: six of them, with NumPy's broadcast; the result is bool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dovetail.layers import Comparison, ComparisonOperation
+from dovetail.tensor import DType
+
+from ..cases import Array, Case, Feed, Operator, Parameters
+from ..references import samples
+from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
+from ..references.single_layer import NotQuantizable, layer_case, marked
+
+_FUNCTIONS: Mapping[ComparisonOperation, Callable[[Array, Array], Array]] = {
+    ComparisonOperation.EQUAL: np.equal,
+    ComparisonOperation.NOT_EQUAL: np.not_equal,
+    ComparisonOperation.GREATER: np.greater,
+    ComparisonOperation.GREATER_OR_EQUAL: np.greater_equal,
+    ComparisonOperation.LESS: np.less,
+    ComparisonOperation.LESS_OR_EQUAL: np.less_equal,
+}
+_OF_BOOLS = (ComparisonOperation.EQUAL, ComparisonOperation.NOT_EQUAL)
+"""Truth values have no order."""
+
+
+def _values(dtype: DType, shape: tuple[int, ...], values: str, rng: np.random.Generator) -> Array | None:
+    if values == "plain":
+        return samples.whole(dtype, shape, rng, -3, 3)  # so few that many are equal
+    if dtype.is_float:
+        return samples.special(dtype, shape, rng)
+    if dtype is DType.BOOL:
+        return None
+    least, most = samples.limits(dtype)
+    # Neighbours at both ends: equal if compared as floats, in the wrong order if compared with the wrong sign.
+    return np.asarray(rng.choice(np.asarray([least, least + 1, 0, 1, most - 1, most], dtype.numpy), shape))
+
+
+def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
+    shape, operation = shape_of(parameters), ComparisonOperation(parameters["operation"])
+    if shape is None or (dtype is DType.BOOL and operation not in _OF_BOOLS):
+        return None
+    feeds = []
+    for name in "ab":
+        own = narrowed(shape, parameters[f"broadcast_{name}"])
+        value = None if own is None else _values(dtype, own, parameters["values"], rng)
+        if value is None:
+            return None
+        try:
+            quantization = marked(parameters["quantization"], dtype)
+        except NotQuantizable:
+            return None
+        feeds.append(Feed(value, parameters["constant"] == name, dtype, quantization))
+    reals = [samples.reals(feed.value, dtype) if dtype.is_float else feed.value for feed in feeds]
+    return layer_case(Comparison(operation=operation), feeds, np.asarray(_FUNCTIONS[operation](*reals)))
+
+
+_TOGETHER: list[dict[str, Any]] = [
+    {"broadcast_a": "outer", "broadcast_b": "column"},
+    *({"operation": operation, "values": "special"} for operation in tuple(_FUNCTIONS)[1:]),
+    *({"operation": ComparisonOperation.LESS, "broadcast_a": how} for how in ("scalar", "row", "column")),
+    *({"operation": ComparisonOperation.LESS, "broadcast_b": how} for how in ("scalar", "row", "column")),
+]
+
+OPERATOR = Operator(
+    kind="dovetail.Comparison",
+    dtypes=samples.ALL,
+    parameters={
+        "operation": tuple(ComparisonOperation),
+        **SIZES,
+        "broadcast_a": BROADCASTS,
+        "broadcast_b": BROADCASTS,
+        "constant": (None, "b", "a"),
+        "values": ("plain", "special"),
+        "quantization": (None, "alike"),
+    },
+    make=_make,
+    quantities=quantities_of("a", "b", "output"),
+    together=_TOGETHER,
+)

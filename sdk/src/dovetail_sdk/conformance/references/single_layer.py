@@ -1,0 +1,51 @@
+"""Cases of one layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.descriptor import Descriptor
+from dovetail.graph import Graph, OutputSlot
+from dovetail.tensor import DType, Quantization
+
+from ..cases import EXACT, Array, Case, Feed, Tolerance
+
+
+def layer_case(
+    descriptor: Descriptor,
+    feeds: Sequence[Feed | None],
+    *expected: Array,
+    tolerance: Tolerance = EXACT,
+    quantization: Quantization | None = None,
+) -> Case:
+    """Make a case of one layer.
+
+    Args:
+        descriptor: The layer.
+        feeds: Its operands.
+        expected: Its outputs.
+        tolerance: Of every output.
+        quantization: Of the first output, where the kind does not imply it.
+    """
+
+    def build(graph: Graph, slots: Sequence[OutputSlot | None]) -> Sequence[OutputSlot]:
+        return graph.add(descriptor, *slots, quantization=quantization).outputs
+
+    return Case(build, tuple(feeds), expected, (tolerance,) * len(expected))
+
+
+def marked(how: str | None, dtype: DType) -> Quantization | None:
+    """Return a quantization for kinds that keep it and move the integers as they are.
+
+    Raises:
+        NotQuantizable: The element type carries none here.
+    """
+    if how is None:
+        return None
+    if dtype not in (DType.INT8, DType.UINT8):
+        raise NotQuantizable
+    return Quantization.per_tensor(0.05, 3)
+
+
+class NotQuantizable(Exception):
+    """The element type carries no quantization: such a case makes no sense."""
