@@ -13,7 +13,7 @@ from dovetail.tensor import DType
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
-from ..references.single_layer import NotQuantizable, layer_case, marked
+from ..references.single_layer import carries, layer_case, marked
 
 _FUNCTIONS: Mapping[ComparisonOperation, Callable[[Array, Array], Array]] = {
     ComparisonOperation.EQUAL: np.equal,
@@ -43,17 +43,15 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     shape, operation = shape_of(parameters), ComparisonOperation(parameters["operation"])
     if shape is None or (dtype is DType.BOOL and operation not in _OF_BOOLS):
         return None
+    if not carries(parameters["quantization"], dtype):
+        return None
     feeds = []
     for name in "ab":
         own = narrowed(shape, parameters[f"broadcast_{name}"])
         value = None if own is None else _values(dtype, own, parameters["values"], rng)
         if value is None:
             return None
-        try:
-            quantization = marked(parameters["quantization"], dtype)
-        except NotQuantizable:
-            return None
-        feeds.append(Feed(value, parameters["constant"] == name, dtype, quantization))
+        feeds.append(Feed(value, parameters["constant"] == name, dtype, marked(parameters["quantization"])))
     reals = [samples.reals(feed.value, dtype) if dtype.is_float else feed.value for feed in feeds]
     return layer_case(Comparison(operation=operation), feeds, np.asarray(_FUNCTIONS[operation](*reals)))
 

@@ -12,17 +12,16 @@ from dovetail.tensor import DType
 from ..cases import Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
-from ..references.single_layer import NotQuantizable, layer_case, marked
+from ..references.single_layer import carries, layer_case, marked
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     shape = shape_of(parameters)
     if shape is None:
         return None
-    try:
-        quantization = marked(parameters["quantization"], dtype)
-    except NotQuantizable:
+    if not carries(parameters["quantization"], dtype):
         return None
+    quantization = marked(parameters["quantization"])
     feeds = []
     for name in ("condition", "a", "b"):
         own = narrowed(shape, parameters[f"broadcast_{name}"])

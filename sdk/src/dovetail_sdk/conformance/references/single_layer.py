@@ -34,18 +34,11 @@ def layer_case(
     return Case(build, tuple(feeds), expected, (tolerance,) * len(expected))
 
 
-def marked(how: str | None, dtype: DType) -> Quantization | None:
-    """Return a quantization for kinds that keep it and move the integers as they are.
-
-    Raises:
-        NotQuantizable: The element type carries none here.
-    """
-    if how is None:
-        return None
-    if dtype not in (DType.INT8, DType.UINT8):
-        raise NotQuantizable
-    return Quantization.per_tensor(0.05, 3)
+def carries(how: str | None, dtype: DType) -> bool:
+    """Tell whether a tensor of this element type can be `marked`."""
+    return how is None or dtype in (DType.INT8, DType.UINT8)
 
 
-class NotQuantizable(Exception):
-    """The element type carries no quantization: such a case makes no sense."""
+def marked(how: str | None) -> Quantization | None:
+    """Return a quantization for kinds that keep it and move the integers as they are; None for None."""
+    return None if how is None else Quantization.per_tensor(0.05, 3)

@@ -1,0 +1,49 @@
+"""ExpandDims: new axes of size one, at positions of the result."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.layers import ExpandDims
+from dovetail.tensor import DType
+
+from ..cases import Case, Feed, Operator, Parameters
+from ..references import samples
+from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.single_layer import carries, layer_case, marked
+
+
+def expanded(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape with the new axes; None if one is out of range or named twice."""
+    rank = len(shape) + len(axes)
+    places = {axis % rank for axis in axes if -rank <= axis < rank}
+    if len(places) < len(axes):
+        return None
+    sizes = iter(shape)
+    return tuple(1 if axis in places else next(sizes) for axis in range(rank))
+
+
+def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
+    shape, axes = shape_of(parameters), tuple(parameters["axes"])
+    result = None if shape is None else expanded(shape, axes)
+    if shape is None or result is None:
+        return None
+    if not carries(parameters["quantization"], dtype):
+        return None
+    quantization = marked(parameters["quantization"])
+    x = samples.anything(dtype, shape, rng)
+    return layer_case(ExpandDims(axes=axes), [Feed(x, dtype=dtype, quantization=quantization)], x.reshape(result))
+
+
+OPERATOR = Operator(
+    kind="dovetail.ExpandDims",
+    dtypes=samples.ALL,
+    parameters={
+        **SIZES,
+        "axes": ((0,), (-1,), (2,), (4,), (-5,), (), (0, 2), (-1, -3), (3, 0)),
+        "quantization": (None, "kept"),
+    },
+    make=_make,
+    quantities=quantities_of("input"),
+    together=[{"rank": 0, "axes": (0, 1)}, {"rank": 0, "axes": (-1,)}, {"rank": 1, "axes": (1,)}, {"rank": 2, "axes": (0, 3)}],
+)

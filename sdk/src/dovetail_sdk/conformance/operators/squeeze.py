@@ -1,0 +1,53 @@
+"""Squeeze: axes of size one go."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.layers import Squeeze
+from dovetail.tensor import DType
+
+from ..cases import Case, Feed, Operator, Parameters
+from ..references import samples
+from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.single_layer import carries, layer_case, marked
+
+
+def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
+    shape, ones = shape_of(parameters), tuple(parameters["ones"])
+    if shape is None or any(not -len(shape) <= axis < len(shape) for axis in ones):
+        return None
+    places = {axis % len(shape) for axis in ones}
+    shape = tuple(1 if axis in places else size for axis, size in enumerate(shape))
+    if not carries(parameters["quantization"], dtype):
+        return None
+    quantization = marked(parameters["quantization"])
+    if parameters["named"]:
+        axes, gone = ones, places
+    else:
+        axes, gone = None, {axis for axis, size in enumerate(shape) if size == 1}
+    x = samples.anything(dtype, shape, rng)
+    result = [size for axis, size in enumerate(shape) if axis not in gone]
+    return layer_case(Squeeze(axes=axes), [Feed(x, dtype=dtype, quantization=quantization)], x.reshape(result))
+
+
+OPERATOR = Operator(
+    kind="dovetail.Squeeze",
+    dtypes=samples.ALL,
+    parameters={
+        **SIZES,
+        "ones": ((0,), (-1,), (1,), (-4,), (), (1, 2), (-1, 0), (0, 1, 2, 3)),
+        "named": (True, False),
+        "quantization": (None, "kept"),
+    },
+    make=_make,
+    quantities=quantities_of("input"),
+    together=[
+        {"ones": (1, 2), "named": False},
+        {"ones": (0, 1, 2, 3), "named": False},
+        {"ones": (), "named": False},
+        {"rank": 0, "ones": (), "named": False},
+        {"rank": 0, "ones": ()},
+        {"rank": 6, "ones": (0, 4), "named": False},
+    ],
+)
