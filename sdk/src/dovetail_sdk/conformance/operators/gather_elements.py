@@ -1,0 +1,66 @@
+"""GatherElements: single elements along an axis, by index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.layers import GatherElements
+from dovetail.tensor import DType
+
+from ..cases import Array, Case, Feed, Operator, Parameters
+from ..references import samples
+from ..references.positions import INDEX_DTYPES, indices
+from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.single_layer import carries, layer_case, marked
+
+
+def gathered_elements(x: Array, index: Array, axis: int) -> Array:
+    """Pick every element by its own position."""
+    result = np.empty(index.shape, x.dtype)
+    for place in np.ndindex(index.shape):
+        result[place] = x[(*place[:axis], int(index[place]), *place[axis + 1 :])]
+    return result
+
+
+def index_shape(shape: tuple[int, ...], axis: int, count: int, shorter: bool) -> tuple[int, ...]:
+    """Return the shape of the indices: `count` along the axis, one less beside it if `shorter`."""
+    return tuple(count if at == axis else max(size - shorter, 0) for at, size in enumerate(shape))
+
+
+def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
+    shape, axis, how = shape_of(parameters), parameters["axis"], parameters["quantization"]
+    if shape is None or not -len(shape) <= axis < len(shape) or not carries(how, dtype):
+        return None
+    place = axis % len(shape)
+    own = index_shape(shape, place, parameters["count"], parameters["shorter"])
+    index = indices(parameters["index_dtype"], own, shape[place], parameters["negative"], rng)
+    if index is None:
+        return None
+    x = samples.anything(dtype, shape, rng)
+    feeds = [Feed(x, dtype=dtype, quantization=marked(how)), Feed(index, parameters["constant_indices"])]
+    return layer_case(GatherElements(axis=axis), feeds, gathered_elements(x, index, place))
+
+
+OPERATOR = Operator(
+    kind="dovetail.GatherElements",
+    dtypes=samples.ALL,
+    parameters={
+        **SIZES,
+        "axis": (1, 0, 2, 3, -1, -3),
+        "count": (2, 1, 0, 7),
+        "shorter": (False, True),
+        "index_dtype": INDEX_DTYPES,
+        "negative": (False, True),
+        "constant_indices": (False, True),
+        "quantization": (None, "kept"),
+    },
+    make=_make,
+    quantities={**quantities_of("input"), "indices.dtype": "index_dtype", "indices.constant": "constant_indices"},
+    together=[
+        {"rank": 1, "axis": 0},
+        {"rank": 2, "axis": 1, "count": 7},
+        {"rank": 6, "axis": 4, "shorter": True},
+        {"axis": 3, "shorter": True, "negative": True, "index_dtype": "int32"},
+        {"channels": 0, "axis": 3, "count": 0},
+    ],
+)
