@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,8 +60,3 @@ def narrowed(shape: tuple[int, ...], how: str) -> tuple[int, ...] | None:
         "outer": tuple(1 if axis % 2 else size for axis, size in enumerate(shape)),
     }
     return ways[how]
-
-
-def elements_of(shape: Sequence[int]) -> int:
-    """Count the elements of a tensor of this shape."""
-    return math.prod(shape)
