@@ -17,7 +17,7 @@ from dovetail.claims import Claims, ClaimsError, read_claims
 from dovetail.errors import BackendError, ErrorCode, OptionError
 from dovetail.graph import Graph, Layer
 from dovetail.interfaces import IBackend, Support
-from dovetail.manifest import ManifestError, check, manifest_of
+from dovetail.manifest import ManifestError, manifest_of
 from dovetail.optimizer import build_options
 from dovetail.optimizer.assignment import is_workload
 from dovetail.registry import BackendRow, default_registry
@@ -34,7 +34,7 @@ RUN_SECONDS = 30.0
 """Longest time that a single run of a small network may take; the runtime then ends it with an error."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Target:
     """What is tested.
 
@@ -56,7 +56,7 @@ def open_target(what: str | IBackend | Target, manifest: Mapping[str, Any] | Non
 
     Args:
         what: An id, as users write it; "module:attribute" for an `IBackend` class that no distribution offers; or a backend.
-        manifest: Of a backend that is handed over.
+        manifest: Of a backend that is handed over. Else an attribute `manifest` of it is taken, or what its package holds.
 
     Raises:
         BackendError: It cannot be loaded.
@@ -65,7 +65,8 @@ def open_target(what: str | IBackend | Target, manifest: Mapping[str, Any] | Non
         return what
     if isinstance(what, IBackend):
         rows = [row for row in default_registry().rows() if row.id == what.id and row.distribution is None]
-        return Target(what, None, rows[0] if rows else None, manifest or (rows[0].manifest if rows else None))
+        facts = manifest or getattr(what, "manifest", None) or (rows[0].manifest if rows else None)
+        return Target(what, None, rows[0] if rows else None, facts)
     if ":" in what:
         return _from_module(what)
     backend = default_registry().get(what)
@@ -90,8 +91,7 @@ def _from_module(what: str) -> Target:
             hint="name a class derived from dovetail.IBackend",
         )
     try:
-        manifest = getattr(import_module(module), "MANIFEST", None)
-        facts = check(dict(manifest)) if manifest is not None else manifest_of(module, str(backend.id))
+        facts = getattr(backend, "manifest", None) or manifest_of(module, str(backend.id))
     except ManifestError as error:
         raise BackendError(f"{what!r}: {error}", code=ErrorCode.BACKEND_CONTRACT) from error
     return Target(backend, what, None, facts)
@@ -184,6 +184,10 @@ class Subject:
         runtime = Runtime(**arguments)
         self._runtimes.append(runtime)
         return runtime
+
+    def forget(self, runtime: Runtime) -> None:
+        """Leave a runtime to the collector, for a check of what happens when nobody closes it."""
+        self._runtimes.remove(runtime)
 
     @cached_property
     def _own_runtime(self) -> Runtime:

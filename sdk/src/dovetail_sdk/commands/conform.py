@@ -1,0 +1,221 @@
+"""`dovetail conform`: prove that a backend does what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import in_folder, json_option
+
+if TYPE_CHECKING:
+    from ..conformance.checks import Check
+    from ..conformance.results import CheckResult, Event, Report
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SUFFIXES = (".html", ".json", ".xml")
+_MOST_CASES = 5
+"""Failed cases of one check that are shown; a report has them all."""
+STYLES = {"passed": "green", "failed": "red", "failed as expected": "yellow", "not applicable": "dim", "not run": "yellow"}
+
+
+def seconds_of(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    """Read ``90``, ``90s``, ``10m`` or ``1h`` as seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value, re.ASCII)
+    if not match or not float(match[1]):
+        raise click.BadParameter(f"{value!r} is not a time; write 90s, 10m or 1h", context, parameter)
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def options_of(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
+    """Read ``name=value``; a value that is JSON, such as 3 or true, is taken as that, anything else as text."""
+    import json
+
+    found: dict[str, Any] = {}
+    for text in value:
+        name, equals, content = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{text!r} is not name=value", context, parameter)
+        try:
+            found[name] = json.loads(content)
+        except ValueError:
+            found[name] = content
+    return found
+
+
+def report_path(context: click.Context, parameter: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Refuse, before anything runs, a report of an unknown format or in a folder that is not there."""
+    for path in value:
+        if path.suffix.lower() not in _SUFFIXES:
+            raise click.BadParameter(f"{str(path)!r}: the suffix must be {', '.join(_SUFFIXES)}", context, parameter)
+        in_folder(context, parameter, path)
+    return value
+
+
+@click.command()
+@click.argument("backend", metavar="ID")
+@click.option("--level", type=click.IntRange(0, 5), default=4, show_default=True, help="Run the checks up to this level.")
+@click.option("--budget", callback=seconds_of, default="10m", show_default=True, help="Time for all of it: 90s, 10m, 1h.")
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=report_path,
+    help="Write a report: .html, .json or .xml (JUnit). Repeatable.",
+)
+@click.option(
+    "--options", multiple=True, metavar="NAME=VALUE", callback=options_of, help="An option of the backend. Repeatable."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
+@click.option(
+    "--only", multiple=True, metavar="PATTERN", help="Checks whose id contains this, or matches it as a glob. Repeatable."
+)
+@click.option(
+    "--operators", multiple=True, metavar="MODULE", help="A module with an OPERATOR for a kind of your own. Repeatable."
+)
+@json_option
+def command(
+    backend: str,
+    level: int,
+    budget: float,
+    reports: tuple[Path, ...],
+    options: dict[str, Any],
+    seed: int,
+    only: tuple[str, ...],
+    operators: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Prove that the backend ID conforms: level 0 identity, 1 contract, 2 operators, 3 graphs, 4 stress, 5 performance.
+
+    ID is that of an installed backend, or module:Class of one that is not packaged yet. The checks run in processes of their
+    own: a backend that crashes or hangs fails the check, and the rest goes on. Exit code 0: it conforms, as far as was asked.
+    """
+    from ..conformance.checks import checks_up_to
+    from ..conformance.environment import environment
+    from ..conformance.reports import write_report
+    from ..conformance.results import Verdict
+    from ..conformance.supervisor import Orders, Supervisor
+
+    checks = checks_up_to(level, only)
+    if not checks:
+        raise click.UsageError(f"no check up to level {level} matches {' or '.join(only)}")
+    orders = Orders(backend, options, seed, budget, operators)
+    with _progress(len(checks), quiet=as_json) as listen:
+        report = Supervisor(orders, listen).run(checks, level)
+    report.environment = environment(backend, seed=seed, options=options)
+    for path in reports:
+        write_report(report, path)
+    if as_json:
+        from ..conformance.reports.machine import as_json as text_of
+
+        click.echo(text_of(report), nl=False)
+    else:
+        show_report(report)
+        for path in reports:
+            click.echo(f"report written to {path}")
+    if report.verdict is not Verdict.CONFORMS:
+        raise click.exceptions.Exit(1)
+
+
+class _Progress:
+    """Shows on a terminal which check runs, and what it does."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.done = 0
+        self.status: Any = None
+
+    def __call__(self, check: Check, event: Event) -> None:
+        if event["event"] == "end":
+            self.done += 1
+        elif event["event"] in ("begin", "step") and self.status is not None:
+            doing = event.get("text", "")
+            self.status.update(f"[{self.done + 1}/{self.total}] {check.id} {doing}"[:200])
+
+
+def _progress(total: int, *, quiet: bool) -> Any:
+    import sys
+    from contextlib import contextmanager
+
+    @contextmanager
+    def shown() -> Any:
+        progress = _Progress(total)
+        if quiet or not sys.stderr.isatty():
+            yield progress
+            return
+        from ..rendering import console
+
+        with console(sys.stderr).status("starting", spinner="line") as progress.status:
+            yield progress
+
+    return shown()
+
+
+def show_report(report: Report) -> None:
+    """Print the checks, the counts, what failed and what to do about it, and the verdict."""
+    from ..rendering import show, styled, table
+
+    rows = [
+        (
+            str(int(result.check.level)),
+            result.check.id,
+            styled(str(result.status), STYLES[result.status]),
+            f"{result.seconds:.2f}",
+            result.text.partition("\n")[0],
+        )
+        for result in report.results
+    ]
+    show(table(("level", "check", "result", "seconds", ""), rows, right=("level", "seconds")))
+    if any(kind for kind, _ in report.counts):
+        show(counts_table(report))
+    for result in report.results:
+        for note in result.notes:
+            click.echo(f"note: {result.check.id}: {note}")
+    for kind, dtype in report.not_judged:
+        click.echo(f"not judged: {kind} of {dtype} is claimed, and no case of the kit lies within the claim")
+    for result in report.problems:
+        _show_failure(report, result)
+    click.echo(verdict_text(report))
+
+
+def _show_failure(report: Report, result: CheckResult) -> None:
+    click.echo(f"\nFAILED {result.check.id}: {report.backend} {result.check.title}: {result.text}")
+    for case in result.cases[:_MOST_CASES]:
+        click.echo(f"  {case.id}\n    {case.text}")
+    if len(result.cases) > _MOST_CASES:
+        click.echo(f"  ... and {len(result.cases) - _MOST_CASES} more; a report lists all: --report out.html")
+    if result.check.troubleshooting:
+        click.echo(f"  Troubleshooting: {result.check.troubleshooting}")
+
+
+def counts_table(report: Report) -> Any:
+    """Build the table of cases by kind and element type."""
+    from ..rendering import table
+
+    columns = ("kind", "type", "claimed", "run", "refused", "failed")
+    rows = [
+        (kind, dtype, str(counts.claimed), str(counts.run), str(counts.refused), str(counts.failed))
+        for (kind, dtype), counts in report.counts.items()
+        if kind and (counts.claimed or counts.run or counts.failed)
+    ]
+    return table(columns, rows, right=columns[2:])
+
+
+def verdict_text(report: Report) -> str:
+    """Say in one or two lines how it ended."""
+    from ..conformance.results import Counts, Status
+
+    total = Counts()
+    for counts in report.counts.values():
+        total.add(**counts.as_dict())
+    results = [result.status for result in report.results]
+    parts = [f"{results.count(status)} {status}" for status in Status if results.count(status)]
+    objection = f"\n{report.objection}" if report.objection else ""
+    return (
+        f"\n{report.backend} at level {report.level}: {report.verdict}{objection}\n"
+        f"checks: {', '.join(parts)}; cases: {total.claimed} claimed, {total.run} run, {total.refused} refused, "
+        f"{total.failed} failed; {report.seconds:.1f} s"
+    )

@@ -1,0 +1,76 @@
+"""The process in which checks run, so that a backend which crashes takes only one check with it; see `supervisor.py`."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+from .cases import Operator
+from .checks import Check, all_checks
+from .results import Event
+from .runner import perform
+from .subject import Settings, open_target
+
+
+def main(orders: dict[str, Any]) -> None:
+    """Run checks on the main thread and write what happens, one line of JSON an event, to a file descriptor.
+
+    Args:
+        orders: What `supervisor` wants; see `Orders` there.
+    """
+    faulthandler.enable(all_threads=True)
+    descriptor = int(orders["descriptor"])
+
+    def tell(event: Event) -> None:
+        line = json.dumps(event, default=str).encode() + b"\n"
+        try:
+            while line:
+                line = line[os.write(descriptor, line) :]
+        except BrokenPipeError:  # whoever wanted to know is gone
+            os._exit(1)
+
+    try:
+        target = open_target(orders["target"])
+        operators = operators_of(orders["operators"])
+    except BaseException as error:  # a backend that ends the process while it is imported must be reported too
+        tell({"event": "refused", "text": f"{type(error).__name__}: {error}"})
+        return
+    seconds = orders["seconds"]
+    settings = Settings(
+        options=orders["options"],
+        seed=orders["seed"],
+        deadline=None if seconds is None else time.monotonic() + seconds,
+        cautious=orders["cautious"],
+        operators=operators,
+        tolerate=tuple(orders["tolerate"]),
+    )
+    tell({"event": "opened", "id": str(target.backend.id)})
+    by_id: dict[str, Check] = {check.id: check for check in all_checks()}
+    for id in orders["checks"]:
+        tell({"event": "begin", "check": id})
+        tell(perform(by_id[id], target, settings, tell))
+    tell({"event": "done"})
+
+
+def operators_of(modules: list[str]) -> tuple[Operator, ...]:
+    """Import a vendor's operator modules.
+
+    Raises:
+        ImportError: One is not there, or holds no `OPERATOR`.
+    """
+    found = []
+    for module in modules:
+        operator = getattr(import_module(module), "OPERATOR", None)
+        if not isinstance(operator, Operator):
+            raise ImportError(f"module {module!r} has no OPERATOR of type dovetail_sdk.conformance.cases.Operator")
+        found.append(operator)
+    return tuple(found)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

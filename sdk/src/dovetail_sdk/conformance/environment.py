@@ -1,0 +1,78 @@
+"""What a report must say so that a run can be repeated: versions, machine, the backend's files, seed, date."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dovetail.abi_version import ABI_VERSION
+from dovetail.registry import default_registry
+
+_LARGEST = 512 << 20  # bytes: a file beyond this is named, not read
+_SUFFIXES = (".py", ".so", ".json", ".pyd", ".dylib", ".dll", ".bin")
+
+
+def environment(target: str, *, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of this process and of a backend, without loading it.
+
+    Args:
+        target: An id, or "module:attribute".
+        seed: Of all random numbers.
+        options: Options of the backend.
+    """
+    from importlib_metadata import PackageNotFoundError, version
+
+    versions = {"python": platform.python_version()}
+    for name in ("dovetail-core", "dovetail-sdk", "numpy"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
+    row = next((row for row in default_registry().rows() if row.id == target), None)
+    facts: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions,
+        "abi": ".".join(map(str, ABI_VERSION)),
+        "platform": platform.platform(),
+        "machine": _machine(),
+        "seed": seed,
+        "options": options,
+        "command": ["dovetail", *sys.argv[1:]],
+    }
+    if row is not None:
+        facts["distribution"] = f"{row.distribution} {row.version}" if row.distribution else row.origin
+        facts["manifest"] = dict(row.manifest) if row.manifest is not None else None
+        facts["files"] = _hashes(row.origin)
+    return facts
+
+
+def _machine() -> str:
+    """Return the processor's name as the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            if line.startswith(("model name", "Model")):
+                return line.partition(":")[2].strip()
+    except OSError:  # not Linux
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _hashes(origin: str) -> dict[str, str]:
+    """Return sha256 of the code and data files of the top-level package that an entry point names, by name."""
+    try:
+        spec = find_spec(origin.partition(":")[0].partition(".")[0])  # a top-level package is found without importing anything
+    except (ImportError, ValueError):
+        return {}
+    found: dict[str, str] = {}
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for path in sorted(Path(folder).rglob("*")):
+            if path.suffix in _SUFFIXES and path.is_file() and path.stat().st_size <= _LARGEST:
+                with path.open("rb") as file:
+                    name = path.relative_to(Path(folder).parent).as_posix()
+                    found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
