@@ -4,6 +4,7 @@ import json
 import logging
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -194,9 +195,9 @@ def test_manifest_is_found_through_an_import_hook(site: Site, tmp_path: Path, mo
         (json.dumps(manifest("Fake", abi=[0, 1, 2])), "[major, minor]"),
         (json.dumps(manifest("Fake", abi=["0", "1"])), "[major, minor]"),
         (json.dumps(manifest("Fake", abi=[0, True])), "[major, minor]"),
-        (json.dumps(manifest("Fake", rank=True)), "'rank' in dovetail-backend.json must be of type int"),
-        (json.dumps(manifest("Fake", rank="fast")), "'rank' in dovetail-backend.json must be of type int"),
-        (json.dumps(manifest("Other")), "describes 'Other', but the entry point is named 'Fake'"),
+        (json.dumps(manifest("Fake", rank=True)), "'rank' in the manifest must be of type int"),
+        (json.dumps(manifest("Fake", rank="fast")), "'rank' in the manifest must be of type int"),
+        (json.dumps(manifest("Other")), "describes 'Other', not 'Fake'"),
         (json.dumps(manifest("Fake", description="x" * 70_000)), "larger than 65536 bytes"),
     ],
 )
@@ -398,11 +399,20 @@ def test_second_request_for_a_broken_backend_says_the_same(site: Site) -> None:
 
 
 def test_ctrl_c_during_an_import_is_not_swallowed(site: Site) -> None:
-    site.add("Fake", source="raise KeyboardInterrupt")
+    site.add("Fake", source="import signal\nsignal.raise_signal(signal.SIGINT)\n" + GOOD)
     registry = Registry()
+    handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         registry.get("Fake")
     assert row_of(registry, "Fake").state is BackendState.AVAILABLE
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_interrupt_that_the_backend_raises_itself_is_a_row(site: Site) -> None:
+    site.add("Fake", source="raise KeyboardInterrupt")
+    registry = Registry()
+    assert failure_of(registry, "Fake").details["reason_code"] == "IMPORT_FAILED"
+    assert row_of(registry, "Fake").state is BackendState.BROKEN
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,49 @@
-"""The backends there are: listed without importing any, loaded when first asked for by id.
+"""The backends there are: listed without running any of their code, loaded when first asked for by id.
 
 A distribution offers a backend by an entry point of the group ``dovetail.backends``, whose *name* is the `BackendId` and whose
-value is the `IBackend` class. A broken backend is a row with a reason; asked for by id, it raises with the original cause.
+value is the `IBackend` class, or the package of a shared library. A folder that is searched offers the libraries in it. A
+broken backend is a row with a reason; asked for by id, it raises with the original cause. `discovery` holds the steps.
 """
 
 from __future__ import annotations
 
 import difflib
 import logging
+import os
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import invalidate_caches
 from typing import TYPE_CHECKING, Any
 
-from .abi_version import abi_refusal
 from .backend_id import BackendId
-from .discovery import Offer, offers
+from .backend_rows import (
+    BackendRow,
+    BackendState,
+    duplicate_error,
+    error_of,
+    facts,
+    listed,
+    ready,
+    refused,
+    unavailable,
+)
+from .discovery import settings
+from .discovery.candidates import Candidate
+from .discovery.listing import duplicates, installed, scanned
+from .discovery.manifest import check
+from .discovery.reasons import ReasonCode, Refused, Step
+from .discovery.scanning import FolderReport
+from .discovery.settings import SearchFolder
 from .errors import BackendError, BackendUnavailableError, ErrorCode
-from .manifest import ManifestError, check, manifest_of
 
 if TYPE_CHECKING:
+    from .discovery.content import Files, Stamp
+    from .discovery.verdicts import VerdictStore
     from .interfaces import IBackend
+
+__all__ = ["GROUP", "BackendRow", "BackendState", "Registry", "backends", "default_registry"]
 
 GROUP = "dovetail.backends"
 IN_PROCESS = "registered in process"
@@ -31,81 +51,16 @@ IN_PROCESS = "registered in process"
 _LOGGER = logging.getLogger("dovetail")
 
 
-class BackendState(StrEnum):
-    """How far a backend is from running; the values are stable."""
-
-    AVAILABLE = "available"
-    """Installed and, as far as can be told without importing it, usable."""
-    LOADED = "loaded"
-    NOT_INSTALLED = "not_installed"
-    DRIVER_MISSING = "driver_missing"
-    NO_DEVICE = "no_device"
-    DEVICE_BUSY = "device_busy"
-    VERSION_MISMATCH = "version_mismatch"
-    QUARANTINED = "quarantined"
-    """Crashed or hung when it was probed."""
-    BROKEN = "broken"
-    DUPLICATE = "duplicate"
-    INVALID_ID = "invalid_id"
-
-    @property
-    def is_ready(self) -> bool:
-        """True if asking for the backend can succeed."""
-        return self in (BackendState.AVAILABLE, BackendState.LOADED)
-
-
-@dataclass(frozen=True, slots=True)
-class BackendRow:
-    """One line of the list of backends.
-
-    Attributes:
-        id: What the entry point is called; empty if a distribution's entry points cannot be read. Not always a valid id.
-        state: How far it is from running.
-        distribution, version: Which distribution offers it; None if it was registered in process.
-        origin: The entry point's value, or "registered in process".
-        manifest: What it says about itself, see `manifest.py`; None if it says nothing.
-        reason: Why it is not ready.
-        hint: The next step.
-    """
-
-    id: str
-    state: BackendState
-    distribution: str | None
-    version: str | None
-    origin: str
-    manifest: Mapping[str, Any] | None = None
-    reason: str = ""
-    hint: str = ""
-
-    @property
-    def device(self) -> str | None:
-        """The device of the manifest: "cpu" or another; None if there is no manifest."""
-        return self.manifest["device"] if self.manifest is not None else None
-
-    @property
-    def rank(self) -> int:
-        """The rank of the manifest, higher is faster; 0 if there is none."""
-        return int(self.manifest["rank"]) if self.manifest is not None else 0
-
-    @property
-    def description(self) -> str:
-        """The description of the manifest, or an empty string."""
-        return str(self.manifest["description"]) if self.manifest is not None else ""
-
-    @property
-    def source(self) -> str:
-        """Where it comes from, for messages."""
-        return f"{self.distribution} {self.version}, {self.origin}" if self.distribution else self.origin
-
-
 @dataclass(slots=True, eq=False)
 class _Entry:
     """One backend that may be asked for, and what became of it."""
 
     row: BackendRow
-    offer: Offer | None
+    candidate: Candidate | None
     backend: IBackend | None = None
     failure: BackendError | None = None
+    files: Files | None = None
+    stamps: list[Stamp] | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -117,21 +72,58 @@ class Registry:
         self._installed: list[_Entry] | None = None
         self._registered: list[_Entry] = []
         self._logged: tuple[BackendId, ...] = ()
+        self._folders: list[SearchFolder] = []
+        self._trusted: list[str] = []
+        self._reports: list[FolderReport] = []
+        self._verdicts: VerdictStore | None = None
 
     # -- listing --------------------------------------------------------------------------------------------------------------
 
     def rows(self) -> tuple[BackendRow, ...]:
-        """List all backends, ordered by id; imports none."""
-        return tuple(entry.row for entry in self._entries())
+        """List all backends, ordered by id; runs no code of any."""
+        return tuple(_current(entry) for entry in self._entries())
+
+    def scan(self, path: str | os.PathLike[str], *, trust: bool = False) -> tuple[BackendRow, ...]:
+        """Search a folder too, from now on, and return the rows of what it holds.
+
+        Args:
+            path: Absolute. It and all folders above it must belong to root or the user, and be writable for nobody else.
+            trust: True: the caller answers for the folder, whoever can write there or above it.
+
+        Raises:
+            BackendError: The folder must not be searched; `reason_code` in the details says why.
+        """
+        folder = SearchFolder(os.fspath(path), "the caller")
+        with self._lock:
+            if folder not in self._folders:
+                self._folders.append(folder)
+            if trust and folder.path not in self._trusted:
+                self._trusted.append(folder.path)
+            self.refresh()
+            report = next(report for report in self._reports if (report.path, report.asked_by) == (folder.path, "the caller"))
+            if report.refusal is not None:
+                self._folders.remove(folder)
+                self.refresh()
+                row = refused(BackendRow("", BackendState.BROKEN, None, None, folder.path), report.refusal)
+                raise BackendError(
+                    f"{folder.path} cannot be searched for backends: {row.reason}", hint=row.hint, **facts(row)
+                ) from report.refusal
+        origins = {candidate.origin for candidate in report.candidates}
+        return tuple(row for row in self.rows() if row.origin in origins)
+
+    def folders(self) -> tuple[FolderReport, ...]:
+        """Tell of each folder that was to be searched what it held, or why it was not searched."""
+        self._entries()
+        return tuple(self._reports)
 
     def refresh(self) -> None:
-        """Look again for installed backends, keeping those that are loaded; for programs that install while they run."""
+        """Look again for backends, keeping those that are loaded; for programs that install while they run."""
         invalidate_caches()
         with self._lock:
-            loaded = {entry.offer: entry for entry in self._installed or () if entry.backend is not None}
+            loaded = {_key(entry): entry for entry in self._installed or () if entry.backend is not None}
             self._installed = [
-                loaded.get(entry.offer, entry) if entry.row.state is BackendState.AVAILABLE else entry
-                for entry in _installed_entries()
+                loaded.get(_key(entry), entry) if entry.row.state is BackendState.AVAILABLE else entry
+                for entry in self._found()
             ]
 
     def default_preferences(self) -> tuple[BackendId, ...]:
@@ -157,19 +149,55 @@ class Registry:
             _LOGGER.info("no backends were named, so these are used: %s%s", ", ".join(chosen), slow)
         return chosen
 
+    @property
+    def verdicts(self) -> VerdictStore:
+        """What is known of backends that were tried before."""
+        with self._lock:
+            if self._verdicts is None:
+                from .discovery.verdicts import VerdictStore
+
+                self._verdicts = VerdictStore()
+            return self._verdicts
+
     def _entries(self) -> list[_Entry]:
         with self._lock:
             if self._installed is None:
-                self._installed = _installed_entries()
+                self._installed = self._found()
             entries = [*self._installed, *self._registered]
         return sorted(entries, key=lambda e: (e.row.id.casefold(), e.row.id, e.row.source))
+
+    def _found(self) -> list[_Entry]:
+        """List everything anew."""
+        self._reports = scanned(self._folders, self._trusted)
+        found = [*installed(GROUP), *(candidate for report in self._reports for candidate in report.candidates)]
+        rows = {candidate.key: listed(candidate) for candidate in found}
+        for same in duplicates(found):
+            error = duplicate_error(same[0].id, [listed(candidate) for candidate in same])
+            refusal = Refused(ReasonCode.DUPLICATE_ID, error.message)
+            rows |= {candidate.key: refused(rows[candidate.key], refusal) for candidate in same}
+        entries = [_Entry(rows[candidate.key], candidate) for candidate in found]
+        for entry in entries:
+            if entry.row.state is BackendState.AVAILABLE and entry.candidate is not None:
+                self._look_into_quarantine(entry, entry.candidate)
+        for report in self._reports:
+            if report.refusal is not None:
+                row = BackendRow("", BackendState.BROKEN, None, None, report.path, path=report.path)
+                entries.append(_Entry(refused(row, report.refusal), None))
+        return entries
+
+    def _look_into_quarantine(self, entry: _Entry, candidate: Candidate) -> None:
+        from .discovery.content import files_of
+
+        verdict = self.verdicts.quarantined(candidate.id, lambda: files_of(candidate))
+        if verdict is not None:
+            entry.row = refused(entry.row, verdict.refusal)
 
     def _ready(self) -> list[str]:
         return [entry.row.id for entry in self._entries() if entry.row.state.is_ready]
 
     def _readiness(self) -> str:
-        ready = self._ready()
-        return f"ready: {', '.join(ready)}" if ready else "no backend is ready"
+        names = self._ready()
+        return f"ready: {', '.join(names)}" if names else "no backend is ready"
 
     # -- registering in process -----------------------------------------------------------------------------------------------
 
@@ -192,14 +220,14 @@ class Registry:
             )
         name = BackendId(backend.id)
         try:
-            facts = check(dict(manifest)) if manifest is not None else None
-        except ManifestError as error:
-            raise BackendError(f"backend {name!s}: {error}", code=ErrorCode.BACKEND_CONTRACT) from error
-        row = BackendRow(name, BackendState.LOADED, None, None, IN_PROCESS, facts)
+            fields = check(dict(manifest)) if manifest is not None else None
+        except Refused as refusal:
+            raise BackendError(f"backend {name!s}: {refusal.text}", code=ErrorCode.BACKEND_CONTRACT) from refusal
+        row = BackendRow(name, BackendState.LOADED, None, None, IN_PROCESS, fields, step=str(Step.LOAD))
         with self._lock:
             for entry in self._entries():
                 if entry.row.id.casefold() == name.casefold():
-                    raise _duplicate_error(name, (entry.row, row))
+                    raise duplicate_error(name, (entry.row, row))
             self._registered.append(_Entry(row, None, backend))
 
     def unregister(self, id: str) -> None:
@@ -222,66 +250,124 @@ class Registry:
     # -- loading --------------------------------------------------------------------------------------------------------------
 
     def get(self, id: str) -> IBackend:
-        """Return a backend, importing it the first time.
+        """Return a backend; the first time it is probed in a child process, unless that is known to go well, and loaded.
 
         Raises:
-            BackendUnavailableError: It is not installed, of another version, or not ready; `state` in the details says which.
+            BackendUnavailableError: It is not installed, of another version, in quarantine, or not ready; `state` in the
+                details says which.
             BackendError: It is broken, offered twice, or against the contract; the original cause is chained.
         """
-        name = BackendId(id)
-        matches = [entry for entry in self._entries() if entry.row.id == name]
-        if not matches:
-            raise self._absent_error(name)
-        if len(matches) > 1 or matches[0].row.state is BackendState.DUPLICATE:
-            folded = name.casefold()
-            raise _duplicate_error(name, [e.row for e in self._entries() if e.row.id.casefold() == folded])
-        entry = matches[0]
+        entry = self._entry(BackendId(id))
         with entry.lock:
             if entry.backend is None:
                 entry.backend = self._load(entry)
             return entry.backend
 
+    def examine(self, id: str, *, probing: bool = True, afresh: bool = False) -> BackendRow:
+        """Take a backend through the steps up to the probe, without loading it into this process, and return its row.
+
+        Args:
+            id: Which one.
+            probing: False: leave the probe out.
+            afresh: Probe it even if it is known to be good.
+
+        Raises:
+            BackendError: There is none of this id, or several.
+        """
+        entry = self._entry(BackendId(id))
+        with entry.lock:
+            candidate = entry.candidate
+            if candidate is None or candidate.refusal is not None or entry.backend is not None:
+                return _current(entry)
+            try:
+                self._admit(entry, candidate, probing=probing, afresh=afresh)
+            except BackendUnavailableError as error:
+                entry.row = unavailable(entry.row, error)
+            except Refused as refusal:
+                entry.row = refused(entry.row, refusal)
+            return entry.row
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Return what was found, without what was registered in process; for tools."""
+        return tuple(entry.candidate for entry in self._entries() if entry.candidate is not None)
+
+    def release(self, id: str) -> bool:
+        """Take a backend out of quarantine, so that it is tried again; false if it was not in."""
+        released = self.verdicts.release(id)
+        with self._lock:
+            for entry in self._entries():
+                if entry.row.id == id and entry.row.state is BackendState.QUARANTINED and entry.candidate is not None:
+                    entry.row, entry.failure = listed(entry.candidate), None
+        return released
+
+    def device_failed(self, backend: IBackend, error: BackendUnavailableError) -> None:
+        """Note that the device of a loaded backend cannot be opened; the runtime tells it."""
+        for entry in self._known(backend):
+            entry.row = unavailable(entry.row, error)
+
+    def device_opened(self, backend: IBackend) -> None:
+        """Note that the device of a loaded backend was opened, whatever was noted before."""
+        for entry in self._known(backend):
+            if entry.row.state is not BackendState.LOADED:
+                entry.row = ready(entry.row, BackendState.LOADED, Step.LOAD, entry.row.notes)
+
+    def _known(self, backend: IBackend) -> list[_Entry]:
+        with self._lock:
+            return [entry for entry in (*(self._installed or ()), *self._registered) if entry.backend is backend]
+
+    def _entry(self, name: BackendId) -> _Entry:
+        matches = [entry for entry in self._entries() if entry.row.id == name]
+        if not matches:
+            raise self._absent_error(name)
+        if len(matches) > 1 or matches[0].row.state is BackendState.DUPLICATE:
+            folded = name.casefold()
+            raise duplicate_error(name, [e.row for e in self._entries() if e.row.id.casefold() == folded])
+        return matches[0]
+
     def _absent_error(self, name: BackendId) -> BackendUnavailableError:
-        ready = self._ready()
-        by_folded = {candidate.casefold(): candidate for candidate in ready}
+        names = self._ready()
+        by_folded = {candidate.casefold(): candidate for candidate in names}
         close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
         return BackendUnavailableError(
             f"backend {name!s} is not installed; {self._readiness()}",
             hint=f"did you mean {by_folded[close[0]]}?" if close else "pip install the distribution that offers it",
             backend=str(name),
             state=str(BackendState.NOT_INSTALLED),
-            ready=ready,
+            ready=names,
         )
 
     def _load(self, entry: _Entry) -> IBackend:
-        row = entry.row
-        if row.state is BackendState.VERSION_MISMATCH:
-            raise BackendUnavailableError(
-                f"backend {row.id} ({row.source}) is {row.reason}",
-                code=ErrorCode.ABI_MISMATCH,
-                hint=row.hint,
-                **_facts(row),
-                ready=self._ready(),
-            )
+        candidate, row = entry.candidate, entry.row
+        assert candidate is not None
         if entry.failure is not None:
             raise _again(entry.failure)
-        if entry.offer is None or entry.offer.entry_point is None or row.state is BackendState.BROKEN:
-            raise BackendError(f"backend {row.id} ({row.source}) is broken: {row.reason}", hint=row.hint, **_facts(row))
         try:
-            backend = _create(entry.offer, row)
+            if candidate.refusal is not None:
+                raise candidate.refusal
+            notes = self._admit(entry, candidate, probing=settings.probing())
+            from .discovery.opening import open_backend
+
+            backend = open_backend(candidate)
         except BackendUnavailableError as error:
             # A driver or a device may come later, so this is not remembered: the next call tries again.
-            state = _state_of(error)
-            entry.row = _changed(row, state, error.message, error.hint or "")
-            error.details = {**_facts(entry.row), "ready": self._ready(), **error.details}
+            entry.row = unavailable(row, error)
+            error.details = {**facts(entry.row), "ready": self._ready(), **error.details}
             raise
-        except BackendError as error:
-            entry.row = _changed(row, BackendState.BROKEN, error.message, error.hint or "")
-            error.details["state"] = str(BackendState.BROKEN)
-            entry.failure = error
-            raise
-        entry.row = _changed(row, BackendState.LOADED, "", "")
+        except Refused as refusal:
+            entry.row = refused(row, refusal)
+            entry.failure = error_of(row, refusal, self._ready())
+            raise _again(entry.failure) from entry.failure.__cause__
+        entry.stamps = entry.files.stamps() if entry.files is not None else None
+        entry.row = ready(row, BackendState.LOADED, Step.LOAD, notes)
         return backend
+
+    def _admit(self, entry: _Entry, candidate: Candidate, *, probing: bool, afresh: bool = False) -> list[str]:
+        from .discovery.admission import admit
+
+        admission = admit(candidate, self.verdicts, probing=probing, afresh=afresh)
+        entry.files = admission.files
+        entry.row = ready(entry.row, BackendState.AVAILABLE, admission.step, admission.notes)
+        return admission.notes
 
 
 @cache
@@ -290,155 +376,35 @@ def default_registry() -> Registry:
     return Registry()
 
 
-def backends() -> tuple[BackendRow, ...]:
-    """List all backends, ordered by id, with the state of each; imports none."""
-    return default_registry().rows()
+def backends(*, paths: Sequence[str | os.PathLike[str]] = ()) -> tuple[BackendRow, ...]:
+    """List all backends, ordered by id, with the state of each; runs no code of any.
+
+    Args:
+        paths: Folders to search too, from now on; see `Registry.scan`.
+
+    Raises:
+        BackendError: One of the folders must not be searched.
+    """
+    registry = default_registry()
+    for path in paths:
+        registry.scan(path)
+    return registry.rows()
 
 
-# -- what is installed --------------------------------------------------------------------------------------------------------
+def _current(entry: _Entry) -> BackendRow:
+    """Return the row of an entry, and whether its files were replaced since it was loaded."""
+    if entry.backend is None or entry.files is None or entry.stamps is None:
+        return entry.row
+    is_stale = entry.files.stamps() != entry.stamps
+    return entry.row if is_stale == entry.row.stale else replace(entry.row, stale=is_stale)
 
 
-def _installed_entries() -> list[_Entry]:
-    entries = [_Entry(_row(offer), offer) for offer in offers(GROUP)]
-    by_id: dict[str, list[_Entry]] = {}
-    for entry in entries:
-        if entry.row.state is not BackendState.INVALID_ID and entry.row.id:
-            # Ids that differ only in case would be taken for one another by people.
-            by_id.setdefault(entry.row.id.casefold(), []).append(entry)
-    for same in by_id.values():
-        if len(same) > 1:
-            error = _duplicate_error(same[0].row.id, [entry.row for entry in same])
-            for entry in same:
-                entry.row = _changed(entry.row, BackendState.DUPLICATE, error.message, error.hint or "")
-    return entries
-
-
-def _row(offer: Offer) -> BackendRow:
-    def row(state: BackendState, manifest: Mapping[str, Any] | None = None, reason: str = "", hint: str = "") -> BackendRow:
-        return BackendRow(offer.name, state, offer.distribution, offer.version, offer.value, manifest, reason, hint)
-
-    repair = f"reinstall or remove {offer.distribution}"
-    if offer.entry_point is None:
-        return row(BackendState.BROKEN, None, offer.problem, repair)
-    try:
-        BackendId(offer.name)
-        module = offer.entry_point.module
-        manifest = manifest_of(module, offer.name)
-    except BackendError as error:
-        return row(BackendState.INVALID_ID, None, f"{offer.name[:80]!r} is not a backend id", error.hint or "")
-    except ManifestError as error:
-        return row(BackendState.BROKEN, None, str(error), f"tell whoever makes {offer.distribution}")
-    except Exception as error:  # a value that is no object reference, or an import hook of somebody else that fails
-        return row(BackendState.BROKEN, None, f"its entry point {offer.value!r} cannot be read: {_described(error)}", repair)
-    refusal = abi_refusal(tuple(manifest["abi"])) if manifest is not None else ""
-    if refusal:
-        hint = f"install versions of {offer.distribution} and dovetail-core that fit each other"
-        return row(BackendState.VERSION_MISMATCH, manifest, refusal, hint)
-    return row(BackendState.AVAILABLE, manifest)
-
-
-# -- creating one -------------------------------------------------------------------------------------------------------------
-
-
-def _create(offer: Offer, row: BackendRow) -> IBackend:
-    """Import and create a backend and check that it is what its entry point says."""
-    from .interfaces import IBackend
-
-    assert offer.entry_point is not None
-    try:
-        offered = offer.entry_point.load()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit too: a backend must not end somebody else's program
-        raise _failed(row, "cannot be imported", "import", error) from error
-    missing = getattr(offered, "__abstractmethods__", None)
-    if missing:
-        raise _against_contract(row, f"its class {offered.__name__} lacks {', '.join(sorted(missing))}")
-    try:
-        backend = offered() if callable(offered) and not isinstance(offered, IBackend) else offered
-    except (KeyboardInterrupt, BackendUnavailableError):
-        raise
-    except BaseException as error:
-        raise _failed(row, "cannot be created", "create", error) from error
-    if not isinstance(backend, IBackend):
-        raise _against_contract(row, f"{offer.value} gives {_type_name(backend)}, which is not an IBackend")
-    try:
-        name = backend.id
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise _failed(row, "does not tell its id", "id", error) from error
-    if name != row.id:
-        raise _against_contract(row, f"its entry point is named {row.id!r} but its id is {name!r}")
-    return backend
-
-
-def _failed(row: BackendRow, what: str, phase: str, error: BaseException) -> BackendError:
-    return BackendError(
-        f"backend {row.id} ({row.source}) {what}: {_described(error)}",
-        hint=f"reinstall {row.distribution}, or tell its makers; the original error is chained",
-        **_facts(row),
-        phase=phase,
-    )
-
-
-def _against_contract(row: BackendRow, what: str) -> BackendError:
-    return BackendError(
-        f"backend {row.id} ({row.source}) breaks its contract: {what}",
-        code=ErrorCode.BACKEND_CONTRACT,
-        hint=f"tell whoever makes {row.distribution}",
-        **_facts(row),
-        phase="check",
-    )
+def _key(entry: _Entry) -> Any:
+    return entry.candidate.key if entry.candidate is not None else None
 
 
 def _again(failure: BackendError) -> BackendError:
     """Copy a failure, so that threads which meet it do not share one traceback."""
-    error = BackendError(failure.message, code=failure.code, hint=failure.hint, **failure.details)
+    error = type(failure)(failure.message, code=failure.code, hint=failure.hint, **failure.details)
     error.__cause__ = failure.__cause__
     return error
-
-
-def _duplicate_error(name: str, rows: Iterable[BackendRow]) -> BackendError:
-    origins = [f"{row.id} from {row.source}" for row in rows]
-    return BackendError(
-        f"backend id {name!s} is offered more than once: {'; '.join(origins)}",
-        code=ErrorCode.BACKEND_DUPLICATE,
-        hint="uninstall or unregister all but one",
-        backend=str(name),
-        origins=origins,
-        state=str(BackendState.DUPLICATE),
-    )
-
-
-def _state_of(error: BackendUnavailableError) -> BackendState:
-    try:
-        return BackendState(error.details.get("state", BackendState.BROKEN))
-    except ValueError:
-        return BackendState.BROKEN
-
-
-def _changed(row: BackendRow, state: BackendState, reason: str, hint: str) -> BackendRow:
-    return BackendRow(row.id, state, row.distribution, row.version, row.origin, row.manifest, reason, hint)
-
-
-def _facts(row: BackendRow) -> dict[str, Any]:
-    return {
-        "backend": row.id,
-        "state": str(row.state),
-        "distribution": row.distribution,
-        "version": row.version,
-        "origin": row.origin,
-    }
-
-
-def _type_name(value: Any) -> str:
-    return f"an instance of {type(value).__module__}.{type(value).__qualname__}"
-
-
-def _described(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # whatever a backend's own exception does when printed, the report must survive
-        text = "(its text cannot be printed)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..backend_calls import backend_call, notify
 from ..descriptor import Array
-from ..errors import BackendError, ErrorCode, GraphError, OptionError, RunError
+from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
 from ..interfaces import IBackend
 from ..network import Network
+from ..registry import default_registry
 from .executor import ThreadPool, usable_cores
 from .loaded_network import LoadedNetwork
 from .plan_builder import BackendKey, OpenBackend
@@ -144,9 +145,8 @@ class Runtime:
                         code=ErrorCode.BACKEND_UNAVAILABLE,
                         hint=f"its devices are {', '.join(f'{i}: {name}' for i, name in enumerate(names)) or 'none'}",
                     )
-                self._backends[key] = OpenBackend(
-                    backend, device, _create_context(backend, device, options), _device_lock(key[0])
-                )
+                context = _create_context(backend, device, options)
+                self._backends[key] = OpenBackend(backend, device, context, _device_lock(key[0]))
             return self._backends[key]
 
     @property
@@ -225,13 +225,20 @@ def _close_contexts(backends: dict[tuple[BackendKey, Any], OpenBackend], network
 
 
 def _create_context(backend: IBackend, device: int, options: Any) -> Any:
-    with backend_call(
-        f"backend {str(backend.id)!r}, device {device}",
-        "create_context",
-        code=ErrorCode.BACKEND_UNAVAILABLE,
-        hint="check the driver; without this backend, name another one",
-    ):
-        return backend.create_context(device, options)
+    """Open a device; the list of backends shows how that went."""
+    try:
+        with backend_call(
+            f"backend {str(backend.id)!r}, device {device}",
+            "create_context",
+            code=ErrorCode.BACKEND_UNAVAILABLE,
+            hint="check the driver; without this backend, name another one",
+        ):
+            context = backend.create_context(device, options)
+    except BackendUnavailableError as error:
+        default_registry().device_failed(backend, error)
+        raise
+    default_registry().device_opened(backend)
+    return context
 
 
 _default: Runtime | None = None

@@ -58,8 +58,13 @@ def as_dict(row: BackendRow) -> dict[str, Any]:
         "version": row.version,
         "origin": row.origin,
         "manifest": dict(row.manifest) if row.manifest is not None else None,
+        "step": row.step,
+        "code": row.code,
         "reason": row.reason,
         "hint": row.hint,
+        "path": row.path,
+        "notes": list(row.notes),
+        "stale": row.stale,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +48,9 @@ def offers(group: str) -> list[Offer]:
     Of several distributions of the same name on `sys.path`, such as an editable and a normal installation, the first one
     counts, as it does for imports. A distribution that cannot be read never hides the others.
     """
-    from importlib_metadata import distributions
-
     found: set[Offer] = set()
     names: set[str] = set()
-    for candidate in distributions():
+    for candidate in _distributions():
         text = _entry_points_text(candidate)
         if group not in text:  # reading this text first spares parsing the metadata of everything that is installed
             continue
@@ -63,6 +62,16 @@ def offers(group: str) -> list[Offer]:
             names.add(name)
             found |= _offers_of(name, group)
     return sorted(found, key=lambda offer: (offer.name, offer.distribution, offer.value))
+
+
+def _distributions() -> Iterator[Any]:
+    """Go through what is installed; an import hook of somebody else that fails ends the list, and is told."""
+    from importlib_metadata import distributions
+
+    try:
+        yield from distributions()
+    except Exception as error:
+        _LOGGER.warning("not all that is installed could be listed: %s: %s", type(error).__name__, error)
 
 
 def _entry_points_text(candidate: Any) -> str:

@@ -1,0 +1,11 @@
+"""What all tests share: none finds the verdicts of another, or of this user, and none pays for probing what it is not about."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+_CACHE = tempfile.mkdtemp(prefix="dovetail-tests-")
+atexit.register(shutil.rmtree, _CACHE, True)
+os.environ["DOVETAIL_CACHE_DIR"] = _CACHE
+os.environ.setdefault("DOVETAIL_PROBE", "off")

@@ -1,0 +1,100 @@
+"""Let a backend in: the steps between finding it and running its code in this process, each of which may refuse it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import BackendUnavailableError
+from . import settings
+from .candidates import Candidate
+from .content import Files, check_libraries, check_lock, files_of
+from .manifest import check_claims
+from .probe import Outcome, ProbeError, probe
+from .reasons import QUARANTINING, Step
+from .verdicts import Verdict, VerdictStore
+
+_LOGGER = logging.getLogger("dovetail")
+
+
+@dataclass(slots=True)
+class Admission:
+    """A backend that may be loaded.
+
+    Attributes:
+        step: The last step that it passed.
+        notes: What was seen on the way.
+        files: What it consists of.
+    """
+
+    step: Step
+    files: Files
+    notes: list[str] = field(default_factory=list)
+
+
+def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: bool = False) -> Admission:
+    """Take a candidate through the steps bytes and probe; place and ABI were looked at when it was listed.
+
+    Args:
+        candidate: One whose listing found nothing wrong.
+        store: What is known of backends that were tried before.
+        probing: False: it is not tried in a child process.
+        afresh: Try it even if it is known to be good.
+
+    Raises:
+        Refused: A step refuses it.
+        BackendUnavailableError: It was tried, and says itself that it cannot be used now.
+    """
+    files = files_of(candidate)
+    check_libraries(candidate, files)
+    lock = settings.lock_file()
+    if lock is not None:
+        check_lock(candidate, files, lock)
+    check_claims(candidate.manifest, candidate.path)
+    quarantined = store.quarantined(candidate.id, lambda: files)
+    if quarantined is not None:
+        raise quarantined.refusal
+    if not probing:
+        return Admission(Step.ABI, files, ["not probed: probing is switched off"])
+    known = None if afresh else store.passed(candidate, files)
+    if known is not None:
+        return Admission(Step.PROBE, files, list(known.notes))
+    return _try(candidate, files, store)
+
+
+def _try(candidate: Candidate, files: Files, store: VerdictStore) -> Admission:
+    identity, stamps, stamped_ns = store.identify(files)
+    try:
+        outcome = probe(candidate, files)
+    except ProbeError as error:
+        _LOGGER.warning("backend %s could not be probed: %s", candidate.id, error)
+        return Admission(Step.ABI, files, [f"not probed: {error}"])
+    _LOGGER.debug("backend %s was probed in %.0f ms", candidate.id, outcome.seconds * 1000)
+    if outcome.unavailable is not None:
+        state, text, hint = outcome.unavailable
+        details: dict[str, Any] = {"state": state} if state else {}
+        raise BackendUnavailableError(text, hint=hint or None, **details)
+    verdict = Verdict(candidate.id, identity, stamps=stamps, stamped_ns=stamped_ns)
+    if outcome.refusal is not None:
+        if outcome.is_lasting and outcome.refusal.code in QUARANTINING:
+            _quarantine(verdict, outcome, store)
+        raise outcome.refusal
+    verdict.notes = outcome.notes
+    verdict.drivers = outcome.drivers
+    if outcome.is_lasting:
+        store.keep(verdict)
+    for note in outcome.notes:
+        _LOGGER.debug("backend %s: %s", candidate.id, note)
+    return Admission(Step.PROBE, files, outcome.notes)
+
+
+def _quarantine(verdict: Verdict, outcome: Outcome, store: VerdictStore) -> None:
+    assert outcome.refusal is not None
+    verdict.code = str(outcome.refusal.code)
+    verdict.reason = outcome.refusal.text
+    verdict.signal = outcome.signal
+    verdict.trace = outcome.trace
+    store.keep(verdict)
+    outcome.refusal.hint = verdict.refusal.hint
+    outcome.refusal.facts["count"] = verdict.count

@@ -1,0 +1,188 @@
+"""What a backend consists of: its files, their digest, and whether they are those of a lock file.
+
+A lock file is JSON, by backend id and file: ``{"AcmeNpu": {"dovetail_acme_npu/libacme.so": "<sha256>"}}``. Backends that it
+does not name are not held to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from . import elf
+from .candidates import Candidate, Form
+from .reasons import ReasonCode, Refused, shown
+
+_LARGEST_LOCK = 16 << 20
+_CHUNK = 1 << 20
+
+Stamp = tuple[str, int, int, int, int]
+"""Of one file: name, size, times of last change of content and of anything, inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a backend.
+
+    Attributes:
+        names: Path of each file by the name it has in a lock file, in order.
+        folders: Where files of it lie; a library that is mapped from elsewhere is a driver.
+    """
+
+    names: Mapping[str, str]
+    folders: tuple[str, ...]
+
+    def stamps(self) -> list[Stamp]:
+        """Return what `stat` says of each; files that are gone are left out."""
+        found = []
+        for name, path in self.names.items():
+            try:
+                facts = os.stat(path)
+            except OSError:
+                continue
+            found.append((name, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino))
+        return found
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each file.
+
+        Raises:
+            Refused: One cannot be read.
+        """
+        return {name: _digest(path) for name, path in self.names.items()}
+
+
+def files_of(candidate: Candidate) -> Files:
+    """List what a candidate consists of: a file, or a package with the folder of libraries that auditwheel put beside it."""
+    if not candidate.value:
+        path = candidate.path or ""
+        return Files({os.path.basename(path): path}, (os.path.dirname(path),))
+    try:
+        spec = find_spec(candidate.module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        return Files({}, ())
+    roots = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    if not roots:
+        return (
+            Files({Path(spec.origin).name: spec.origin}, ()) if spec.origin and os.path.isfile(spec.origin) else Files({}, ())
+        )
+    stems = {candidate.module, (candidate.distribution or candidate.module).replace("-", "_")}
+    beside = [root.parent / f"{stem}.libs" for root in roots for stem in sorted(stems)]
+    folders = [*roots, *(folder for folder in beside if folder.is_dir())]
+    names = {os.path.relpath(path, folder.parent): path for folder in folders for path in _walk(folder)}
+    return Files(dict(sorted(names.items())), tuple(str(folder) for folder in folders))
+
+
+def check_libraries(candidate: Candidate, files: Files) -> None:
+    """Look into every shared library before any is loaded: one that was cut short would kill the process.
+
+    A library for another processor is refused where it is to be loaded by this process; packages carry some for their devices.
+
+    Raises:
+        Refused: `NOT_ELF`, `TRUNCATED`, `WRONG_ARCH`, `PY_ABI`, or the library of the manifest is missing.
+    """
+    library = candidate.library
+    if library is not None and not os.path.isfile(library):
+        raise Refused(ReasonCode.UNREADABLE, f"the library {shown(library)} is missing", path=library)
+    if elf.own_target() is None:
+        return
+    for path in dict.fromkeys([*([library] if library else []), *files.names.values()]):
+        name = os.path.basename(path)
+        if path != library and not name.endswith(".so") and ".so." not in name:
+            continue
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise Refused(ReasonCode.UNREADABLE, f"{shown(path)} cannot be read: {error.strerror}", path=path) from error
+        try:
+            elf.check(descriptor, path)
+        except Refused as refusal:
+            if refusal.code is ReasonCode.TRUNCATED or path == library or not name.startswith("lib"):
+                raise
+        finally:
+            os.close(descriptor)
+    if candidate.form is Form.EXTENSION and is_of_another_python(candidate.path or ""):
+        text = f"{shown(candidate.path)} is built for another Python; this one takes {', '.join(EXTENSION_SUFFIXES)}"
+        raise Refused(ReasonCode.PY_ABI, text, path=candidate.path)
+
+
+def is_of_another_python(path: str) -> bool:
+    """Tell whether the file name of an extension module carries the tag of another Python."""
+    _, _, tag = os.path.basename(path).partition(".")
+    return tag.startswith(("cpython-", "cp", "pypy", "graalpy", "abi3")) and f".{tag}" not in EXTENSION_SUFFIXES
+
+
+def check_lock(candidate: Candidate, files: Files, lock: Path) -> None:
+    """Compare the files of a backend with a lock file.
+
+    Raises:
+        Refused: `HASH_MISMATCH`: a file differs, is missing, or is not in the list; or the lock file cannot be read.
+    """
+    wanted = read_lock(lock).get(candidate.id)
+    if wanted is None:
+        return
+    found = files.digests()
+    for name in sorted({*wanted, *found}):
+        if wanted.get(name) != found.get(name):
+            path = files.names.get(name, name)
+            if name not in wanted:
+                text = f"{shown(path)} is not in the lock file {lock}"
+            elif name not in found:
+                text = f"{name} is missing; the lock file {lock} lists it"
+            else:
+                text = f"{shown(path)} has sha256 {found[name]}; the lock file {lock} says {wanted[name]}"
+            raise Refused(ReasonCode.HASH_MISMATCH, text, path=path)
+
+
+def read_lock(lock: Path) -> dict[str, dict[str, str]]:
+    """Read a lock file.
+
+    Raises:
+        Refused: `HASH_MISMATCH`: it is missing or malformed; who asks for a lock wants no backend without it.
+    """
+    try:
+        with lock.open("rb") as file:
+            content: Any = json.loads(file.read(_LARGEST_LOCK))
+        assert isinstance(content, dict)
+        for names in content.values():
+            assert isinstance(names, dict)
+            assert all(isinstance(digest, str) for digest in names.values())
+    except (OSError, ValueError, RecursionError, AssertionError) as error:
+        text = f"the lock file {lock} cannot be read: {shown(error) if str(error) else 'it must hold objects of texts'}"
+        raise Refused(ReasonCode.HASH_MISMATCH, text, path=str(lock)) from error
+    return content
+
+
+def _walk(folder: Path) -> list[str]:
+    found = []
+    for path, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        found += [os.path.join(path, name) for name in sorted(names)]
+    return found
+
+
+def _digest(path: str) -> str:
+    from hashlib import sha256
+
+    digest = sha256()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return "no regular file"
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        if os.path.islink(path):
+            return "a dangling link"
+        raise Refused(ReasonCode.UNREADABLE, f"{shown(path)} cannot be read: {error.strerror}", path=path) from error
+    return digest.hexdigest()

@@ -1,0 +1,82 @@
+"""List what there is: installed distributions and searched folders, as candidates in a fixed order, running none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..abi_version import ABI_VERSION, abi_refusal
+from ..backend_id import BackendId
+from ..errors import BackendError
+from .candidates import Candidate
+from .entry_points import Offer, offers
+from .manifest import manifest_of
+from .reasons import ReasonCode, Refused, described, shown
+from .scanning import FolderReport, search
+from .settings import SearchFolder, search_folders, trusted_paths
+
+
+def installed(group: str) -> list[Candidate]:
+    """List what distributions offer."""
+    return [_versioned(_of(offer)) for offer in offers(group)]
+
+
+def scanned(folders: Sequence[SearchFolder], trusted: Sequence[str]) -> list[FolderReport]:
+    """Search the folders of the caller, then those of the environment and the configuration."""
+    reports = search([*folders, *search_folders()], [*trusted, *trusted_paths()])
+    for report in reports:
+        report.candidates = [_versioned(_identified(candidate)) for candidate in report.candidates]
+    return reports
+
+
+def duplicates(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Return the candidates that share an id, or whose ids differ only in case: people take such ids for one another."""
+    by_id: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        is_named = candidate.id and (candidate.refusal is None or candidate.refusal.code is not ReasonCode.BAD_ID)
+        if is_named:
+            by_id.setdefault(candidate.id.casefold(), []).append(candidate)
+    return [same for same in by_id.values() if len(same) > 1]
+
+
+def _of(offer: Offer) -> Candidate:
+    candidate = Candidate(offer.name, offer.value, offer.distribution, offer.version, offer.value)
+    if offer.entry_point is None:
+        return replace(candidate, refusal=Refused(ReasonCode.BAD_METADATA, offer.problem))
+    candidate = _identified(candidate)
+    if candidate.refusal is not None:
+        return candidate
+    try:
+        fields, folder = manifest_of(offer.entry_point.module, offer.name)
+    except Refused as refusal:
+        return replace(candidate, path=refusal.path, refusal=refusal)
+    except Exception as error:  # a value that is no object reference, or an import hook of somebody else that fails
+        text = f"its entry point {shown(offer.value)} cannot be read: {described(error)}"
+        return replace(candidate, refusal=Refused(ReasonCode.ENTRY_POINT_BROKEN, text))
+    return replace(candidate, manifest=fields, path=str(folder) if folder is not None else None)
+
+
+def _identified(candidate: Candidate) -> Candidate:
+    if candidate.refusal is not None:
+        return candidate
+    try:
+        BackendId(candidate.id)
+    except BackendError as error:
+        text = f"{shown(candidate.id)} is not a backend id"
+        return replace(candidate, refusal=Refused(ReasonCode.BAD_ID, text, hint=error.hint or "", path=candidate.path))
+    return candidate
+
+
+def _versioned(candidate: Candidate) -> Candidate:
+    fields: Mapping[str, Any] | None = candidate.manifest
+    if candidate.refusal is not None or fields is None:
+        return candidate
+    theirs = (fields["abi"][0], fields["abi"][1])
+    text = abi_refusal(theirs)
+    if not text:
+        return candidate
+    code = ReasonCode.ABI_MAJOR if theirs[0] != ABI_VERSION[0] else ReasonCode.ABI_MINOR_NEWER
+    who = candidate.distribution or candidate.origin
+    hint = f"install versions of {who} and dovetail-core that fit each other"
+    return replace(candidate, refusal=Refused(code, text, hint=hint, path=candidate.path))

@@ -1,0 +1,152 @@
+"""Read what a backend says about itself without loading it: `dovetail-backend.json`, or the same text in an ELF section.
+
+A manifest is one object, or a list of them if a package holds several backends::
+
+    {"id": "CpuAcme", "abi": [0, 2], "device": "cpu", "rank": 10, "description": "ACME kernels for AVX2"}
+
+`abi` is the version of the kernel protocol that the backend was built for. `device` is "cpu" for everything that computes on
+the host; only these are chosen when a caller names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
+
+- `library`: name of a shared library beside the manifest that exports the C table; then nothing is imported;
+- `module`, `attribute`: in the section of a Python extension module, its name and the name of the `IBackend` in it ("Backend");
+- `version`, `vendor`: for people;
+- `claims`: see `claims.py`; looked at when the backend is first used.
+
+Fields of other names are left to later versions of the format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .reasons import ReasonCode, Refused, shown
+
+FILE_NAME = "dovetail-backend.json"
+LARGEST = 64 * 1024
+"""Bytes: a manifest is a few lines, and a huge one must not slow down every listing."""
+
+_REQUIRED: dict[str, type] = {"id": str, "abi": list, "device": str, "rank": int, "description": str}
+_OPTIONAL: dict[str, type] = {"library": str, "module": str, "attribute": str, "version": str, "vendor": str, "claims": dict}
+_LARGEST_NUMBER = 1_000_000_000
+
+
+def manifest_of(module: str, backend: str) -> tuple[Mapping[str, Any] | None, Path | None]:
+    """Return the manifest for a backend whose entry point lies in this module, and its folder; None twice if there is none.
+
+    Only the top-level package is looked for, because finding a deeper module would import the packages above it.
+
+    Raises:
+        Refused: It cannot be read, is malformed, or speaks of other backends only.
+    """
+    try:
+        spec = find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):  # the import will say it better, if it is ever asked for
+        return None, None
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        path = Path(folder, FILE_NAME)
+        if path.is_file():
+            return choose(parse(_read(path), str(path)), backend, str(path)), Path(folder)
+    return None, None
+
+
+def parse(text: bytes, path: str) -> Any:
+    """Read the JSON of a manifest.
+
+    Raises:
+        Refused: It is too large or malformed.
+    """
+    if len(text) > LARGEST:
+        raise Refused(ReasonCode.BAD_MANIFEST, f"the manifest is larger than {LARGEST} bytes", path=path)
+    try:
+        return json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise Refused(ReasonCode.BAD_MANIFEST, f"the manifest cannot be read: {shown(error)}", path=path) from error
+
+
+def choose(content: Any, backend: str, path: str) -> Mapping[str, Any]:
+    """Return the manifest of a backend from a text that may hold several.
+
+    Raises:
+        Refused: One is malformed, or none is of this backend.
+    """
+    manifests = [check(manifest, path) for manifest in (content if isinstance(content, list) else [content])]
+    for manifest in manifests:
+        if manifest["id"] == backend:
+            return manifest
+    found = ", ".join(shown(manifest["id"]) for manifest in manifests) or "nothing"
+    raise Refused(ReasonCode.BAD_MANIFEST, f"the manifest describes {found}, not {backend!r}", path=path)
+
+
+def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
+    """Return a manifest if it has every field it must have, and each that it has of its type.
+
+    Raises:
+        Refused: It does not.
+    """
+
+    def malformed(text: str) -> Refused:
+        return Refused(ReasonCode.BAD_MANIFEST, text, path=path)
+
+    if not isinstance(manifest, dict):
+        raise malformed(f"the manifest must hold an object, not {type(manifest).__name__}")
+    for name, wanted in (_REQUIRED | _OPTIONAL).items():
+        if name not in manifest:
+            if name in _REQUIRED:
+                raise malformed(f"the manifest lacks {name!r}; it must have {', '.join(_REQUIRED)}")
+            continue
+        value = manifest[name]
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise malformed(f"{name!r} in the manifest must be of type {wanted.__name__}, not {shown(value)}")
+        if isinstance(value, str) and not value.isprintable():  # a listing must not move the cursor of a terminal
+            raise malformed(f"{name!r} in the manifest holds control characters: {shown(value)}")
+    abi = manifest["abi"]
+    if len(abi) != 2 or not all(type(number) is int and 0 <= number <= _LARGEST_NUMBER for number in abi):
+        raise malformed(f"'abi' in the manifest must be [major, minor], not {shown(abi)}")
+    if abs(manifest["rank"]) > _LARGEST_NUMBER:
+        raise malformed(f"'rank' in the manifest must be at most {_LARGEST_NUMBER}")
+    library = manifest.get("library", "lib.so")
+    if library in ("", ".", "..") or "/" in library or "\\" in library:
+        raise malformed(f"'library' in the manifest must be the name of a file beside it, not {shown(library)}")
+    for name in ("module", "attribute"):
+        if not all(part.isidentifier() for part in manifest.get(name, "some").split(".")):
+            raise malformed(f"{name!r} in the manifest must be a Python name, not {shown(manifest[name])}")
+    return manifest
+
+
+def check_claims(manifest: Mapping[str, Any] | None, path: str | None = None) -> None:
+    """Check the claims of a manifest, if it has any; imports NumPy, so that listing leaves it to the first use.
+
+    Raises:
+        Refused: They are malformed.
+    """
+    if manifest is None or "claims" not in manifest:
+        return
+    from ..claims import ClaimsError, read_claims
+
+    try:
+        read_claims(manifest["claims"])
+    except ClaimsError as error:
+        raise Refused(ReasonCode.BAD_MANIFEST, f"in the manifest {error}", path=path) from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST + 1)
+    except OSError as error:
+        raise Refused(ReasonCode.BAD_MANIFEST, f"the manifest cannot be read: {shown(error)}", path=str(path)) from error
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return fields
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")

@@ -1,0 +1,281 @@
+"""Load a backend: run its code for the first time, check what comes out, and say precisely what went wrong.
+
+The same function serves the child process that tries a backend and the host that then loads it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BackendUnavailableError, DovetailError, ErrorCode
+from .candidates import Candidate, Form
+from .content import is_of_another_python
+from .host_state import interrupts_told_apart, restored
+from .reasons import ReasonCode, Refused, described, shown
+from .search_path import Fingerprint
+
+if TYPE_CHECKING:
+    from ..interfaces import IBackend
+
+_REFERENCE = re.compile(r"\s*(?P<module>\w+(\.\w+)*)\s*(:\s*(?P<attribute>\w+(\.\w+)*))?\s*(\[.*\]\s*)?")
+_NO_LIBRARY = re.compile(r"(?P<library>[^:\s]+): cannot open shared object file")
+_OLD_LIBRARY = re.compile(r"version `(?P<version>[^']+)' not found(?: \(required by (?P<by>[^)]+)\))?")
+_NO_SYMBOL = re.compile(r"undefined symbol: (?P<symbol>[^\s,]+)")
+_OTHER_BUILD = re.compile(
+    r"size changed, may indicate binary incompatibility|has wrong signature|does not export expected C|"
+    r"compiled against (ABI|API) version|compiled using NumPy 1\.x|_ARRAY_API not found|multiarray failed to import"
+)
+
+
+def open_backend(candidate: Candidate, changes: list[str] | None = None) -> IBackend:
+    """Load a backend and check that it is what it is listed as. Working folder, signal handlers and FPU flags are put back.
+
+    Args:
+        candidate: What to load.
+        changes: Gets what loading changed in the state of the process, before it is put back.
+
+    Raises:
+        Refused: It cannot be loaded, or is something else.
+        BackendUnavailableError: It says itself that it cannot be used now.
+        KeyboardInterrupt: Somebody pressed Ctrl-C; one that the backend raises by itself is a refusal.
+    """
+    with restored(changes), _unchanged(candidate), interrupts_told_apart() as interrupted:
+        try:
+            return _checked(_created(candidate), candidate)
+        except KeyboardInterrupt as error:
+            if interrupted():
+                raise
+            raise _failure(candidate, "import", error) from error
+
+
+def _created(candidate: Candidate) -> Any:
+    if candidate.form is Form.LIBRARY:
+        return _library(candidate)
+    try:
+        offered = _extension(candidate) if candidate.form is Form.EXTENSION else _entry_point(candidate)
+    except Refused:
+        raise
+    except BackendUnavailableError:
+        raise
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: a backend must not end somebody else's program
+        raise _failure(candidate, "import", error) from error
+    try:
+        from ..interfaces import IBackend
+
+        missing = _missing_methods(offered) if isinstance(offered, type) else []
+        if missing and issubclass(offered, IBackend):
+            text = f"its class {offered.__name__} lacks {', '.join(missing)}"
+            raise Refused(ReasonCode.NOT_A_BACKEND, text, path=candidate.path, phase="check", missing=missing)
+        return offered() if callable(offered) and not isinstance(offered, IBackend) else offered
+    except (KeyboardInterrupt, BackendUnavailableError, Refused):
+        raise
+    except BaseException as error:
+        raise _failure(candidate, "create", error) from error
+
+
+def _checked(backend: Any, candidate: Candidate) -> IBackend:
+    from ..interfaces import IBackend
+
+    def against(code: ReasonCode, text: str, **facts: Any) -> Refused:
+        return Refused(code, text, path=candidate.path, phase="check", **facts)
+
+    if not isinstance(backend, IBackend):
+        missing = _missing_methods(type(backend))
+        text = f"{candidate.origin} gives an instance of {_type_name(backend)}, which is not an IBackend"
+        raise against(ReasonCode.NOT_A_BACKEND, f"{text}; it lacks {', '.join(missing)}" if missing else text, missing=missing)
+    try:
+        name = backend.id
+        is_same = isinstance(name, str) and name == candidate.id
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise _failure(candidate, "id", error) from error
+    if not is_same:
+        listed = "its entry point is named" if candidate.value else "its manifest says"
+        text = f"{listed} {candidate.id!r} but its id is {shown(name)}"
+        raise against(ReasonCode.ID_MISMATCH, text)
+    return backend
+
+
+def _entry_point(candidate: Candidate) -> Any:
+    match = _REFERENCE.fullmatch(candidate.value)
+    if match is None:
+        text = f"its entry point {shown(candidate.value)} is no reference to an object"
+        raise Refused(ReasonCode.ENTRY_POINT_BROKEN, text, path=candidate.path, phase="import")
+    offered: Any = import_module(match["module"])
+    for name in (match["attribute"] or "").split(".") if match["attribute"] else ():
+        offered = getattr(offered, name)
+    return offered
+
+
+def _extension(candidate: Candidate) -> Any:
+    """Load a Python extension module of a searched folder under the name that its manifest gives."""
+    assert candidate.manifest is not None
+    assert candidate.path is not None
+    name = candidate.manifest["module"]
+    module = sys.modules.get(name)
+    if module is not None and getattr(module, "__file__", None) != candidate.path:
+        text = f"a module named {name!r} is loaded already, from {getattr(module, '__file__', None)}"
+        raise Refused(ReasonCode.IMPORT_FAILED, text, path=candidate.path, phase="import")
+    if module is None:
+        spec = spec_from_file_location(name, candidate.path, loader=ExtensionFileLoader(name, candidate.path))
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+    offered: Any = module
+    for part in candidate.manifest.get("attribute", "Backend").split("."):
+        offered = getattr(offered, part)
+    return offered
+
+
+def _library(candidate: Candidate) -> Any:
+    """Load a C table; the adapter makes an `IBackend` of it."""
+    from ..native import load_backend  # type: ignore[import-not-found]  # TODO H1
+
+    library = candidate.library
+    if library is None:
+        text = "the folder of its package cannot be found"
+        raise Refused(ReasonCode.ENTRY_POINT_BROKEN, text, phase="import")
+    try:
+        return load_backend(Path(library), expected_id=candidate.id)
+    except (KeyboardInterrupt, BackendUnavailableError, Refused):
+        raise
+    except BaseException as error:
+        raise _failure(candidate, "import", error) from error
+
+
+# -- what went wrong ----------------------------------------------------------------------------------------------------------
+
+
+def _failure(candidate: Candidate, phase: str, error: BaseException) -> Refused:
+    """Find the code for what a backend's code raised."""
+    code, facts = _classified(candidate, phase, error)
+    if isinstance(error, DovetailError):
+        text, hint = error.message, error.hint or ""
+    else:
+        text, hint = described(error), ""
+    what = {"import": "cannot be imported", "create": "cannot be created", "id": "does not tell its id"}[phase]
+    if candidate.form is Form.LIBRARY:
+        what = "cannot be loaded"
+    return Refused(code, f"{what}: {text}", hint=hint, path=candidate.library or candidate.path, phase=phase, **facts)
+
+
+def _classified(candidate: Candidate, phase: str, error: BaseException) -> tuple[ReasonCode, dict[str, Any]]:
+    if isinstance(error, DovetailError):
+        given = error.details.get("reason_code")
+        if isinstance(given, str) and given in ReasonCode.__members__:
+            return ReasonCode[given], {}
+        if error.code is ErrorCode.ABI_MISMATCH:
+            return ReasonCode.ABI_MISMATCH, {}
+        if isinstance(error.__cause__, OSError):
+            return _classified(candidate, phase, error.__cause__)
+        return (ReasonCode.NOT_A_BACKEND if error.code is ErrorCode.BACKEND_CONTRACT else ReasonCode.IMPORT_FAILED), {}
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_module(candidate, error.name or "")
+    if isinstance(error, AttributeError) and phase == "import" and error.name and _is_named(candidate, error):
+        return ReasonCode.ENTRY_POINT_BROKEN, {"missing": error.name}
+    if isinstance(error, ImportError | OSError):
+        if match := _OLD_LIBRARY.search(text):
+            return ReasonCode.MISSING_DEPENDENCY, {"version": match["version"]}
+        if match := _NO_LIBRARY.search(text):
+            return ReasonCode.MISSING_DEPENDENCY, {"library": match["library"]}
+        if match := _NO_SYMBOL.search(text):
+            is_python = match["symbol"].startswith(("Py", "_Py"))
+            return ReasonCode.PY_ABI if is_python else ReasonCode.UNDEFINED_SYMBOL, {"symbol": match["symbol"]}
+        if "does not define module export function" in text:
+            return ReasonCode.ENTRY_POINT_BROKEN, {}
+    if isinstance(error, ImportError | ValueError | TypeError | RuntimeError | AttributeError) and _OTHER_BUILD.search(text):
+        return ReasonCode.PY_ABI, {}
+    return {"import": ReasonCode.IMPORT_FAILED}.get(phase, ReasonCode.CREATE_FAILED), {}
+
+
+def _missing_module(candidate: Candidate, name: str) -> tuple[ReasonCode, dict[str, Any]]:
+    own = name == candidate.module or name.startswith(f"{candidate.module}.")
+    if own and candidate.path and "." in name:
+        *folders, stem = name.split(".")[1:]
+        folder = Path(candidate.path, *folders)
+        if any(is_of_another_python(str(file)) for file in folder.glob(f"{stem}.*.so")):
+            return ReasonCode.PY_ABI, {"missing": name}
+    return ReasonCode.ENTRY_POINT_BROKEN if own else ReasonCode.MISSING_DEPENDENCY, {"missing": name}
+
+
+def _is_named(candidate: Candidate, error: AttributeError) -> bool:
+    """Tell whether an attribute that is missing is the one that the entry point, or the manifest, names."""
+    wanted = candidate.value.partition(":")[2].partition("[")[0].strip() if candidate.value else None
+    if wanted is None:
+        wanted = (candidate.manifest or {}).get("attribute", "Backend")
+    module = getattr(error.obj, "__name__", None)
+    named = candidate.value.partition(":")[0].strip() if candidate.value else (candidate.manifest or {}).get("module")
+    return error.name in wanted.split(".") and (module == named or isinstance(error.obj, type))
+
+
+def _missing_methods(offered: type) -> list[str]:
+    """Name what a class lacks that an `IBackend` must have."""
+    from ..interfaces import IBackend
+
+    abstract = getattr(offered, "__abstractmethods__", None)
+    if isinstance(abstract, frozenset) and issubclass(offered, IBackend):
+        return sorted(abstract)
+    return sorted(name for name in IBackend.__abstractmethods__ if not hasattr(offered, name))
+
+
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+@contextmanager
+def _unchanged(candidate: Candidate) -> Iterator[None]:
+    """Make sure that the file which was looked at is the one that was loaded."""
+    if candidate.file is None or candidate.path is None:
+        yield
+        return
+    _compare(candidate.path, candidate.file)
+    yield
+    _compare(candidate.path, candidate.file)
+    if not _is_mapped(candidate.path, candidate.file):
+        text = f"{shown(candidate.path)} was loaded, but not the file that was checked"
+        raise Refused(ReasonCode.CHANGED_DURING_LOAD, text, path=candidate.path)
+
+
+def _compare(path: str, file: Fingerprint) -> None:
+    try:
+        now = Fingerprint.of(os.stat(path))
+    except OSError as error:
+        text = f"{shown(path)} is gone: {error.strerror}"
+        raise Refused(ReasonCode.CHANGED_DURING_LOAD, text, path=path) from error
+    if now != file:
+        text = f"{shown(path)} was replaced: inode {file.inode}, {file.size} bytes, now inode {now.inode}, {now.size} bytes"
+        raise Refused(ReasonCode.CHANGED_DURING_LOAD, text, path=path)
+
+
+def _is_mapped(path: str, file: Fingerprint) -> bool:
+    """Tell whether this file is mapped into the process; true where that cannot be told."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            fields = [line.rstrip("\n").split(None, 5) for line in maps]
+    except OSError:
+        return True
+    # File systems in layers may show another inode there than stat does; then the name decides.
+    mapped = {one[4] for one in fields if len(one) > 4} | {one[5] for one in fields if len(one) > 5}
+    return str(file.inode) in mapped or os.path.realpath(path) in mapped

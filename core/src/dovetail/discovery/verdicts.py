@@ -1,0 +1,315 @@
+"""What is remembered of trying backends: which passed, so that they need not be tried again, and which must not be.
+
+A verdict holds for the same content of the backend, the same core, the same Python and the same drivers. It lies in one small
+file per backend, written whole and renamed; one that is damaged, or that others could have written, counts for nothing. Where
+nothing can be written, verdicts last as long as the process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .. import errors
+from .candidates import Candidate
+from .content import Files, Stamp
+from .reasons import ReasonCode, Refused
+from .settings import cache_folder
+
+_LOGGER = logging.getLogger("dovetail")
+_FORMAT = 1
+_LARGEST = 4 << 20
+_RACY_NS = (
+    2_000_000_000  # a file changed this shortly before its stamp was taken may have changed again within the clock's step
+)
+
+Library = tuple[str, int, int]
+"""A shared library outside the backend: path, size, time of last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a verdict holds for.
+
+    Attributes:
+        content: SHA-256 over the files of the backend.
+        core: Version and place of the core.
+        python: Tag of the interpreter.
+    """
+
+    content: str
+    core: str
+    python: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """How trying a backend went.
+
+    Attributes:
+        id: Of which backend.
+        identity: What it holds for.
+        code: A `ReasonCode` if it is not to be tried again, empty if it passed.
+        reason: What happened, as a sentence.
+        notes: What else was seen, such as side effects, and what the self-test ran.
+        drivers: Libraries outside the backend that it loaded.
+        signal: The signal that ended the child, or 0.
+        trace: Where it was, as far as the child could tell.
+        count: How often that happened.
+        time: When, in seconds since 1970.
+        stamps, stamped_ns: The files when their content was read, so that they need not be read again, and when that was.
+    """
+
+    id: str
+    identity: Identity
+    code: str = ""
+    reason: str = ""
+    notes: list[str] = field(default_factory=list)
+    drivers: list[Library] = field(default_factory=list)
+    signal: int = 0
+    trace: str = ""
+    count: int = 1
+    time: float = 0.0
+    stamps: list[Stamp] = field(default_factory=list)
+    stamped_ns: int = 0
+
+    @property
+    def refusal(self) -> Refused:
+        """The refusal of a backend that is in quarantine."""
+        code = ReasonCode[self.code]
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.time))
+        text = f"in quarantine since {when}: {self.reason}"
+        hint = f"{code.remedy}; to try it again: dovetail quarantine release {self.id}"
+        return Refused(code, text, hint=hint, signal=self.signal, trace=self.trace, count=self.count)
+
+
+def python_tag() -> str:
+    """Return what extension modules are built for."""
+    return f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}-{sys.platform}-{sys.maxsize.bit_length() + 1}"
+
+
+@cache
+def core_identity() -> str:
+    """Return version and build of the core: a development copy changes without its version."""
+    from importlib_metadata import PackageNotFoundError, version
+
+    try:
+        number = version("dovetail-core")
+    except PackageNotFoundError:
+        number = "0"
+    built = []
+    runtime = Path(errors.__file__).parent / "runtime"
+    for path in sorted([*runtime.glob("*.so"), *runtime.parent.glob("native/*.so")]):
+        facts = path.stat()
+        built.append(f"{path.name}:{facts.st_size}:{facts.st_mtime_ns}")
+    from hashlib import sha256
+
+    return f"{number}+{sha256(chr(10).join(built).encode()).hexdigest()[:16]}"
+
+
+class VerdictStore:
+    """The verdicts of this user, on disk where possible, and those of this process. Safe to use from several processes."""
+
+    def __init__(self) -> None:
+        self._memory: dict[tuple[str, str], Verdict] = {}
+        self._told = False
+
+    # -- asking ---------------------------------------------------------------------------------------------------------------
+
+    def passed(self, candidate: Candidate, files: Files) -> Verdict | None:
+        """Return the verdict by which a candidate need not be tried, or None."""
+        verdict = self._read("passed", candidate.id)
+        if verdict is None or verdict.code or not self._holds(verdict, files):
+            return None
+        for path, size, modified_ns in verdict.drivers:
+            try:
+                facts = os.stat(path)
+            except OSError:
+                return None
+            if (facts.st_size, facts.st_mtime_ns) != (size, modified_ns):
+                return None
+        return verdict
+
+    def quarantined(self, id: str, files: Callable[[], Files]) -> Verdict | None:
+        """Return why a backend must not be tried again, or None; files are looked at only if there is an entry."""
+        verdict = self._read("quarantine", id)
+        if verdict is None or verdict.code not in ReasonCode.__members__ or not self._holds(verdict, files()):
+            return None
+        return verdict
+
+    def quarantine(self) -> list[Verdict]:
+        """List what is in quarantine, whatever became of it since."""
+        names = {id for kind, id in self._memory if kind == "quarantine"}
+        folder = self._folder("quarantine")
+        if folder is not None:
+            names |= {path.stem for path in folder.glob("*.json")}
+        found = (self._read("quarantine", name) for name in sorted(names))
+        return [verdict for verdict in found if verdict is not None]
+
+    def describe(self) -> dict[str, Any]:
+        """Tell where verdicts are kept and whether that works, for `dovetail doctor`."""
+        folder = cache_folder()
+        problem = "there is no home folder" if folder is None else self._problem(folder) or ""
+        if folder is not None and not problem and not os.access(_existing(folder), os.W_OK):
+            problem = "it cannot be written"
+        return {"folder": str(folder) if folder is not None else None, "problem": problem}
+
+    # -- telling --------------------------------------------------------------------------------------------------------------
+
+    def identify(self, files: Files) -> tuple[Identity, list[Stamp], int]:
+        """Read the files of a backend; returns what a verdict on them holds for, their stamps, and when these were taken."""
+        from hashlib import sha256
+
+        stamped_ns = time.time_ns()
+        stamps = files.stamps()
+        digest = sha256(json.dumps(sorted(files.digests().items())).encode())
+        return Identity(digest.hexdigest(), core_identity(), python_tag()), stamps, stamped_ns
+
+    def keep(self, verdict: Verdict) -> None:
+        """Remember a verdict, in place of any other on the same backend."""
+        verdict.time = time.time()
+        kind = "quarantine" if verdict.code else "passed"
+        if verdict.code:
+            before = self._read("quarantine", verdict.id)
+            verdict.count = before.count + 1 if before is not None and before.identity == verdict.identity else 1
+        self._write(kind, verdict)
+        self._remove("passed" if verdict.code else "quarantine", verdict.id)
+
+    def release(self, id: str) -> bool:
+        """Take a backend out of quarantine; false if it was not in."""
+        return self._remove("quarantine", id)
+
+    # -- files ----------------------------------------------------------------------------------------------------------------
+
+    def _holds(self, verdict: Verdict, files: Files) -> bool:
+        identity = verdict.identity
+        if identity.core != core_identity() or identity.python != python_tag():
+            return False
+        stamps = files.stamps()
+        is_settled = all(max(stamp[2], stamp[3]) < verdict.stamped_ns - _RACY_NS for stamp in stamps)
+        if is_settled and stamps == verdict.stamps and len(stamps) == len(files.names):
+            return True
+        return self.identify(files)[0] == identity
+
+    def _folder(self, kind: str) -> Path | None:
+        base = cache_folder()
+        if base is None:
+            return None
+        problem = self._problem(base) or self._problem(base / kind)
+        if problem:
+            self._tell(f"verdicts on backends in {base} are not used: {problem}")
+            return None
+        return base / kind
+
+    @staticmethod
+    def _problem(folder: Path) -> str:
+        """Say why what lies in a folder must not be believed; a folder that does not exist yet is none."""
+        try:
+            facts = folder.lstat()
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            return error.strerror or "it cannot be reached"
+        if not stat.S_ISDIR(facts.st_mode):
+            return f"{folder} is no folder"
+        if facts.st_uid != os.geteuid():
+            return f"{folder} belongs to user {facts.st_uid}"
+        return f"others can write {folder}" if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else ""
+
+    def _read(self, kind: str, id: str) -> Verdict | None:
+        folder = self._folder(kind)
+        if folder is not None:
+            try:
+                descriptor = os.open(folder / f"{id}.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+                with open(descriptor, "rb") as file:
+                    facts = os.fstat(descriptor)
+                    is_ours = facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+                    return _parsed(file.read(_LARGEST), id) if is_ours and stat.S_ISREG(facts.st_mode) else None
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            except Exception as error:  # whatever stands in a damaged file
+                _LOGGER.debug("the verdict on %s in %s is ignored: %s", id, folder, error)
+                return None
+        return self._memory.get((kind, id))
+
+    def _write(self, kind: str, verdict: Verdict) -> None:
+        self._memory[kind, verdict.id] = verdict
+        folder = self._folder(kind)
+        if folder is None:
+            self._tell("verdicts on backends are not kept: there is no folder for them; set DOVETAIL_CACHE_DIR")
+            return
+        temporary = folder / f".{verdict.id}.{os.getpid()}.{time.monotonic_ns()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._sweep(folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as file:
+                json.dump({"format": _FORMAT, **asdict(verdict)}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, folder / f"{verdict.id}.json")
+        except OSError as error:
+            temporary.unlink(missing_ok=True) if folder.is_dir() else None
+            self._tell(f"verdicts on backends are not kept: {error.strerror}: {folder}")
+            return
+        del self._memory[kind, verdict.id]
+
+    def _remove(self, kind: str, id: str) -> bool:
+        known = self._memory.pop((kind, id), None) is not None
+        folder = self._folder(kind)
+        if folder is not None:
+            try:
+                (folder / f"{id}.json").unlink()
+                known = True
+            except OSError:
+                pass
+        return known
+
+    @staticmethod
+    def _sweep(folder: Path) -> None:
+        """Remove what a process that was killed while it wrote left behind."""
+        for path in folder.glob(".*"):
+            try:
+                if path.stat().st_mtime < time.time() - 3600:
+                    path.unlink()
+            except OSError:
+                continue
+
+    def _tell(self, text: str) -> None:
+        if not self._told:
+            self._told = True
+            _LOGGER.info("%s", text)
+
+
+def _existing(folder: Path) -> Path:
+    return next((one for one in (folder, *folder.parents) if one.exists()), folder)
+
+
+def _parsed(text: bytes, id: str) -> Verdict:
+    fields = json.loads(text)
+    if fields.pop("format") != _FORMAT:
+        raise ValueError("it is of another format")
+    identity = Identity(**fields.pop("identity"))
+    drivers = [(str(path), int(size), int(modified)) for path, size, modified in fields.pop("drivers")]
+    stamps = [(str(name), int(a), int(b), int(c), int(d)) for name, a, b, c, d in fields.pop("stamps")]
+    verdict = Verdict(identity=identity, drivers=drivers, stamps=stamps, **fields)
+    wanted: dict[str, type] = {"id": str, "code": str, "reason": str, "notes": list, "signal": int, "trace": str} | {
+        "count": int,
+        "time": float,
+        "stamped_ns": int,
+    }
+    for name, kind in wanted.items():
+        if not isinstance(getattr(verdict, name), kind):
+            raise ValueError(f"{name} is no {kind.__name__}")
+    if verdict.id != id or not all(isinstance(note, str) for note in verdict.notes):
+        raise ValueError("it is of another backend")
+    return verdict
