@@ -159,3 +159,14 @@ def tell_assumed(assumed: Mapping[str, int]) -> None:
             other,
             "another size" if len(assumed) == 1 else "other sizes",
         )
+
+
+def paths_option(function: _Function) -> _Function:
+    """Add `--path`."""
+    return click.option(
+        "--path",
+        "paths",
+        multiple=True,
+        type=click.Path(),
+        help="Search this folder for backends too, absolute; also DOVETAIL_BACKEND_PATH. May be repeated.",
+    )(function)

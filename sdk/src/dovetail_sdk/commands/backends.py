@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import json_option
+from ..options import json_option, paths_option
 
 if TYPE_CHECKING:
     from dovetail.registry import BackendRow, Registry
@@ -16,12 +16,15 @@ STYLES = {"available": "green", "loaded": "green"}
 
 @click.command()
 @json_option
-@click.option("--check", is_flag=True, help="Import each backend, to see whether it can be.")
-def command(as_json: bool, check: bool) -> None:
-    """List the installed backends, without importing any."""
+@click.option("--check", is_flag=True, help="Load each backend, to see whether it can be; see also: dovetail doctor.")
+@paths_option
+def command(as_json: bool, check: bool, paths: tuple[str, ...]) -> None:
+    """List the backends there are, without running code of any."""
     from dovetail.registry import default_registry
 
     registry = default_registry()
+    for path in paths:
+        registry.scan(path)
     if check:
         _import_all(registry)
     rows = registry.rows()
@@ -79,7 +82,7 @@ def backends_table(rows: tuple[BackendRow, ...]) -> Any:
             row.device or "?",
             str(row.rank),
             f"{row.distribution} {row.version}" if row.distribution else row.origin,
-            row.description if row.state.is_ready else f"{row.reason}{f' -> {row.hint}' if row.hint else ''}",
+            row.description if row.state.is_ready else f"{row.code} at {row.step}: {row.reason} -> {row.hint}",
         )
         for row in rows
     ]

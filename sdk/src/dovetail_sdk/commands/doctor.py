@@ -1,0 +1,81 @@
+"""`dovetail doctor`: why a backend is, or is not, there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..options import in_folder, json_option, paths_option
+
+
+@click.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@json_option
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=in_folder,
+    help="Also write all of it, and facts about this machine, into a zip file for a support desk. No weights, no inputs.",
+)
+@click.option("--no-probe", is_flag=True, help="Do not try the backends in a child process.")
+@paths_option
+def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: bool, paths: tuple[str, ...]) -> None:
+    """Say of each backend how far it gets, by which step it is refused, why, and what to do.
+
+    None is loaded into this process: each is tried in a child process. Exit code 1: something is not as it should be.
+    """
+    from ..diagnosis import diagnose, write_bundle
+    from ..rendering import working
+
+    with working("looking at the backends"):
+        report = diagnose(ids, paths, probing=not no_probe)
+    if bundle is not None:
+        write_bundle(report, bundle)
+        click.echo(f"written: {bundle}", err=True)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(report, indent=2))
+    else:
+        _print(report)
+    if not all(row["ready"] for row in report["rows"]) or any(folder["refused"] for folder in report["folders"]):
+        raise click.exceptions.Exit(1)
+
+
+def _print(report: dict[str, Any]) -> None:
+    for row in report["rows"]:
+        _print_row(row)
+    if not report["rows"]:
+        click.echo("no backend was found; this brings the usual ones: pip install dovetail")
+    for folder in report["folders"]:
+        if not folder["refused"]:
+            found = ", ".join(name or "one that is refused" for name in folder["backends"]) or "no backend"
+            click.echo(f"searched {folder['path']} ({folder['asked_by']}): {found}")
+            for name, why in folder["skipped"].items():
+                click.echo(f"  {name}: {why}")
+    for line in report["warnings"]:
+        click.echo(f"warning: {line}")
+    cache = report["cache"]
+    click.echo(f"verdicts are kept in {cache['folder']}" if not cache["problem"] else f"verdicts are not kept: {cache['problem']}")
+    ready = sum(row["ready"] for row in report["rows"])
+    click.echo(f"{len(report['rows'])} found, {ready} ready, {len(report['rows']) - ready} refused")
+
+
+def _print_row(row: dict[str, Any]) -> None:
+    name = row["id"] or "(no id)"
+    origin = f"{row['distribution']} {row['version']}, {row['origin']}" if row["distribution"] else row["origin"]
+    if row["ready"]:
+        click.echo(f"{click.style(name, bold=True)}: {click.style('ready', fg='green')}, passed step {row['step']}")
+    else:
+        code = row["code"] or row["state"].upper()
+        click.echo(f"{click.style(name, bold=True)}: {click.style('refused', fg='red')} at step {row['step']}: {code}")
+    click.echo(f"  from: {origin}")
+    for label, text in (("why", row["reason"]), ("do", row["hint"])):
+        if text:
+            click.echo(f"  {label}: {text}")
+    for note in row["notes"]:
+        click.echo(f"  note: {note}")
+    if row["stale"]:
+        click.echo("  note: its files were replaced since it was loaded; start again to use the new ones")
