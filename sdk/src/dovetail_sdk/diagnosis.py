@@ -1,4 +1,4 @@
-"""What `dovetail doctor` finds out: about each backend, about the folders searched, about this machine. No weights, no inputs."""
+"""What `dovetail doctor` finds out about backends, the folders searched and this machine. No weights, no inputs."""
 
 from __future__ import annotations
 
@@ -123,7 +123,11 @@ def _distributions() -> dict[str, str]:
     for one in distributions():
         try:
             name, offers = str(one.metadata["Name"]), one.read_text("entry_points.txt") or ""
-            if name.lower() in ("numpy", "importlib-metadata", "importlib_metadata") or "dovetail" in name or "[dovetail." in offers:
+            if (
+                name.lower() in ("numpy", "importlib-metadata", "importlib_metadata")
+                or "dovetail" in name
+                or "[dovetail." in offers
+            ):
                 found.setdefault(name, one.version)
         except Exception as error:  # it has a row of its own
             found.setdefault(str(one.locate_file("")), f"unreadable: {type(error).__name__}")

@@ -127,8 +127,14 @@ def check_lock(candidate: Candidate, files: Files, lock: Path) -> None:
     Raises:
         Refused: `HASH_MISMATCH`: a file differs, is missing, or is not in the list; or the lock file cannot be read.
     """
-    wanted = read_lock(lock).get(candidate.id)
+    content = read_lock(lock)
+    wanted = content.get(candidate.id)
     if wanted is None:
+        for other, names in content.items():
+            if shared := sorted({*names} & {*files.names}):
+                path = files.names[shared[0]]
+                text = f"{shown(path)} says that it is {candidate.id}; the lock file {lock} knows it as {other}"
+                raise Refused(ReasonCode.HASH_MISMATCH, text, path=path)
         return
     found = files.digests()
     for name in sorted({*wanted, *found}):

@@ -105,6 +105,11 @@ def _offers_of(name: str, group: str) -> set[Offer]:
     try:
         first = distribution(name)
         version = str(first.version)
-        return {Offer(entry.name, name, version, entry) for entry in first.entry_points if entry.group == group}
+        found = {Offer(entry.name, name, version, entry) for entry in first.entry_points if entry.group == group}
+        if not found and re.search(
+            rf"^\s*\[\s*{re.escape(group)}\s*$", first.read_text("entry_points.txt") or "", re.MULTILINE
+        ):
+            found = {Offer("", name, version, None, f"its entry_points.txt has a heading [{group} without an end")}
+        return found
     except Exception as error:
         return {Offer("", name, version, None, f"its entry points cannot be read: {type(error).__name__}: {error}")}

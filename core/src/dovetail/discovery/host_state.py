@@ -18,6 +18,7 @@ from typing import Any
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}) if os.name == "posix" else []
 _SIGACTION_BYTES = 256  # more than any C library's struct
 _FENV_BYTES = 256
+_SA_RESTORER = 0x04000000  # the C library sets it whenever anything is set
 LASTING = ("the working folder", "signal handlers", "floating-point flags")
 """How the changes begin that code which runs later must not make either."""
 
@@ -74,9 +75,9 @@ def _signal_actions() -> dict[int, bytes]:
     return actions
 
 
-def _meaning(action: bytes) -> tuple[bytes, bytes]:
+def _meaning(action: bytes) -> tuple[bytes, int]:
     """Return the function and the flags of a struct sigaction of Linux; the rest of it is a mask and what lay on the stack."""
-    return action[:8], action[136:140]
+    return action[:8], int.from_bytes(action[136:140], sys.byteorder) & ~_SA_RESTORER
 
 
 def _working_folder() -> str | None:

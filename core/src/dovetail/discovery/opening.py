@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _REFERENCE = re.compile(r"\s*(?P<module>\w+(\.\w+)*)\s*(:\s*(?P<attribute>\w+(\.\w+)*))?\s*(\[.*\]\s*)?")
 _NO_LIBRARY = re.compile(r"(?P<library>[^:\s]+): cannot open shared object file")
 _OLD_LIBRARY = re.compile(r"version `(?P<version>[^']+)' not found(?: \(required by (?P<by>[^)]+)\))?")
+_NO_NAME = re.compile(r"cannot import name '(?P<name>\w+)' from (partially initialized module )?'(?P<module>[\w.]+)'")
 _NO_SYMBOL = re.compile(r"undefined symbol: (?P<symbol>[^\s,]+)")
 _OTHER_BUILD = re.compile(
     r"size changed, may indicate binary incompatibility|has wrong signature|does not export expected C|"
@@ -196,6 +197,8 @@ def _classified(candidate: Candidate, phase: str, error: BaseException) -> tuple
     if isinstance(error, AttributeError) and phase == "import" and error.name and _is_named(candidate, error):
         return ReasonCode.ENTRY_POINT_BROKEN, {"missing": error.name}
     if isinstance(error, ImportError | OSError):
+        if (match := _NO_NAME.search(text)) and _has_other_build(candidate, f"{match['module']}.{match['name']}"):
+            return ReasonCode.PY_ABI, {"missing": f"{match['module']}.{match['name']}"}
         if match := _OLD_LIBRARY.search(text):
             return ReasonCode.MISSING_DEPENDENCY, {"version": match["version"]}
         if match := _NO_LIBRARY.search(text):
@@ -211,13 +214,19 @@ def _classified(candidate: Candidate, phase: str, error: BaseException) -> tuple
 
 
 def _missing_module(candidate: Candidate, name: str) -> tuple[ReasonCode, dict[str, Any]]:
+    if _has_other_build(candidate, name):
+        return ReasonCode.PY_ABI, {"missing": name}
     own = name == candidate.module or name.startswith(f"{candidate.module}.")
-    if own and candidate.path and "." in name:
-        *folders, stem = name.split(".")[1:]
-        folder = Path(candidate.path, *folders)
-        if any(is_of_another_python(str(file)) for file in folder.glob(f"{stem}.*.so")):
-            return ReasonCode.PY_ABI, {"missing": name}
     return ReasonCode.ENTRY_POINT_BROKEN if own else ReasonCode.MISSING_DEPENDENCY, {"missing": name}
+
+
+def _has_other_build(candidate: Candidate, name: str) -> bool:
+    """Tell whether a module of the backend's package is there, though built for another Python."""
+    package, *folders = name.split(".")
+    if package != candidate.module or candidate.path is None or not folders:
+        return False
+    *folders, stem = folders
+    return any(is_of_another_python(str(file)) for file in Path(candidate.path, *folders).glob(f"{stem}.*.so"))
 
 
 def _is_named(candidate: Candidate, error: AttributeError) -> bool:

@@ -58,7 +58,9 @@ def _print(report: dict[str, Any]) -> None:
     for line in report["warnings"]:
         click.echo(f"warning: {line}")
     cache = report["cache"]
-    click.echo(f"verdicts are kept in {cache['folder']}" if not cache["problem"] else f"verdicts are not kept: {cache['problem']}")
+    click.echo(
+        f"verdicts are kept in {cache['folder']}" if not cache["problem"] else f"verdicts are not kept: {cache['problem']}"
+    )
     ready = sum(row["ready"] for row in report["rows"])
     click.echo(f"{len(report['rows'])} found, {ready} ready, {len(report['rows']) - ready} refused")
 

@@ -1,0 +1,1 @@
+"""What goes wrong while backends are found and loaded: fake distributions, libraries that fail, the contract they share."""

@@ -1,0 +1,38 @@
+"""The fixtures of the fault tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from .building import extension
+from .scene import Scene
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    """A place for faults, in which backends are probed and verdicts kept apart from those of other tests."""
+    monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOVETAIL_PROBE", "on")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
+    monkeypatch.delenv("DOVETAIL_BACKEND_PATH", raising=False)
+    tmp_path.chmod(0o755)
+    place = Scene(tmp_path, monkeypatch)
+    yield place
+    place.forget_modules()
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """Build a library once per session: `built("faulty", "Faulty", "SIGSEGV")` returns its path."""
+    folder = tmp_path_factory.mktemp("faults")
+    made = {}
+
+    def build(name, id="Faulty", fault=None, *arguments, content="default", suffix=".so"):
+        key = (name, id, fault, arguments, repr(content), suffix)
+        if key not in made:
+            into = folder / str(len(made))
+            into.mkdir()
+            made[key] = extension(into / f"{name}{suffix}", id, fault, *arguments, name=name, content=content)
+        return made[key]
+
+    return build
