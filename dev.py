@@ -34,7 +34,7 @@ COMPILED = {".pyx", ".pxd", ".pxi", ".c", ".cc", ".cpp", ".h", ".hpp", ".S", ".i
 BUILD_FILES = {"pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in"}
 # What one member's build reads from another member's package.
 PUBLIC = {".pxd", ".h", ".hpp"}
-PUBLIC_FILES = {"building.py"}
+PUBLIC_FILES = {"building"}
 SKIPPED = {"build", "dist", "tests", "__pycache__"}  # tests may hold C of their own: it goes into no member
 ENVIRONMENT = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")
 
@@ -205,11 +205,12 @@ class Member:
         self.stamp = STATE / (folder.replace("/", "-") + ".stamp")
 
     def files(self, suffixes: set, names: set) -> "list[Path]":
-        """List the sources with these suffixes or names, build products left out."""
+        """List the sources with these suffixes or names, of themselves or of their folder, build products left out."""
         return [
             path
             for path in sorted(self.path.rglob("*"))
-            if (path.suffix in suffixes or path.name in names)
+            if (path.suffix in suffixes or names.intersection((path.name, path.parent.name)))
+            and path.is_file()
             and not SKIPPED.intersection(path.relative_to(self.path).parts[:-1])
         ]
 

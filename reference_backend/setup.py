@@ -1,7 +1,5 @@
 """Build the workloads; everything else stands in pyproject.toml."""
 
-from setuptools import setup
+from dovetail.building import setup_backend
 
-from dovetail.building import extensions
-
-setup(ext_modules=extensions("dovetail_reference", include_dirs=["csrc"]))
+setup_backend("dovetail_reference", include_dirs=["csrc"])

@@ -5,6 +5,19 @@ from __future__ import annotations
 ABI_VERSION = (0, 2)
 """Major and minor. Majors must match; a backend's minor must not be newer than the core's."""
 
+FIRST_CORE = "0.1"
+"""First version of the core that speaks this ABI: whoever raises the ABI writes here the core version that it comes with."""
+
+
+def core_requirement() -> str:
+    """Return the requirement of a wheel that was built with this core's headers.
+
+    A core refuses a newer minor, and may drop an ABI in its next major; while that is 0, in its next minor.
+    """
+    major, minor = map(int, FIRST_CORE.split("."))
+    end = f"{major}.{minor + 1}" if major == 0 else f"{major + 1}"
+    return f"dovetail-core>={FIRST_CORE},<{end}"
+
 
 def abi_refusal(theirs: tuple[int, int]) -> str:
     """Say why a backend built for this version cannot be used, or return an empty string if it can."""

@@ -1,20 +1,12 @@
-"""Help a backend's `setup.py`: one call lists its extensions, with the core's headers and dovetail's settings.
-
-A backend's whole `setup.py`::
-
-    from dovetail.building import extensions
-    from setuptools import setup
-
-    setup(ext_modules=extensions("dovetail_acme"))
-
-This module must import on a machine where the core's own extensions are not built yet.
-"""
+"""List the Cython modules of a package as extensions, with the core's headers and dovetail's settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from .headers import get_include, headers
 
 COMPILER_DIRECTIVES: dict[str, Any] = {
     "language_level": 3,
@@ -38,17 +30,14 @@ COMPILE_ARGUMENTS = (
 )
 
 
-def get_include() -> str:
-    """Return the folder that holds `abi.h`."""
-    return str(Path(__file__).resolve().parent)
-
-
 def extensions(
     package: str,
     *,
     folder: str | Path = "src",
     sources: Iterable[str | Path] = (),
     include_dirs: Iterable[str | Path] = (),
+    libraries: Sequence[str] = (),
+    define_macros: Sequence[tuple[str, str | None]] = (),
     compile_arguments: Sequence[str] = COMPILE_ARGUMENTS,
     link_arguments: Sequence[str] = (),
 ) -> list[Any]:
@@ -61,6 +50,8 @@ def extensions(
         folder: Folder that holds the package.
         sources: C or C++ files linked into every extension.
         include_dirs: Further folders of headers and `.pxd` files.
+        libraries: What to link with.
+        define_macros: Macros as (name, value).
         compile_arguments: Flags of the C compiler.
         link_arguments: Flags of the linker.
 
@@ -69,27 +60,35 @@ def extensions(
     """
     from setuptools import Extension
 
-    root = Path(folder)
+    root, include_dirs = Path(folder), list(include_dirs)
     modules = sorted((root / package).rglob("*.pyx"))
     if not modules:
         raise FileNotFoundError(f"no .pyx file below {root / package}: is setup.py run from its own folder?")
     core = Path(get_include())
     # Cython searches sys.path, not import hooks, for .pxd files: an editable install of the core is found by its folder.
     includes = [str(core), str(core.parent), *map(str, include_dirs)]
-    headers = [str(core / "abi.h"), str(core / "abi.pxd"), *(str(h) for d in include_dirs for h in sorted(Path(d).glob("*.h")))]
+    own = [*own_headers(include_dirs), *map(str, sorted((root / package).rglob("*.pxd")))]
     return [
         cython_settings(
             Extension(
                 ".".join(path.relative_to(root).with_suffix("").parts),
                 [str(path), *map(str, sources)],
                 include_dirs=includes,
-                depends=headers,
+                depends=[*headers(), *own],
+                libraries=list(libraries),
+                define_macros=list(define_macros),
                 extra_compile_args=list(compile_arguments),
                 extra_link_args=list(link_arguments),
             )
         )
         for path in modules
     ]
+
+
+def own_headers(include_dirs: Iterable[str | Path]) -> list[str]:
+    """List the headers in a backend's own folders; being dependencies, those inside the project travel in its sdist."""
+    suffixes = {".h", ".hpp", ".hh", ".inc", ".pxd"}
+    return [str(path) for folder in include_dirs for path in sorted(Path(folder).rglob("*")) if path.suffix in suffixes]
 
 
 def cython_settings(extension: Any) -> Any:

@@ -1,0 +1,81 @@
+"""What building a backend adds to the commands of setuptools."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+
+from .manifests import Manifest
+from .table_library import TableLibrary, build_library
+
+
+class BuildPackage(build_py):
+    """Writes the manifest, with the ABI that was built for, into the wheel; of an editable installation into the source."""
+
+    manifest: ClassVar[Manifest]
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            if self.manifest.update():
+                self.announce(f"wrote the ABI of the headers into {self.manifest.path}", level=2)
+        else:
+            target = self._target()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(self.manifest.text(self.distribution.get_version()), "utf-8")
+
+    def _target(self) -> Path:
+        return Path(self.build_lib, *self.manifest.package.split("."), self.manifest.path.name)
+
+    def get_source_files(self) -> list[str]:
+        """Have the manifest in every sdist."""
+        return list(dict.fromkeys([*super().get_source_files(), self.manifest.path.as_posix()]))
+
+    def get_outputs(self, include_bytecode: int = True) -> list[str]:
+        outputs: list[str] = super().get_outputs(include_bytecode)
+        return outputs if self.editable_mode else list(dict.fromkeys([*outputs, str(self._target())]))
+
+
+class BuildModules(build_ext):
+    """Builds table libraries, and puts the manifest into the binaries that may be found in a searched folder."""
+
+    manifest: ClassVar[Manifest]
+
+    def get_ext_filename(self, fullname: str) -> str:
+        extension = self.ext_map.get(fullname)
+        if isinstance(extension, TableLibrary):
+            return str(Path(*fullname.split(".")[:-1], extension.file_name))
+        return str(super().get_ext_filename(fullname))
+
+    def build_extension(self, ext: Any) -> None:
+        version = self.distribution.get_version()
+        if isinstance(ext, TableLibrary):
+            path = self.get_ext_fullpath(ext.name)
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            build_library(ext, self.compiler, path, self.build_temp, version, self.manifest.section(version))
+            return
+        section = self.manifest.section(version, ext.name)
+        if section is not None and sys.platform.startswith("linux"):
+            generated = Path(self.build_temp, f"{ext.name}.manifest.c")
+            generated.parent.mkdir(parents=True, exist_ok=True)
+            generated.write_text(section, "utf-8")
+            ext.sources.append(str(generated))
+        super().build_extension(ext)
+
+
+class BuildWheel(bdist_wheel):
+    """Tags a wheel without a line of compiled Python as one for every Python."""
+
+    manifest: ClassVar[Manifest]
+
+    def get_tag(self) -> tuple[str, str, str]:
+        python, abi, platform = super().get_tag()
+        modules = self.distribution.ext_modules or []
+        if modules and all(isinstance(module, TableLibrary) for module in modules):
+            return "py3", "none", platform
+        return python, abi, platform
