@@ -1,0 +1,1 @@
+"""CpuAcme, a backend of dovetail."""
