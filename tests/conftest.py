@@ -103,6 +103,8 @@ def third_party(members):
 def sdists(members, tmp_path_factory):
     """The sdist of every member and, last, of the meta-package, each made from a clean copy that is gone afterwards."""
     work = tmp_path_factory.mktemp("sdists")
+    for above in ("templates", "examples"):  # which the sdk takes along
+        shutil.copytree(ROOT / above, work / above, ignore=NOT_SOURCE)
     made = []
     for member in (*members, ROOT):
         source = work / "source"

@@ -19,15 +19,18 @@ from . import commands
 
 
 class CommandFolder(click.Group):
-    """A group whose commands are the modules of `dovetail_sdk.commands`, each imported when it is asked for."""
+    """A group whose commands are the modules of `dovetail_sdk.commands`, each imported when it is asked for.
+
+    `new_backend` is the command `new-backend`.
+    """
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+        return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(context):
             return None
-        command: click.Command = import_module(f"{commands.__name__}.{name}").command
+        command: click.Command = import_module(f"{commands.__name__}.{name.replace('-', '_')}").command
         return command
 
     def resolve_command(

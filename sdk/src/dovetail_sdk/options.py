@@ -78,9 +78,17 @@ def _collect_shapes(context: click.Context, parameter: click.Parameter, value: S
     return dict(value)
 
 
+def _model_or_demo(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
+    if value != Path("digits") or value.is_file():
+        return value
+    from .bundled import demo_model
+
+    return demo_model()
+
+
 def model_argument(function: _Function) -> _Function:
-    """Add the argument MODEL."""
-    return click.argument("model", type=click.Path(path_type=Path))(function)
+    """Add the argument MODEL: a file, or ``digits`` for the model of the demo."""
+    return click.argument("model", type=click.Path(path_type=Path), callback=_model_or_demo)(function)
 
 
 def backends_option(function: _Function) -> _Function:

@@ -1,0 +1,181 @@
+"""Make the project of a new backend: a template, with its names replaced in paths and contents.
+
+The templates are projects that build and pass as they stand, of a vendor called Acme. Every spelling of that name is replaced;
+one that is not known here stops the scaffold.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+from dovetail.backend_id import BackendId
+from dovetail.errors import ErrorCode, OptionError
+
+from .bundled import read_templates
+
+DEFAULT_TEMPLATE = "backend"
+_GROUP = "dovetail.backends"
+_VENDOR = "acme"
+_PREFIX = "dovetail-"
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PEP 508
+
+Files = Mapping[PurePosixPath, bytes]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a backend is called.
+
+    Attributes:
+        distribution: What pip installs, such as "dovetail-acme-npu".
+        backend_id: What users write, such as "AcmeNpu".
+    """
+
+    distribution: str
+    backend_id: str
+
+    @property
+    def package(self) -> str:
+        """Import name."""
+        return re.sub(r"[-_.]+", "_", self.distribution).lower()
+
+    @property
+    def words(self) -> list[str]:
+        """Words of the distribution's name, in lower case, without dovetail's."""
+        return [word for word in re.split(r"[-_.]+", self.distribution.lower().removeprefix(_PREFIX)) if word]
+
+    def vendor(self, kind: list[str]) -> list[str]:
+        """Words that say whose it is; `kind` are those that say what it is, in the template's name."""
+        is_same_kind = kind and self.words[-len(kind) :] == kind and len(self.words) > len(kind)
+        return self.words[: -len(kind)] if is_same_kind else self.words
+
+
+@dataclass(frozen=True)
+class Template:
+    """A project to start from.
+
+    Attributes:
+        name: Name of its folder.
+        names: What its backend is called.
+        files: Content by path.
+    """
+
+    name: str
+    names: Names
+    files: Files
+
+    def render(self, names: Names) -> dict[PurePosixPath, bytes]:
+        """Return the files of a project whose backend is called so.
+
+        Raises:
+            RuntimeError: The template has a spelling of its vendor's name that is not known here.
+        """
+        replaced = self._spellings(names)
+        pattern = re.compile("|".join(re.escape(old) for old in sorted(replaced, key=len, reverse=True)))
+
+        def renamed(text: str) -> str:
+            for line in pattern.sub(" ", text).splitlines():
+                if _VENDOR in line.lower():
+                    raise RuntimeError(f"template {self.name!r}: it is not known how to rename {line.strip()!r}")
+            return pattern.sub(lambda match: replaced[match[0]], text)
+
+        return {
+            PurePosixPath(*map(renamed, path.parts)): content if b"\0" in content else renamed(content.decode()).encode()
+            for path, content in self.files.items()
+        }
+
+    def _spellings(self, names: Names) -> dict[str, str]:
+        kind = self.names.words[1:]
+        vendor = names.vendor(kind)
+        small, snake = "_".join(vendor), "_".join(names.words)
+        template_snake = "_".join(self.names.words)
+        return {
+            self.names.distribution: names.distribution,
+            self.names.package: names.package,
+            template_snake: snake,
+            template_snake.upper(): snake.upper(),
+            _VENDOR: small,
+            _VENDOR.upper(): small.upper(),
+            _VENDOR.capitalize(): "".join(map(str.capitalize, vendor)),
+            self.names.backend_id: names.backend_id,
+        }
+
+    def default_id(self, distribution: str) -> str:
+        """Return an id made from the name of a distribution, as the template's is from its own."""
+        vendor = Names(distribution, "").vendor(self.names.words[1:])
+        return self.names.backend_id.replace(_VENDOR.capitalize(), "".join(map(str.capitalize, vendor)))
+
+
+def templates() -> dict[str, Template]:
+    """Return the templates, by name.
+
+    Raises:
+        FileNotFoundError: The installation is incomplete.
+    """
+    found: dict[str, dict[PurePosixPath, bytes]] = {}
+    for path, content in read_templates().items():
+        found.setdefault(path.parts[0], {})[PurePosixPath(*path.parts[1:])] = content
+    project = PurePosixPath("pyproject.toml")
+    return {name: Template(name, _names_in(files[project]), files) for name, files in found.items() if project in files}
+
+
+def _names_in(pyproject: bytes) -> Names:
+    project = tomllib.loads(pyproject.decode())["project"]
+    (backend_id,) = project["entry-points"][_GROUP]
+    return Names(project["name"], backend_id)
+
+
+def check_names(distribution: str, backend_id: str) -> Names:
+    """Return the names of a new backend.
+
+    Raises:
+        OptionError: The distribution cannot be called so, or its package would hide another.
+        BackendError: `BACKEND_ID_INVALID`.
+    """
+    names = Names(distribution, BackendId(backend_id))
+    package = names.package
+    if not _NAME.fullmatch(distribution):
+        raise _refused(
+            f"{distribution!r} is not the name of a distribution",
+            f"letters and digits, with '-' in between, such as '{_PREFIX}initech' (PEP 508)",
+        )
+    example = f"'{_PREFIX}initech'"
+    if not package.isidentifier() or keyword.iskeyword(package) or not names.words[0][0].isalpha():
+        raise _refused(f"{distribution!r} cannot be imported as {package!r}", f"begin with a letter, such as {example}")
+    if package in sys.stdlib_module_names or _is_taken(package, distribution):
+        raise _refused(f"{distribution!r} would replace what is installed", f"choose another name, such as {example}")
+    return names
+
+
+def _is_taken(package: str, distribution: str) -> bool:
+    """Tell whether something is installed under this name that is not an earlier build of this backend."""
+    try:
+        return not metadata.distribution(distribution).entry_points.select(group=_GROUP)
+    except metadata.PackageNotFoundError:
+        return find_spec(package) is not None
+
+
+def write_project(files: Files, folder: Path) -> None:
+    """Write a project into a folder that is not there yet, or is empty.
+
+    Raises:
+        OptionError: Something is there.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise _refused(f"{folder} is there already, and nothing is ever overwritten", "name a new or an empty folder as DEST")
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        with (folder / path).open("xb") as file:
+            file.write(content)
+
+
+def _refused(text: str, hint: str) -> OptionError:
+    return OptionError(text, code=ErrorCode.OPTION_INVALID, hint=hint)
