@@ -17,7 +17,7 @@ from dovetail.registry import BackendRow, BackendState, Registry
 from dovetail_sdk.cli import main
 
 Invoke = Callable[..., Result]
-COMMANDS = ["backends", "benchmark", "explain", "run", "show"]
+COMMANDS = ["backends", "benchmark", "explain", "new-backend", "run", "show"]
 
 
 def run_in_process(*arguments: str) -> subprocess.CompletedProcess[str]:
