@@ -1,5 +1,6 @@
 """What the workspace tests share: where the checkout lies and which members it has."""
 
+import functools
 import gc
 import os
 import re
@@ -117,3 +118,39 @@ def sdists(members, tmp_path_factory):
         made.append(work / check(sys.executable, "-c", BUILD_SDIST, work, cwd=source).split()[-1])
         shutil.rmtree(source)
     return made
+
+
+@pytest.fixture(scope="session")
+def wheels(release, sdists, tmp_path_factory):
+    """Build the wheels from the sdists alone; answers with the folder that holds both."""
+    work = tmp_path_factory.mktemp("release")
+    command = (sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir")
+    for sdist in sdists:
+        release.check(*command, work / "wheels", sdist, cwd=work, DIST_EXTRA_CONFIG=release.parallel)
+        shutil.copy(sdist, work / "wheels")
+    return work / "wheels"
+
+
+@pytest.fixture(scope="session")
+def shelf(release, third_party, tmp_path_factory):
+    """A folder with the wheels of everybody else: what the members require, and what backends are built with."""
+    folder = tmp_path_factory.mktemp("third-party")
+    build_tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["build"]
+    wanted = ("--only-binary", ":all:", "--dest", folder, *third_party, *build_tools)
+    release.from_index(f"the wheels of {', '.join(third_party)}", sys.executable, "-m", "pip", "download", "-q", *wanted)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built_template(tmp_path_factory):
+    """A function that builds a template by name, from a clean copy; answers with a folder to put on sys.path."""
+
+    @functools.cache
+    def build(name):
+        work = tmp_path_factory.mktemp(name)
+        shutil.copytree(ROOT / "templates" / name, work / "source", ignore=NOT_SOURCE)
+        pip = (sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation")
+        check(*pip, "--target", work / "installed", work / "source", cwd=work)
+        return work / "installed"
+
+    return build

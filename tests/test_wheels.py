@@ -29,28 +29,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def wheels(release, sdists, tmp_path_factory):
-    """Build the wheels from the sdists alone; answers with the folder that holds both."""
-    work = tmp_path_factory.mktemp("release")
-    command = (sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir")
-    for sdist in sdists:
-        release.check(*command, work / "wheels", sdist, cwd=work, DIST_EXTRA_CONFIG=release.parallel)
-        shutil.copy(sdist, work / "wheels")
-    return work / "wheels"
-
-
-@pytest.fixture(scope="module")
-def environment(release, wheels, third_party):
+def environment(release, wheels, shelf, tmp_path_factory):
     """Install the meta-wheel, and by it all the others, into a clean environment without any index."""
-    pip = (sys.executable, "-m", "pip")
-    house = wheels.parent / "third-party"
-    wanted = ("--only-binary", ":all:", "--dest", house, *third_party)
-    release.from_index(f"the wheels of {', '.join(third_party)}", *pip, "download", *wanted)
-    clean = wheels.parent / "clean"
+    clean = tmp_path_factory.mktemp("clean")
     venv.create(clean, with_pip=False, symlinks=True)
     python = clean / "bin" / "python"
-    links = ("--find-links", wheels, "--find-links", house)
-    release.check(*pip, "--python", python, "install", "--no-index", "--only-binary", ":all:", *links, "dovetail", cwd=wheels)
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--only-binary", ":all:")
+    release.check(*pip, "--find-links", wheels, "--find-links", shelf, "dovetail", cwd=wheels)
     return python
 
 

@@ -1,0 +1,91 @@
+"""`dovetail new-backend`, as a vendor meets it: an empty environment, wheels at hand, and the commands that are printed."""
+
+import json
+import os
+import subprocess
+import time
+import venv
+
+import pytest
+
+from dovetail_sdk.scaffold import templates
+
+LONGEST = 120  # seconds from an empty environment to a proven backend
+NAMES = {"backend": ("dovetail-initech", "CpuInitech"), "backend_npu": ("dovetail-initech-npu", "InitechNpu")}
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+class Terminal:
+    """A shell in a folder, in an environment of its own, that has the wheels at hand and no index."""
+
+    def __init__(self, folder, *links):
+        venv.create(folder / "environment", with_pip=True, symlinks=True)
+        self.folder = folder
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "DOVETAIL_"))}
+        path = os.pathsep.join([str(folder / "environment" / "bin"), os.environ["PATH"]])
+        links = " ".join(map(str, links))
+        pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": links, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        self.environment = {**variables, **pip, "PATH": path, "DOVETAIL_CACHE_DIR": str(folder / "cache")}
+
+    def __call__(self, line):
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=self.folder,
+            env=self.environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+
+@pytest.fixture
+def terminal(tmp_path, wheels, shelf):
+    return Terminal(tmp_path, wheels, shelf)
+
+
+def test_four_commands_lead_to_a_proven_backend(terminal):
+    start = time.monotonic()
+    terminal("python -m pip install -q dovetail")
+    listing = terminal("dovetail new-backend dovetail-initech --install")
+    assert "CpuInitech" in listing
+    assert "available" in listing
+    terminal("dovetail conform CpuInitech")
+    shown = terminal("dovetail run digits -b CpuInitech,CpuRef -i random")
+    seconds = time.monotonic() - start
+    assert "probabilities" in shown
+    print(f"{seconds:.0f} s")  # shown by pytest -rP
+    assert seconds < LONGEST
+
+
+@pytest.mark.parametrize("template", list(templates()))
+def test_the_printed_steps_work_as_printed(terminal, template):
+    terminal("python -m pip install -q dovetail")
+    name, backend_id = NAMES[template]
+    printed = terminal(f"dovetail new-backend {name} --id {backend_id} --template {template}")
+    steps = [line.strip() for line in printed.partition("next:")[2].splitlines() if line.strip()]
+    assert [step.split()[1] for step in steps] == ["-m", "backends", "conform", "run"]
+    shown = {step.split()[1]: terminal(step) for step in steps}
+    assert backend_id in shown["backends"]
+    assert backend_id in shown["conform"]
+    assert "probabilities" in shown["run"]
+    placement = json.loads(terminal(f"dovetail explain digits -b {backend_id},CpuRef --json"))
+    refusals = [
+        refusal for layer in placement["layers"] for refusal in layer.get("refusals", ()) if refusal["backend"] == backend_id
+    ]
+    assert refusals
+    assert all(refusal["code"] and refusal["reason"] for refusal in refusals)
+    assert backend_id == "InitechNpu" or "CpuInitech" in {layer["backend"] for layer in placement["layers"]}
+
+
+def test_a_project_is_built_by_another_python_tool_chain(terminal):
+    """Wheel and sdist of a scaffolded backend, from the sdist alone."""
+    terminal("python -m pip install -q dovetail setuptools cython")
+    terminal("dovetail new-backend dovetail-initech")
+    build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    terminal(f'cd dovetail-initech && python -c "{build}" ..')
+    terminal("python -m pip install -q dovetail_initech-0.1.0.tar.gz")
+    assert "CpuInitech" in terminal("dovetail backends")
