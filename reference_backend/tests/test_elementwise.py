@@ -9,6 +9,7 @@ import pytest
 
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary, UnaryOperation
 from dovetail.tensor import DType, Quantization
+from dovetail_reference import ReferenceBackend
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
 INTEGERS = [d.label for d in DType if d.is_integer]
@@ -329,6 +330,24 @@ def test_quantized_activation_clamps(run_layer, samples):
     )
     assert np.array_equal(relu, np.maximum(plain, -10))
     assert np.array_equal(relu6, np.clip(plain, -10, 110))
+
+
+@pytest.mark.parametrize(
+    ("result", "activation", "code"),
+    [((0.05, -10), None, ""), ((0.07, -10), None, "quantization"), ((0.05, -10), "relu", "attribute")],
+)
+def test_quantized_maximum_compares_integers_that_mean_the_same(direct, result, activation, code):
+    q = Quantization.per_tensor(0.05, -10)
+    x = np.zeros(8, np.int8)
+
+    def build(net, a, b):
+        y = _fused("maximum", activation)(net, a, b)
+        y.quantization = Quantization.per_tensor(*result)
+        net.infer(y.layer)
+        return y
+
+    layer, _ = direct.build_layer(build, x, x, quantizations=[q, q])
+    assert ReferenceBackend().supports(layer, None).code == code
 
 
 def test_quantized_unary_goes_through_real_numbers(run_layer):

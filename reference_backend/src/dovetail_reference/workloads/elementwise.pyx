@@ -86,8 +86,11 @@ def _quantization_refusal(descriptor, dtype, given):
     if None in given:
         reason = "some of the tensors carry a quantization and some do not: what the integers mean is not known"
         return Support.no("quantization", reason)
-    if len(set(given)) == 1 and descriptor.operation in _EXTREMES:
-        return None
+    if descriptor.operation in _EXTREMES:
+        if len(set(given)) == 1:
+            return None
+        reason = f"{descriptor.operation} compares integers: operands and result must have one quantization"
+        return Support.no("quantization", reason)
     if dtype not in _EIGHT_BITS or any(q.is_per_axis for q in given):
         return Support.no("quantization", f"quantized {dtype} is not implemented; int8 and uint8 with one scale are")
     return None
@@ -111,6 +114,8 @@ def _supports_binary(descriptor, dtype, quantized):
         return Support.no("dtype", f"{operation} of bool is not defined; cast to an integer type first", "operation")
     if dtype.is_float and operation in _LOGICAL | _BITWISE | _SHIFTS:
         return Support.no("dtype", f"{operation} of {dtype} is not defined", "operation")
+    if quantized and operation in _EXTREMES and activation is not None:
+        return Support.no("attribute", f"{operation} of quantized tensors applies no activation", "activation")
     if quantized:
         return first_refusal(activation_refusal(activation))
     if not dtype.is_float and activation not in CLAMPS:
