@@ -96,6 +96,20 @@ def _values(random: np.random.Generator, shape: Sequence[int], dtype: DType) -> 
     return random.standard_normal(shape).astype(dtype.numpy)
 
 
+def single_layer(style: Style, block: str, accepts: Accepts, random: np.random.Generator) -> RandomGraph | None:
+    """Return a network of one layer, or None if it is refused."""
+    drawing = Drawing(style, accepts, random)
+    drawing.add_input()
+    return drawing.finished() if BLOCKS[block](drawing, drawing.slots[0]) else None
+
+
+def large_chain(style: Style, accepts: Accepts, random: np.random.Generator, batch: int) -> RandomGraph:
+    """Return a chain of large tensors, of which nobody asks what they are."""
+    drawing = Drawing(style, accepts, random, batch, largest=4_000_000, valued=False)
+    drawing.deep()
+    return drawing.finished()
+
+
 def known_styles(accepts: Accepts) -> list[tuple[Style, tuple[str, ...]]]:
     """Return, for each element type and layout, the style in which a backend takes the most kinds of layer, most first."""
     found = []
@@ -127,12 +141,20 @@ def draw(style: Style, accepts: Accepts, random: np.random.Generator, *, form: s
 
 @dataclass
 class Drawing:
-    """A graph that grows."""
+    """A graph that grows.
+
+    Attributes:
+        style, accepts, random, batch: As in `draw`.
+        largest: Elements of the largest tensor.
+        valued: Follow the values, which keeps products of products within range.
+    """
 
     style: Style
     accepts: Accepts
     random: np.random.Generator
     batch: int = 2
+    largest: int = 20_000
+    valued: bool = True
     network: Network = field(init=False)
 
     def __post_init__(self) -> None:
@@ -205,7 +227,8 @@ class Drawing:
         slot = self.network.input(name, shape, style.dtype, quantization)
         self.feeds[name] = _values(self.random, shape, style.dtype)
         self.slots.append(slot)
-        self.known[slot] = Estimate.exact(self.feeds[name])
+        if self.valued:
+            self.known[slot] = Estimate.exact(self.feeds[name])
 
     def grow(self, blocks: dict[str, Block], *, latest: bool = False) -> bool:
         """Add one of these blocks, whichever is accepted first."""
@@ -220,9 +243,14 @@ class Drawing:
             layer: Layer | None = build()
         except GraphError:
             layer = None
-        if layer is not None and all(slot.known_info.elements <= 20_000 for slot in layer.outputs) and self.accepts(layer):
-            operands = [None if slot.source is None else self._estimate(slot.source) for slot in layer.inputs]
-            self.known.update(zip(layer.outputs, compute(layer, operands), strict=True))
+        if (
+            layer is not None
+            and all(slot.known_info.elements <= self.largest for slot in layer.outputs)
+            and self.accepts(layer)
+        ):
+            if self.valued:
+                operands = [None if slot.source is None else self._estimate(slot.source) for slot in layer.inputs]
+                self.known.update(zip(layer.outputs, compute(layer, operands), strict=True))
             self.slots += layer.outputs
             self.layers.append(layer.name)
             return True
@@ -339,7 +367,7 @@ def _joined(drawing: Drawing, operation: str, a: OutputSlot, b: OutputSlot) -> b
             quantization = first if first == second else None
             if quantization is None:
                 return False
-    elif operation == "mul" and np.abs(drawing.known[a].value).max(initial=0) > 50:
+    elif operation == "mul" and drawing.valued and np.abs(drawing.known[a].value).max(initial=0) > 50:
         return False  # products of products leave every range
     return drawing.attempt(partial(_binary_layer, drawing.network, operation, a, b, quantization))
 

@@ -108,6 +108,7 @@ class Settings:
         cautious: One case a network, so that a crash names its case.
         operators: How further kinds are judged, such as a vendor's own.
         tolerate: Ids, or globs over ids, of cases that are known to fail; they do not fail their check.
+        late_failure: Options under which work that was enqueued fails on the device; None if the backend has none like that.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -116,6 +117,7 @@ class Settings:
     cautious: bool = False
     operators: Sequence[Operator] = ()
     tolerate: Sequence[str] = ()
+    late_failure: Mapping[str, Any] | None = None
 
 
 class Subject:

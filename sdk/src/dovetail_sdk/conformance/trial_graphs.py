@@ -13,7 +13,7 @@ from dovetail.runtime import LoadedNetwork
 from .cases import Array
 from .checks import ConformanceFailure, NotApplicable
 from .evaluation import complaint, evaluate
-from .random_graphs import RandomGraph, Style, draw, known_styles
+from .random_graphs import RandomGraph, Style, draw, known_styles, single_layer
 from .subject import RUN_SECONDS, Subject
 
 _STYLES: dict[int, tuple[object, list[tuple[Style, tuple[str, ...]]]]] = {}
@@ -71,6 +71,22 @@ def random_graphs(subject: Subject, name: str, count: int, *, form: str = "mixed
         yield graph
     if not drawn:
         raise NotApplicable(f"no {form} graph can be made of the layers that it takes")
+
+
+def single_layers(subject: Subject) -> Iterator[RandomGraph]:
+    """Make a network of one layer for each kind of layer in each style that the backend takes.
+
+    Raises:
+        NotApplicable: It takes none.
+    """
+    for style, blocks in styles_of(subject):
+        for block in blocks:
+            graph = single_layer(style, block, accepts(subject), subject.rng(f"single/{style}/{block}"))
+            if graph is not None:
+                graph.network.name = f"single_{block}"
+                subject.step(f"one {block} of {style}")
+                subject.count(run=1)
+                yield graph
 
 
 def one_graph(subject: Subject, name: str) -> RandomGraph:
