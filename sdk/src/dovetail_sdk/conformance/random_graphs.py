@@ -48,7 +48,7 @@ class Style:
         return f"{self.dtype} {'matrices' if self.layout is None else f'{self.layout} images'} of {self.channels} channels"
 
 
-_DTYPES = (DType.FLOAT32, DType.INT8, DType.FLOAT16, DType.UINT8, DType.FLOAT64)
+DTYPES = (DType.FLOAT32, DType.INT8, DType.FLOAT16, DType.UINT8, DType.FLOAT64)
 _CHANNELS = (8, 16, 32, 12, 3)
 
 
@@ -113,7 +113,7 @@ def large_chain(style: Style, accepts: Accepts, random: np.random.Generator, bat
 def known_styles(accepts: Accepts) -> list[tuple[Style, tuple[str, ...]]]:
     """Return, for each element type and layout, the style in which a backend takes the most kinds of layer, most first."""
     found = []
-    for dtype in _DTYPES:
+    for dtype in DTYPES:
         for layout in (None, DataLayout.NHWC, DataLayout.NCHW):
             styles = [Style(dtype, layout, channels) for channels in _CHANNELS]
             taken = [(style, Drawing(style, accepts, np.random.default_rng(1)).survey()) for style in styles]

@@ -13,7 +13,7 @@ from dovetail.runtime import LoadedNetwork
 
 from ..checks import ConformanceFailure, NotApplicable, check
 from ..numpy_backend import NAME, NumpyBackend
-from ..random_graphs import RandomGraph, Style, draw
+from ..random_graphs import DTYPES, RandomGraph, Style, draw
 from ..subject import Subject
 from ..trial_graphs import Judge, accepts, describe, random_graphs, run, styles_of
 
@@ -59,8 +59,8 @@ def refused_layers_fall_back(subject: Subject) -> None:
     other = NumpyBackend()
     fell_back = 0
     styles = [style for style, _ in styles_of(subject)]
-    layouts = [style.layout for style in styles]
-    tried = [*styles, *(Style(style.dtype, layouts[0], 5) for style in styles[:2])]
+    strange = [Style(dtype, None, 8) for dtype in DTYPES if all(style.dtype is not dtype for style in styles)]
+    tried = [*styles, *(Style(style.dtype, style.layout, 5) for style in styles[:2]), *strange]
     for number in range(2 * GRAPHS):
         graph = draw(
             tried[number % len(tried)],

@@ -31,7 +31,7 @@ from ..trial_graphs import (
 )
 
 _THREADS = 8
-_RUNS = 40
+_RUNS = 25
 _GRACE = 0.5
 """Seconds after its deadline by which a run must be over: 0.2 by contract, the rest for a busy machine."""
 
@@ -66,7 +66,7 @@ class _Expected:
 
 @check(level=4, title="gives the same bits from eight threads as from one", seconds=300)
 def threads_do_not_disturb_each_other(subject: Subject) -> None:
-    """Run one network from eight threads at once, 40 times each, with different inputs.
+    """Run one network from eight threads at once, 25 times each, with different inputs.
 
     Troubleshooting: the state of a workload is read-only while it runs; what a run needs for itself goes into `workspace` or
     what `create_run` makes. A backend that can do only one run at a time sets `concurrency` to DOVETAIL_CONCURRENCY_NETWORK
