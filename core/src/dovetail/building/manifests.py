@@ -56,14 +56,15 @@ class Manifest:
 
     def _complete(self) -> None:
         """Set the ABI; whoever wrote another did so for other headers."""
-        from ..manifest import ManifestError, check
+        from ..discovery.manifest import check
+        from ..discovery.reasons import Refused
 
         self._has_abi = all("abi" in entry for entry in self.entries)
         for entry in self.entries:
             entry["abi"] = list(header_abi())
             try:
                 check(entry)
-            except ManifestError as error:
+            except Refused as error:
                 raise ValueError(f"{self.path}: {error}") from error
 
     @property

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dovetail.claims import Claims, ClaimsError, read_claims
+from dovetail.discovery.manifest import manifest_of
+from dovetail.discovery.reasons import Refused
 from dovetail.errors import BackendError, ErrorCode, OptionError
 from dovetail.graph import Graph, Layer
 from dovetail.interfaces import IBackend, Support
-from dovetail.manifest import ManifestError, manifest_of
 from dovetail.optimizer import build_options
 from dovetail.optimizer.assignment import is_workload
 from dovetail.registry import BackendRow, default_registry
@@ -91,8 +92,8 @@ def _from_module(what: str) -> Target:
             hint="name a class derived from dovetail.IBackend",
         )
     try:
-        facts = getattr(backend, "manifest", None) or manifest_of(module, str(backend.id))
-    except ManifestError as error:
+        facts = getattr(backend, "manifest", None) or manifest_of(module, str(backend.id))[0]
+    except Refused as error:
         raise BackendError(f"{what!r}: {error}", code=ErrorCode.BACKEND_CONTRACT) from error
     return Target(backend, what, None, facts)
 

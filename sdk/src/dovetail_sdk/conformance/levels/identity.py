@@ -15,10 +15,10 @@ from dovetail.abi_version import abi_refusal
 from dovetail.backend_id import BackendId
 from dovetail.claims import IMAGE_AXES, WEIGHT_AXES, Claims, ClaimsError, read_claims
 from dovetail.descriptor import Descriptor
+from dovetail.discovery.manifest import check as check_manifest
+from dovetail.discovery.reasons import Refused
 from dovetail.errors import BackendError, OptionError
 from dovetail.interfaces import Capabilities
-from dovetail.manifest import ManifestError
-from dovetail.manifest import check as check_manifest
 from dovetail.optimizer import build_options
 from dovetail.registry import BackendState, default_registry
 
@@ -84,7 +84,7 @@ def manifest_is_valid(subject: Subject) -> None:
         raise NotApplicable("it has no manifest")
     try:
         check_manifest(dict(manifest))
-    except ManifestError as error:
+    except Refused as error:
         raise ConformanceFailure(str(error)) from error
     if manifest["id"] != subject.id:
         raise ConformanceFailure(f"its manifest says {manifest['id']!r}, its id is {subject.id!r}")
