@@ -148,7 +148,7 @@ def _extension(candidate: Candidate) -> Any:
 
 def _library(candidate: Candidate) -> Any:
     """Load a C table; the adapter makes an `IBackend` of it."""
-    from ..native import load_backend  # type: ignore[import-not-found]  # TODO H1
+    from ..native import load_backend
 
     library = candidate.library
     if library is None:
