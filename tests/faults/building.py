@@ -9,6 +9,7 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
+import dovetail
 from dovetail.abi_version import ABI_VERSION
 
 SOURCE = Path(__file__).with_name("fault_module.c")
@@ -38,6 +39,17 @@ def extension(output, id, fault=None, *arguments, name=None, content="default"):
     if fault is not None:
         defines.append(f"-DFAULT_{fault}")
     return compile_c(output, *defines, SOURCE, *arguments)
+
+
+def table(output, id, fault=None, *, content="default"):
+    """Build the library of `fault_table.c`, a backend without Python."""
+    content = manifest(id) if content == "default" else content
+    defines = [f"-DID={id}", f"-I{Path(dovetail.__file__).parent}"]
+    if content is not None:
+        defines.append("-DMANIFEST=" + json.dumps(json.dumps(content)))
+    if fault is not None:
+        defines.append(f"-DFAULT_{fault}")
+    return compile_c(output, *defines, SOURCE.with_name("fault_table.c"))
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .building import extension
+from .building import extension, table
 from .scene import Scene
 
 
@@ -33,6 +33,21 @@ def built(tmp_path_factory):
             into = folder / str(len(made))
             into.mkdir()
             made[key] = extension(into / f"{name}{suffix}", id, fault, *arguments, name=name, content=content)
+        return made[key]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def built_table(tmp_path_factory):
+    """Build a backend without Python once per session: `built_table("Faulty", "CRASH")` returns the library's path."""
+    folder = tmp_path_factory.mktemp("tables")
+    made = {}
+
+    def build(id="Faulty", fault=None, *, content="default"):
+        key = (id, fault, repr(content))
+        if key not in made:
+            made[key] = table(folder / f"lib{len(made)}.so", id, fault, content=content)
         return made[key]
 
     return build

@@ -11,7 +11,7 @@ from ..backend_id import BackendId
 from ..errors import BackendError
 from .candidates import Candidate
 from .entry_points import Offer, offers
-from .manifest import manifest_of
+from .manifest import find_manifest
 from .reasons import ReasonCode, Refused, described, shown
 from .scanning import FolderReport, search
 from .settings import SearchFolder, search_folders, trusted_paths
@@ -48,7 +48,7 @@ def _of(offer: Offer) -> Candidate:
     if candidate.refusal is not None:
         return candidate
     try:
-        fields, folder = manifest_of(offer.entry_point.module, offer.name)
+        fields, folder = find_manifest(offer.entry_point.module, offer.name)
     except Refused as refusal:
         return replace(candidate, path=refusal.path, refusal=refusal)
     except Exception as error:  # a value that is no object reference, or an import hook of somebody else that fails

@@ -34,7 +34,16 @@ _OPTIONAL: dict[str, type] = {"library": str, "module": str, "attribute": str, "
 _LARGEST_NUMBER = 1_000_000_000
 
 
-def manifest_of(module: str, backend: str) -> tuple[Mapping[str, Any] | None, Path | None]:
+def manifest_of(module: str, backend: str) -> Mapping[str, Any] | None:
+    """Return the manifest for a backend whose entry point lies in this module, or None if its package has none.
+
+    Raises:
+        Refused: It cannot be read, is malformed, or speaks of other backends only.
+    """
+    return find_manifest(module, backend)[0]
+
+
+def find_manifest(module: str, backend: str) -> tuple[Mapping[str, Any] | None, Path | None]:
     """Return the manifest for a backend whose entry point lies in this module, and its folder; None twice if there is none.
 
     Only the top-level package is looked for, because finding a deeper module would import the packages above it.

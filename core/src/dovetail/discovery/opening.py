@@ -26,6 +26,7 @@ from .search_path import Fingerprint
 if TYPE_CHECKING:
     from ..interfaces import IBackend
 
+_DEVICE_STATES = ("driver_missing", "no_device", "device_busy")
 _REFERENCE = re.compile(r"\s*(?P<module>\w+(\.\w+)*)\s*(:\s*(?P<attribute>\w+(\.\w+)*))?\s*(\[.*\]\s*)?")
 _NO_LIBRARY = re.compile(r"(?P<library>[^:\s]+): cannot open shared object file")
 _OLD_LIBRARY = re.compile(r"version `(?P<version>[^']+)' not found(?: \(required by (?P<by>[^)]+)\))?")
@@ -155,11 +156,21 @@ def _library(candidate: Candidate) -> Any:
         text = "the folder of its package cannot be found"
         raise Refused(ReasonCode.ENTRY_POINT_BROKEN, text, phase="import")
     try:
-        return load_backend(Path(library), expected_id=candidate.id)
+        backend = load_backend(library)
     except (KeyboardInterrupt, BackendUnavailableError, Refused):
         raise
     except BaseException as error:
+        state = error.details.get("reason") if isinstance(error, DovetailError) else None
+        if state in _DEVICE_STATES:
+            assert isinstance(error, DovetailError)
+            raise BackendUnavailableError(error.message, hint=ReasonCode[state.upper()].remedy, state=state) from error
         raise _failure(candidate, "import", error) from error
+    said = tuple((candidate.manifest or {}).get("abi", backend.table.abi))
+    if backend.table.abi != said:
+        versions = [".".join(map(str, version)) for version in (backend.table.abi, said)]
+        text = f"the library was built for ABI {versions[0]}, its manifest says {versions[1]}"
+        raise Refused(ReasonCode.ABI_MISMATCH, text, path=library, phase="check")
+    return backend
 
 
 # -- what went wrong ----------------------------------------------------------------------------------------------------------
@@ -169,7 +180,7 @@ def _failure(candidate: Candidate, phase: str, error: BaseException) -> Refused:
     """Find the code for what a backend's code raised."""
     code, facts = _classified(candidate, phase, error)
     if isinstance(error, DovetailError):
-        text, hint = error.message, error.hint or ""
+        text, hint = error.message.removeprefix(f"{candidate.library} cannot be loaded: "), error.hint or ""
     else:
         text, hint = described(error), ""
     what = {"import": "cannot be imported", "create": "cannot be created", "id": "does not tell its id"}[phase]
@@ -185,9 +196,11 @@ def _classified(candidate: Candidate, phase: str, error: BaseException) -> tuple
             return ReasonCode[given], {}
         if error.code is ErrorCode.ABI_MISMATCH:
             return ReasonCode.ABI_MISMATCH, {}
-        if isinstance(error.__cause__, OSError):
-            return _classified(candidate, phase, error.__cause__)
-        return (ReasonCode.NOT_A_BACKEND if error.code is ErrorCode.BACKEND_CONTRACT else ReasonCode.IMPORT_FAILED), {}
+        if error.details.get("phase") == "dlopen":  # the text is that of the dynamic loader
+            return _classified(candidate, phase, OSError(error.message))
+        if error.code is ErrorCode.BACKEND_CONTRACT or error.details.get("phase") == "symbol":
+            return ReasonCode.NOT_A_BACKEND, {}
+        return ReasonCode.CREATE_FAILED if error.details.get("phase") == "open" else ReasonCode.IMPORT_FAILED, {}
     try:
         text = str(error)
     except BaseException:
