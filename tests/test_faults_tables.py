@@ -109,7 +109,7 @@ def test_table_that_ends_the_process(scene, built_table):
 def test_table_that_computes_something_else(scene, built_table):
     put(scene, built_table("Faulty", "WRONG"))
     error = scene.refused("SELF_TEST_FAILED")
-    assert "element [0, 0] is 0.5, not 1.5; 7 of 8 are wrong" in error.message
+    assert "element [0, 0] is 0.5, not 1.5; 8 of 8 are wrong" in error.message
     assert scene.row().state is BackendState.BROKEN
 
 

@@ -186,6 +186,9 @@ class Registry:
         return entries
 
     def _look_into_quarantine(self, entry: _Entry, candidate: Candidate) -> None:
+        folder = settings.cache_folder()
+        if self._verdicts is None and (folder is None or not (folder / "quarantine").is_dir()):
+            return  # so that listing need not import what remembers verdicts
         from .discovery.content import files_of
 
         verdict = self.verdicts.quarantined(candidate.id, lambda: files_of(candidate))

@@ -159,11 +159,12 @@ def _library(candidate: Candidate) -> Any:
         backend = load_backend(library)
     except (KeyboardInterrupt, BackendUnavailableError, Refused):
         raise
-    except BaseException as error:
-        state = error.details.get("reason") if isinstance(error, DovetailError) else None
+    except DovetailError as error:
+        state = error.details.get("reason")
         if state in _DEVICE_STATES:
-            assert isinstance(error, DovetailError)
             raise BackendUnavailableError(error.message, hint=ReasonCode[state.upper()].remedy, state=state) from error
+        raise _failure(candidate, "import", error) from error
+    except BaseException as error:
         raise _failure(candidate, "import", error) from error
     said = tuple((candidate.manifest or {}).get("abi", backend.table.abi))
     if backend.table.abi != said:
