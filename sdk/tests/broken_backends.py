@@ -48,6 +48,7 @@ ADDITION: dict[str, Any] = {
         }
     ]
 }
+CLAIMS = read_claims(ADDITION)
 FUNCTIONS: dict[str, Callable[..., Any]] = {"add": np.add, "sub": np.subtract}
 
 
@@ -86,7 +87,7 @@ class Correct(IBackend):
         return BackendId("CpuSmall")
 
     def supports(self, layer: Layer, options: Any) -> Support:
-        return refusal_of(layer, read_claims(ADDITION))
+        return refusal_of(layer, CLAIMS)
 
     def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
         return Factory(type(self).workload)

@@ -171,6 +171,7 @@ def show_report(report: Report) -> None:
     show(table(("level", "check", "result", "seconds", ""), rows, right=("level", "seconds")))
     if any(kind for kind, _ in report.counts):
         show(counts_table(report))
+        _show_strangers(report)
     for result in report.results:
         for note in result.notes:
             click.echo(f"note: {result.check.id}: {note}")
@@ -191,17 +192,31 @@ def _show_failure(report: Report, result: CheckResult) -> None:
         click.echo(f"  Troubleshooting: {result.check.troubleshooting}")
 
 
+def _show_strangers(report: Report) -> None:
+    taken = {kind for (kind, _), counts in report.counts.items() if kind and (counts.claimed or counts.run or counts.failed)}
+    refused = sorted({kind for (kind, _), counts in report.counts.items() if counts.refused} - taken)
+    if refused:
+        click.echo(
+            f"refused in every element type, with a reason: {', '.join(kind.removeprefix('dovetail.') for kind in refused)}"
+        )
+    folded = sum(counts.folded for counts in report.counts.values())
+    if folded:
+        click.echo(f"{folded} cases of constants were computed by the core beforehand: no backend is asked")
+
+
 def counts_table(report: Report) -> Any:
-    """Build the table of cases by kind and element type."""
+    """Build the table of cases by kind and element type; types of a kind with the same numbers share a row."""
     from ..rendering import table
 
-    columns = ("kind", "type", "claimed", "run", "refused", "failed")
-    rows = [
-        (kind, dtype, str(counts.claimed), str(counts.run), str(counts.refused), str(counts.failed))
-        for (kind, dtype), counts in report.counts.items()
-        if kind and (counts.claimed or counts.run or counts.failed)
-    ]
-    return table(columns, rows, right=columns[2:])
+    taken = {kind for (kind, _), counts in report.counts.items() if kind and (counts.claimed or counts.run or counts.failed)}
+    rows: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (kind, dtype), counts in report.counts.items():
+        numbers = (counts.claimed, counts.run, counts.refused, counts.failed)
+        if kind in taken and any(numbers):
+            rows.setdefault((kind, numbers), []).append(dtype)
+    columns = ("kind", "each of", "claimed", "run", "refused", "failed")
+    cells = [(kind, " ".join(dtypes), *map(str, numbers)) for (kind, numbers), dtypes in rows.items()]
+    return table(columns, cells, right=columns[2:])
 
 
 def verdict_text(report: Report) -> str:
@@ -209,8 +224,9 @@ def verdict_text(report: Report) -> str:
     from ..conformance.results import Counts, Status
 
     total = Counts()
-    for counts in report.counts.values():
-        total.add(**counts.as_dict())
+    for (kind, _), counts in report.counts.items():
+        if kind:
+            total.add(**counts.as_dict())
     results = [result.status for result in report.results]
     parts = [f"{results.count(status)} {status}" for status in Status if results.count(status)]
     objection = f"\n{report.objection}" if report.objection else ""

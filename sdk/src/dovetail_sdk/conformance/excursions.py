@@ -39,7 +39,13 @@ def excursion(subject: Subject, name: str, seconds: float = 60.0) -> Ended:
     Raises:
         subprocess.TimeoutExpired: It did not end in time.
     """
-    orders = {"target": subject.target.name, "options": dict(subject.options), "seed": subject.settings.seed, "name": name}
+    orders = {
+        "name": name,
+        "target": subject.target.name,
+        "options": dict(subject.options),
+        "seed": subject.settings.seed,
+        "kinds": sorted({trial.layer.kind for trial in accepted(subject, 4)}),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "dovetail_sdk.conformance.excursions", json.dumps(orders)],
         capture_output=True,
@@ -134,7 +140,7 @@ EXCURSIONS: Mapping[str, Callable[[Subject], None]] = {
 def main(orders: Mapping[str, Any]) -> None:
     """Do one excursion; the subject is left open on purpose, so that what it holds meets the end of the interpreter."""
     faulthandler.enable()
-    settings = Settings(options=orders["options"], seed=orders["seed"])
+    settings = Settings(options=orders["options"], seed=orders["seed"], kinds=orders["kinds"])
     subject = Subject(open_target(orders["target"]), settings)
     _KEPT.append((subject, Runtime))
     EXCURSIONS[orders["name"]](subject)

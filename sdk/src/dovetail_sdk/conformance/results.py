@@ -41,6 +41,7 @@ class Counts:
         refused: Cases that it refused, with a reason.
         failed: Cases that went wrong.
         unclaimed: Of those run, how many no claim covers.
+        folded: Cases that the core computed beforehand, from constants, so that they prove nothing of the backend.
     """
 
     claimed: int = 0
@@ -48,6 +49,7 @@ class Counts:
     refused: int = 0
     failed: int = 0
     unclaimed: int = 0
+    folded: int = 0
 
     def add(self, **numbers: int) -> None:
         """Add to some of the numbers."""

@@ -55,9 +55,12 @@ def accepted(subject: Subject, most: int = 8) -> list[Trial]:
 def _search(subject: Subject) -> list[Trial]:
     operators = all_operators(subject.settings.operators)
     claimed = [kind for kind in subject.claims or () if kind in operators]
+    wanted = subject.settings.kinds or [*claimed, *operators]
     firsts: list[Trial] = []
     others: list[Trial] = []
-    for kind in dict.fromkeys([*claimed, *operators]):
+    for kind in dict.fromkeys(wanted):
+        if firsts and claimed and kind not in claimed:
+            break
         taken = 0
         # Without claims nothing tells which parameters a backend takes: a few of each type are enough to find some.
         for trial in trials_of(subject, operators[kind], 24):

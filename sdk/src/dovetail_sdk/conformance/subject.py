@@ -108,6 +108,7 @@ class Settings:
         deadline: When the whole run should be over, on the clock of `time.monotonic`; None for never.
         cautious: One case a network, so that a crash names its case.
         operators: How further kinds are judged, such as a vendor's own.
+        kinds: Where samples of what the backend takes are looked for; empty for all.
         tolerate: Ids, or globs over ids, of cases that are known to fail; they do not fail their check.
         late_failure: Options under which work that was enqueued fails on the device; None if the backend has none like that.
     """
@@ -117,6 +118,7 @@ class Settings:
     deadline: float | None = None
     cautious: bool = False
     operators: Sequence[Operator] = ()
+    kinds: Sequence[str] = ()
     tolerate: Sequence[str] = ()
     late_failure: Mapping[str, Any] | None = None
 

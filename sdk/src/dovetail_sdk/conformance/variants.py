@@ -147,7 +147,11 @@ def _shaped(value: Any, like: Any) -> Any:
 
 
 def _label(parameters: Parameters, defaults: Parameters) -> str:
-    changed = [f"{name}={_text(value)}" for name, value in parameters.items() if _text(value) != _text(defaults[name])]
+    changed = [
+        f"{name}={_text(value)}"
+        for name, value in parameters.items()
+        if value is not defaults[name] and _text(value) != _text(defaults[name])
+    ]
     return ",".join(changed) or "default"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dovetail.claims import refusal_of
+from collections.abc import Sequence
+
+from dovetail.claims import Claim, refusal_of
 from dovetail.tensor import DType
 
 from ..cases import Operator
@@ -12,6 +14,7 @@ from ..subject import Subject
 from ..trials import Trial, prepare, try_all
 from ..variants import variants
 
+_ENOUGH = 8
 _OPERATOR_SECONDS = 900.0
 """For all cases of one kind: hundreds, in a dozen element types, on a device that may compile for seconds."""
 
@@ -75,12 +78,7 @@ def judge_operator(subject: Subject, operator: Operator) -> None:
 def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: dict[str, str]) -> int:
     """Try one operator in one element type; returns how many cases ran or should have."""
     claims = (subject.claims or {}).get(operator.kind, ())
-    subject.step(f"{operator.kind} of {dtype}: asking")
-    trials = [
-        trial
-        for variant in variants(operator, dtype, claims)
-        if (trial := prepare(subject, operator, dtype, variant)) is not None
-    ]
+    trials = _ask(subject, operator, dtype, claims)
     claimed = {trial.id for trial in trials if subject.claims is not None and refusal_of(trial.layer, subject.claims)}
     accepted = [trial for trial in trials if trial.support]
     refused = [trial for trial in trials if not trial.support]
@@ -112,6 +110,19 @@ def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: d
     return len(accepted) + len(broken)
 
 
+def _ask(subject: Subject, operator: Operator, dtype: DType, claims: Sequence[Claim]) -> list[Trial]:
+    """Make the cases and ask about them; of a kind that a manifest with claims leaves out, a few tell that it is refused."""
+    subject.step(f"{operator.kind} of {dtype}: asking")
+    trials: list[Trial] = []
+    for variant in variants(operator, dtype, claims):
+        trial = prepare(subject, operator, dtype, variant)
+        if trial is not None:
+            trials.append(trial)
+        if subject.claims is not None and not claims and len(trials) == _ENOUGH and not any(one.support for one in trials):
+            break
+    return trials
+
+
 def _try(subject: Subject, operator: Operator, dtype: DType, trials: list[Trial], *, passes: bool) -> dict[str, str]:
     problems: dict[str, str] = {}
     for outcome in try_all(subject, trials, passes=passes):
@@ -119,5 +130,6 @@ def _try(subject: Subject, operator: Operator, dtype: DType, trials: list[Trial]
             problems[outcome.trial.id] = outcome.problem
             how = " after the optimizer and the backend have rewritten it" if passes else ""
             subject.failed_case(outcome.trial.id, f"{outcome.trial.described}{how}: {outcome.problem}")
-        subject.count(operator.kind, str(dtype), run=int(outcome.ran and not passes), failed=int(bool(outcome.problem)))
+        ran = {"run": int(outcome.ran), "folded": int(not outcome.ran)} if not passes else {}
+        subject.count(operator.kind, str(dtype), **ran, failed=int(bool(outcome.problem)))
     return problems

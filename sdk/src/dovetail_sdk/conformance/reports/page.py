@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -12,14 +13,15 @@ from dovetail.tensor import DType
 
 from ..results import CheckResult, Counts, FailedCase, Report, Status, Verdict
 
-LETTERS = {"passed": "P", "partial": "p", "refused": "R", "failed": "F", "unknown": "?"}
+LETTERS = {"passed": "P", "partial": "S", "failed": "F", "refused": "R", "unknown": "?", "folded": "C"}
 """What stands in a cell of the matrix besides its colour."""
 MEANINGS = {
     "passed": "every case ran and is right",
-    "partial": "cases that ran are right, others were refused with a reason",
-    "refused": "every case was refused with a reason",
+    "partial": "some ran and are right, others were refused with a reason",
     "failed": "a case is wrong",
+    "refused": "every case was refused with a reason",
     "unknown": "claimed, but nothing could judge it",
+    "folded": "computed by the core beforehand",
 }
 _CHECK_STATES = {
     Status.PASSED: "passed",
@@ -97,7 +99,7 @@ def cell_state(counts: Counts | None, *, not_judged: bool) -> str:
     if not_judged:
         return "unknown"
     if counts is None or not (counts.run or counts.refused):
-        return ""
+        return "folded" if counts is not None and counts.folded else ""
     if not counts.run:
         return "refused"
     return "partial" if counts.refused else "passed"
@@ -112,8 +114,12 @@ def _matrix(report: Report) -> str:
     dtypes = [dtype.label for dtype in DType if dtype.label in present]
     head = "".join(f'<th scope="col">{dtype}</th>' for dtype in dtypes)
     rows = []
+    strangers = []
     for kind in sorted({kind for kind, _ in cells}):
         states = {dtype: cell_state(counts.get((kind, dtype)), not_judged=(kind, dtype) in not_judged) for dtype in dtypes}
+        if set(states.values()) <= {"refused", ""}:
+            strangers.append(kind.removeprefix("dovetail."))
+            continue
         row = "".join(f"<td>{_cell(states[dtype], counts.get((kind, dtype)), f'{kind} of {dtype}')}</td>" for dtype in dtypes)
         known = " ".join(sorted({state for state in states.values() if state}))
         name = escape(kind.removeprefix("dovetail."))
@@ -129,6 +135,7 @@ def _matrix(report: Report) -> str:
             f'<div class="scroll"><table class="matrix"><thead><tr><th scope="col">kind</th>{head}</tr></thead>',
             f"<tbody>{''.join(rows)}</tbody></table></div>",
             '<p class="none" id="no-kinds" hidden>No kind fits the filter.</p>',
+            f'<p class="soft">Refused in every element type, with a reason: {escape(", ".join(strangers) or "no kind")}.</p>',
         ]
     )
 
@@ -142,7 +149,7 @@ def _cell(state: str, counts: Counts | None, what: str) -> str:
         return ""
     counts = counts or Counts()
     tip = f"{what}: {MEANINGS[state]}; " + ", ".join(f"{number} {name}" for name, number in counts.as_dict().items())
-    asked = counts.run + counts.refused + max(0, counts.claimed - counts.run - counts.refused)
+    asked = counts.run + counts.refused + counts.folded
     numbers = f"<small>{counts.run}/{asked}</small>"
     return f'<span class="badge {state}" title="{escape(tip)}">{LETTERS[state]}{numbers}</span>'
 
@@ -171,10 +178,10 @@ def _check(result: CheckResult, *, opened: bool = False) -> str:
     check, state = result.check, _CHECK_STATES[result.status]
     inside = [f"<pre>{escape(result.text)}</pre>"] if result.text else []
     if result.status is Status.FAILED:
-        inside.append(f'<p class="help"><b>Troubleshooting.</b> {escape(check.troubleshooting)}</p>')
+        inside.append(f'<p class="help"><b>Troubleshooting.</b> {_prose(check.troubleshooting)}</p>')
     inside += _cases(result.cases)
     if result.status is not Status.FAILED:
-        inside.append(f'<p class="soft">If this fails: {escape(check.troubleshooting)}</p>')
+        inside.append(f'<p class="soft">If this fails: {_prose(check.troubleshooting)}</p>')
     inside += [f'<p class="soft">{escape(note)}</p>' for note in result.notes]
     words = escape(f"{check.id} {check.title}".lower())
     opening = " open" if opened else f' class="check" data-states="{state}" data-text="{words}"'
@@ -185,11 +192,16 @@ def _check(result: CheckResult, *, opened: bool = False) -> str:
     )
 
 
+def _prose(text: str) -> str:
+    """Return text with what stands between backquotes set as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _cases(cases: Sequence[FailedCase]) -> list[str]:
     shown = [
-        f'<details><summary><span class="what mono">{escape(case.id)}</span></summary>'
+        f'<details{" open" if number < 3 else ""}><summary><span class="what mono">{escape(case.id)}</span></summary>'
         f'<div class="inside"><pre>{escape(case.text)}</pre></div></details>'
-        for case in cases[:_MOST_CASES]
+        for number, case in enumerate(cases[:_MOST_CASES])
     ]
     if len(cases) > _MOST_CASES:
         shown.append(f'<p class="soft">… and {len(cases) - _MOST_CASES} more, in the JSON report.</p>')
