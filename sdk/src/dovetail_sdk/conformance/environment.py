@@ -64,6 +64,8 @@ def _machine() -> str:
 
 def _hashes(origin: str) -> dict[str, str]:
     """Return sha256 of the code and data files of the top-level package that an entry point names, by name."""
+    if Path(origin).is_file():  # a library in a folder that is searched
+        return {Path(origin).name: _hash(Path(origin))}
     try:
         spec = find_spec(origin.partition(":")[0].partition(".")[0])  # a top-level package is found without importing anything
     except (ImportError, ValueError):
@@ -72,7 +74,10 @@ def _hashes(origin: str) -> dict[str, str]:
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         for path in sorted(Path(folder).rglob("*")):
             if path.suffix in _SUFFIXES and path.is_file() and path.stat().st_size <= _LARGEST:
-                with path.open("rb") as file:
-                    name = path.relative_to(Path(folder).parent).as_posix()
-                    found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+                found[path.relative_to(Path(folder).parent).as_posix()] = _hash(path)
     return found
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
