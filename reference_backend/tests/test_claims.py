@@ -1,12 +1,20 @@
 """What the table of claims promises is kept: one layer for each kind and dtype is supported, and its workload can be made.
 
-Troubleshooting: a refusal here says that `claims.CLAIMS` and a family's `supports` disagree; the message holds the refusal.
+The manifest repeats the table as data, with the conditions of the families' own finer checks.
+
+Troubleshooting: a refusal here says that `claims.CLAIMS` and a family's `supports` disagree, or that `dovetail-backend.json`
+lacks what both promise; the message holds the refusal.
 """
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dovetail.layers
+import dovetail_reference
+from dovetail.claims import read_claims, refusal_of
 from dovetail.descriptor import Constant, Descriptor, Input, Output
 from dovetail.layers import GlobalPooling, MatMul, Pooling2d, TransposeConvolution2d
 from dovetail.network import Network
@@ -16,6 +24,10 @@ from dovetail_reference.claims import CLAIMS
 
 QUANTIZATION = Quantization.per_tensor(0.1, 3)
 QUANTIZED = (DType.INT8, DType.UINT8)
+
+
+MANIFEST = json.loads(Path(dovetail_reference.__file__).with_name("dovetail-backend.json").read_text())
+CLAIMED = read_claims(MANIFEST["claims"])
 
 
 class Maker(Network):
@@ -146,6 +158,11 @@ def test_every_claim_is_tried():
     assert {kind.removeprefix("dovetail.") for kind in CLAIMS} == set(BUILDERS)
 
 
+def test_manifest_and_table_claim_the_same():
+    dtypes = {kind: {dtype for claim in claims for dtype in claim.dtypes} for kind, claims in CLAIMED.items()}
+    assert dtypes == {kind: set(claim.dtypes) for kind, claim in CLAIMS.items()}
+
+
 ROWS = [(kind, dtype) for kind, claim in CLAIMS.items() for dtype in claim.dtypes]
 
 
@@ -157,6 +174,8 @@ def test_claim(kind, dtype):
     support = backend.supports(layer, backend.options_type())
     assert support, f"{support.code}: {support.reason}"
     assert backend.create_workload_factory(None, None, None).create_workload(layer) is not None
+    covered = refusal_of(layer, CLAIMED)
+    assert covered, f"dovetail-backend.json does not claim it: {covered.code}: {covered.reason}"
 
 
 # The graph itself refuses to dequantize floats.
@@ -173,9 +192,11 @@ def test_other_dtypes_are_refused_with_a_reason(kind):
 class TestRefusals:
     """What `supports` must say no to, with a code."""
 
-    def code(self, build):
-        backend = ReferenceBackend()
-        return backend.supports(build(Maker()).layer, backend.options_type()).code
+    def code(self, build, claimed=False):
+        """Ask about a layer, and the manifest: `claimed` if no condition of claims can speak of what is wrong."""
+        backend, layer = ReferenceBackend(), build(Maker()).layer
+        assert bool(refusal_of(layer, CLAIMED)) == claimed
+        return backend.supports(layer, backend.options_type()).code
 
     def test_unknown_kind(self):
         class Foreign(GlobalPooling, kind="acme.Foreign"):
@@ -205,7 +226,8 @@ class TestRefusals:
             weights = net.input("weights", (3, 4), DType.INT8, Quantization.per_axis([0.1] * 4, axis=1))
             return net.fully_connected(x, weights, quantization=QUANTIZATION)
 
-        assert self.code(build) == "quantization"
+        # Claims have no quantity for the axis along which a tensor is quantized.
+        assert self.code(build, claimed=True) == "quantization"
 
     def test_average_of_wide_integers(self):
         assert self.code(lambda net: net.pooling2d(net.tensor(DType.INT64, 1, 2, 4, 4), "average", 2)) == "dtype"
