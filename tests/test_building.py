@@ -158,6 +158,7 @@ MANIFEST = "src/dovetail_toy/dovetail-backend.json"
         ("setup.py", '*.c"', '*.cc"', "no file matches 'csrc/*.cc'"),
         ("setup.py", '"dovetail_toy"', '"dovetail_joy"', "there is no src/dovetail_joy/dovetail-backend.json"),
         (MANIFEST, '"rank": 10', '"rank": "high"', "'rank'"),
+        (MANIFEST, '"rank": 10', '"rank": 10, "claims": {"Softmax": []}', "'Softmax' in 'claims' is no kind"),
         (MANIFEST, ', "library": "libtoy.so"', "", "name its library"),
         (MANIFEST, "}", "", "is no JSON"),
     ],

@@ -56,7 +56,7 @@ class Manifest:
 
     def _complete(self) -> None:
         """Set the ABI; whoever wrote another did so for other headers."""
-        from ..discovery.manifest import check
+        from ..discovery.manifest import check, check_claims
         from ..discovery.reasons import Refused
 
         self._has_abi = all("abi" in entry for entry in self.entries)
@@ -64,6 +64,7 @@ class Manifest:
             entry["abi"] = list(header_abi())
             try:
                 check(entry)
+                check_claims(entry)
             except Refused as error:
                 raise ValueError(f"{self.path}: {error}") from error
 
