@@ -92,7 +92,7 @@ def _from_module(what: str) -> Target:
             hint="name a class derived from dovetail.IBackend",
         )
     try:
-        facts = getattr(backend, "manifest", None) or manifest_of(module, str(backend.id))[0]
+        facts = getattr(backend, "manifest", None) or manifest_of(module, str(backend.id))
     except Refused as error:
         raise BackendError(f"{what!r}: {error}", code=ErrorCode.BACKEND_CONTRACT) from error
     return Target(backend, what, None, facts)
