@@ -5,19 +5,50 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import BackendError, DovetailError, ErrorCode
 
+if TYPE_CHECKING:
+    from .interfaces import IBackend
+
 _log = logging.getLogger("dovetail")
+
+
+def described(error: BaseException) -> str:
+    """Return type and text of an exception, whatever that does when it is printed."""
+    try:
+        text = str(error)
+    except BaseException:  # the report must survive it
+        text = "(its text cannot be printed)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def notify(hook: Callable[..., None], *arguments: Any) -> None:
     """Tell a backend's context something; what it raises is logged and never stops the others from being told."""
     try:
         hook(*arguments)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # SystemExit too: a backend must not end somebody else's program
         _log.exception("a backend's %s failed", getattr(hook, "__qualname__", hook))
+
+
+def checked(origin: str, method: str, answer: Any, *kinds: type) -> Any:
+    """Return an answer of a backend if it is of one of these types.
+
+    Raises:
+        BackendError: It is not (`BACKEND_CONTRACT`).
+    """
+    if isinstance(answer, kinds):
+        return answer
+    wanted = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+    raise BackendError(
+        f"{origin}: {method}() returned {type(answer).__name__!r}, not {wanted}",
+        code=ErrorCode.BACKEND_CONTRACT,
+        hint="this is a bug of the backend: tell its vendor",
+        method=method,
+    )
 
 
 @contextmanager
@@ -38,7 +69,7 @@ def backend_call(
 
     Raises:
         DovetailError: One of ours that the backend raised, with `origin` before its message.
-        BackendError: For anything else.
+        BackendError: For anything else but Ctrl-C.
     """
     try:
         yield
@@ -53,7 +84,18 @@ def backend_call(
             hint="use a smaller batch, or a machine with more memory",
             method=method,
         ) from error
-    except Exception as error:
-        raise BackendError(
-            f"{origin}: {method}() raised {type(error).__name__}: {error}", code=code, hint=hint, method=method
-        ) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: a backend must not end somebody else's program
+        raise BackendError(f"{origin}: {method}() raised {described(error)}", code=code, hint=hint, method=method) from error
+
+
+def device_names(origin: str, backend: IBackend) -> list[str]:
+    """Ask a backend for the names of its devices.
+
+    Raises:
+        BackendError: It raised, or answered no list of names.
+    """
+    with backend_call(origin, "devices"):
+        names = list(backend.devices())
+    return [checked(origin, "devices", name, str) for name in names]

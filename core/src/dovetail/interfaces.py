@@ -8,7 +8,8 @@ Who creates, who owns
 
 When called, and with what held
     Everything here is control plane: called rarely, with the GIL held, from one thread at a time per network, and allowed to
-    raise (the core wraps what it raises with the backend's id). The hot path is C: see `abi.h`.
+    raise (the core wraps what it raises with the backend's id, SystemExit too; Ctrl-C alone passes). A backend may load and run
+    other networks meanwhile, never the one that it is being asked for. The hot path is C: see `abi.h`.
 
 What may be left out
     Methods marked "(optional)" have the default that their text states. Required are `id`, `supports` and
@@ -140,6 +141,9 @@ class IMemoryManager(ABC):
     @abstractmethod
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
         """Allocate.
+
+        The core refuses a handle of another domain, of fewer bytes, or, if it is visible to the host, at address 0 or
+        misaligned; it is then released, and nothing was written to it.
 
         Raises:
             MemoryError: There is not that much.

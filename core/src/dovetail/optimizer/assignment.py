@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..backend_calls import backend_call, described
 from ..backend_id import BackendRequest
 from ..descriptor import Constant, Input, Output
 from ..errors import ErrorCode, PlacementError
@@ -83,16 +84,19 @@ class Assigner:
     def refusal(self, layer: Layer, candidate: Assigned) -> Refusal | None:
         """Ask one backend; None means yes. Wishes and bars are not looked at."""
         backend, label = candidate.backend, candidate.label
-        known = backend.kind_versions.get(layer.kind, 1)
+        with backend_call(f"backend {label}", "kind_versions"):
+            known = int(backend.kind_versions.get(layer.kind, 1))
         newer = layer.descriptor.newer_attributes(known)
         if newer:
             reason = f"it knows version {known} of {layer.kind}, now {layer.descriptor.version}; {', '.join(newer)} came later"
             return Refusal(label, "version", reason, newer[0])
         try:
             answer = backend.supports(layer, candidate.options)
-        except Exception as error:  # a backend's fault must cost that backend the layer, not the caller the network
-            _log.warning("backend %s: supports(%r) raised %r", label, layer, error)
-            return Refusal(label, "contract", f"supports() raised {type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a backend's fault must cost that backend the layer, not the caller the network
+            _log.warning("backend %s: supports(%r) raised %s", label, layer, described(error))
+            return Refusal(label, "contract", f"supports() raised {described(error)}")
         if not isinstance(answer, Support):
             _log.warning("backend %s: supports(%r) returned %r, not a Support", label, layer, answer)
             return Refusal(label, "contract", f"supports() returned {answer!r}, not a Support")

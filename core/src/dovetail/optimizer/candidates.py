@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from ..backend_calls import backend_call, device_names
 from ..backend_id import BackendId, BackendRequest
-from ..errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
+from ..errors import BackendUnavailableError, ErrorCode, OptionError
 from ..interfaces import IBackend
 from .assignment import Assigned
 from .options import build_options
@@ -117,7 +118,10 @@ def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Reg
 
 
 def _request(entry: BackendLike) -> BackendRequest:
-    return BackendRequest(entry.id) if isinstance(entry, IBackend) else BackendRequest.parse(entry)
+    if not isinstance(entry, IBackend):
+        return BackendRequest.parse(entry)
+    with backend_call(f"backend of class {type(entry).__name__}", "id"):
+        return BackendRequest(BackendId(entry.id))
 
 
 def _refuse_doubles(requests: Sequence[BackendRequest]) -> None:
@@ -142,14 +146,7 @@ def _refuse_strangers(options: Options, requests: Sequence[BackendRequest]) -> N
 def _check_device(backend: IBackend, request: BackendRequest) -> None:
     if request.device == 0:
         return  # asking for the names of devices may open a driver
-    try:
-        names = list(backend.devices())
-    except BackendError:
-        raise
-    except Exception as error:  # a backend's fault is told with its id
-        raise BackendError(
-            f"backend {request.id}: devices() raised {type(error).__name__}: {error}", code=ErrorCode.BACKEND_CONTRACT
-        ) from error
+    names = device_names(f"backend {request.id}", backend)
     if request.device >= len(names):
         raise BackendUnavailableError(
             f"backend {request.id} has no device {request.device}; it has {len(names)}: {', '.join(names) or 'none'}",

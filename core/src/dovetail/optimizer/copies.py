@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
+from ..backend_calls import backend_call, checked
 from ..descriptor import Constant
-from ..errors import BackendError, ErrorCode
 from ..graph import Graph, InputSlot, Layer, OutputSlot
 from ..interfaces import HOST, MemoryDomain
 from .assignment import Assigned
 from .core_kinds import MemoryCopy
 from .passes.base import Pass
 from .rewriting import bypass, prune, reconnect
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,8 @@ class Domains:
 
     def __post_init__(self) -> None:
         for home in dict.fromkeys(self.homes.values()):
-            self.own[home] = _asked(home, home.backend.memory_domain)
-            self.importable[home] = _asked(home, home.backend.importable_domains)
+            self.own[home] = _own_domain(home)
+            self.importable[home] = _importable_domains(home)
 
     def of(self, layer: Layer) -> MemoryDomain:
         """Return where a layer works; what the core runs works in host memory."""
@@ -72,16 +70,19 @@ class Domains:
         return None
 
 
-def _asked(home: Assigned, method: Callable[[int], Answer]) -> Answer:
-    try:
-        return method(home.request.device)
-    except Exception as error:  # a backend's fault, told with its id
-        raise BackendError(
-            f"backend {home.label}: {getattr(method, '__name__', method)}() raised {type(error).__name__}: {error}",
-            code=ErrorCode.BACKEND_CONTRACT,
-            hint="it must not raise; tell the backend's vendor",
-            backend=home.label,
-        ) from error
+def _own_domain(home: Assigned) -> MemoryDomain:
+    origin = f"backend {home.label}"
+    with backend_call(origin, "memory_domain"):
+        answer = home.backend.memory_domain(home.request.device)
+    domain: MemoryDomain = checked(origin, "memory_domain", answer, MemoryDomain)
+    return domain
+
+
+def _importable_domains(home: Assigned) -> frozenset[MemoryDomain]:
+    origin = f"backend {home.label}"
+    with backend_call(origin, "importable_domains"):
+        answer = frozenset(home.backend.importable_domains(home.request.device))
+    return frozenset(checked(origin, "importable_domains", domain, MemoryDomain) for domain in answer)
 
 
 class InsertCopies(Pass):

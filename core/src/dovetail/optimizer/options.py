@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ..backend_calls import backend_call, described
 from ..errors import BackendError, ErrorCode, OptionError
 from ..interfaces import IBackend
 from .suggestions import suggestion
@@ -25,11 +26,12 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
         OptionError: A name is unknown (`OPTION_UNKNOWN`) or a value does not fit (`OPTION_INVALID`).
         BackendError: `options_type` is no dataclass whose fields all have defaults (`BACKEND_CONTRACT`).
     """
-    kind = backend.options_type
+    with backend_call(f"backend {str(backend.id)!r}", "options_type"):
+        kind = backend.options_type
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise _contract(backend, f"its options_type {type(kind).__name__!r} is no dataclass")
     if isinstance(given, kind):
         return given
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
-        raise _contract(backend, f"its options_type {kind!r} is no dataclass")
     if given is not None and not isinstance(given, Mapping):
         raise OptionError(
             f"options of backend {backend.id} must be a mapping or a {kind.__name__}, got {type(given).__name__}",
@@ -62,6 +64,10 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
             hint="see the backend's documentation",
             backend=str(backend.id),
         ) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # neither a value that does not fit, nor anything that ends the program
+        raise _contract(backend, f"its options_type raised {described(error)}") from error
 
 
 def _contract(backend: IBackend, problem: str) -> BackendError:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from ..backend_calls import described
 from ..descriptor import Constant, Input, Output
 from ..errors import BackendError, ErrorCode
 from ..graph import Graph, InputSlot, Layer, OutputSlot
@@ -69,8 +70,10 @@ class OptimizeSubgraphs(Pass):
     def _ask(self, candidate: Assigned, view: SubgraphView) -> OptimizationViews:
         try:
             return candidate.backend.optimize_subgraph(view, candidate.options)
-        except Exception as error:  # a backend's fault, told with its id
-            reason = f"optimize_subgraph() raised {type(error).__name__}: {error}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a backend's fault, told with its id; SystemExit too
+            reason = f"optimize_subgraph() raised {described(error)}"
             if not self.fallback:
                 raise BackendError(
                     f"backend {candidate.label}: {reason}",

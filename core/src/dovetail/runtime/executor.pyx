@@ -31,9 +31,11 @@ from dovetail.runtime.workload cimport Queues, Workload
 import os
 import threading
 
+from ..backend_calls import notify
 from ..errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from ..interfaces import HOST
 from .memory_plan import Storage
+from .workload import inside
 
 cnp.import_array()
 
@@ -370,7 +372,7 @@ cdef class Context:
                     plan.queue_tables[i].queue_destroy(self.c.queues[i])
                 self.c.queues[i] = NULL
         while self.arenas:
-            self.arenas.pop().release()
+            notify(self.arenas.pop().release)   # one that fails must not keep the others
         self.workloads = self.queues = None
         return 0
 
@@ -567,17 +569,22 @@ cdef class NetworkRunner:
         cdef int status
         profile = self._profile
         taken = []
+        held = inside.__dict__.setdefault("locks", [])      # of this thread
         try:
             for lock in plan.serial_locks:
+                if lock in held:
+                    raise self._reentrant()
                 if not lock.acquire(timeout=-1 if deadline == 0 else max((deadline - dvt_now_ns()) / 1e9, 0)):
                     raise RunTimeoutError(f"network {self._name!r}: the deadline passed while other runs held the device")
                 taken.append(lock)
+                held.append(lock)
             if profile is not None:
                 context.enable_profile()
             with nogil:
                 status = dvt_context_run(&context.c, deadline, on_main)
         finally:
             for lock in reversed(taken):
+                held.remove(lock)
                 lock.release()
         if context.c.times != NULL:
             if profile is not None:
@@ -625,13 +632,18 @@ cdef class NetworkRunner:
                     hint="give it more time, or see net.profiling() for where the time goes", layer=step.name)
             raise RunError(f"network {self._name!r}: the run was cancelled in layer {step.name!r}{stuck}", code=ErrorCode.CANCELLED)
         step = plan.steps[context.c.failed_step]
-        if isinstance(cause, (KeyboardInterrupt, SystemExit)):
+        if isinstance(cause, KeyboardInterrupt):
             raise cause
         text = (<bytes>context.c.message).decode("utf-8", "replace")
         raise RunError(
             f"network {self._name!r}: layer {step.name!r} ({step.layer_kind}) failed on {step.backend}: {text} (code {status}){stuck}",
             code=ErrorCode.OUT_OF_MEMORY if status == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED,
             layer=step.name, sources=step.sources, backend=str(step.backend), status=status) from cause
+
+    def _reentrant(self):
+        return RunError(
+            f"network {self._name!r} was called from inside a run or from its own planning, which it would wait for",
+            code=ErrorCode.BACKEND_CONTRACT, hint="a backend must not run the network that it is part of; tell its vendor")
 
     def _unloaded(self):
         return RunError(
@@ -660,6 +672,7 @@ cdef class Binding:
     cdef readonly dict outputs
     cdef tuple held     # the dictionaries are the caller's to change, what the tensors point at is not
     cdef object lock
+    cdef unsigned long owner    # thread that is running, or 0
     cdef object __weakref__
 
     def __init__(self, NetworkRunner network, Plan plan, dict inputs, dict outputs):
@@ -675,6 +688,8 @@ cdef class Binding:
 
     def run(self, *, timeout=None):
         """Read the bound inputs, write the bound outputs; returns these by name."""
+        if self.owner == PyThread_get_thread_ident():
+            raise self.network._reentrant()
         with self.lock:
             if self.network._closed:
                 raise self.network._unloaded()
@@ -682,9 +697,11 @@ cdef class Binding:
                 raise RunError("this binding was given up: its device did not let go of the memory", hint="bind again")
             self.network._check_process(self.plan)
             self.network._active += 1
+            self.owner = PyThread_get_thread_ident()
             try:
                 self.network._execute(self.plan, self.context, timeout)
             finally:
+                self.owner = 0
                 if self.context.c.stuck:
                     self.plan.stuck.append((self.context, self.held))
                 self.network._leave()

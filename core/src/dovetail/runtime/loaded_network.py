@@ -62,6 +62,7 @@ class LoadedNetwork(NetworkRunner):
         self._outputs = outputs
         self._network_lock = threading.Lock()
         self._plan_lock = threading.Lock()
+        self._planner = 0
         self._plans: OrderedDict[Any, tuple[Plan, OptimizedNetwork]] = OrderedDict()
         self._value_inputs: set[str] = set()
         self._opened: dict[BackendKey, OpenBackend] = {}
@@ -246,7 +247,9 @@ class LoadedNetwork(NetworkRunner):
             )
 
     def _find_plan(self, arrays: Mapping[str, Array], symbols: Mapping[str, int]) -> Plan:
-        with self._plan_lock:
+        if self._planner == threading.get_ident():
+            raise self._reentrant()
+        with self._plan_lock, self._planning():
             while True:
                 values = {name: np.array(arrays[name]) for name in sorted(self._value_inputs)}
                 key = _plan_key(symbols, values)
@@ -266,6 +269,15 @@ class LoadedNetwork(NetworkRunner):
                 plan, self._optimized = self._plans[key]
                 self._plan = plan
                 return plan
+
+    @contextlib.contextmanager
+    def _planning(self) -> Iterator[None]:
+        """Note who plans: a backend that calls back must not wait for itself."""
+        self._planner = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._planner = 0
 
     def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array]) -> Plan:
         from ..optimizer.optimized import TensorSpec

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backend_calls import backend_call
+from ..backend_calls import backend_call, checked, notify
 from ..backend_id import BackendId
 from ..descriptor import Array, Constant, Input, Output
 from ..errors import BackendError, ErrorCode
 from ..graph import Layer, OutputSlot
-from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, MemoryDomain
+from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
 from . import memory_plan
@@ -117,6 +117,7 @@ class PlanBuilder:
         self.network_lock = network_lock
         self.factories: dict[BackendKey, IWorkloadFactory] = {}
         self.managers: dict[MemoryDomain, IMemoryManager] = {HOST: HostMemoryManager()}
+        self.owners: dict[MemoryDomain, str] = {}
         self.queues: list[tuple[Queues, int]] = []
         self.queue_of: dict[BackendKey, int] = {}
         self.tensors: list[memory_plan.Tensor] = []
@@ -223,12 +224,17 @@ class PlanBuilder:
             backend, origin = assigned.backend, f"backend {str(key.id)!r}"
             with backend_call(origin, "memory_domain"):
                 domain = backend.memory_domain(key.device)
+            checked(origin, "memory_domain", domain, MemoryDomain)
             with backend_call(origin, "create_memory_manager"):
-                manager = backend.create_memory_manager(opened.context) or self.managers[HOST]
+                made = backend.create_memory_manager(opened.context)
+            checked(origin, "create_memory_manager", made, IMemoryManager, type(None))
+            manager = self.managers[HOST] if made is None else made
             if domain != HOST:
-                self.managers[domain] = manager
+                self.managers[domain] = _sound_manager(origin, manager)
+                self.owners[domain] = origin
             with backend_call(origin, "create_workload_factory"):
-                self.factories[key] = backend.create_workload_factory(opened.context, manager, assigned.options)
+                factory = backend.create_workload_factory(opened.context, manager, assigned.options)
+            self.factories[key] = checked(origin, "create_workload_factory", factory, IWorkloadFactory)
         return key
 
     def _create(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
@@ -238,9 +244,9 @@ class PlanBuilder:
             copy: Any = layer.descriptor
             with backend_call(origin, "create_copy"):
                 made = factory.create_copy(copy.source, copy.target, layer.output.known_info)
-        else:
-            with backend_call(origin, "create_workload", code=ErrorCode.BACKEND_BROKEN, hint=hint):
-                made = factory.create_workload(layer)
+            return Workload.take(made, origin, "create_copy")
+        with backend_call(origin, "create_workload", code=ErrorCode.BACKEND_BROKEN, hint=hint):
+            made = factory.create_workload(layer)
         return Workload.take(made, origin)
 
     def _manager(self, domain: MemoryDomain) -> IMemoryManager:
@@ -354,15 +360,19 @@ class PlanBuilder:
     def _allocator(self, arena: memory_plan.Arena) -> Callable[[], Any]:
         manager = self._manager(arena.domain)
 
+        origin = self.owners.get(arena.domain, "the core")
+
         def allocate() -> Any:
-            try:
-                return manager.allocate(arena.nbytes, arena.alignment)
-            except MemoryError as error:
-                raise BackendError(
-                    f"cannot allocate {arena.nbytes} bytes in {arena.domain} for one run",
-                    code=ErrorCode.OUT_OF_MEMORY,
-                    hint="run fewer at once, use a smaller batch, or free memory",
-                ) from error
+            with backend_call(origin, "allocate"):
+                try:
+                    handle = manager.allocate(arena.nbytes, arena.alignment)
+                except MemoryError as error:
+                    raise BackendError(
+                        f"cannot allocate {arena.nbytes} bytes in {arena.domain} for one run",
+                        code=ErrorCode.OUT_OF_MEMORY,
+                        hint="run fewer at once, use a smaller batch, or free memory",
+                    ) from error
+            return _sound_handle(origin, checked(origin, "allocate", handle, ITensorHandle), arena, manager)
 
         return allocate
 
@@ -394,6 +404,44 @@ class PlanBuilder:
 
     def _constant_bytes(self) -> int:
         return sum({value.ctypes.data: value.nbytes for value in self.constants}.values())
+
+
+def _sound_manager(origin: str, manager: IMemoryManager) -> IMemoryManager:
+    """Refuse a manager whose alignment nothing can be aligned to."""
+    alignment = manager.alignment
+    if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
+        raise BackendError(
+            f"{origin}: its memory manager asks for an alignment of {alignment!r}",
+            code=ErrorCode.BACKEND_CONTRACT,
+            hint="`alignment` is a power of two, in bytes",
+        )
+    return manager
+
+
+def _sound_handle(origin: str, handle: ITensorHandle, arena: memory_plan.Arena, manager: IMemoryManager) -> ITensorHandle:
+    """Refuse an allocation that no tensor can lie in, before anything is written to it; it is released."""
+    with backend_call(origin, "allocate"):
+        domain, nbytes, address = handle.domain, handle.nbytes, handle.address
+    problem = ""
+    if domain != arena.domain:
+        problem = f"in {domain}, expected {arena.domain}"
+    elif not isinstance(nbytes, int) or nbytes < arena.nbytes:
+        problem = f"of {nbytes!r} bytes, expected {arena.nbytes} or more"
+    elif not isinstance(address, int) or not 0 <= address < 1 << 64:
+        problem = f"whose address is {type(address).__name__} {address!r}, expected a pointer or handle of 64 bits"
+    elif manager.host_visible and address == 0:
+        problem = "at address 0"
+    elif manager.host_visible and address % arena.alignment:
+        problem = f"at {address:#x}, which is not a multiple of {arena.alignment}"
+    if not problem:
+        return handle
+    notify(handle.release)
+    raise BackendError(
+        f"{origin}: allocate() returned memory {problem}",
+        code=ErrorCode.BACKEND_CONTRACT,
+        hint="see IMemoryManager.allocate and ITensorHandle; this is a bug of the backend: tell its vendor",
+        method="allocate",
+    )
 
 
 def _renumber(infos: list[StepInfo], plan: MemoryPlan, missing: int) -> list[StepInfo]:

@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from ..backend_calls import backend_call, notify
+from ..backend_calls import backend_call, checked, device_names, notify
 from ..descriptor import Array
 from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
-from ..interfaces import IBackend
+from ..interfaces import IBackend, IBackendContext
 from ..network import Network
 from ..registry import default_registry
 from .executor import ThreadPool, usable_cores
 from .loaded_network import LoadedNetwork
 from .plan_builder import BackendKey, OpenBackend
+from .workload import inside_python_workload
 
 if TYPE_CHECKING:
     from ..optimizer.optimized import OptimizedNetwork
@@ -137,8 +138,7 @@ class Runtime:
         with self._lock:
             self._check_open()
             if key not in self._backends:
-                with backend_call(f"backend {str(backend.id)!r}", "devices"):
-                    names = backend.devices()
+                names = device_names(f"backend {str(backend.id)!r}", backend)
                 if device >= len(names):
                     raise BackendError(
                         f"backend {str(backend.id)!r} has no device {device}",
@@ -160,7 +160,13 @@ class Runtime:
             self._networks.discard(network)
 
     def close(self) -> None:
-        """Unload everything and give the devices back. Idempotent."""
+        """Unload everything and give the devices back. Idempotent.
+
+        Raises:
+            RunError: It was called from inside a run of one of its networks, which would wait for itself.
+        """
+        if inside_python_workload() and any(network._active for network in self._networks):
+            raise RunError("a runtime cannot be closed from inside one of its runs", hint="close it once the run has returned")
         with self._lock:
             if self._closed:
                 return
@@ -226,9 +232,10 @@ def _close_contexts(backends: dict[tuple[BackendKey, Any], OpenBackend], network
 
 def _create_context(backend: IBackend, device: int, options: Any) -> Any:
     """Open a device; the list of backends shows how that went."""
+    origin = f"backend {str(backend.id)!r}, device {device}"
     try:
         with backend_call(
-            f"backend {str(backend.id)!r}, device {device}",
+            origin,
             "create_context",
             code=ErrorCode.BACKEND_UNAVAILABLE,
             hint="check the driver; without this backend, name another one",
@@ -237,6 +244,7 @@ def _create_context(backend: IBackend, device: int, options: Any) -> Any:
     except BackendUnavailableError as error:
         default_registry().device_failed(backend, error)
         raise
+    checked(origin, "create_context", context, IBackendContext, type(None))
     default_registry().device_opened(backend)
     return context
 

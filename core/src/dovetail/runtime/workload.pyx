@@ -35,6 +35,7 @@ import threading
 
 import numpy as np
 
+from ..backend_calls import backend_call
 from ..errors import BackendError, ErrorCode
 from .memory_plan import Alias, Relation
 
@@ -119,19 +120,21 @@ cdef class Workload:
     """A workload taken over from a backend; frees its state when the last plan that uses it goes."""
 
     @staticmethod
-    def take(obj, str origin):
+    def take(obj, str origin, str method="create_workload"):
         """Take the workload of an object.
 
         Args:
             obj: An object with `__dovetail_workload__()`, its capsule, or an object with `execute(inputs, outputs)`.
             origin: Backend and layer, for errors.
+            method: What returned it.
 
         Raises:
             BackendError: It is none of these, was taken before, or speaks another version of the protocol.
         """
         cdef Workload self = Workload.__new__(Workload)
         cdef PythonWorkload adapter
-        capsule = obj.__dovetail_workload__() if hasattr(obj, "__dovetail_workload__") else obj
+        with backend_call(origin, "__dovetail_workload__"):
+            capsule = obj.__dovetail_workload__() if hasattr(obj, "__dovetail_workload__") else obj
         if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
             self.table = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
             _check_version(self.table.abi_major, self.table.abi_minor, origin)
@@ -141,6 +144,10 @@ cdef class Workload:
             self.kept = (capsule, obj)
         elif PyCapsule_IsValid(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE):
             raise _contract(origin, "it handed out one workload twice", "create a workload per call of create_workload")
+        elif capsule is not obj:
+            raise _contract(
+                origin, f"__dovetail_workload__() returned {type(capsule).__name__!r}, which is no workload",
+                "return a capsule made by dovetail.abi.workload_capsule")
         elif callable(getattr(obj, "execute", None)):
             adapter = PythonWorkload.__new__(PythonWorkload)
             adapter.workload = obj
@@ -152,7 +159,7 @@ cdef class Workload:
         else:
             raise _contract(
                 origin,
-                f"create_workload returned {type(obj).__name__!r}, which is no workload",
+                f"{method}() returned {type(obj).__name__!r}, which is no workload",
                 "return a capsule made by dovetail.abi.workload_capsule, or an object with execute(inputs, outputs)",
             )
         return self

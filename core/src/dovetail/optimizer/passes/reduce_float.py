@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...backend_calls import backend_call
+from ...backend_calls import backend_call, checked
 from ...descriptor import Constant
 from ...errors import GraphError
 from ...graph import Graph, InputSlot, Layer, OutputSlot
+from ...interfaces import Capabilities
 from ...layers import Cast
 from ...tensor import DType
 from ..assignment import Assigned, Assigner
@@ -39,9 +40,11 @@ class ReduceFloat(Pass):
         changes = 0
         able = []
         for one in self.assigner.candidates:
-            with backend_call(f"backend {one.label}", "capabilities"):
-                if getattr(one.backend.capabilities(), self.dtype.label):
-                    able.append(one)
+            origin = f"backend {one.label}"
+            with backend_call(origin, "capabilities"):
+                answer = one.backend.capabilities()
+            if getattr(checked(origin, "capabilities", answer, Capabilities), self.dtype.label):
+                able.append(one)
         for layer in graph.topological_order() if able else ():
             home = self.assigner.first_willing(layer) if _is_candidate(layer) else None
             if home in able and home is not None and self._convert(graph, layer, home, narrow):
