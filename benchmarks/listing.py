@@ -40,9 +40,7 @@ def milliseconds(arguments: list[str], folder: Path) -> float:
     """Time one process."""
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     begun = time.perf_counter()
-    subprocess.run(
-        [sys.executable, *arguments], env={**os.environ, "PYTHONPATH": path}, check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([sys.executable, *arguments], env={**os.environ, "PYTHONPATH": path}, check=True, stdout=subprocess.DEVNULL)
     return (time.perf_counter() - begun) * 1000
 
 

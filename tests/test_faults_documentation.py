@@ -41,6 +41,8 @@ def test_every_fault_of_the_table_has_a_test():
     assert set(numbers) <= faults_of_tests()
 
 
-@pytest.mark.parametrize("code", sorted(set(re.findall(r"`([A-Z]+_[A-Z_]+)`", (ROOT / "docs" / "faults.md").read_text("utf-8")))))
+@pytest.mark.parametrize(
+    "code", sorted(set(re.findall(r"`([A-Z]+_[A-Z_]+)`", (ROOT / "docs" / "faults.md").read_text("utf-8"))))
+)
 def test_every_code_of_the_table_exists(code):
     assert code in ReasonCode.__members__ or code in ("DOVETAIL_BACKEND_PATH", "DOVETAIL_LOCK")
