@@ -1,4 +1,4 @@
-"""Build the core's extensions: the run path, what it takes over from Python and from backends, and backends in C libraries."""
+"""Build the core's extensions: the run path, and what it takes over from Python and from backends."""
 
 import sys
 from pathlib import Path
@@ -11,15 +11,13 @@ from building import COMPILE_ARGUMENTS, cython_settings
 
 # C that has state of its own (pools, the watchdog) must be linked into one extension only.
 C_MODULES = {
-    "native.table": (),
-    "native.views": (),
-    "runtime.executor": ("executor", "thread_pool", "usable_cores", "watchdog"),
-    "runtime.ports": (),
-    "runtime.workload": ("host_copy",),
+    "executor": ("executor", "thread_pool", "usable_cores", "watchdog"),
+    "ports": (),
+    "workload": ("host_copy",),
 }
 HEADERS = [
     *(f"src/dovetail/{name}" for name in ("abi.h", "abi.pxd")),
-    *(str(path) for name in ("native", "runtime") for path in sorted(Path("src/dovetail", name).glob("*.pxd"))),
+    *(f"src/dovetail/runtime/{name}.pxd" for name in C_MODULES),
     *(f"csrc/{name}.h" for names in C_MODULES.values() for name in names),
 ]
 
@@ -27,8 +25,8 @@ setup(
     ext_modules=[
         cython_settings(
             Extension(
-                f"dovetail.{name}",
-                [f"src/dovetail/{name.replace('.', '/')}.pyx", *(f"csrc/{source}.c" for source in sources)],
+                f"dovetail.runtime.{name}",
+                [f"src/dovetail/runtime/{name}.pyx", *(f"csrc/{source}.c" for source in sources)],
                 include_dirs=["src/dovetail", "src", "csrc", numpy.get_include()],
                 depends=HEADERS,
                 define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],

@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .progress import Progress, listening
-
 if TYPE_CHECKING:
     from .backend_id import BackendRequest
     from .interfaces import IBackend
@@ -28,7 +26,6 @@ def load(
     forbid: Mapping[str, Any] | None = None,
     fallback: bool = True,
     runtime: Runtime | None = None,
-    progress: Progress | None = None,
     **optimize_options: Any,
 ) -> LoadedNetwork:
     """Parse, optimize and load a model.
@@ -45,7 +42,6 @@ def load(
         forbid: Backends that layers or kinds must not get.
         fallback: False makes it an error if a layer does not get the first backend.
         runtime: Where to load it; default one runtime for the whole process.
-        progress: Told how far backends are that compile, see `dovetail.progress`; what it raises ends the loading.
         optimize_options: Further arguments of `dovetail.optimize`.
 
     Raises:
@@ -61,5 +57,4 @@ def load(
         model = parse(model)
     wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
     given = {name: value for name, value in wishes.items() if value is not None}
-    with listening(progress):
-        return runtime.load(model, threads=threads, optimize={**given, "fallback": fallback, **optimize_options})
+    return runtime.load(model, threads=threads, optimize={**given, "fallback": fallback, **optimize_options})

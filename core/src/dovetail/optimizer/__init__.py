@@ -12,7 +12,6 @@ from typing import Any
 from ..descriptor import Array, Constant, Input, Output
 from ..errors import ErrorCode, OptionError
 from ..graph import Graph, Layer
-from ..progress import Progress, listening
 from ..tensor import DType
 from .assignment import Assigned, Assigner, Refusal, is_workload
 from .candidates import Absent, BackendLike, Options, Registry, resolve
@@ -62,7 +61,6 @@ def optimize(
     debug: DebugCallback | bool | None = None,
     passes: bool = True,
     registry: Registry | None = None,
-    progress: Progress | None = None,
 ) -> OptimizedNetwork:
     """Optimize a network and give every layer a backend; the network itself is not changed.
 
@@ -81,7 +79,6 @@ def optimize(
         debug: Called with (layer, index, array) for every tensor on its way; True logs a line for each.
         passes: False: only what is needed to run at all.
         registry: Where ids are looked up; default: that of the process.
-        progress: Told how far backends are that compile, see `dovetail.progress`; what it raises ends the optimization.
 
     Raises:
         GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`, `VALUE_REQUIRED`).
@@ -111,8 +108,7 @@ def optimize(
         passes=passes,
     )
     graph = network.copy()
-    with listening(progress):
-        counts = run_pipeline(graph, context)
+    counts = run_pipeline(graph, context)
 
     def again(new_shapes: Shapes | None, new_values: Values | None) -> OptimizedNetwork:
         return optimize(
