@@ -15,25 +15,35 @@ C_MODULES = {
     "ports": (),
     "workload": ("host_copy",),
 }
+NATIVE = ("layer_view", "table")
 HEADERS = [
-    *(f"src/dovetail/{name}" for name in ("abi.h", "abi.pxd")),
+    *(f"src/dovetail/{name}" for name in ("abi.h", "abi_layout.h", "abi.pxd")),
     *(f"src/dovetail/runtime/{name}.pxd" for name in C_MODULES),
+    "src/dovetail/native/layer_view.pxd",
     *(f"csrc/{name}.h" for names in C_MODULES.values() for name in names),
 ]
 
+
+def extension(package: str, name: str, sources: tuple[str, ...] = (), libraries: tuple[str, ...] = ()) -> Extension:
+    """Describe one extension of the core, with dovetail's settings."""
+    return cython_settings(
+        Extension(
+            f"dovetail.{package}.{name}",
+            [f"src/dovetail/{package}/{name}.pyx", *(f"csrc/{source}.c" for source in sources)],
+            include_dirs=["src/dovetail", "src", "csrc", numpy.get_include()],
+            depends=HEADERS,
+            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+            extra_compile_args=[*COMPILE_ARGUMENTS, "-pthread"],
+            extra_link_args=["-pthread"],
+            libraries=list(libraries),
+        )
+    )
+
+
 setup(
     ext_modules=[
-        cython_settings(
-            Extension(
-                f"dovetail.runtime.{name}",
-                [f"src/dovetail/runtime/{name}.pyx", *(f"csrc/{source}.c" for source in sources)],
-                include_dirs=["src/dovetail", "src", "csrc", numpy.get_include()],
-                depends=HEADERS,
-                define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-                extra_compile_args=[*COMPILE_ARGUMENTS, "-pthread"],
-                extra_link_args=["-pthread"],
-            )
-        )
-        for name, sources in C_MODULES.items()
+        *(extension("runtime", name, sources) for name, sources in C_MODULES.items()),
+        # dlopen lies in a library of its own before glibc 2.34.
+        *(extension("native", name, libraries=("dl",) if name == "table" else ()) for name in NATIVE),
     ]
 )

@@ -425,13 +425,6 @@ typedef int (*dovetail_open_backend)(const dovetail_backend_host *host, dovetail
 #define DOVETAIL_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
-#if UINTPTR_MAX == UINT64_MAX
-DOVETAIL_STATIC_ASSERT(sizeof(dovetail_tensor) == 48, "dovetail_tensor must match DLTensor");
-DOVETAIL_STATIC_ASSERT(sizeof(dovetail_host) == 56, "dovetail_host");
-DOVETAIL_STATIC_ASSERT(sizeof(dovetail_call) == 96, "dovetail_call");
-DOVETAIL_STATIC_ASSERT(sizeof(dovetail_alias) == 24, "dovetail_alias");
-DOVETAIL_STATIC_ASSERT(sizeof(dovetail_workload) == 96, "dovetail_workload");
-DOVETAIL_STATIC_ASSERT(sizeof(dovetail_queues) == 72, "dovetail_queues");
-#endif
+#include "abi_layout.h"
 
 #endif

@@ -125,6 +125,181 @@ cdef extern from "abi.h" nogil:
         const char *(*queue_error)(void *queue) noexcept nogil
         void (*release)(void *state) noexcept nogil
 
+    const char *DOVETAIL_OPEN_BACKEND_SYMBOL
+    const char *DOVETAIL_MANIFEST_SECTION
+
+    ctypedef struct dovetail_answer:
+        size_t size
+        char code[32]
+        char subject[96]
+        char text[1024]
+
+    enum:
+        DOVETAIL_ATTRIBUTE_NONE
+        DOVETAIL_ATTRIBUTE_BOOL
+        DOVETAIL_ATTRIBUTE_INT
+        DOVETAIL_ATTRIBUTE_FLOAT
+        DOVETAIL_ATTRIBUTE_STRING
+        DOVETAIL_ATTRIBUTE_INTS
+        DOVETAIL_ATTRIBUTE_FLOATS
+        DOVETAIL_ATTRIBUTE_STRINGS
+        DOVETAIL_ATTRIBUTE_TENSOR
+
+    ctypedef struct dovetail_attribute:
+        size_t size
+        const char *name
+        int32_t type
+        int32_t since
+        int64_t count
+        const int64_t *integers
+        const double *reals
+        const char *const *strings
+        const dovetail_tensor *tensor
+
+    ctypedef struct dovetail_attributes:
+        size_t size
+        const dovetail_attribute *const *items
+        int32_t count
+        int32_t reserved
+
+    ctypedef struct dovetail_tensor_info:
+        size_t size
+        int32_t id
+        int32_t ndim
+        dovetail_dtype dtype
+        int32_t axis
+        const int64_t *shape
+        const double *scales
+        const int64_t *zero_points
+        int32_t n_scales
+        int32_t reserved
+        const void *constant
+
+    ctypedef struct dovetail_layer:
+        size_t size
+        const char *kind
+        const char *name
+        int32_t version
+        int32_t n_inputs
+        int32_t n_outputs
+        int32_t reserved
+        const dovetail_tensor_info *const *inputs
+        const dovetail_tensor_info *const *outputs
+        dovetail_attributes attributes
+
+    ctypedef struct dovetail_subgraph:
+        size_t size
+        const dovetail_layer *const *layers
+        const dovetail_tensor_info *const *inputs
+        const dovetail_tensor_info *const *outputs
+        int32_t n_layers
+        int32_t n_inputs
+        int32_t n_outputs
+        int32_t reserved
+
+    ctypedef struct dovetail_option:
+        size_t size
+        const dovetail_attribute *value
+        const char *description
+
+    ctypedef struct dovetail_kind_version:
+        size_t size
+        const char *kind
+        int32_t version
+        int32_t reserved
+
+    enum:
+        DOVETAIL_BACKEND_DETERMINISTIC
+        DOVETAIL_BACKEND_ASYNC
+        DOVETAIL_BACKEND_FLOAT16
+        DOVETAIL_BACKEND_BFLOAT16
+
+    enum:
+        DOVETAIL_DEVICE_READY
+        DOVETAIL_DEVICE_DRIVER_MISSING
+        DOVETAIL_DEVICE_ABSENT
+        DOVETAIL_DEVICE_BUSY
+
+    enum:
+        DOVETAIL_ARTEFACT_OK
+        DOVETAIL_ARTEFACT_RECOMPILE
+        DOVETAIL_ARTEFACT_UNUSABLE
+
+    enum:
+        DOVETAIL_COPY_FROM_HOST
+        DOVETAIL_COPY_TO_HOST
+
+    ctypedef struct dovetail_memory:
+        size_t size
+        const char *kind
+        size_t alignment
+        int32_t offsets
+        int32_t host_visible
+
+    ctypedef struct dovetail_progress:
+        size_t size
+        void *context
+        int (*report)(void *context, double fraction, const char *what) noexcept nogil
+
+    ctypedef int (*dovetail_write)(void *sink, const void *bytes, size_t count) noexcept nogil
+
+    ctypedef struct dovetail_backend_host:
+        size_t size
+        uint32_t abi_major
+        uint32_t abi_minor
+        const char *library
+        void (*log)(int32_t level, const char *text) noexcept nogil
+        const void *(*extension)(const char *name) noexcept nogil
+
+    ctypedef struct dovetail_backend:
+        size_t size
+        uint32_t abi_major
+        uint32_t abi_minor
+        const char *id
+        const char *version
+        uint32_t capabilities
+        int32_t n_options
+        int32_t n_kind_versions
+        int32_t n_devices
+        const dovetail_option *const *options
+        const dovetail_kind_version *const *kind_versions
+        void *state
+        const char *(*device_name)(void *state, int32_t device) noexcept nogil
+        int (*device_state)(void *state, int32_t device, dovetail_answer *why) noexcept nogil
+        int (*supports)(
+            void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why) noexcept nogil
+        int (*compile_subgraph)(
+            void *state, const dovetail_subgraph *subgraph, const dovetail_attributes *options,
+            const dovetail_progress *progress, void **compiled, dovetail_answer *why) noexcept nogil
+        void (*compiled_release)(void *state, void *compiled) noexcept nogil
+        int (*artefact_save)(
+            void *state, void *compiled, dovetail_write write, void *sink, dovetail_answer *why) noexcept nogil
+        int (*artefact_check)(void *state, const void *bytes, size_t count, dovetail_answer *why) noexcept nogil
+        int (*artefact_load)(
+            void *state, const void *bytes, size_t count, void **compiled, dovetail_answer *why) noexcept nogil
+        int (*context_open)(
+            void *state, int32_t device, const dovetail_attributes *options, void **context, dovetail_answer *why) noexcept nogil
+        void (*context_close)(void *state, void *context) noexcept nogil
+        int (*create_workload)(
+            void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
+            dovetail_workload *workload, dovetail_answer *why) noexcept nogil
+        int (*create_compiled_workload)(
+            void *state, void *context, void *compiled, const dovetail_attributes *options,
+            dovetail_workload *workload, dovetail_answer *why) noexcept nogil
+        int (*queues)(void *state, void *context, dovetail_queues *queues, dovetail_answer *why) noexcept nogil
+        int (*memory)(void *state, int32_t device, dovetail_memory *memory, dovetail_answer *why) noexcept nogil
+        int (*memory_allocate)(
+            void *state, void *context, size_t bytes, size_t alignment, void **data, dovetail_answer *why) noexcept nogil
+        void (*memory_release)(void *state, void *context, void *data) noexcept nogil
+        int (*create_copy)(
+            void *state, void *context, int32_t direction, const dovetail_tensor_info *tensor,
+            dovetail_workload *workload, dovetail_answer *why) noexcept nogil
+        void (*close)(void *state) noexcept nogil
+        const void *(*extension)(void *state, const char *name) noexcept nogil
+
+    ctypedef int (*dovetail_open_backend)(
+        const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why) noexcept nogil
+
 
 cdef inline void *tensor_data(const dovetail_tensor *tensor) noexcept nogil:
     """Address of the first element of a tensor in memory that the host may follow."""

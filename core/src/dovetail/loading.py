@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .backend_id import BackendRequest
     from .interfaces import IBackend
     from .network import Network
+    from .progress import Listener
     from .runtime import LoadedNetwork, Runtime
 
     BackendLike = str | BackendRequest | IBackend
@@ -26,6 +27,7 @@ def load(
     forbid: Mapping[str, Any] | None = None,
     fallback: bool = True,
     runtime: Runtime | None = None,
+    progress: Listener | None = None,
     **optimize_options: Any,
 ) -> LoadedNetwork:
     """Parse, optimize and load a model.
@@ -42,6 +44,7 @@ def load(
         forbid: Backends that layers or kinds must not get.
         fallback: False makes it an error if a layer does not get the first backend.
         runtime: Where to load it; default one runtime for the whole process.
+        progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the load.
         optimize_options: Further arguments of `dovetail.optimize`.
 
     Raises:
@@ -57,4 +60,6 @@ def load(
         model = parse(model)
     wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
     given = {name: value for name, value in wishes.items() if value is not None}
-    return runtime.load(model, threads=threads, optimize={**given, "fallback": fallback, **optimize_options})
+    return runtime.load(
+        model, threads=threads, optimize={**given, "fallback": fallback, **optimize_options, "progress": progress}
+    )

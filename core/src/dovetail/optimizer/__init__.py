@@ -12,6 +12,7 @@ from typing import Any
 from ..descriptor import Array, Constant, Input, Output
 from ..errors import ErrorCode, OptionError
 from ..graph import Graph, Layer
+from ..progress import Listener, listening
 from ..tensor import DType
 from .assignment import Assigned, Assigner, Refusal, is_workload
 from .candidates import Absent, BackendLike, Options, Registry, resolve
@@ -61,6 +62,7 @@ def optimize(
     debug: DebugCallback | bool | None = None,
     passes: bool = True,
     registry: Registry | None = None,
+    progress: Listener | None = None,
 ) -> OptimizedNetwork:
     """Optimize a network and give every layer a backend; the network itself is not changed.
 
@@ -79,6 +81,7 @@ def optimize(
         debug: Called with (layer, index, array) for every tensor on its way; True logs a line for each.
         passes: False: only what is needed to run at all.
         registry: Where ids are looked up; default: that of the process.
+        progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the optimization.
 
     Raises:
         GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`, `VALUE_REQUIRED`).
@@ -108,7 +111,8 @@ def optimize(
         passes=passes,
     )
     graph = network.copy()
-    counts = run_pipeline(graph, context)
+    with listening(progress):
+        counts = run_pipeline(graph, context)
 
     def again(new_shapes: Shapes | None, new_values: Values | None) -> OptimizedNetwork:
         return optimize(

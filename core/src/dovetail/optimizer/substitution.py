@@ -11,6 +11,7 @@ from ..descriptor import Constant, Input, Output
 from ..errors import BackendError, ErrorCode
 from ..graph import Graph, InputSlot, Layer, OutputSlot
 from ..interfaces import IBackend
+from ..progress import is_of_listener
 from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution
 from .assignment import Assigned, Assigner
 from .partition import partition
@@ -73,6 +74,8 @@ class OptimizeSubgraphs(Pass):
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a backend's fault, told with its id; SystemExit too
+            if is_of_listener(error):
+                raise
             reason = f"optimize_subgraph() raised {described(error)}"
             if not self.fallback:
                 raise BackendError(

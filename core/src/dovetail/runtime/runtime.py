@@ -15,6 +15,7 @@ from ..descriptor import Array
 from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
 from ..interfaces import IBackend, IBackendContext
 from ..network import Network
+from ..progress import listening
 from ..registry import default_registry
 from .executor import ThreadPool, usable_cores
 from .loaded_network import LoadedNetwork
@@ -92,14 +93,20 @@ class Runtime:
         Raises:
             DovetailError: Whatever optimizing or a backend reports.
         """
-        from ..optimizer import OptimizedNetwork, TensorSpec
-        from ..optimizer import optimize as optimize_network
-        from ..optimizer.symbolic import symbolic_outputs
-
         self._check_open()
         if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
         arguments = dict(optimize or {})
+        with listening(arguments.pop("progress", None)):  # of this load only: plans that are made later have no listener
+            return self._load(network, threads, name, arguments)
+
+    def _load(
+        self, network: Network | OptimizedNetwork, threads: int | None, name: str | None, arguments: dict[str, Any]
+    ) -> LoadedNetwork:
+        from ..optimizer import OptimizedNetwork, TensorSpec
+        from ..optimizer import optimize as optimize_network
+        from ..optimizer.symbolic import symbolic_outputs
+
         again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork]
         if isinstance(network, OptimizedNetwork):
             if arguments:

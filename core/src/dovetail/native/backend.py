@@ -1,0 +1,373 @@
+"""An `IBackend` made of a table of C functions."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from ..backend_id import BackendId
+from ..errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
+from ..graph import Layer
+from ..interfaces import (
+    HOST,
+    Capabilities,
+    IBackend,
+    IBackendContext,
+    IMemoryManager,
+    ITensorHandle,
+    IWorkloadFactory,
+    MemoryDomain,
+    Support,
+)
+from ..subgraph import OptimizationViews, SubgraphView
+from ..tensor import TensorInfo
+from .artefacts import ArtefactFolder, artefact_key
+from .compiled_kind import CompiledPart, LonePart, compiled_kind, convex_parts, replacement
+from .layer_view import View
+from .options import options_type
+from .table import CONTEXT, MEMORY, Compiled, Table, TableWorkload, Why
+
+_log = logging.getLogger("dovetail")
+
+_CANCELLED, _OUT_OF_MEMORY, _LEAVE = -2, -3, 1  # of abi.h
+_DEVICE_STATES = {1: "driver_missing", 2: "no_device", 3: "device_busy"}
+_ARTEFACT_OK, _ARTEFACT_RECOMPILE, _ARTEFACT_UNUSABLE = range(3)
+_VERDICTS = {_ARTEFACT_RECOMPILE: "must be compiled again", _ARTEFACT_UNUSABLE: "is unusable"}
+_DETERMINISTIC, _ASYNC, _FLOAT16, _BFLOAT16 = 1, 2, 4, 8
+
+
+def load_backend(path: str | os.PathLike[str], *, expected_id: str | None = None) -> NativeBackend:
+    """Open a shared library that holds a backend table (`dovetail_backend` in abi.h).
+
+    The library stays in the process for good; its table is closed once nothing of it is in use.
+
+    Args:
+        path: The library.
+        expected_id: The id that its manifest gives.
+
+    Raises:
+        BackendError: It cannot be opened, was built for another ABI (`ABI_MISMATCH`), or is not what it says or must be
+            (`BACKEND_CONTRACT`).
+    """
+    table = Table.open(path)
+    if expected_id is not None and table.id != expected_id:
+        table.close()
+        raise table.broken(f"says that its id is {table.id!r}; its manifest says {expected_id!r}")
+    return NativeBackend(table)
+
+
+class NativeBackend(IBackend):
+    """Adapter of one table. `load_backend` makes it.
+
+    Attributes:
+        path: The library.
+        version: Of the backend, as its table says.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        try:
+            self._id = BackendId(table.id)
+        except BackendError as error:
+            raise table.broken(f"has no usable id: {error.message}") from error
+        self.path, self.version = table.path, table.version
+        # Instances differ: each table has options and versions of its own.
+        self.options_type = options_type(table)  # type: ignore[misc]
+        self.kind_versions = table.kind_versions()  # type: ignore[misc]
+        self._devices = table.device_names()
+        self._compiled_kind = compiled_kind(table.id)
+        self._memories: dict[int, tuple[str, int, bool, bool]] = {}
+        self._folders: dict[str, ArtefactFolder] = {}
+        self._shown_options: tuple[Any, View] | None = None
+        self._guard = threading.Lock()
+        atexit.register(_close_at_exit, weakref.ref(self))
+
+    @property
+    def id(self) -> BackendId:
+        return self._id
+
+    def close(self) -> None:
+        """Close the table, now or as soon as nothing of it is in use; idempotent. The library stays loaded."""
+        self._table.close()
+
+    # -- without a device -----------------------------------------------------------------------------------------------------
+
+    def capabilities(self) -> Capabilities:
+        bits = self._table.capabilities
+        return Capabilities(bool(bits & _DETERMINISTIC), bool(bits & _ASYNC), bool(bits & _FLOAT16), bool(bits & _BFLOAT16))
+
+    def devices(self) -> Sequence[str]:
+        return self._devices
+
+    def supports(self, layer: Layer, options: Any) -> Support:
+        try:
+            view = View.of_layer(layer)
+        except DovetailError as error:
+            if error.code is not ErrorCode.ATTRIBUTE_INVALID:
+                raise
+            return Support.no("attribute", error.message)
+        status, why = self._table.supports(view, self.shown(options))
+        if status == 1:
+            return Support.yes()
+        if status == 0 and why.code and why.text:
+            return Support.no(why.code, why.text, why.subject or None)
+        if status == 0:
+            raise self._table.broken(f"refused layer {layer.name!r} ({layer.kind}) without a code and a text")
+        self.fail("supports", status, why)
+
+    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+        views = OptimizationViews(view)
+        if not self._table.has_compiler:
+            views.untouched(view)
+            return views
+        for part in convex_parts(view):
+            status, why, compiled = self.compiled(part, options)
+            if compiled is not None:
+                views.substitute(part, replacement(part, self._compiled_kind, compiled))
+            elif status == _LEAVE and self._table.has_workloads:
+                views.untouched(part)
+            elif status == _LEAVE:
+                views.failed(part, "its compiler left these layers alone, and it has no workloads of single layers")
+            elif why.text:
+                views.failed(part, why.text)
+            else:
+                raise self._table.broken(f"compile_subgraph() answered {status} without a text")
+        return views
+
+    def compiled(self, part: SubgraphView | LonePart, options: Any) -> tuple[int, Why, Compiled | None]:
+        """Compile a part, or load what an earlier process made of it; returns (status, why, what was compiled or None)."""
+        folder = self._folder(options) if self._table.has_artefacts else None
+        key = artefact_key(self._table.id, self.version, options, part) if folder is not None else ""
+        if folder is not None:
+            loaded = self._from_artefact(folder, key)
+            if loaded is not None:
+                return 0, Why("", "", ""), loaded
+        status, why, compiled = self._table.compile(View.of_part(part), self.shown(options))
+        if compiled is not None and folder is not None:
+            saved, reason, content = self._table.artefact_save(compiled)
+            if saved == 0:
+                folder.write(key, content)
+            else:
+                _log.info("backend %s: what was compiled is not kept: %s", self._id, reason.text or f"code {saved}")
+        return status, why, compiled
+
+    def _from_artefact(self, folder: ArtefactFolder, key: str) -> Compiled | None:
+        content = folder.read(key)
+        if content is None:
+            return None
+        path = folder.path(key)
+        verdict, why = self._table.artefact_check(content)
+        if verdict != _ARTEFACT_OK:
+            what = _VERDICTS.get(verdict, f"was answered with {verdict}")
+            _log.info("backend %s: artefact %s %s: %s", self._id, path, what, why.text or "no reason given")
+            return None
+        status, why, compiled = self._table.artefact_load(content)
+        if compiled is None:
+            _log.info("backend %s: artefact %s could not be loaded: %s", self._id, path, why.text or f"code {status}")
+            return None
+        _log.info("backend %s: artefact %s loaded", self._id, path)
+        return compiled
+
+    def _folder(self, options: Any) -> ArtefactFolder | None:
+        name = getattr(options, "artefacts", "")
+        if not name:
+            return None
+        with self._guard:
+            return self._folders.setdefault(name, ArtefactFolder(name, self._table.id))
+
+    # -- with a device --------------------------------------------------------------------------------------------------------
+
+    def create_context(self, device: int, options: Any) -> IBackendContext | None:
+        state, why = self._table.device_state(device)
+        if state in _DEVICE_STATES:
+            self.unavailable(_DEVICE_STATES[state], why)
+        if state != 0:
+            self.fail("device_state", state, why)
+        if not self._table.has_context:
+            return None
+        status, why, context = self._table.context_open(device, self.shown(options))
+        if status != 0:
+            if why.code in _DEVICE_STATES.values():
+                self.unavailable(why.code, why)
+            self.fail("context_open", status, why)
+        return NativeContext(self._table, context, device)
+
+    def memory_domain(self, device: int) -> MemoryDomain:
+        return MemoryDomain(str(self._id), device, self._memory(device)[0]) if self._table.has_memory else HOST
+
+    def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager | None:
+        if not self._table.has_memory:
+            return None
+        device = context.device if isinstance(context, NativeContext) else 0
+        return NativeMemoryManager(self, self._table, context, self.memory_domain(device), self._memory(device))
+
+    def _memory(self, device: int) -> tuple[str, int, bool, bool]:
+        if device not in self._memories:
+            status, why, memory = self._table.memory(device)
+            if memory is None:
+                self.fail("memory", status, why)
+            self._memories[device] = memory
+        return self._memories[device]
+
+    def queues(self, context: IBackendContext | None) -> Any:
+        if not self._table.capabilities & _ASYNC:
+            return None
+        status, why, capsule = self._table.queues(address(context))
+        if capsule is None:
+            self.fail("queues", status, why)
+        return capsule
+
+    def create_workload_factory(
+        self, context: IBackendContext | None, memory: IMemoryManager, options: Any
+    ) -> IWorkloadFactory:
+        return NativeWorkloadFactory(self, self._table, context, options)
+
+    # -- shared ---------------------------------------------------------------------------------------------------------------
+
+    def shown(self, options: Any) -> View:
+        """Return the C view of options; the last one is kept, because every layer asks for the same."""
+        kept = self._shown_options
+        if kept is None or kept[0] is not options:
+            kept = (options, View.of_options(options))
+            self._shown_options = kept
+        return kept[1]
+
+    def fail(self, function: str, status: int, why: Why) -> NoReturn:
+        """Raise what a function of the table failed with."""
+        if not why.text:
+            raise self._table.broken(f"{function}() answered {status} without a text")
+        if status == _OUT_OF_MEMORY:
+            raise MemoryError(why.text)
+        raise BackendError(
+            f"{function}() failed: {why.text}",
+            hint="the text is the backend's own; see its documentation",
+            reason=why.code,
+            subject=why.subject,
+            status=status,
+        )
+
+    def unavailable(self, state: str, why: Why) -> NoReturn:
+        """Raise that the device is not ready."""
+        raise BackendUnavailableError(
+            f"backend {str(self._id)!r}: {why.text or state.replace('_', ' ')}",
+            hint="check the driver and who else uses the device, or name another backend",
+            state=state,
+            backend=str(self._id),
+        )
+
+
+class NativeContext(IBackendContext):
+    """An open device of a table."""
+
+    def __init__(self, table: Table, address: int, device: int) -> None:
+        self.address, self.device = address, device
+        self._end = weakref.finalize(self, table.release, CONTEXT, address)
+        self._end.atexit = False
+
+    def close(self) -> None:
+        self._end()
+
+
+def address(context: IBackendContext | None) -> int:
+    """Return the table's own context, 0 for none."""
+    return context.address if isinstance(context, NativeContext) else 0
+
+
+class NativeMemoryManager(IMemoryManager):
+    """Memory of a table's device."""
+
+    def __init__(
+        self,
+        backend: NativeBackend,
+        table: Table,
+        context: IBackendContext | None,
+        domain: MemoryDomain,
+        memory: tuple[str, int, bool, bool],
+    ) -> None:
+        self.domain = domain
+        _, self.alignment, self.offsets, self.host_visible = memory  # type: ignore[misc]  # each table has its own
+        self._backend, self._table, self._context = backend, table, context
+
+    def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
+        status, why, data = self._table.memory_allocate(address(self._context), nbytes, alignment)
+        if status != 0:
+            if status == _OUT_OF_MEMORY:
+                raise MemoryError(why.text or f"{nbytes} bytes in {self.domain}")
+            self._backend.fail("memory_allocate", status, why)
+        return NativeMemory(self._table, self._context, self.domain, data, nbytes)
+
+
+class NativeMemory(ITensorHandle):
+    """One allocation of a table."""
+
+    def __init__(self, table: Table, context: IBackendContext | None, domain: MemoryDomain, data: int, nbytes: int) -> None:
+        self.domain, self.nbytes = domain, nbytes
+        self._table, self._context, self._data = table, context, data
+        self._released = False
+
+    @property
+    def address(self) -> int:
+        return self._data
+
+    def release(self) -> None:
+        if not self._released:
+            self._released = True
+            self._table.release(MEMORY, address(self._context), self._data)
+
+
+class NativeWorkloadFactory(IWorkloadFactory):
+    """Workloads of one network."""
+
+    def __init__(self, backend: NativeBackend, table: Table, context: IBackendContext | None, options: Any) -> None:
+        self._backend, self._table, self._context, self._options = backend, table, context, options
+
+    def create_workload(self, layer: Layer) -> TableWorkload:
+        descriptor = layer.descriptor
+        if isinstance(descriptor, CompiledPart):
+            return self._of_compiled(descriptor.compiled)
+        if not self._table.has_workloads:
+            return self._of_compiled(self._compile_alone(layer))
+        view = View.of_layer(layer)
+        made = self._table.create_workload(address(self._context), view, self._backend.shown(self._options))
+        return self._checked("create_workload", *made)
+
+    def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> TableWorkload:
+        if not self._table.has_memory or HOST not in (source, target):
+            raise NotImplementedError(f"no copy from {source} to {target}")
+        made = self._table.create_copy(address(self._context), int(target == HOST), View.of_tensor(info))
+        return self._checked("create_copy", *made)
+
+    def _compile_alone(self, layer: Layer) -> Compiled:
+        """Compile one layer by itself: a network loaded without optimization, of a backend that only compiles."""
+        part = LonePart.of(layer)
+        if [slot.source for slot in layer.inputs] != list(part.inputs):
+            raise BackendError(
+                f"{layer.kind} has constant, repeated or left-out inputs, which backend {str(self._backend.id)!r} takes in "
+                "compiled parts only",
+                hint="load the network with passes=True",
+            )
+        status, why, compiled = self._backend.compiled(part, self._options)
+        if compiled is None:
+            self._backend.fail("compile_subgraph", status, why)
+        return compiled
+
+    def _of_compiled(self, compiled: Compiled) -> TableWorkload:
+        made = self._table.create_compiled_workload(address(self._context), compiled, self._backend.shown(self._options))
+        return self._checked("create_compiled_workload", *made)
+
+    def _checked(self, function: str, status: int, why: Why, workload: TableWorkload | None) -> TableWorkload:
+        if workload is None:
+            self._backend.fail(function, status, why)
+        return workload
+
+
+def _close_at_exit(reference: weakref.ref[NativeBackend]) -> None:
+    """Close a table at the end of the process, unless a network that was never unloaded still uses it."""
+    backend = reference()
+    if backend is not None:
+        backend.close()

@@ -1,0 +1,20 @@
+"""Types of the C views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..graph import Layer
+from ..subgraph import SubgraphView
+from ..tensor import TensorInfo
+from .compiled_kind import LonePart
+
+class View:
+    @staticmethod
+    def of_layer(layer: Layer) -> View: ...
+    @staticmethod
+    def of_part(part: SubgraphView | LonePart) -> View: ...
+    @staticmethod
+    def of_options(options: Any) -> View: ...
+    @staticmethod
+    def of_tensor(info: TensorInfo) -> View: ...

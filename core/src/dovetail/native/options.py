@@ -1,0 +1,39 @@
+"""Options of a table, as a dataclass that users give by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from .attribute_types import ADAPTER_OPTIONS, AttributeType
+from .table import Table
+
+_SCALARS: dict[AttributeType, type[Any]] = {
+    AttributeType.BOOL: bool,
+    AttributeType.INT: int,
+    AttributeType.FLOAT: float,
+    AttributeType.STRING: str,
+}
+_LISTS = {
+    AttributeType.INTS: tuple[int, ...],
+    AttributeType.FLOATS: tuple[float, ...],
+    AttributeType.STRINGS: tuple[str, ...],
+}
+
+
+def options_type(table: Table) -> type[Any]:
+    """Return a frozen dataclass with the options of a table and `artefacts`, the folder for what was compiled ("": none).
+
+    Raises:
+        BackendError: An option has no usable name, or one twice (`BACKEND_CONTRACT`).
+    """
+    fields: list[tuple[str, Any, Any]] = []
+    for name, kind, values, description in table.options():
+        if not name.isidentifier() or name in ADAPTER_OPTIONS or name in [field for field, *_ in fields]:
+            raise table.broken(f"has an option named {name!r}, which is taken or no identifier")
+        default = values[0] if kind in _SCALARS else tuple(values)
+        fields.append(
+            (name, _SCALARS.get(kind) or _LISTS[kind], dataclasses.field(default=default, metadata={"text": description}))
+        )
+    artefacts = dataclasses.field(default="", metadata={"text": "folder that keeps what was compiled; empty: none"})
+    return dataclasses.make_dataclass(f"{table.id}Options", [*fields, ("artefacts", str, artefacts)], frozen=True)

@@ -1,0 +1,128 @@
+"""A table that makes one workload per layer; and tables that are refused, each for its own reason."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail.building import get_include
+from dovetail.errors import BackendError, ErrorCode
+from dovetail.native import NativeBackend, load_backend
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Return a function that compiles one of the sources beside this file to a library."""
+    folder = tmp_path_factory.mktemp("tables")
+    sources = Path(__file__).parent / "native"
+
+    def build_library(source: str, name: str = "table", *flags: str) -> Path:
+        target = folder / f"lib{name}.so"
+        if not target.exists():
+            command = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{get_include()}"]
+            subprocess.run([*command, *flags, str(sources / source), "-o", str(target)], check=True)
+        return target
+
+    return build_library
+
+
+@pytest.fixture
+def backend(build: Build) -> NativeBackend:
+    return load_backend(build("per_layer.c"), expected_id="TableCpu")
+
+
+def network() -> dovetail.Network:
+    made = dovetail.Network("sum")
+    a, b = made.input("a", (2, 3)), made.input("b", (2, 3))
+    total = made.add(_binary("add"), a, b, name="total").output
+    shifted = made.add(_binary("add"), total, np.float32([[1, -2, 3]]), name="shifted").output
+    made.output(made.add(_relu(), shifted, name="relu").output, "out")
+    return made
+
+
+def _binary(operation: str):
+    from dovetail.layers.elementwise import BinaryOperation, ElementwiseBinary
+
+    return ElementwiseBinary(operation=BinaryOperation(operation))
+
+
+def _relu():
+    from dovetail.layers.activation import Activation, ActivationFunction
+
+    return Activation(function=ActivationFunction("relu"))
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_runs_as_numpy_says(backend: NativeBackend, passes: bool) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal((2, 3)).astype(np.float32) for _ in range(2))
+    with dovetail.Runtime() as runtime, dovetail.load(network(), backend, runtime=runtime, passes=passes) as loaded:
+        result = loaded.run({"a": a, "b": b})["out"]
+    np.testing.assert_array_equal(result, np.maximum(a + b + np.float32([[1, -2, 3]]), 0))
+
+
+def test_facts(backend: NativeBackend) -> None:
+    assert (backend.id, backend.version, tuple(backend.devices())) == ("TableCpu", "1.2.3", ("device 0",))
+    assert backend.capabilities().deterministic and not backend.capabilities().asynchronous
+
+
+def test_refusal_has_the_backends_words(backend: NativeBackend) -> None:
+    made = dovetail.Network("product")
+    a = made.input("a", (2, 3))
+    layer = made.add(_binary("mul"), a, a)
+    answer = backend.supports(layer, backend.options_type())
+    assert (answer.supported, answer.code) == (False, "attribute") and "ReLU" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "code", "words"),
+    [
+        ("major", ["-DMAJOR=1"], ErrorCode.ABI_MISMATCH, ["ABI 1.", "has ABI 0."]),
+        ("minor", ["-DMINOR=99"], ErrorCode.ABI_MISMATCH, ["ABI 0.99"]),
+        ("huge", ["-DSIZE=100000"], ErrorCode.BACKEND_CONTRACT, ["100000 bytes"]),
+        ("tiny", ["-DSIZE=24"], ErrorCode.BACKEND_CONTRACT, ["24 bytes"]),
+        ("zero", ["-DSIZE=0"], ErrorCode.BACKEND_CONTRACT, ["0 bytes"]),
+        ("deaf", ["-DNO_SUPPORTS", "-Wno-unused-function"], ErrorCode.BACKEND_CONTRACT, ["supports"]),
+        ("idle", ["-DNO_WORKLOADS", "-Wno-unused-function"], ErrorCode.BACKEND_CONTRACT, ["create_workload"]),
+        (
+            "unlinked", ["-DDOVETAIL_OPEN_BACKEND_HIDDEN", "-Ddovetail_open_backend_v0=another"],
+            ErrorCode.BACKEND_CONTRACT, ["dovetail_open_backend_v0"],
+        ),
+    ],
+)  # fmt: skip
+def test_refused_tables(build: Build, name: str, flags: list[str], code: ErrorCode, words: list[str]) -> None:
+    with pytest.raises(BackendError) as caught:
+        load_backend(build("per_layer.c", name, *flags))
+    assert caught.value.code is code
+    assert all(word in caught.value.message for word in words), caught.value.message
+
+
+def test_a_lie_about_the_id(build: Build) -> None:
+    with pytest.raises(BackendError, match="manifest says 'Other'") as caught:
+        load_backend(build("per_layer.c"), expected_id="Other")
+    assert caught.value.code is ErrorCode.BACKEND_CONTRACT
+
+
+def test_a_refusal_without_words_is_against_the_contract(build: Build) -> None:
+    backend = load_backend(build("per_layer.c", "silent", "-DSILENT", "-Wno-unused-parameter"))
+    made = dovetail.Network("product")
+    a = made.input("a", (2, 3))
+    with pytest.raises(BackendError, match="without a code") as caught:
+        backend.supports(made.add(_binary("mul"), a, a), backend.options_type())
+    assert caught.value.code is ErrorCode.BACKEND_CONTRACT
+
+
+def test_loader_messages_are_kept(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match="not there"):
+        load_backend(tmp_path / "absent.so")
+    (tmp_path / "text.so").write_text("no library")
+    with pytest.raises(BackendError) as caught:
+        load_backend(tmp_path / "text.so")
+    assert "too short" in caught.value.message or "invalid ELF" in caught.value.message
