@@ -277,7 +277,9 @@ typedef struct {
     dovetail_attributes attributes;
 } dovetail_layer;
 
-/* A convex part of the graph. Tensors are told apart by their id. */
+/* A convex part of the graph. Tensors are told apart by their id. A layer that is compiled as it stands, in a network that is loaded
+ * without optimization, is a part of its own whose inputs are all of the layer's: constants too, whose data the workload need not
+ * read, the same tensor twice, and NULL for one that is left out. */
 typedef struct {
     size_t size;
     const dovetail_layer *const *layers;        /* producers before consumers */

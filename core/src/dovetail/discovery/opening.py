@@ -166,9 +166,9 @@ def _library(candidate: Candidate) -> Any:
         raise _failure(candidate, "import", error) from error
     except BaseException as error:
         raise _failure(candidate, "import", error) from error
-    said = tuple((candidate.manifest or {}).get("abi", backend.table.abi))
-    if backend.table.abi != said:
-        versions = [".".join(map(str, version)) for version in (backend.table.abi, said)]
+    said = tuple((candidate.manifest or {}).get("abi", backend.abi))
+    if backend.abi != said:
+        versions = [".".join(map(str, version)) for version in (backend.abi, said)]
         text = f"the library was built for ABI {versions[0]}, its manifest says {versions[1]}"
         raise Refused(ReasonCode.ABI_MISMATCH, text, path=library, phase="check")
     return backend

@@ -67,6 +67,7 @@ class NativeBackend(IBackend):
     Attributes:
         path: The library.
         version: Of the backend, as its table says.
+        abi: Major and minor of the ABI that it was built for.
     """
 
     def __init__(self, table: Table) -> None:
@@ -75,7 +76,7 @@ class NativeBackend(IBackend):
             self._id = BackendId(table.id)
         except BackendError as error:
             raise table.broken(f"has no usable id: {error.message}") from error
-        self.path, self.version = table.path, table.version
+        self.path, self.version, self.abi = table.path, table.version, table.abi
         # Instances differ: each table has options and versions of its own.
         self.options_type = options_type(table)  # type: ignore[misc]
         self.kind_versions = table.kind_versions()  # type: ignore[misc]
@@ -345,12 +346,6 @@ class NativeWorkloadFactory(IWorkloadFactory):
     def _compile_alone(self, layer: Layer) -> Compiled:
         """Compile one layer by itself: a network loaded without optimization, of a backend that only compiles."""
         part = LonePart.of(layer)
-        if [slot.source for slot in layer.inputs] != list(part.inputs):
-            raise BackendError(
-                f"{layer.kind} has constant, repeated or left-out inputs, which backend {str(self._backend.id)!r} takes in "
-                "compiled parts only",
-                hint="load the network with passes=True",
-            )
         status, why, compiled = self._backend.compiled(part, self._options)
         if compiled is None:
             self._backend.fail("compile_subgraph", status, why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ..descriptor import Constant, Descriptor, Infos, descriptor_class
+from ..descriptor import Descriptor, Infos, descriptor_class
 from ..graph import Graph, Layer, OutputSlot
 from ..subgraph import SubgraphView
 from ..tensor import TensorInfo
@@ -39,18 +39,16 @@ class CompiledPart(Descriptor):
 
 
 class LonePart(NamedTuple):
-    """A layer as a part of its own, where its graph is not at hand."""
+    """A layer as a part of its own, as it stands in the plan: every input slot is one of the part, constants too."""
 
     layers: tuple[Layer, ...]
-    inputs: tuple[OutputSlot, ...]
+    inputs: tuple[OutputSlot | None, ...]
     outputs: tuple[OutputSlot, ...]
 
     @classmethod
     def of(cls, layer: Layer) -> LonePart:
-        """Take one layer; its inputs are those that are no constants, each once."""
-        sources = (slot.source for slot in layer.inputs)
-        fed = dict.fromkeys(s for s in sources if s is not None and not isinstance(s.layer.descriptor, Constant))
-        return cls((layer,), tuple(fed), tuple(layer.outputs))
+        """Take one layer."""
+        return cls((layer,), tuple(slot.source for slot in layer.inputs), tuple(layer.outputs))
 
 
 def compiled_kind(id: str) -> type[CompiledPart]:

@@ -68,7 +68,8 @@ cdef class View:
         for i, layer in enumerate(layers):
             members[<int>i] = self.layer(layer)
         for i, slot in enumerate(inputs):
-            fed[<int>i] = self.slot(slot)
+            if slot is not None:
+                fed[<int>i] = self.slot(slot)
         for i, slot in enumerate(outputs):
             read[<int>i] = self.slot(slot)
         self.subgraph.size = sizeof(self.subgraph)

@@ -305,6 +305,11 @@ cdef class Table:
     # -- facts ----------------------------------------------------------------------------------------------------------------
 
     @property
+    def abi(self):
+        """Major and minor of the ABI that it was built for."""
+        return self.c.abi_major, self.c.abi_minor
+
+    @property
     def capabilities(self):
         """The bits DOVETAIL_BACKEND_..."""
         return self.c.capabilities
