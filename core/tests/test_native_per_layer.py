@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +72,8 @@ def test_runs_as_numpy_says(backend: NativeBackend, passes: bool) -> None:
 
 def test_facts(backend: NativeBackend) -> None:
     assert (backend.id, backend.version, tuple(backend.devices())) == ("TableCpu", "1.2.3", ("device 0",))
-    assert backend.capabilities().deterministic and not backend.capabilities().asynchronous
+    assert backend.capabilities().deterministic
+    assert not backend.capabilities().asynchronous
 
 
 def test_refusal_has_the_backends_words(backend: NativeBackend) -> None:
@@ -78,7 +81,8 @@ def test_refusal_has_the_backends_words(backend: NativeBackend) -> None:
     a = made.input("a", (2, 3))
     layer = made.add(_binary("mul"), a, a)
     answer = backend.supports(layer, backend.options_type())
-    assert (answer.supported, answer.code) == (False, "attribute") and "ReLU" in answer.reason
+    assert (answer.supported, answer.code) == (False, "attribute")
+    assert "ReLU" in answer.reason
 
 
 @pytest.mark.parametrize(
@@ -126,3 +130,57 @@ def test_loader_messages_are_kept(tmp_path: Path) -> None:
     with pytest.raises(BackendError) as caught:
         load_backend(tmp_path / "text.so")
     assert "too short" in caught.value.message or "invalid ELF" in caught.value.message
+
+
+def _additions() -> dovetail.Network:
+    made = dovetail.Network("additions")
+    a, b, c = (made.input(name, (2, 3)) for name in "abc")
+    made.output(made.add(_binary("add"), made.add(_binary("add"), a, b), c).output, "out")
+    return made
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_compiled_part_with_progress_and_artefact(build: Build, tmp_path: Path, passes: bool) -> None:
+    library = build("compiler.c", "compiler")
+    backend = load_backend(library)
+    alive = ctypes.CDLL(str(library)).compiled_alive
+    feeds = {name: np.full((2, 3), value, np.float32) for name, value in zip("abc", (1, 2, 4), strict=True)}
+    for attempt in range(2):
+        told: list[tuple[str, float, str]] = []
+        options = {"TableCompiler": {"artefacts": str(tmp_path)}}
+        with (
+            dovetail.Runtime() as runtime,
+            dovetail.load(
+                _additions(),
+                backend,
+                runtime=runtime,
+                passes=passes,
+                options=options,
+                progress=lambda *one, to=told: to.append(one),
+            ) as loaded,
+        ):
+            np.testing.assert_array_equal(loaded.run(feeds)["out"], np.full((2, 3), 7, np.float32))
+            assert alive() == (1 if passes else 2)
+        del loaded
+        gc.collect()
+        assert alive() == 0
+        assert (len(told) > 0) == (attempt == 0)
+    assert told == []
+
+
+def test_compile_failure_falls_back(build: Build) -> None:
+    compiler, cpu = load_backend(build("compiler.c", "compiler")), load_backend(build("per_layer.c"))
+    options = {"TableCompiler": {"fail": True}}
+    with (
+        dovetail.Runtime() as runtime,
+        dovetail.load(_additions(), [compiler, cpu], runtime=runtime, options=options) as loaded,
+    ):
+        assert "2 layers are too many" in str(loaded.placement.layers)
+
+
+def test_ctrl_c_in_a_listener_ends_the_load(build: Build) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dovetail.load(_additions(), load_backend(build("compiler.c", "compiler")), progress=interrupt)

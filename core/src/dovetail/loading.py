@@ -59,7 +59,6 @@ def load(
 
         model = parse(model)
     wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
-    given = {name: value for name, value in wishes.items() if value is not None}
-    return runtime.load(
-        model, threads=threads, optimize={**given, "fallback": fallback, **optimize_options, "progress": progress}
-    )
+    given: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
+    given |= {"fallback": fallback, "progress": progress}
+    return runtime.load(model, threads=threads, optimize={**given, **optimize_options})

@@ -1,7 +1,7 @@
-"""Compiled artefacts in a folder: written whole or not at all, and never handed to a backend unless every byte is as written.
+"""Compiled artefacts in a folder: written whole or not at all, and never handed out unless every byte is as written.
 
-A file is a magic word, the SHA-256 of what follows, and the artefact. Its name is a digest of all that went into it: the backend
-and its version, the options, and the subgraph down to the bytes of its constants.
+A file is a magic word, the SHA-256 of what follows, and the artefact. Its name is a digest of all that went into it:
+the backend and its version, the options, and the subgraph down to the bytes of its constants.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def _pieces(id: str, version: str, options: Any, part: SubgraphView | LonePart) 
     for layer in part.layers:
         yield repr((layer.kind, layer.descriptor.version, len(layer.inputs))).encode()
         yield from _row_pieces(attribute_rows(layer.descriptor))
-        for index, slot in enumerate(layer.inputs):
+        for index, read in enumerate(layer.inputs):
             value = layer.constant(index)
             if value is not None:
-                yield repr(slot.info).encode()
+                yield repr(read.info).encode()
                 yield value.tobytes()
             else:
-                yield repr(None if slot.source is None else number[slot.source]).encode()
+                yield repr(None if read.source is None else number[read.source]).encode()
 
 
 def _row_pieces(rows: list[Any]) -> Iterator[bytes]:

@@ -119,7 +119,7 @@ class NativeBackend(IBackend):
             return Support.no(why.code, why.text, why.subject or None)
         if status == 0:
             raise self._table.broken(f"refused layer {layer.name!r} ({layer.kind}) without a code and a text")
-        self.fail("supports", status, why)
+        return self.fail("supports", status, why)
 
     def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
         views = OptimizationViews(view)

@@ -76,6 +76,7 @@ cdef class View:
         self.subgraph.layers, self.subgraph.n_layers = members, len(layers)
         self.subgraph.inputs, self.subgraph.n_inputs = fed, len(inputs)
         self.subgraph.outputs, self.subgraph.n_outputs = read, len(outputs)
+        self.ids = None     # slots lead to the graph, and so back to what is compiled of it: no cycle may arise
         return self
 
     @staticmethod

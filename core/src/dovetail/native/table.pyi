@@ -17,6 +17,7 @@ class Why:
     code: str
     subject: str
     text: str
+    def __init__(self, code: str, subject: str, text: str) -> None: ...
 
 class Compiled: ...
 

@@ -1,0 +1,115 @@
+/* A backend that compiles whole subgraphs of float32 additions of two fed inputs of one shape: its workload adds up all inputs. */
+#include <layer_view.h>
+#include <stdlib.h>
+
+struct compiled {
+    int inputs;
+};
+static int alive;
+
+static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
+{
+    (void)state, (void)options;
+    if (!dovetail_is_kind(layer, "dovetail.ElementwiseBinary") || !dovetail_text_is(&layer->attributes, "operation", "add"))
+        return dovetail_explain(why, "kind", "", "%s is not compiled", layer->kind), 0;
+    if (!dovetail_is_none(&layer->attributes, "activation"))
+        return dovetail_explain(why, "attribute", "activation", "no activation is fused"), 0;
+    return 1;
+}
+
+static int compile_subgraph(void *state, const dovetail_subgraph *part, const dovetail_attributes *options,
+                            const dovetail_progress *progress, void **compiled, dovetail_answer *why)
+{
+    (void)state;
+    for (int i = 0; i < 4; ++i)
+        if (progress->report(progress->context, i / 4.0, "packing"))
+            return DOVETAIL_CANCELLED;
+    if (dovetail_int(options, "fail", 0, 0))
+        return dovetail_explain(why, "shape", "", "%d layers are too many", part->n_layers);
+    struct compiled *made = malloc(sizeof *made);
+    made->inputs = part->n_inputs;
+    *compiled = made;
+    ++alive;
+    return DOVETAIL_OK;
+}
+
+static void compiled_release(void *state, void *compiled)
+{
+    (void)state;
+    --alive;
+    free(compiled);
+}
+
+static int artefact_save(void *state, void *compiled, dovetail_write write, void *sink, dovetail_answer *why)
+{
+    (void)state, (void)why;
+    return write(sink, compiled, sizeof(struct compiled));
+}
+
+static int artefact_check(void *state, const void *bytes, size_t count, dovetail_answer *why)
+{
+    (void)state, (void)bytes, (void)why;
+    return count == sizeof(struct compiled) ? DOVETAIL_ARTEFACT_OK : DOVETAIL_ARTEFACT_UNUSABLE;
+}
+
+static int artefact_load(void *state, const void *bytes, size_t count, void **compiled, dovetail_answer *why)
+{
+    (void)state, (void)why;
+    *compiled = memcpy(malloc(count), bytes, count);
+    ++alive;
+    return DOVETAIL_OK;
+}
+
+static int add_up(void *state, const dovetail_call *call)
+{
+    const struct compiled *compiled = state;
+    float *out = dovetail_tensor_data(&call->outputs[0]);
+    for (int64_t i = 0; i < dovetail_tensor_elements(&call->outputs[0]); ++i) {
+        float sum = 0;
+        for (int k = 0; k < compiled->inputs; ++k)
+            sum += ((const float *)dovetail_tensor_data(&call->inputs[k]))[i];
+        out[i] = sum;
+    }
+    return DOVETAIL_OK;
+}
+
+static int create_compiled_workload(void *state, void *context, void *compiled, const dovetail_attributes *options,
+                                    dovetail_workload *workload, dovetail_answer *why)
+{
+    (void)state, (void)context, (void)options, (void)why;
+    workload->execute = add_up;
+    workload->state = compiled;
+    return DOVETAIL_OK;
+}
+
+static const int64_t zero = 0;
+static const dovetail_attribute fail = {
+    .size = sizeof fail, .name = "fail", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
+static const dovetail_option option = {.size = sizeof option, .value = &fail, .description = "refuse to compile"};
+static const dovetail_option *const options[] = {&option};
+
+int compiled_alive(void)
+{
+    return alive;
+}
+
+int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why)
+{
+    (void)host, (void)why;
+    table->abi_major = DOVETAIL_ABI_MAJOR;
+    table->abi_minor = DOVETAIL_ABI_MINOR;
+    table->size = sizeof *table;
+    table->id = "TableCompiler";
+    table->version = "1";
+    table->n_devices = 1;
+    table->options = options;
+    table->n_options = 1;
+    table->supports = supports;
+    table->compile_subgraph = compile_subgraph;
+    table->compiled_release = compiled_release;
+    table->create_compiled_workload = create_compiled_workload;
+    table->artefact_save = artefact_save;
+    table->artefact_check = artefact_check;
+    table->artefact_load = artefact_load;
+    return DOVETAIL_OK;
+}
