@@ -209,7 +209,7 @@ typedef struct {
 #define DOVETAIL_MANIFEST(json) \
     __attribute__((section(DOVETAIL_MANIFEST_SECTION), used)) static const char dovetail_manifest_text[] = json
 
-/* Why something was refused or failed. The core hands it in empty; see dovetail_explain in layer_view.h. */
+/* Why something was refused or failed. The core hands it in empty; see dovetail_refuse and dovetail_fail in layer_view.h. */
 typedef struct {
     size_t size;
     char code[32];              /* stable word: "dtype", "attribute", "shape", "kind", "memory", "device", ... */

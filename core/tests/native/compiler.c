@@ -1,6 +1,7 @@
 /* A backend that compiles whole subgraphs of float32 additions of two fed inputs of one shape: its workload adds up all inputs. */
 #include <layer_view.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct compiled {
     int inputs;
@@ -10,10 +11,10 @@ static int alive;
 static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
 {
     (void)state, (void)options;
-    if (!dovetail_is_kind(layer, "dovetail.ElementwiseBinary") || !dovetail_text_is(&layer->attributes, "operation", "add"))
-        return dovetail_explain(why, "kind", "", "%s is not compiled", layer->kind), 0;
+    if (!dovetail_is_kind(layer, "dovetail.ElementwiseBinary") || strcmp(dovetail_string(&layer->attributes, "operation", ""), "add"))
+        return dovetail_refuse(why, "kind", "", "%s is not compiled", layer->kind);
     if (!dovetail_is_none(&layer->attributes, "activation"))
-        return dovetail_explain(why, "attribute", "activation", "no activation is fused"), 0;
+        return dovetail_refuse(why, "attribute", "activation", "no activation is fused");
     return 1;
 }
 
@@ -24,8 +25,8 @@ static int compile_subgraph(void *state, const dovetail_subgraph *part, const do
     for (int i = 0; i < 4; ++i)
         if (progress->report(progress->context, i / 4.0, "packing"))
             return DOVETAIL_CANCELLED;
-    if (dovetail_int(options, "fail", 0, 0))
-        return dovetail_explain(why, "shape", "", "%d layers are too many", part->n_layers);
+    if (dovetail_integer(options, "fail", 0, 0))
+        return dovetail_fail(why, "shape", "", "%d layers are too many", part->n_layers);
     struct compiled *made = malloc(sizeof *made);
     made->inputs = part->n_inputs;
     *compiled = made;
@@ -63,11 +64,11 @@ static int artefact_load(void *state, const void *bytes, size_t count, void **co
 static int add_up(void *state, const dovetail_call *call)
 {
     const struct compiled *compiled = state;
-    float *out = dovetail_tensor_data(&call->outputs[0]);
-    for (int64_t i = 0; i < dovetail_tensor_elements(&call->outputs[0]); ++i) {
+    float *out = dovetail_data(&call->outputs[0]);
+    for (int64_t i = 0; i < dovetail_elements(call->outputs[0].ndim, call->outputs[0].shape); ++i) {
         float sum = 0;
         for (int k = 0; k < compiled->inputs; ++k)
-            sum += ((const float *)dovetail_tensor_data(&call->inputs[k]))[i];
+            sum += ((const float *)dovetail_data(&call->inputs[k]))[i];
         out[i] = sum;
     }
     return DOVETAIL_OK;

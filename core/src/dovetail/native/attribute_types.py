@@ -81,10 +81,15 @@ def option_rows(options: Any) -> list[Row]:
     ]
 
 
+def _fields(kind: Any) -> tuple[tuple[str, Any, int], ...]:
+    return _fields_once(kind)  # through Any: mypy takes a class whose instances define __hash__ for unhashable
+
+
 @cache
-def _fields(kind: type[Any]) -> tuple[tuple[str, Any, int], ...]:
+def _fields_once(kind: Any) -> tuple[tuple[str, Any, int], ...]:
     hints = get_type_hints(kind)
-    return tuple((f.name, hints[f.name], f.metadata.get("since", 1)) for f in dataclasses.fields(kind))
+    fields = dataclasses.fields(kind)
+    return tuple((f.name, hints[f.name], f.metadata.get("since", 1)) for f in fields)
 
 
 def _converted(value: Any, hint: Any, since: int) -> tuple[AttributeType, int, Any]:
@@ -159,9 +164,8 @@ def documentation() -> str:
         "",
         "A layer crosses the C table as a `dovetail_layer` of `abi.h`; each attribute is a `dovetail_attribute` of one of",
         "the types below. *or NONE*: the attribute may be absent. Where several types stand, the model decides. Enums and",
-        "element types cross as strings. *since* is the version of the kind that brought the attribute: a backend that lists an",
-        "older one in",
-        "`kind_versions` only sees layers whose younger attributes are at their default.",
+        "element types cross as strings. *since* is the version of the kind that brought the attribute: a backend that lists",
+        "an older one in `kind_versions` only sees layers whose younger attributes are at their default.",
         "",
     ]
     for kind in sorted(_kinds(), key=lambda one: one.kind):
