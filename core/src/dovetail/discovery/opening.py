@@ -50,6 +50,8 @@ def open_backend(candidate: Candidate, changes: list[str] | None = None) -> IBac
         BackendUnavailableError: It says itself that it cannot be used now.
         KeyboardInterrupt: Somebody pressed Ctrl-C; one that the backend raises by itself is a refusal.
     """
+    if candidate.form is Form.LIBRARY:
+        from .. import native  # noqa: F401  # beforehand: what the core itself changes in the process is not the backend's doing
     with restored(changes), _unchanged(candidate), interrupts_told_apart() as interrupted:
         try:
             return _checked(_created(candidate), candidate)

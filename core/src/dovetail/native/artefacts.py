@@ -37,9 +37,10 @@ def _pieces(id: str, version: str, options: Any, part: SubgraphView | LonePart) 
     yield from _row_pieces(option_rows(options))
     number: dict[Any, int] = {}
     for slot in (*part.inputs, *(slot for layer in part.layers for slot in layer.outputs)):
-        number[slot] = len(number)
-        yield repr(slot.known_info).encode()
-    yield repr([number[slot] for slot in part.inputs]).encode()
+        if slot is not None:
+            number.setdefault(slot, len(number))
+            yield repr(slot.known_info).encode()
+    yield repr([None if slot is None else number[slot] for slot in part.inputs]).encode()
     yield repr([number[slot] for slot in part.outputs]).encode()
     for layer in part.layers:
         yield repr((layer.kind, layer.descriptor.version, len(layer.inputs))).encode()

@@ -86,7 +86,7 @@ class NativeBackend(IBackend):
         self._folders: dict[str, ArtefactFolder] = {}
         self._shown_options: tuple[Any, View] | None = None
         self._guard = threading.Lock()
-        atexit.register(_close_at_exit, weakref.ref(self))
+        _open.add(self)
 
     @property
     def id(self) -> BackendId:
@@ -361,8 +361,11 @@ class NativeWorkloadFactory(IWorkloadFactory):
         return workload
 
 
-def _close_at_exit(reference: weakref.ref[NativeBackend]) -> None:
-    """Close a table at the end of the process, unless a network that was never unloaded still uses it."""
-    backend = reference()
-    if backend is not None:
+_open: weakref.WeakSet[NativeBackend] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Close all tables at the end of the process, but those that a network which was never unloaded still uses."""
+    for backend in list(_open):
         backend.close()
