@@ -17,7 +17,19 @@ from dovetail.registry import BackendRow, BackendState, Registry
 from dovetail_sdk.cli import main
 
 Invoke = Callable[..., Result]
-COMMANDS = ["backends", "benchmark", "explain", "new-backend", "run", "show"]
+COMMANDS = [
+    "backends",
+    "benchmark",
+    "conform",
+    "doctor",
+    "explain",
+    "lock",
+    "new-backend",
+    "probe",
+    "quarantine",
+    "run",
+    "show",
+]
 
 
 def run_in_process(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,43 @@
+"""Listing backends reads metadata and manifests: seen from the interpreter's own audit events, in a fresh process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PROGRAM = """
+import importlib_metadata, json, logging, sys, dovetail.registry, dovetail.discovery.verdicts
+sys.path.insert(0, {folder!r})
+opened, imported = [], []
+def watch(event, arguments):
+    if event == "open":
+        opened.append(str(arguments[0]))
+    elif event in ("import", "ctypes.dlopen"):
+        imported.append(str(arguments[0]))
+sys.addaudithook(watch)
+rows = dovetail.registry.Registry().rows()
+names = [row.id for row in rows if row.id.startswith("Listed")]
+print(json.dumps([names, [path for path in opened if path.startswith({folder!r})], imported, sorted(sys.modules)]))
+"""
+
+
+def test_twenty_backends_are_listed_without_importing_or_opening_any(tmp_path):
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        from listing import install
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+    install(tmp_path, 20)
+    for number in range(20):
+        (tmp_path / f"listed_{number:02}" / "core.so").write_bytes(b"")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(folder=str(tmp_path))], check=True, capture_output=True, text=True
+    )
+    names, opened, imported, modules = json.loads(done.stdout)
+    assert names == [f"Listed{number:02}" for number in range(20)]
+    assert {Path(path).name for path in opened} == {"METADATA", "entry_points.txt", "dovetail-backend.json"}
+    assert not [name for name in [*imported, *modules] if name.startswith("listed_")]
+    assert not [name for name in imported if name.endswith(".so")]
+    assert "numpy" not in modules
