@@ -174,7 +174,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> tuple[BackendRow, ...]:
 def test_backends_as_a_table(dovetail: Invoke, rows: object) -> None:
     result = dovetail("backends")
     assert result.exit_code == 0
-    for text in ("CpuFake", "available", "fake 1.0", "fast kernels", "Gone", "broken", "it is broken -> reinstall it"):
+    for text in ("CpuFake", "available", "fake 1.0", "fast kernels", "Gone", "broken", "why: it is broken", "do: reinstall it"):
         assert text in result.stdout
 
 

@@ -154,7 +154,7 @@ def test_quarantine_is_listed_and_released(run: Run, site: Path) -> None:
     assert json.loads(run("quarantine", "list", "--json").stdout)[0]["count"] == 1
     listing = run("backends").stdout
     assert "quarantined" in listing
-    assert "PROBE_EXITED at probe: in quarantine since" in listing
+    assert "Exits: PROBE_EXITED at step probe\n  why: in quarantine since" in listing
     assert run("quarantine", "release").returncode == 2
     assert run("quarantine", "release", "Other").returncode == 1
     assert run("quarantine", "release", "Exits").stdout.startswith("Exits is released")

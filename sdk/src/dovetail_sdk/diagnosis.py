@@ -73,7 +73,7 @@ def diagnose(ids: Sequence[str], paths: Sequence[str], *, probing: bool) -> dict
             for one in registry.verdicts.quarantine()
         ],
         "cache": registry.verdicts.describe(),
-        "warnings": list(dict.fromkeys(collector.lines)),
+        "warnings": [line for line in dict.fromkeys(collector.lines) if " is not searched: " not in line],  # these are rows
         "system": system(),
     }
 

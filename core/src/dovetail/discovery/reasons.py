@@ -147,13 +147,13 @@ class ReasonCode(StrEnum):
         "IMPORT_FAILED",
         Step.LOAD,
         "it raised while it was imported",
-        "the original error is chained; reinstall it, or tell its makers",
+        "reinstall it, or tell its makers",
     )
     CREATE_FAILED = (
         "CREATE_FAILED",
         Step.LOAD,
         "it raised while it was created",
-        "the original error is chained; tell its makers",
+        "tell its makers",
     )
     MISSING_DEPENDENCY = (
         "MISSING_DEPENDENCY",

@@ -39,6 +39,11 @@ def command(as_json: bool, check: bool, paths: tuple[str, ...]) -> None:
     from ..rendering import show
 
     show(backends_table(rows))
+    for row in rows:
+        if not row.state.is_ready:
+            click.echo(f"{_shortened(row.id) or row.source}: {row.code or row.state} at step {row.step}")
+            click.echo(f"  why: {row.reason}")
+            click.echo(f"  do: {row.hint}")
 
 
 def _import_all(registry: Registry) -> None:
@@ -82,11 +87,11 @@ def backends_table(rows: tuple[BackendRow, ...]) -> Any:
             row.device or "?",
             str(row.rank),
             f"{row.distribution} {row.version}" if row.distribution else row.origin,
-            row.description if row.state.is_ready else f"{row.code} at {row.step}: {row.reason} -> {row.hint}",
+            row.description if row.state.is_ready else "see below",
         )
         for row in rows
     ]
-    return table(("backend", "state", "device", "rank", "from", "description or reason"), cells, right=("rank",))
+    return table(("backend", "state", "device", "rank", "from", "description"), cells, right=("rank",))
 
 
 def _shortened(text: str) -> str:
