@@ -652,3 +652,17 @@ def test_every_error_is_of_the_family(site: Site) -> None:
     error = failure_of(Registry(), "Fake")
     assert isinstance(error, DovetailError)
     assert pickle.loads(pickle.dumps(error)).code == error.code
+
+
+def test_default_that_is_broken_is_left_out_and_told(only_site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    from dovetail.optimizer.candidates import resolve
+
+    only_site.add("CpuA", manifest=manifest("CpuA", rank=9), source="raise OSError('upset')")
+    only_site.add("CpuB", manifest=manifest("CpuB"))
+    registry = Registry()
+    ready, absent = resolve(None, None, registry)
+    assert [one.label for one in ready] == ["CpuB"]
+    assert [(str(one.request.id), one.state) for one in absent] == [("CpuA", "broken")]
+    assert "CpuA is left out: backend CpuA" in caplog.text
+    with pytest.raises(BackendError, match="upset"):  # who names it wants to know
+        resolve(["CpuA?", "CpuB"], None, Registry())

@@ -96,7 +96,6 @@ def test_new_content_leaves_the_quarantine(cache: Path, files: Files) -> None:
     assert VerdictStore().quarantined("Fake", lambda: files) is None
 
 
-@pytest.mark.fault(77)
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 @pytest.mark.parametrize("which", ["", "passed", "passed/Fake.json"])
 def test_verdicts_that_others_can_write_count_for_nothing(cache: Path, files: Files, mode: int, which: str) -> None:
@@ -105,7 +104,6 @@ def test_verdicts_that_others_can_write_count_for_nothing(cache: Path, files: Fi
     assert VerdictStore().passed(CANDIDATE, files) is None
 
 
-@pytest.mark.fault(77)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of other users")
 @pytest.mark.parametrize("which", ["", "passed", "passed/Fake.json"])
 def test_verdicts_of_another_user_count_for_nothing(cache: Path, files: Files, which: str) -> None:
@@ -114,7 +112,6 @@ def test_verdicts_of_another_user_count_for_nothing(cache: Path, files: Files, w
     assert VerdictStore().passed(CANDIDATE, files) is None
 
 
-@pytest.mark.fault(78)
 @pytest.mark.parametrize("how", ["no home", "no folder", "full"])
 def test_where_nothing_can_be_written_verdicts_last_as_long_as_the_process(
     cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, how: str
@@ -142,7 +139,6 @@ def test_where_nothing_can_be_written_verdicts_last_as_long_as_the_process(
         assert list((cache / "passed").iterdir()) == []
 
 
-@pytest.mark.fault(75)
 def test_what_a_killed_process_left_behind_is_swept(cache: Path, files: Files) -> None:
     VerdictStore().keep(verdict_on(files))
     old, new = cache / "passed" / ".Old.1.1", cache / "passed" / ".New.1.1"

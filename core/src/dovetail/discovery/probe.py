@@ -94,6 +94,8 @@ class _Child:
     def __init__(self, candidate: Candidate, folders: Sequence[str], timeout: float) -> None:
         if not sys.executable or getattr(sys, "frozen", False):
             raise ProbeError("this program has no Python interpreter of its own to start")
+        if not hasattr(os, "waitid"):
+            raise ProbeError("this system does not tell how a child process ended")
         self.timeout = timeout
         self.is_ready = False
         self.is_overdue = False

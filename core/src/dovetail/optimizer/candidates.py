@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from ..backend_calls import backend_call, device_names
 from ..backend_id import BackendId, BackendRequest
-from ..errors import BackendUnavailableError, ErrorCode, OptionError
+from ..errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
 from ..interfaces import IBackend
 from .assignment import Assigned
 from .options import build_options
 from .suggestions import suggestion
+
+_LOGGER = logging.getLogger("dovetail")
 
 BackendLike: TypeAlias = str | BackendRequest | IBackend
 """``"AcmeNpu"``, ``"AcmeNpu:1"`` (device), ``"AcmeNpu?"`` (may be absent), or a backend itself."""
@@ -72,9 +75,12 @@ def resolve(
         try:
             backend = entry if isinstance(entry, IBackend) else _registry(registry).get(request.id)
             _check_device(backend, request)
-        except BackendUnavailableError as error:
-            if not request.optional:
+        except BackendError as error:
+            # Nobody asked for a default by name, so that one which is broken must not keep the others from being used.
+            if not request.optional or (backends is not None and not isinstance(error, BackendUnavailableError)):
                 raise
+            if backends is None:
+                _LOGGER.warning("%s is left out: %s", request.id, error.message)
             absent.append(Absent(request, str(error.details.get("state", "unavailable")), error.message))
             continue
         given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))

@@ -26,11 +26,13 @@ def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: 
 
     None is loaded into this process: each is tried in a child process. Exit code 1: something is not as it should be.
     """
+    from dovetail.discovery.settings import probing
+
     from ..diagnosis import diagnose, write_bundle
     from ..rendering import working
 
     with working("looking at the backends"):
-        report = diagnose(ids, paths, probing=not no_probe)
+        report = diagnose(ids, paths, probing=probing() and not no_probe)
     if bundle is not None:
         write_bundle(report, bundle)
         click.echo(f"written: {bundle}", err=True)
