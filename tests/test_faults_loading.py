@@ -100,11 +100,11 @@ def test_ctrl_c_of_the_user_still_gets_through(scene, monkeypatch):
 def test_import_that_hangs(scene, monkeypatch, statement):
     monkeypatch.setenv("DOVETAIL_PROBE_TIMEOUT", "1")
     scene.add(source=statement)
-    error = scene.refused("PROBE_TIMEOUT", within=15)
+    error = scene.refused("PROBE_TIMEOUT", within=60)
     assert "within 1 s" in error.message
     assert "faulty_faulty/__init__.py" in error.details["trace"]
     scene.restart()
-    error = scene.refused("PROBE_TIMEOUT", within=1)  # not tried again
+    error = scene.refused("PROBE_TIMEOUT", within=5)  # not tried again
     assert error.details["count"] == 1
 
 
@@ -113,7 +113,7 @@ def test_hang_with_the_gil_held_in_native_code(scene, built, monkeypatch):
     monkeypatch.setenv("DOVETAIL_PROBE_TIMEOUT", "1")
     (scene.folder / "faulty.so").write_bytes(built("faulty", fault="HANG").read_bytes())
     scene.scan()
-    scene.refused("PROBE_TIMEOUT", within=15)
+    scene.refused("PROBE_TIMEOUT", within=60)
 
 
 @pytest.mark.fault(7)

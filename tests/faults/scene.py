@@ -131,7 +131,7 @@ class Scene:
         (row,) = [row for row in self.registry.rows() if row.origin == str(path)]
         return row
 
-    def refused(self, code, id="Faulty", *, within=20.0, where=None):
+    def refused(self, code, id="Faulty", *, within=60.0, where=None):
         """Ask for a backend that must be refused, and check the contract of every fault; returns the error.
 
         (a) this process lives; (b) one typed error with all its facts; (c) other networks compute the same bits; (d) nothing is

@@ -40,7 +40,7 @@ def main(request_fd: int, reply_fd: int) -> None:
 
 def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
     from ..errors import BackendUnavailableError
-    from .candidates import Candidate
+    from .candidates import Candidate, Form
     from .host_state import LASTING, HostState
     from .known_answers import self_test
     from .manifest import check_claims
@@ -81,6 +81,8 @@ def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
         trace = "".join(traceback.format_exception(error))
         return {"code": str(ReasonCode.IMPORT_FAILED), "text": described(error), "hint": "", "facts": {}, "trace": trace}
     notes.append(test)
+    if candidate.form is Form.LIBRARY:  # which knows nothing of Python: such functions are the adapter's
+        changes = [change for change in changes if not change.startswith("functions to call at exit")]
     notes += [f"{ReasonCode.SIDE_EFFECT}: loading it changes {change}" for change in dict.fromkeys(changes)]
     return {"notes": notes, "postponed": is_postponed, "drivers": _drivers(_mapped() - before, request["folders"])}
 
