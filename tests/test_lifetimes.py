@@ -218,7 +218,7 @@ def test_a_context_that_raises_stops_nobody(hard, monkeypatch, caplog, device):
         assert np.array_equal(net(X), X)
         net.unload()
     assert caplog.text.count("ZeroDivisionError: told too much") == 4
-    assert device.contexts[0].events == [("close",)]
+    assert list(device.contexts[0].events) == [("close",)]
 
 
 def test_one_context_per_runtime_and_options(hard, device):

@@ -175,8 +175,8 @@ def show_report(report: Report) -> None:
     for result in report.results:
         for note in result.notes:
             click.echo(f"note: {result.check.id}: {note}")
-    for kind, dtype in report.not_judged:
-        click.echo(f"not judged: {kind} of {dtype} is claimed, and no case of the kit lies within the claim")
+    for kind, dtypes in report.not_judged_by_kind.items():
+        click.echo(f"not judged: {kind} of {', '.join(dtypes)}: claimed, but no case of the kit lies within the claim")
     for result in report.problems:
         _show_failure(report, result)
     click.echo(verdict_text(report))
@@ -194,7 +194,7 @@ def _show_failure(report: Report, result: CheckResult) -> None:
 
 def _show_strangers(report: Report) -> None:
     taken = {kind for (kind, _), counts in report.counts.items() if kind and (counts.claimed or counts.run or counts.failed)}
-    refused = sorted({kind for (kind, _), counts in report.counts.items() if counts.refused} - taken)
+    refused = sorted({kind for (kind, _), counts in report.counts.items() if kind and counts.refused} - taken)
     if refused:
         click.echo(
             f"refused in every element type, with a reason: {', '.join(kind.removeprefix('dovetail.') for kind in refused)}"

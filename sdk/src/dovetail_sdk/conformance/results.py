@@ -140,6 +140,14 @@ class Report:
         return sorted({cell for result in self.results for cell in result.not_judged})
 
     @property
+    def not_judged_by_kind(self) -> dict[str, list[str]]:
+        """The element types of `not_judged`, by kind."""
+        found: dict[str, list[str]] = {}
+        for kind, dtype in self.not_judged:
+            found.setdefault(kind, []).append(dtype)
+        return found
+
+    @property
     def counts(self) -> dict[tuple[str, str], Counts]:
         """Cases of all checks together, by kind and element type."""
         return total_counts(self.results)

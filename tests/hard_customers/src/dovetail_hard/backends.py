@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -178,7 +179,7 @@ class DeviceContext(IBackendContext):
 
     Attributes:
         device: The device itself.
-        events: What the core told, in order.
+        events: What the core told last, in order; bounded, so that loading again and again leaves nothing behind.
     """
 
     def __init__(self, index: int, options: DeviceOptions) -> None:
@@ -189,7 +190,7 @@ class DeviceContext(IBackendContext):
         self.device = Device(options.seed)
         for name in ("delay_us", "fail_at", "hang_at", "abort_status", "limit"):
             self.device.set(name, getattr(options, name))
-        self.events: list[tuple[Any, ...]] = []
+        self.events: deque[tuple[Any, ...]] = deque(maxlen=32)
 
     def before_load(self, network: str) -> None:
         self.events.append(("before_load", network))

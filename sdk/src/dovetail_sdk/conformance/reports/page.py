@@ -211,8 +211,8 @@ def _cases(cases: Sequence[FailedCase]) -> list[str]:
 def _notes(report: Report) -> str:
     notes = [f"<code>{escape(result.check.id)}</code> {escape(note)}" for result in report.results for note in result.notes]
     notes += [
-        f"<code>{escape(kind)}</code> of {escape(dtype)} is claimed, but nothing could judge it"
-        for kind, dtype in report.not_judged
+        f"<code>{escape(kind)}</code> of {escape(', '.join(dtypes))} is claimed, but nothing could judge it"
+        for kind, dtypes in report.not_judged_by_kind.items()
     ]
     if not notes:
         return ""
