@@ -7,6 +7,7 @@ import pytest
 
 from dovetail.discovery import settings
 from dovetail.discovery.reasons import ReasonCode
+from dovetail.errors import ErrorCode
 
 ROOT = Path(__file__).resolve().parents[1]
 ROW = re.compile(r"^\| (?P<first>[^|]+?) \| (?P<second>[^|]+?) \| (?P<third>[^|]+?) \| (?P<fourth>[^|]+?) \|", re.MULTILINE)
@@ -30,14 +31,16 @@ def test_every_environment_variable_is_documented():
 
 def faults_of_tests():
     text = "".join(path.read_text("utf-8") for path in sorted((ROOT / "tests").glob("**/test_*.py")))
-    return {int(number) for number in re.findall(r"mark\.fault\((\d+)\)", text)}
+    kit = (ROOT / "sdk" / "tests" / "test_conformance_stress.py").read_text("utf-8")
+    found = re.findall(r"mark\.fault\((\d+)\)", text) + re.findall(r'"[A-Z]\w+": (\d+),', kit)
+    return {int(number) for number in found}
 
 
 def test_every_fault_of_the_table_has_a_test():
     page = (ROOT / "docs" / "faults.md").read_text("utf-8")
     numbers = [int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
     assert numbers == sorted(set(numbers))
-    assert set(range(1, 39)) <= set(numbers)
+    assert set(range(1, 61)) <= set(numbers)
     assert set(numbers) <= faults_of_tests()
 
 
@@ -45,4 +48,5 @@ def test_every_fault_of_the_table_has_a_test():
     "code", sorted(set(re.findall(r"`([A-Z]+_[A-Z_]+)`", (ROOT / "docs" / "faults.md").read_text("utf-8"))))
 )
 def test_every_code_of_the_table_exists(code):
-    assert code in ReasonCode.__members__ or code in ("DOVETAIL_BACKEND_PATH", "DOVETAIL_LOCK")
+    known = {*ReasonCode.__members__, *ErrorCode.__members__, "DOVETAIL_BACKEND_PATH", "DOVETAIL_LOCK"}
+    assert code in known

@@ -57,7 +57,7 @@ def _marked(kind: Any) -> Any:
     return pytest.param(kind, id=kind.__name__, marks=[pytest.mark.fault(number)] if number else [])
 
 
-@pytest.mark.parametrize("kind", map(_marked, broken.FINDINGS))
+@pytest.mark.parametrize("kind", [_marked(kind) for kind in broken.FINDINGS])
 def test_a_broken_backend_is_found_out_for_the_right_reason(kind: Any) -> None:
     id, text = broken.FINDINGS[kind]
     result = judged(CHECKS[id], kind(), **CAREFUL)
