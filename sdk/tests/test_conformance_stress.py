@@ -112,6 +112,18 @@ def test_graphs_are_made_of_what_is_accepted() -> None:
     assert seen == kinds
 
 
+def test_a_backend_that_takes_one_image_at_a_time_gets_graphs() -> None:
+    def accepts(layer: Any) -> bool:
+        info = layer.input_infos[0]
+        return layer.kind == "dovetail.DepthwiseConvolution2d" and info.shape[0] == 1 and info.shape[-1] % 16 == 0
+
+    styles = known_styles(accepts)
+    assert styles
+    assert {(style.batch, style.channels, blocks) for style, blocks in styles if style.layout == "NHWC"} == {
+        (1, 16, ("depthwise",))
+    }
+
+
 def test_the_same_seed_draws_the_same_graph() -> None:
     style = Style(DType.FLOAT32, None, 8)
     one, two = (draw(style, lambda layer: True, np.random.default_rng(7)) for _ in range(2))

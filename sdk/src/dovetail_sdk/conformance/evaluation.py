@@ -283,16 +283,33 @@ def _activation(layer: Layer, operands: _Operands, roundoff: float) -> list[Esti
     return [Estimate(y, slope * x.worst + own, np.hypot(slope * x.typical, own))]
 
 
+def _softmax(layer: Layer, operands: _Operands, roundoff: float) -> list[Estimate]:
+    """exp(beta * x) over its sum; its logarithm where asked for. Differences of x count at most twice."""
+    d: Any = layer.descriptor
+    x = _present(operands[0])
+    shifted = d.beta * (x.value - x.value.max(d.axis, keepdims=True))
+    total = np.exp(shifted).sum(d.axis, keepdims=True)
+    stretch = 2 * abs(d.beta) * x.worst.max(d.axis, keepdims=True)
+    spread = 2 * abs(d.beta) * x.typical.max(d.axis, keepdims=True)
+    if d.log:
+        y, size = shifted - np.log(total), np.ones_like(shifted)
+    else:
+        y = size = np.exp(shifted) / total
+    # The exponent is rounded before exp() makes a relative error of it.
+    own = (_TRANSCENDENTAL + x.value.shape[d.axis] + 2 * np.abs(shifted)) * roundoff * np.maximum(np.abs(y), size)
+    return [Estimate(y, stretch * size + own, np.hypot(spread * size, own))]
+
+
 def _binary(layer: Layer, operands: _Operands, roundoff: float) -> list[Estimate]:
     d: Any = layer.descriptor
     a, b = _present(operands[0]), _present(operands[1])
     if d.operation == "mul":
         y = a.value * b.value
         worst = np.abs(a.value) * b.worst + np.abs(b.value) * a.worst + a.worst * b.worst
-        typical = np.hypot(a.value * b.typical, b.value * a.typical)
+        typical = np.abs(a.value) * b.typical + np.abs(b.value) * a.typical
     else:
         y = _OPERATIONS[d.operation](a.value, b.value)
-        worst, typical = a.worst + b.worst, np.hypot(a.typical, b.typical)
+        worst, typical = a.worst + b.worst, a.typical + b.typical  # what is joined often comes from one tensor
     own = roundoff * np.abs(y)
     return [Estimate(y, worst + 2 * own, np.hypot(typical, own))]
 
@@ -345,6 +362,7 @@ KINDS: dict[str, Callable[[Layer, _Operands, float], list[Estimate]]] = {
     "dovetail.Permute": _permute,
     "dovetail.Pooling2d": _pooling,
     "dovetail.Reshape": _reshape,
+    "dovetail.Softmax": _softmax,
     "dovetail.Split": _split,
 }
 _MOVES = frozenset({"dovetail.Concat", "dovetail.Permute", "dovetail.Reshape", "dovetail.Split"})
@@ -354,7 +372,7 @@ _MOVES = frozenset({"dovetail.Concat", "dovetail.Permute", "dovetail.Reshape", "
 
 _SAFETY = 2.0
 """Bounds are of first order: what they leave out is far below this factor."""
-_SPREAD = {True: 4.0, False: 16.0}
+_SPREAD = {True: 8.0, False: 16.0}
 """How many times the typical error a whole tensor may have, as a root of the mean of squares; quantized or not. Floats have
 more room: a kernel may sum in any order, and by algorithms that round more, such as Winograd's."""
 

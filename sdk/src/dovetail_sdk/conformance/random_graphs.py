@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -38,14 +38,17 @@ class Style:
         dtype: Element type; int8 and uint8 are quantized.
         layout: Of images, or None for matrices.
         channels: Of images, or the last axis of matrices.
+        batch: First axis of either.
     """
 
     dtype: DType
     layout: DataLayout | None
     channels: int
+    batch: int = 2
 
     def __str__(self) -> str:
-        return f"{self.dtype} {'matrices' if self.layout is None else f'{self.layout} images'} of {self.channels} channels"
+        what = "matrices" if self.layout is None else f"{self.layout} images"
+        return f"{self.dtype} {what} of {self.channels} channels, batch {self.batch}"
 
 
 DTYPES = (DType.FLOAT32, DType.INT8, DType.FLOAT16, DType.UINT8, DType.FLOAT64)
@@ -105,7 +108,7 @@ def single_layer(style: Style, block: str, accepts: Accepts, random: np.random.G
 
 def large_chain(style: Style, accepts: Accepts, random: np.random.Generator, batch: int) -> RandomGraph:
     """Return a chain of large tensors, of which nobody asks what they are."""
-    drawing = Drawing(style, accepts, random, batch, largest=4_000_000, valued=False)
+    drawing = Drawing(replace(style, batch=batch), accepts, random, largest=4_000_000, valued=False)
     drawing.deep()
     return drawing.finished()
 
@@ -115,7 +118,7 @@ def known_styles(accepts: Accepts) -> list[tuple[Style, tuple[str, ...]]]:
     found = []
     for dtype in DTYPES:
         for layout in (None, DataLayout.NHWC, DataLayout.NCHW):
-            styles = [Style(dtype, layout, channels) for channels in _CHANNELS]
+            styles = [Style(dtype, layout, channels, batch) for batch in (2, 1) for channels in _CHANNELS]
             taken = [(style, Drawing(style, accepts, np.random.default_rng(1)).survey()) for style in styles]
             best = max(taken, key=lambda pair: len(pair[1]))
             if best[1]:
@@ -123,7 +126,7 @@ def known_styles(accepts: Accepts) -> list[tuple[Style, tuple[str, ...]]]:
     return sorted(found, key=lambda pair: -len(pair[1]))
 
 
-def draw(style: Style, accepts: Accepts, random: np.random.Generator, *, form: str = "mixed", batch: int = 2) -> RandomGraph:
+def draw(style: Style, accepts: Accepts, random: np.random.Generator, *, form: str = "mixed") -> RandomGraph:
     """Draw a graph.
 
     Args:
@@ -132,9 +135,8 @@ def draw(style: Style, accepts: Accepts, random: np.random.Generator, *, form: s
         random: Where chance comes from.
         form: "mixed"; "deep", a chain of 40 layers; "diamond", branches that part and join; "batchwise", layers that leave the
         first axis alone.
-        batch: First axis of images and matrices.
     """
-    drawing = Drawing(style, accepts, random, batch=batch)
+    drawing = Drawing(style, accepts, random)
     getattr(drawing, form)()
     return drawing.finished()
 
@@ -144,7 +146,7 @@ class Drawing:
     """A graph that grows.
 
     Attributes:
-        style, accepts, random, batch: As in `draw`.
+        style, accepts, random: As in `draw`.
         largest: Elements of the largest tensor.
         valued: Follow the values, which keeps products of products within range.
     """
@@ -152,7 +154,6 @@ class Drawing:
     style: Style
     accepts: Accepts
     random: np.random.Generator
-    batch: int = 2
     largest: int = 20_000
     valued: bool = True
     network: Network = field(init=False)
@@ -206,7 +207,7 @@ class Drawing:
         """Return the names of the blocks that can be added to an input."""
         taken = []
         for name, block in BLOCKS.items():
-            drawing = Drawing(self.style, self.accepts, np.random.default_rng(1), self.batch)
+            drawing = Drawing(self.style, self.accepts, np.random.default_rng(1))
             drawing.add_input()
             if block(drawing, drawing.slots[0]):
                 taken.append(name)
@@ -218,11 +219,11 @@ class Drawing:
         """Add an input."""
         style, name = self.style, f"x{len(self.feeds)}"
         size = int(self.random.integers(5, 8))
-        shape: tuple[int, ...] = (self.batch, style.channels)
+        shape: tuple[int, ...] = (style.batch, style.channels)
         if style.layout is DataLayout.NHWC:
-            shape = (self.batch, size, size + 1, style.channels)
+            shape = (style.batch, size, size + 1, style.channels)
         elif style.layout is DataLayout.NCHW:
-            shape = (self.batch, style.channels, size, size + 1)
+            shape = (style.batch, style.channels, size, size + 1)
         quantization = Quantization.per_tensor(0.03, _zero(style.dtype)) if style.dtype.is_integer else None
         slot = self.network.input(name, shape, style.dtype, quantization)
         self.feeds[name] = _values(self.random, shape, style.dtype)
@@ -427,6 +428,17 @@ def permute(drawing: Drawing, x: OutputSlot) -> bool:
     return drawing.attempt(lambda: drawing.network.permute(x, order).layer)
 
 
+def softmax(drawing: Drawing, x: OutputSlot) -> bool:
+    """Softmax along an axis that is not the batch."""
+    if x.known_info.rank < 2 or not x.dtype.is_float:
+        return False
+
+    def build(axis: int) -> Layer:
+        return drawing.network.softmax(x, axis).layer
+
+    return any(drawing.attempt(partial(build, axis)) for axis in (-1, 1))
+
+
 def dense(drawing: Drawing, x: OutputSlot) -> bool:
     """A fully connected layer."""
     depth = x.known_info.sizes[-1] if x.known_info.rank else 0
@@ -523,9 +535,10 @@ BLOCKS: dict[str, Block] = {
     "reshape": reshape,
     "permute": permute,
     "dense": dense,
+    "softmax": softmax,
     "convolution": convolution,
     "depthwise": depthwise,
     "pooling": pooling,
 }
-_UNARY = ("activation", "dense", "convolution", "depthwise", "add", "reshape", "permute", "pooling")
-_BATCHWISE = ("activation", "add", "binary", "dense", "convolution", "depthwise", "pooling")
+_UNARY = ("activation", "dense", "convolution", "depthwise", "add", "reshape", "permute", "pooling", "softmax")
+_BATCHWISE = ("activation", "add", "binary", "dense", "convolution", "depthwise", "pooling", "softmax")

@@ -48,24 +48,26 @@ class _Accepts:
         return bool(self.subject.ask(layer))
 
 
-def random_graphs(subject: Subject, name: str, count: int, *, form: str = "mixed") -> Iterator[RandomGraph]:
-    """Draw graphs that the backend takes as a whole, in all of its styles in turn; none without a layer.
+def random_graphs(
+    subject: Subject, name: str, count: int, *, form: str = "mixed", style: Style | None = None
+) -> Iterator[RandomGraph]:
+    """Draw graphs that the backend takes as a whole, in one style or all of its styles in turn; none without a layer.
 
     Raises:
         NotApplicable: It takes too little for any graph of this form.
     """
-    styles = styles_of(subject)
+    styles = [one for one, _ in styles_of(subject)] if style is None else [style]
     drawn = 0
     for number in range(3 * count):
         if drawn == count:
             return
         subject.require_time(f"{count - drawn} of {count} graphs")
-        style = styles[number % len(styles)][0]
-        graph = draw(style, accepts(subject), subject.rng(f"{name}/{number}"), form=form)
+        chosen = styles[number % len(styles)]
+        graph = draw(chosen, accepts(subject), subject.rng(f"{name}/{number}"), form=form)
         if not graph.layers:
             continue
         graph.network.name = f"{name}_{number}"
-        subject.step(f"graph {number} ({style}, {len(graph.layers)} layers)")
+        subject.step(f"graph {number} ({chosen}, {len(graph.layers)} layers)")
         subject.count(run=1)
         drawn += 1
         yield graph

@@ -60,7 +60,7 @@ def refused_layers_fall_back(subject: Subject) -> None:
     fell_back = 0
     styles = [style for style, _ in styles_of(subject)]
     strange = [Style(dtype, None, 8) for dtype in DTYPES if all(style.dtype is not dtype for style in styles)]
-    tried = [*styles, *(Style(style.dtype, style.layout, 5) for style in styles[:2]), *strange]
+    tried = [*styles, *(Style(style.dtype, style.layout, 5, style.batch) for style in styles[:2]), *strange]
     for number in range(2 * GRAPHS):
         graph = draw(
             tried[number % len(tried)],

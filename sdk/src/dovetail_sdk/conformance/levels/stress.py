@@ -172,7 +172,7 @@ def _slow_chain(subject: Subject) -> tuple[RandomGraph, LoadedNetwork, float]:
     """Return a chain that takes at least 30 ms, or the slowest that can be made; and how long it takes."""
     style = styles_of(subject)[0][0]
     found: tuple[RandomGraph, LoadedNetwork, float] | None = None
-    for batch in (2, 16, 128, 1024):
+    for batch in (style.batch, 16, 128, 1024):
         graph = large_chain(style, accepts(subject), subject.rng(f"deadline/{batch}"), batch)
         if not graph.layers:
             break
@@ -212,8 +212,9 @@ def networks_do_not_disturb_each_other(subject: Subject) -> None:
     Troubleshooting: what belongs to one network is kept in the backend, in its context or in a global: tables keyed by the
     name of a layer, or a queue that is shared without a lock.
     """
-    graphs = list(random_graphs(subject, "interleaved", 2))
-    first, second = graphs[0], graphs[-1]
+    # Of one style, so that layers of one name differ in what they compute.
+    graphs = list(random_graphs(subject, "interleaved", 6, style=styles_of(subject)[0][0]))
+    first, second = sorted(graphs, key=lambda graph: len(graph.layers))[-2:] if len(graphs) > 1 else graphs * 2
     nets = [subject.load(first.network), subject.load(second.network), subject.load(first.network)]
     expected = [_Expected(subject, graph, net, 2) for graph, net in zip((first, second, first), nets, strict=True)]
     for turn in range(12):
