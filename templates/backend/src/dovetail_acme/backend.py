@@ -2,10 +2,10 @@
 
 from dovetail import BackendId, IBackend, IWorkloadFactory, Support
 
-from . import softmax
+from . import pooling
 
 # The module in charge of each kind of layer. A layer's kind is the name of its descriptor's class: see dovetail.layers.
-KERNELS = {"dovetail.Softmax": softmax}
+KERNELS = {"dovetail.Pooling2d": pooling}
 
 
 class AcmeFactory(IWorkloadFactory):
