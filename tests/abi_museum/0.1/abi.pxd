@@ -1,0 +1,170 @@
+"""Cython declarations of abi.h, plus the few lines that every workload needs. Externs and inline helpers only."""
+
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from "abi.h" nogil:
+    const int DOVETAIL_ABI_MAJOR
+    const int DOVETAIL_ABI_MINOR
+    const char *DOVETAIL_WORKLOAD_CAPSULE
+    const char *DOVETAIL_USED_WORKLOAD_CAPSULE
+    const char *DOVETAIL_QUEUES_CAPSULE
+    const char *DOVETAIL_USED_QUEUES_CAPSULE
+
+    enum:
+        DOVETAIL_OK
+        DOVETAIL_FAILED
+        DOVETAIL_CANCELLED
+        DOVETAIL_OUT_OF_MEMORY
+        DOVETAIL_PENDING
+        DOVETAIL_FORKED
+
+    enum:
+        DOVETAIL_ALIAS_VIEW
+        DOVETAIL_ALIAS_IN_PLACE
+        DOVETAIL_ALIAS_PART
+
+    enum:
+        DOVETAIL_WORKLOAD_ASYNC
+        DOVETAIL_WORKLOAD_ELIDABLE
+        DOVETAIL_WORKLOAD_NONDETERMINISTIC
+
+    enum:
+        DOVETAIL_CONCURRENCY_ANY
+        DOVETAIL_CONCURRENCY_NETWORK
+        DOVETAIL_CONCURRENCY_DEVICE
+
+    ctypedef struct dovetail_device:
+        int32_t device_type
+        int32_t device_id
+
+    ctypedef struct dovetail_dtype:
+        uint8_t code
+        uint8_t bits
+        uint16_t lanes
+
+    ctypedef struct dovetail_tensor:
+        void *data
+        dovetail_device device
+        int32_t ndim
+        dovetail_dtype dtype
+        int64_t *shape
+        int64_t *strides
+        uint64_t byte_offset
+
+    ctypedef void (*dovetail_body)(int64_t begin, int64_t end, int32_t worker, void *arg) noexcept nogil
+
+    ctypedef struct dovetail_host:
+        size_t size
+        uint32_t abi_major
+        uint32_t abi_minor
+        int (*parallel_for)(const dovetail_call *call, int64_t range, int64_t grain, dovetail_body body, void *arg) noexcept nogil
+        int (*is_cancelled)(const dovetail_call *call) noexcept nogil
+        int (*fail)(const dovetail_call *call, int code, const char *message) noexcept nogil
+        void (*profile_mark)(const dovetail_call *call, const char *name) noexcept nogil
+        const void *(*extension)(const char *name) noexcept nogil
+
+    ctypedef struct dovetail_call:
+        size_t size
+        const dovetail_host *host
+        void *context
+        const dovetail_tensor *inputs
+        const dovetail_tensor *outputs
+        int32_t n_inputs
+        int32_t n_outputs
+        void *workspace
+        void *worker_workspace
+        size_t worker_stride
+        void *run_data
+        void *queue
+        int32_t workers
+
+    ctypedef struct dovetail_alias:
+        int32_t relation
+        int32_t output
+        int32_t input
+        int32_t reserved
+        int64_t offset
+
+    ctypedef int (*dovetail_execute)(void *state, const dovetail_call *call) noexcept nogil
+    ctypedef void (*dovetail_release)(void *state) noexcept nogil
+    ctypedef int (*dovetail_workspace)(
+        void *state, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
+        size_t *shared, size_t *per_worker) noexcept nogil
+    ctypedef int (*dovetail_create_run)(void *state, void *queue, void **run_data) noexcept nogil
+    ctypedef void (*dovetail_release_run)(void *state, void *run_data) noexcept nogil
+
+    ctypedef struct dovetail_workload:
+        size_t size
+        uint32_t abi_major
+        uint32_t abi_minor
+        uint32_t flags
+        uint32_t concurrency
+        void *state
+        dovetail_execute execute
+        dovetail_release release
+        dovetail_workspace workspace
+        dovetail_create_run create_run
+        dovetail_release_run release_run
+        const dovetail_alias *aliases
+        int32_t n_aliases
+        int32_t reserved
+        size_t private_bytes
+
+    ctypedef struct dovetail_queues:
+        size_t size
+        uint32_t abi_major
+        uint32_t abi_minor
+        void *state
+        int (*queue_create)(void *state, int32_t device, void **queue) noexcept nogil
+        int (*queue_wait)(void *queue, int64_t deadline) noexcept nogil
+        void (*queue_abort)(void *queue) noexcept nogil
+        void (*queue_destroy)(void *queue) noexcept nogil
+        const char *(*queue_error)(void *queue) noexcept nogil
+        void (*release)(void *state) noexcept nogil
+
+
+cdef inline void *tensor_data(const dovetail_tensor *tensor) noexcept nogil:
+    """Address of the first element of a tensor in memory that the host may follow."""
+    return <char *>tensor.data + tensor.byte_offset
+
+
+cdef inline int64_t tensor_elements(const dovetail_tensor *tensor) noexcept nogil:
+    """Number of elements."""
+    cdef int64_t n = 1
+    cdef int32_t i
+    for i in range(tensor.ndim):
+        n *= tensor.shape[i]
+    return n
+
+
+cdef inline void drop_workload(object capsule) noexcept:
+    """Destructor of a capsule: frees what nobody took. The core renames a capsule that it takes, and releases the state itself."""
+    cdef dovetail_workload *workload
+    if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
+        workload = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
+        if workload.release != NULL:
+            workload.release(workload.state)
+        PyMem_RawFree(workload)
+
+
+cdef inline object workload_capsule(dovetail_execute execute, void *state, dovetail_release release, dovetail_workload **out=NULL):
+    """Make the capsule of a workload; through `out` the optional fields can be set before it is handed on.
+
+    If this raises, `state` still belongs to the caller.
+    """
+    cdef dovetail_workload *workload = <dovetail_workload *>PyMem_RawCalloc(1, sizeof(dovetail_workload))
+    if workload == NULL:
+        raise MemoryError()
+    workload.size = sizeof(dovetail_workload)
+    workload.abi_major, workload.abi_minor = DOVETAIL_ABI_MAJOR, DOVETAIL_ABI_MINOR
+    workload.state, workload.execute, workload.release = state, execute, release
+    if out != NULL:
+        out[0] = workload
+    try:
+        return PyCapsule_New(workload, DOVETAIL_WORKLOAD_CAPSULE, drop_workload)
+    except BaseException:
+        PyMem_RawFree(workload)
+        raise

@@ -1,0 +1,142 @@
+"""Binaries outlive the core that they were built for: those of the past run on today's core, today's on one that grew."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dovetail.abi_version import ABI_VERSION
+
+MUSEUM = Path(__file__).parent / "abi_museum"
+EXHIBITS = sorted(path.name for path in MUSEUM.iterdir() if path.is_dir())
+PRODUCTS = shutil.ignore_patterns("*.so", "build", "*.egg-info", "__pycache__")
+NOT_PYTHON = shutil.ignore_patterns("*.so", "*.h", "*.pyx", "__pycache__")
+GROWTH = 16  # bytes that every struct grows by
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def run(*command, path=(), cwd=None):
+    """Run a command that finds these folders before anything installed, and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "DOVETAIL_CACHE_DIR": str(cwd / "cache")},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def build(source, work, path=()):
+    """Build and install a project from a clean copy into a folder of its own."""
+    shutil.copytree(source, work / "source", ignore=PRODUCTS)
+    pip = ("-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation", "--target", work / "installed")
+    run(*pip, work / "source", path=path, cwd=work)
+    return work / "installed"
+
+
+def prove(backend_id, installed, cwd, core=()):
+    """Check that a prebuilt backend takes part in the demo and conforms."""
+    path = (*core, installed)
+    layers = json.loads(
+        run("-m", "dovetail_sdk", "explain", "digits", "-b", f"{backend_id},CpuRef", "--json", path=path, cwd=cwd)
+    )
+    run("-m", "dovetail_sdk", "run", "digits", "-b", f"{backend_id},CpuRef", "-i", "random", path=path, cwd=cwd)
+    run("-m", "dovetail_sdk", "conform", backend_id, "--level", "1", path=path, cwd=cwd)
+    return {layer["backend"] for layer in layers["layers"]}
+
+
+def abi_of(installed):
+    (manifest,) = installed.glob("*/dovetail-backend.json")
+    return json.loads(manifest.read_text("utf-8"))["abi"]
+
+
+def test_every_version_of_the_past_is_in_the_museum():
+    major, minor = ABI_VERSION
+    assert [f"{major}.{past}" for past in range(1, minor)] == EXHIBITS
+
+
+@pytest.fixture(scope="module", params=EXHIBITS)
+def relic(request, root, tmp_path_factory):
+    """The Cython template, built as with the first core that had these headers."""
+    work = tmp_path_factory.mktemp("relic")
+    package = work / "core" / "dovetail"
+    shutil.copytree(
+        root / "core" / "src" / "dovetail", package, ignore=shutil.ignore_patterns("*.so", "*.h", "*.pyx", "__pycache__")
+    )
+    for header in (MUSEUM / request.param).iterdir():
+        shutil.copy(header, package)
+    installed = build(root / "templates" / "backend", work, path=(work / "core",))
+    assert abi_of(installed) == [int(number) for number in request.param.split(".")]
+    return installed
+
+
+def test_a_binary_of_the_past_runs_today(relic, tmp_path):
+    assert prove("CpuAcme", relic, tmp_path) == {"CpuAcme", "CpuRef"}
+
+
+def grown(header):
+    """Append a field to every struct that begins with its size, and raise the minor."""
+    struct = re.compile(r"(struct (?:dovetail_\w+ )?\{\n    size_t size;(?:[^{}]*?))(\} (dovetail_\w+);)")
+    names = [match[3] for match in struct.finditer(header)]
+    text = struct.sub(lambda match: f"{match[1]}    uint64_t grown_by[{GROWTH // 8}];\n{match[2]}", header)
+    for name, size in re.findall(r"ASSERT\(sizeof\((dovetail_\w+)\) == (\d+)", header):
+        if name in names:
+            text = text.replace(f"sizeof({name}) == {size}", f"sizeof({name}) == {int(size) + GROWTH}")
+    minor = ABI_VERSION[1]
+    return names, text.replace(f"#define DOVETAIL_ABI_MINOR {minor}\n", f"#define DOVETAIL_ABI_MINOR {minor + 1}\n")
+
+
+def edit(path, change):
+    text = path.read_text("utf-8")
+    changed = change(text)
+    assert changed != text, path
+    path.write_text(changed, "utf-8")
+
+
+@pytest.fixture(scope="module")
+def future(root, tmp_path_factory):
+    """A core of the next minor, every struct of which is larger."""
+    work = tmp_path_factory.mktemp("future")
+    source = work / "core"
+    shutil.copytree(root / "core", source, ignore=PRODUCTS)
+    names, text = grown((source / "src" / "dovetail" / "abi.h").read_text("utf-8"))
+    assert {"dovetail_call", "dovetail_host", "dovetail_workload", "dovetail_queues", "dovetail_backend"} <= set(names)
+    edit(source / "src" / "dovetail" / "abi.h", lambda _: text)
+    major, minor = ABI_VERSION
+    version = source / "src" / "dovetail" / "abi_version.py"
+    edit(version, lambda old: old.replace(f"ABI_VERSION = ({major}, {minor})", f"ABI_VERSION = ({major}, {minor + 1})"))
+    installed = build(source, work)
+    told = run(
+        "-c",
+        "import dovetail.abi_version as v, dovetail; print(*v.ABI_VERSION, dovetail.__file__)",
+        path=(installed,),
+        cwd=work,
+    )
+    assert told.split() == [str(major), str(minor + 1), str(installed / "dovetail" / "__init__.py")]
+    return installed
+
+
+def test_a_binary_of_today_runs_in_the_future(future, built_template, tmp_path):
+    installed = built_template("backend")
+    assert abi_of(installed) == list(ABI_VERSION)
+    assert prove("CpuAcme", installed, tmp_path, core=(future,)) == {"CpuAcme", "CpuRef"}
+
+
+def test_a_binary_of_the_past_runs_in_the_future(future, relic, tmp_path):
+    assert prove("CpuAcme", relic, tmp_path, core=(future,)) == {"CpuAcme", "CpuRef"}
+
+
+@pytest.mark.skipif(not (MUSEUM.parents[1] / "templates" / "backend_npu").exists(), reason="the template is not there yet")
+def test_a_library_of_today_runs_in_the_future(future, built_template, tmp_path):
+    """Through the C table: floats are refused, so that the demo falls back as a whole."""
+    assert prove("AcmeNpu", built_template("backend_npu"), tmp_path, core=(future,)) == {"CpuRef"}
