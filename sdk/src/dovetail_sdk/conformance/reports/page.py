@@ -150,7 +150,7 @@ def _cell(state: str, counts: Counts | None, what: str) -> str:
     counts = counts or Counts()
     tip = f"{what}: {MEANINGS[state]}; " + ", ".join(f"{number} {name}" for name, number in counts.as_dict().items())
     asked = counts.run + counts.refused + counts.folded
-    numbers = f"<small>{counts.run}/{asked}</small>"
+    numbers = f"<small>{counts.run}/{asked}</small>" if asked else ""
     return f'<span class="badge {state}" title="{escape(tip)}">{LETTERS[state]}{numbers}</span>'
 
 
