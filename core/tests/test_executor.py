@@ -419,6 +419,18 @@ def test_an_object_with_execute_is_a_workload() -> None:
 # -- bindings ------------------------------------------------------------------------------------------------------------------
 
 
+def test_a_closed_binding_leaves_the_network_as_it_is() -> None:
+    net = chain(take(capsule(doubling)))
+    first, second = (Binding(net, net._plan, {"x": X.copy()}, {"y": np.zeros(4, np.float32)}) for _ in range(2))
+    first.close()
+    first.close()
+    with pytest.raises(RunError) as caught:
+        first.run()
+    assert caught.value.code == ErrorCode.BINDING_INVALID
+    assert np.array_equal(second.run()["y"], 2 * X)
+    assert np.array_equal(net.run({"x": X})["y"], 2 * X)
+
+
 def test_a_binding_reads_and_writes_in_place() -> None:
     net = chain(*[take(capsule(doubling)) for _ in range(2)])
     x, y = X.copy(), np.zeros(4, np.float32)

@@ -673,6 +673,7 @@ cdef class Binding:
     cdef tuple held     # the dictionaries are the caller's to change, what the tensors point at is not
     cdef object lock
     cdef unsigned long owner    # thread that is running, or 0
+    cdef bint closed
     cdef object __weakref__
 
     def __init__(self, NetworkRunner network, Plan plan, dict inputs, dict outputs):
@@ -693,6 +694,8 @@ cdef class Binding:
         with self.lock:
             if self.network._closed:
                 raise self.network._unloaded()
+            if self.closed:
+                raise RunError("this binding was closed", code=ErrorCode.BINDING_INVALID, hint="bind again")
             if self.context.c.stuck:
                 raise RunError("this binding was given up: its device did not let go of the memory", hint="bind again")
             self.network._check_process(self.plan)
@@ -712,6 +715,15 @@ cdef class Binding:
             self.plan.unbind(self.context)
 
     def close(self):
-        """Free the memory of the run; called when the network is unloaded."""
-        self.plan.unbind(self.context)
+        """Free the memory of the run, once it has ended; harmless the second time, and after the network was unloaded."""
+        if self.owner == PyThread_get_thread_ident():
+            raise self.network._reentrant()
+        with self.lock:
+            if not self.closed:
+                self.closed = True
+                self.plan.unbind(self.context)
+
+    def let_go(self):
+        """Called when the network is unloaded and nothing runs any more: close, and with it a plan that only this one held."""
+        self.close()
         self.plan.close()

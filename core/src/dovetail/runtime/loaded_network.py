@@ -353,7 +353,7 @@ class LoadedNetwork(NetworkRunner):
             self._released = True
         self.finalizer.detach()
         for binding in list(self._bindings):
-            binding.close()
+            binding.let_go()
         _let_go(self._opened, self._plans, self._name)
         self._plan = None
         self._runtime.forget(self)
