@@ -26,7 +26,7 @@ def test_the_reference_backend_conforms():
 def test_the_asynchronous_device_conforms(hard, monkeypatch, claim):
     folder = os.path.dirname(os.path.dirname(hard.__file__))
     monkeypatch.setenv("PYTHONPATH", folder)
-    orders = Orders("dovetail_hard.backends:TestDevice", {"claim": claim}, seconds=800)
+    orders = Orders("dovetail_hard.backends:TestDevice", {"claim": claim}, seconds=800, late_failure={"fail_at": 0})
     report = Supervisor(orders).run(checks_up_to(4), 4)
     conformed(report)
     assert report.counts["dovetail.ElementwiseBinary", "float32"].run > 5

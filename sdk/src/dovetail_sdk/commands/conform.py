@@ -69,6 +69,13 @@ def report_path(context: click.Context, parameter: click.Parameter, value: tuple
 @click.option(
     "--options", multiple=True, metavar="NAME=VALUE", callback=options_of, help="An option of the backend. Repeatable."
 )
+@click.option(
+    "--late-failure",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=options_of,
+    help="An option under which work that was enqueued fails on the device. Repeatable.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
 @click.option(
     "--only", multiple=True, metavar="PATTERN", help="Checks whose id contains this, or matches it as a glob. Repeatable."
@@ -83,6 +90,7 @@ def command(
     budget: float,
     reports: tuple[Path, ...],
     options: dict[str, Any],
+    late_failure: dict[str, Any],
     seed: int,
     only: tuple[str, ...],
     operators: tuple[str, ...],
@@ -102,7 +110,7 @@ def command(
     checks = checks_up_to(level, only)
     if not checks:
         raise click.UsageError(f"no check up to level {level} matches {' or '.join(only)}")
-    orders = Orders(backend, options, seed, budget, operators)
+    orders = Orders(backend, options, seed, budget, operators, late_failure=late_failure or None)
     with _progress(len(checks), quiet=as_json) as listen:
         report = Supervisor(orders, listen).run(checks, level)
     report.environment = environment(backend, seed=seed, options=options)

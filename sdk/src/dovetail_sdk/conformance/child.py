@@ -48,6 +48,7 @@ def main(orders: dict[str, Any]) -> None:
         cautious=orders["cautious"],
         operators=operators,
         tolerate=tuple(orders["tolerate"]),
+        late_failure=orders["late_failure"],
     )
     tell({"event": "opened", "id": str(target.backend.id)})
     by_id: dict[str, Check] = {check.id: check for check in all_checks()}

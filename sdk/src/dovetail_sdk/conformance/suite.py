@@ -35,7 +35,19 @@ from .runner import run_check
 from .subject import Settings, Target, open_target
 
 _MAY_BE_SET = frozenset(
-    {"backend", "expected_failures", "level", "manifest", "operators", "options", "report", "required", "seed", "pytestmark"}
+    {
+        "backend",
+        "expected_failures",
+        "late_failure",
+        "level",
+        "manifest",
+        "operators",
+        "options",
+        "report",
+        "required",
+        "seed",
+        "pytestmark",
+    }
 )
 _MARKS = ("skip", "skipif", "xfail")
 
@@ -46,6 +58,7 @@ class BackendConformance:
     Class attributes:
         level: Checks up to this level run.
         options: Options of the backend, by name.
+        late_failure: Options under which work that was enqueued fails on the device; None if the backend has none like that.
         seed: Of all random numbers.
         manifest: Of a backend that the fixture returns as an object.
         operators: How kinds of your own are judged.
@@ -56,6 +69,7 @@ class BackendConformance:
 
     level: ClassVar[int] = 4
     options: ClassVar[Mapping[str, Any]] = {}
+    late_failure: ClassVar[Mapping[str, Any] | None] = None
     seed: ClassVar[int] = 0
     manifest: ClassVar[Mapping[str, Any] | None] = None
     operators: ClassVar[Sequence[Operator]] = ()
@@ -154,7 +168,13 @@ class BackendConformance:
     def _settings(self) -> Settings:
         checks = {check.id for check in all_checks()}
         cases = tuple(id for id in self.expected_failures if id not in checks)
-        return Settings(options=self.options, seed=self.seed, operators=self.operators, tolerate=cases)
+        return Settings(
+            options=self.options,
+            seed=self.seed,
+            operators=self.operators,
+            tolerate=cases,
+            late_failure=self.late_failure,
+        )
 
 
 def _is_part(config: pytest.Config) -> bool:
