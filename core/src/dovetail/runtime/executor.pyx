@@ -350,7 +350,9 @@ cdef class Context:
                     with nogil:
                         status = table.create_run(table.state, self.c.calls[i].queue, &self.c.calls[i].run_data)
                     if status != DOVETAIL_OK:
-                        raise RunError(f"layer {self.plan.steps[i].name!r} could not prepare a run (code {status})")
+                        raise RunError(
+                            f"layer {self.plan.steps[i].name!r} could not prepare a run (code {status})",
+                            code=ErrorCode.OUT_OF_MEMORY if status == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED)
             self.runs_created = i + 1
 
     cdef int close(self, Plan plan) except -1:
