@@ -1,0 +1,153 @@
+// The table that the core gets. No exception leaves it.
+#include "device.h"
+
+namespace npu {
+
+using dovetail::as;
+using dovetail::guarded;
+using Answer = dovetail_answer *;
+using Attributes = const dovetail_attributes *;
+using Made = dovetail_workload *;
+using Compiled = std::shared_ptr<const Program>;    // the workloads that were made of it share it
+
+static const dovetail::Options OPTIONS("ACME_NPU_", {
+    {"state", "ready", "what the device says of itself: ready, driver_missing, absent or busy"},
+    {"latency_us", 0, "time that each command takes at least, in microseconds"},
+    {"compile_ms", 0, "time that compiling takes at least, in milliseconds"},
+    {"fail_at", -1, "number of the command that fails, counted from 0 when the device is opened"},
+    {"hang_at", -1, "number of the command that never ends"},
+    {"sram_bytes", 1 << 26, "size of the device's memory"},
+});
+
+// Artefacts of another compiler or driver are compiled again. A vendor asks the driver where this asks a variable.
+static dovetail::Artefact artefact() {
+    const char *driver = std::getenv("ACME_NPU_DRIVER");
+    return dovetail::Artefact(std::string("AcmeNpu compiler 1, driver ") + (driver ? driver : "1.0"));
+}
+
+// What the device says of itself: DOVETAIL_DEVICE_..., and why if it is not ready.
+static int state_of(Attributes given, Answer why) {
+    static const char *const STATES[][3] = {
+        {"ready", "", ""},
+        {"driver_missing", "driver_missing", "the driver is not loaded; install it, or load its kernel module"},
+        {"absent", "no_device", "no NPU was found; plug it in"},
+        {"busy", "device_busy", "another process holds the NPU; end it, or try again later"},
+    };
+    int state = DOVETAIL_DEVICE_BUSY;
+    while (state && STATES[state][0] != OPTIONS.text(given, "state")) state--;
+    return dovetail::explain(why, state, STATES[state][1], "", STATES[state][2]);
+}
+
+// -- workloads
+
+static int enqueue(void *state, const dovetail_call *call) {
+    const Workload &workload = as<Workload>(state);
+    Run &run = as<Run>(call->run_data);
+    for (int i = 0; i < int(run.tensors.size()); i++) {
+        const Tensor &tensor = workload.program->tensors()[i];
+        if (tensor.place == Place::SCRATCH) continue;
+        const dovetail_tensor &given = (tensor.place == Place::INPUT ? call->inputs : call->outputs)[tensor.index];
+        const uint64_t address = reinterpret_cast<uint64_t>(given.data) + given.byte_offset;
+        const bool on_host = i == workload.host_tensor;
+        run.tensors[i] = on_host ? reinterpret_cast<int8_t *>(address) : workload.device.resolve(address, tensor.bytes);
+        if (!run.tensors[i]) return call->host->fail(call, DOVETAIL_FAILED, "a tensor does not lie in the memory of the NPU");
+    }
+    as<Queue>(call->queue).enqueue(&run);
+    return DOVETAIL_OK;
+}
+
+static void describe(void *context, Compiled program, int host_tensor, dovetail_workload *workload) {
+    dovetail::describe(workload, new Workload{as<Device>(context), program, host_tensor}, enqueue);
+    workload->flags = DOVETAIL_WORKLOAD_ASYNC;
+    workload->private_bytes = program->bytes.size() + program->header().scratch;   // the scratch memory of one run
+    workload->create_run = [](void *state, void *, void **run) {
+        return guarded(nullptr, [&] { *run = new Run(as<Workload>(state)); });
+    };
+    workload->release_run = [](void *, void *run) { delete &as<Run>(run); };
+}
+
+static void describe_compiling(dovetail_backend *table) {
+    table->supports = [](void *, const dovetail_layer *layer, Attributes, Answer why) {
+        return guarded(why, [&] { return int{supports(*layer, why)}; });
+    };
+    table->compile_subgraph = [](void *, const dovetail_subgraph *part, Attributes options, const dovetail_progress *progress,
+                                 void **compiled, Answer why) {
+        return guarded(why, [&] {
+            *compiled = new Compiled(new Program(compile(*part, OPTIONS.number(options, "compile_ms"), progress)));
+        });
+    };
+    table->compiled_release = [](void *, void *compiled) { delete &as<Compiled>(compiled); };
+    table->artefact_save = [](void *, void *compiled, dovetail_write write, void *sink, Answer why) {
+        return guarded(why, [&] {
+            const std::string bytes = artefact().pack(as<Compiled>(compiled)->bytes);
+            return write(sink, bytes.data(), bytes.size());
+        });
+    };
+    table->artefact_check = [](void *, const void *bytes, size_t count, Answer why) {
+        return guarded(why, [&] { return artefact().check(bytes, count, why); });
+    };
+    table->artefact_load = [](void *, const void *bytes, size_t count, void **compiled, Answer why) {
+        return guarded(why, [&] { *compiled = new Compiled(new Program{artefact().unpack(bytes, count)}); });
+    };
+}
+
+static void describe_workloads(dovetail_backend *table) {
+    table->create_workload = [](void *, void *context, const dovetail_layer *layer, Attributes, Made made, Answer why) {
+        return guarded(why, [&] {
+            const dovetail_subgraph part{sizeof part, &layer, layer->inputs, layer->outputs, 1, layer->n_inputs, 1, 0};
+            describe(context, std::make_shared<Program>(compile(part, 0, nullptr)), -1, made);
+        });
+    };
+    table->create_compiled_workload = [](void *, void *context, void *compiled, Attributes, Made made, Answer why) {
+        return guarded(why, [&] { describe(context, as<Compiled>(compiled), -1, made); });
+    };
+    table->create_copy = [](void *, void *context, int32_t direction, const Info *tensor, Made made, Answer why) {
+        return guarded(why, [&] {
+            const uint64_t bytes = dovetail_info_bytes(tensor);
+            Instruction step{};
+            step.opcode = Opcode::COPY, step.output = 1, step.in[CHANNELS] = int32_t(bytes);
+            const std::vector<Tensor> tensors = {{Place::INPUT, 0, 0, bytes}, {Place::OUTPUT, 0, 0, bytes}};
+            const auto program = std::make_shared<Program>(assemble(tensors, {step}, std::string("copy", 5), 0));
+            describe(context, program, direction == DOVETAIL_COPY_FROM_HOST ? 0 : 1, made);
+        });
+    };
+}
+
+// -- the device
+
+static void describe_device(dovetail_backend *table) {
+    table->n_devices = 1;
+    table->device_name = [](void *, int32_t) { return "ACME NPU (software)"; };
+    table->device_state = [](void *, int32_t, Answer why) { return guarded(why, [&] { return state_of(nullptr, why); }); };
+    table->context_open = [](void *, int32_t, Attributes options, void **context, Answer why) {
+        return guarded(why, [&] {
+            if (state_of(options, why) != DOVETAIL_DEVICE_READY) throw dovetail::Refusal(DOVETAIL_FAILED, why->code, why->text);
+            *context = new Device(OPTIONS.number(options, "latency_us"), OPTIONS.number(options, "fail_at"),
+                                  OPTIONS.number(options, "hang_at"), OPTIONS.number(options, "sram_bytes"));
+        });
+    };
+    table->context_close = [](void *, void *context) { delete &as<Device>(context); };
+    table->memory = [](void *, int32_t, dovetail_memory *memory, Answer) {
+        *memory = {sizeof *memory, "sram", 64, 1, 0};
+        return int{DOVETAIL_OK};
+    };
+    table->memory_allocate = [](void *, void *context, size_t bytes, size_t, void **data, Answer why) {
+        return guarded(why, [&] { *data = reinterpret_cast<void *>(as<Device>(context).memory.allocate(bytes)); });
+    };
+    table->memory_release = [](void *, void *context, void *data) {
+        as<Device>(context).memory.release(reinterpret_cast<uint64_t>(data));
+    };
+    table->queues = [](void *, void *context, dovetail_queues *queues, Answer) {
+        return dovetail::describe<Queue>(queues, context), int{DOVETAIL_OK};
+    };
+}
+
+}  // namespace npu
+
+extern "C" __attribute__((visibility("default")))
+int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *, dovetail_backend *table, dovetail_answer *) {
+    dovetail::describe(table, DOVETAIL_BACKEND_ID, DOVETAIL_BACKEND_VERSION,
+                       DOVETAIL_BACKEND_DETERMINISTIC | DOVETAIL_BACKEND_ASYNC, npu::OPTIONS);
+    npu::describe_compiling(table), npu::describe_workloads(table), npu::describe_device(table);
+    return DOVETAIL_OK;
+}

@@ -1,0 +1,62 @@
+// What the compiler makes and the device carries out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cpp_backend.h"
+#include "layer_rules.h"
+
+namespace npu {
+
+using Info = dovetail_tensor_info;
+
+enum class Opcode : int32_t { CONVOLUTION, DEPTHWISE, FULLY_CONNECTED, MAXIMUM, AVERAGE, ADD, COPY };
+enum class Place : int32_t { INPUT, OUTPUT, SCRATCH };
+enum Axis { HEIGHT, WIDTH, CHANNELS };
+
+// A real factor as multiplier * 2^(shift - 31).
+struct FixedPoint { int32_t multiplier, shift; };
+
+// Parameters of an output channel. Fully connected layers scale by `factor`, the others by `scale`, which stands for it.
+struct Channel { double factor; FixedPoint scale; int32_t bias, weight_zero; };
+
+// A tensor of a program: which of the workload's inputs or outputs, or where in the scratch memory.
+struct Tensor { Place place; int32_t index; uint64_t offset, bytes; };
+
+struct Instruction {
+    Opcode opcode;
+    int32_t a, b, output, reserved;             // numbers of tensors
+    int32_t in[3], out[3];                      // by Axis
+    int32_t kernel[2], stride[2], padding[2];   // padding above and to the left; the rest shows in `out`
+    int32_t zero_a, zero_b, zero, low, high;    // zero points, and the clamp of the result
+    int32_t size[4], step_a[4], step_b[4];      // of an addition: loops, and by how much each advances an operand
+    FixedPoint scale_a, scale_b, scale;
+    uint64_t weights, channels, name;           // offsets of the constants
+};
+
+struct Header { uint64_t tensors, instructions, scratch; };
+
+// One run of bytes without pointers: header, tensors, instructions, constants. So it can be kept.
+struct Program {
+    std::string bytes;
+
+    const Header &header() const { return *reinterpret_cast<const Header *>(bytes.data()); }
+    const Tensor *tensors() const { return reinterpret_cast<const Tensor *>(&header() + 1); }
+    const Instruction *instructions() const { return reinterpret_cast<const Instruction *>(tensors() + header().tensors); }
+    const char *constants() const { return reinterpret_cast<const char *>(instructions() + header().instructions); }
+};
+
+// Whether this NPU takes a layer; if not, `why` says what was found and what would be taken.
+bool supports(const dovetail_layer &layer, dovetail_answer *why);
+
+// Compile layers that `supports` took, for `compile_ms` at least. Throws dovetail::Refusal if the caller gives up.
+Program compile(const dovetail_subgraph &part, int64_t compile_ms, const dovetail_progress *progress);
+
+Program assemble(const std::vector<Tensor> &tensors, const std::vector<Instruction> &steps, const std::string &constants,
+                 uint64_t scratch);
+
+// Carry out an instruction; `sums` has room for one number per channel.
+void execute(const Instruction &step, int8_t *const *tensors, const char *constants, int32_t *sums);
+
+}  // namespace npu

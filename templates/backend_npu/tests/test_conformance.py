@@ -1,0 +1,11 @@
+"""Every conformance test of dovetail, run on this backend. `dovetail conform AcmeNpu` runs the same without pytest."""
+
+import pytest
+
+from dovetail_sdk.conformance.suite import BackendConformance
+
+
+class TestAcmeNpu(BackendConformance):
+    @pytest.fixture(scope="session")
+    def backend(self):
+        return "AcmeNpu"
