@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import hashlib
 import os
 import re
 import shutil
@@ -154,3 +155,33 @@ def built_template(tmp_path_factory):
         return work / "installed"
 
     return build
+
+
+@pytest.fixture(scope="session")
+def npu_template(root):
+    return root / "templates" / "backend_npu"
+
+
+@pytest.fixture(scope="session")
+def npu_library(npu_template):
+    """The library of the NPU's template, built as a vendor builds it, once per state of its sources."""
+    from dovetail.building import get_include
+
+    sources = [npu_template / "setup.py", *(npu_template / "csrc").iterdir(), *(npu_template / "src").rglob("*.json")]
+    contents = [path.read_bytes() for path in [*sorted(sources), *sorted(Path(get_include()).glob("*.h"))]]
+    folder = npu_template / "build" / f"lib-{hashlib.sha256(b''.join(contents)).hexdigest()[:16]}"
+    if not folder.exists():
+        unfinished = folder.with_name(f"{folder.name}-{os.getpid()}")
+        words = ["setup.py", "-q", "build", "--build-lib", unfinished, "--build-temp", f"{unfinished}-temp"]
+        check(sys.executable, *words, cwd=npu_template)
+        unfinished.rename(folder)
+    (library,) = folder.rglob("*.so")
+    return library
+
+
+@pytest.fixture
+def npu(npu_library):
+    """The backend of the NPU's template."""
+    from dovetail.native import load_backend
+
+    return load_backend(npu_library, expected_id="AcmeNpu")
