@@ -16,6 +16,7 @@ MUSEUM = Path(__file__).parent / "abi_museum"
 EXHIBITS = sorted(path.name for path in MUSEUM.iterdir() if path.is_dir())
 PRODUCTS = shutil.ignore_patterns("*.so", "build", "*.egg-info", "__pycache__")
 NOT_PYTHON = shutil.ignore_patterns("*.so", "*.h", "*.pyx", "__pycache__")
+EMBEDDED = {"dovetail_attributes"}  # part of dovetail_layer, by value: it can never grow
 GROWTH = 16  # bytes that every struct grows by
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -84,16 +85,22 @@ def test_a_binary_of_the_past_runs_today(relic, tmp_path):
     assert prove("CpuAcme", relic, tmp_path) == {"CpuAcme", "CpuRef"}
 
 
-def grown(header):
-    """Append a field to every struct that begins with its size, and raise the minor."""
-    struct = re.compile(r"(struct (?:dovetail_\w+ )?\{\n    size_t size;(?:[^{}]*?))(\} (dovetail_\w+);)")
-    names = [match[3] for match in struct.finditer(header)]
-    text = struct.sub(lambda match: f"{match[1]}    uint64_t grown_by[{GROWTH // 8}];\n{match[2]}", header)
-    for name, size in re.findall(r"ASSERT\(sizeof\((dovetail_\w+)\) == (\d+)", header):
-        if name in names:
-            text = text.replace(f"sizeof({name}) == {size}", f"sizeof({name}) == {int(size) + GROWTH}")
-    minor = ABI_VERSION[1]
-    return names, text.replace(f"#define DOVETAIL_ABI_MINOR {minor}\n", f"#define DOVETAIL_ABI_MINOR {minor + 1}\n")
+def grow(package):
+    """Append a field to every struct that begins with its size, and raise the minor; offsets stay asserted as they are."""
+    header, layout = package / "abi.h", package / "abi_layout.h"
+    struct = re.compile(r"(struct (?:dovetail_\w+ )?\{\n    size_t size;[^{}]*?)(\} (dovetail_\w+);)")
+    names = {match[3] for match in struct.finditer(header.read_text("utf-8"))} - EMBEDDED
+    assert {"dovetail_call", "dovetail_host", "dovetail_workload", "dovetail_queues", "dovetail_backend"} <= names
+    major, minor = ABI_VERSION
+    more = f"    uint64_t grown_by[{GROWTH // 8}];\n"
+    edit(header, lambda text: struct.sub(lambda m: f"{m[1]}{more if m[3] in names else ''}{m[2]}", text))
+    edit(header, lambda text: text.replace(f"DOVETAIL_ABI_MINOR {minor}\n", f"DOVETAIL_ABI_MINOR {minor + 1}\n"))
+    for name in names:
+        size_line = re.compile(rf"DOVETAIL_SIZE\({name}, (\d+)\)")
+        (size,) = size_line.findall(layout.read_text("utf-8"))
+        edit(layout, lambda text, name=name, size=size: text.replace(f"({name}, {size})", f"({name}, {int(size) + GROWTH})"))
+    version = f"ABI_VERSION = ({major}, {minor})"
+    edit(package / "abi_version.py", lambda text: text.replace(version, f"ABI_VERSION = ({major}, {minor + 1})"))
 
 
 def edit(path, change):
@@ -107,14 +114,9 @@ def edit(path, change):
 def future(root, tmp_path_factory):
     """A core of the next minor, every struct of which is larger."""
     work = tmp_path_factory.mktemp("future")
-    source = work / "core"
+    source = work / "core"  # build() takes a copy of it
     shutil.copytree(root / "core", source, ignore=PRODUCTS)
-    names, text = grown((source / "src" / "dovetail" / "abi.h").read_text("utf-8"))
-    assert {"dovetail_call", "dovetail_host", "dovetail_workload", "dovetail_queues", "dovetail_backend"} <= set(names)
-    edit(source / "src" / "dovetail" / "abi.h", lambda _: text)
-    major, minor = ABI_VERSION
-    version = source / "src" / "dovetail" / "abi_version.py"
-    edit(version, lambda old: old.replace(f"ABI_VERSION = ({major}, {minor})", f"ABI_VERSION = ({major}, {minor + 1})"))
+    grow(source / "src" / "dovetail")
     installed = build(source, work)
     told = run(
         "-c",
@@ -122,6 +124,7 @@ def future(root, tmp_path_factory):
         path=(installed,),
         cwd=work,
     )
+    major, minor = ABI_VERSION
     assert told.split() == [str(major), str(minor + 1), str(installed / "dovetail" / "__init__.py")]
     return installed
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail_sdk.conformance.suite import BackendConformance
+from dovetail_sdk.conformance import BackendConformance
 
 
 class TestAcme(BackendConformance):
