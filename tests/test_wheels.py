@@ -23,6 +23,7 @@ np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
 print("ran", *net.placement.explain().splitlines()[:1])
 """
 
+NOT_SOURCE = shutil.ignore_patterns("*.so", "build", "*.egg-info", "__pycache__")
 LARGEST = 15e6  # bytes of core and reference together
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -94,6 +95,58 @@ def test_the_wheels_are_slim(wheels):
     sizes = {path.name.split("-")[0]: path.stat().st_size for path in wheels.glob("*.whl")}
     print(*(f"{name}: {size / 1e6:.2f} MB" for name, size in sizes.items()), sep="\n")  # shown by pytest -rP
     assert sizes["dovetail_core"] + sizes["dovetail_reference"] < LARGEST, sizes
+
+
+RUN_ALONE = """
+import sys
+from importlib.util import find_spec
+import numpy as np
+import dovetail
+assert find_spec("dovetail_sdk") is None and find_spec("dovetail_onnx") is None
+network = dovetail.Network("pictures")
+pooled = network.pooling2d(network.input("picture", (1, 3, 8, 8)), "max", 2, stride=2)
+network.output(network.relu(pooled), name="y")
+with dovetail.load(network, ["CpuAcme", "CpuRef"], threads=1) as net:
+    picture = np.random.default_rng(0).standard_normal((1, 3, 8, 8), np.float32)
+    y = net.run({"picture": picture})["y"]
+    homes = {layer.kind: layer.backend for layer in net.placement.layers}
+assert homes == {"dovetail.Pooling2d": "CpuAcme", "dovetail.Activation": "CpuRef"}, homes
+np.testing.assert_array_equal(y, np.maximum(picture.reshape(1, 3, 4, 2, 4, 2).max(axis=(3, 5)), 0))
+print("ran")
+"""
+
+
+@pytest.fixture(scope="module")
+def alone(release, root, wheels, shelf, tmp_path_factory):
+    """An environment with core, CpuRef and a template's backend, installed without an index and without the sdk."""
+    work = tmp_path_factory.mktemp("alone")
+    shutil.copytree(
+        root / "templates" / "backend", work / "backend", ignore=shutil.ignore_patterns("*.so", "build", "*.egg-info")
+    )
+    pip = (sys.executable, "-m", "pip")
+    release.check(*pip, "wheel", "--no-index", "--no-deps", "--no-build-isolation", "-w", work, work / "backend", cwd=work)
+    venv.create(work / "environment", with_pip=False, symlinks=True)
+    python = work / "environment" / "bin" / "python"
+    links = ("--no-index", "--find-links", wheels, "--find-links", shelf, "--find-links", work)
+    release.check(*pip, "--python", python, "install", *links, "dovetail-acme", "dovetail-reference", cwd=work)
+    return python
+
+
+def test_a_backend_runs_without_the_sdk(release, alone, tmp_path):
+    assert release.check(alone, "-I", "-W", "error", "-c", RUN_ALONE, cwd=tmp_path) == "ran\n"
+
+
+def test_what_is_installed_without_the_sdk_is_slim(alone):
+    """All but NumPy, as it lies on the disk."""
+    packages = next(alone.parents[1].glob("lib/python3*/site-packages"))
+    sizes = {
+        folder.name: sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+        for folder in packages.iterdir()
+        if folder.is_dir() and not folder.name.startswith("numpy")
+    }
+    print(sizes, f"{sum(sizes.values()) / 1e6:.1f} MB")  # shown by pytest -rP
+    assert {"dovetail", "dovetail_reference", "dovetail_acme"} <= set(sizes)
+    assert sum(sizes.values()) < LARGEST, sizes
 
 
 def test_a_model_runs_where_only_the_wheels_are_installed(release, environment, root, tmp_path):
