@@ -42,6 +42,33 @@ class Terminal:
         return done.stdout
 
 
+RUN_INT8 = """
+import numpy as np
+import dovetail
+from dovetail import DataLayout, Network, Quantization
+from dovetail.layers import Convolution2d
+
+rng = np.random.default_rng(0)
+network = Network("int8")
+image = network.input("image", (1, 8, 8, 16), "int8", Quantization.per_tensor(0.02, 3))
+weights = network.constant(rng.integers(-127, 128, (8, 3, 3, 16), np.int8), quantization=Quantization.per_tensor(0.01))
+convolution = Convolution2d(layout=DataLayout.NHWC, stride=(2, 2), padding=(1, 1, 1, 1), activation="relu")
+bias = network.constant(rng.integers(-2000, 2000, 8, np.int32))
+made = network.add(convolution, image, weights, bias, name="convolution", quantization=Quantization.per_tensor(0.1, -5))
+network.output(network.dequantize(made.output, Quantization.per_tensor(0.1, -5)), name="y")
+feeds = {"image": rng.integers(-128, 128, (1, 8, 8, 16), np.int8)}
+results = []
+for backends in (["CpuRef"], ["InitechNpu", "CpuRef"]):
+    with dovetail.load(network, backends) as net:
+        results.append(net.run(feeds)["y"])
+        homes = {layer.backend for layer in net.placement.layers}
+assert homes == {"InitechNpu", "CpuRef"}, net.placement.explain()
+assert results[0].std() > 0
+np.testing.assert_array_equal(*results)
+print("equal")
+"""
+
+
 @pytest.fixture
 def terminal(tmp_path, wheels, shelf):
     return Terminal(tmp_path, wheels, shelf)
@@ -78,7 +105,13 @@ def test_the_printed_steps_work_as_printed(terminal, template):
     ]
     assert refusals
     assert all(refusal["code"] and refusal["reason"] for refusal in refusals)
-    assert backend_id == "InitechNpu" or "CpuInitech" in {layer["backend"] for layer in placement["layers"]}
+    homes = {layer["backend"] for layer in placement["layers"]}
+    if template == "backend":
+        assert homes == {"CpuInitech", "CpuRef"}
+    else:  # the demo is float, which an int8 device refuses
+        assert homes == {"CpuRef"}
+        (terminal.folder / "int8.py").write_text(RUN_INT8, "utf-8")
+        assert terminal("python -I -W error int8.py") == "equal\n"
 
 
 def test_a_project_is_built_by_another_python_tool_chain(terminal):
