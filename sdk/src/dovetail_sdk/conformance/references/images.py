@@ -1,0 +1,64 @@
+"""Parameters of windows that slide over images, and how images and filters are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dovetail.tensor import DataLayout
+
+from ..cases import Array, Parameters
+
+HEIGHT, WIDTH = 8, 9
+
+IMAGE: Mapping[str, Sequence[Any]] = {
+    "batch": (1, 2, 3, 0),
+    "height": (HEIGHT, 1, 3, 7, 16),
+    "width": (WIDTH, 1, 3, 8, 10, 17),
+}
+"""Sizes of an image; channels differ from kind to kind."""
+
+SLIDING: Mapping[str, Sequence[Any]] = {
+    "stride": ((1, 1), (2, 2), (2, 1), (1, 3), (4, 4)),
+    "padding": ((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (0, 1, 2, 1), (2, 2, 2, 2)),
+    "dilation": ((1, 1), (2, 2), (1, 2), (3, 1)),
+}
+"""How a window slides."""
+
+LAYOUTS = tuple(DataLayout)
+
+IMAGE_QUANTITIES: Mapping[str, str] = {f"input.{name}": name for name in ("batch", "height", "width", "channels")} | {
+    "input.0": "batch",
+    "output.0": "batch",
+    "output.batch": "batch",
+}
+
+
+def fitted(parameters: Parameters, kernel: tuple[int, int]) -> tuple[int, int] | None:
+    """Return (height, width) of an image that the window fits into; None if there is none.
+
+    An image of the default size grows to the window, so that a limit of the window's size or dilation can be stepped over.
+    """
+    sizes = [parameters["height"], parameters["width"]]
+    if min(*kernel, *parameters["stride"], *parameters["dilation"]) < 1 or min(parameters["padding"]) < 0:
+        return None
+    for i, default in enumerate((HEIGHT, WIDTH)):
+        reach = parameters["dilation"][i] * (kernel[i] - 1) + 1
+        lacking = reach - sizes[i] - parameters["padding"][i] - parameters["padding"][i + 2]
+        if lacking > 0:
+            if sizes[i] != default:
+                return None
+            sizes[i] += lacking
+    return sizes[0], sizes[1]
+
+
+def image_from_nchw(x: Array, layout: DataLayout) -> Array:
+    """Bring an NCHW image, or filters [O, C, h, w], into a layout."""
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1) if layout is DataLayout.NHWC else x)
+
+
+def filters_last(weights: Array, layout: DataLayout) -> Array:
+    """Bring [A, B, h, w] into [B, h, w, A] for NHWC, as depthwise and transposed convolutions have their filters."""
+    return np.ascontiguousarray(weights.transpose(1, 2, 3, 0) if layout is DataLayout.NHWC else weights)

@@ -1,0 +1,200 @@
+"""Cases of layers that sum products: convolutions, fully connected layers, products of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dovetail.descriptor import Descriptor
+from dovetail.layers import ActivationFunction
+from dovetail.tensor import DType
+
+from ..cases import Array, Case, Feed, Parameters, Tolerance
+from . import quantized, samples
+from .fused import CLAMPS, PARAMETERS, activated
+from .precision import SMALLEST_NORMAL, UNIT
+from .quantized_elementwise import ONE_QUANTUM
+from .single_layer import layer_case
+
+WEIGHTED: Mapping[str, Sequence[Any]] = {
+    "weights.constant": (True, False),
+    "weights.dtype": ("own", "int8", "uint8"),
+    "weights quantization": ("per_tensor", "per_axis"),
+    "bias.dtype": ("own", "int32", "float64", "float32", "float16", "bfloat16", None),
+    "bias.constant": (True, False),
+    "activation": tuple(PARAMETERS),
+    "quantization": ("per_tensor",),
+}
+"""Parameters of what has weights; `own` is the element type that a plain layer has. Floats know no quantization.
+
+The labels stand before None, so that of a claim such as `"bias.dtype": [null, "int32"]` the case with a bias is the plain one.
+"""
+
+WEIGHTED_QUANTITIES: Mapping[str, str] = {
+    "input.quantization": "quantization",
+    "output.quantization": "quantization",
+    "weights.quantization": "weights quantization",
+}
+
+LARGEST = 1 << 22
+"""More products than this are not tried: steps over a claim's limit may ask for many."""
+
+_STEPS = 6.0
+
+
+def operand(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator, scale: float = 1.0) -> Array:
+    """Floats of magnitude 0.5 to 2 and either sign, times a power of two: none is so small that it could go missing unseen."""
+    return samples.stored(rng.uniform(0.5, 2.0, shape) * rng.choice([-1.0, 1.0], shape) * scale, dtype)
+
+
+def weight_scale(terms: int) -> float:
+    """Return the power of two by which weights are scaled, so that sums of so many products stay near 1."""
+    return 2.0 ** -math.ceil(math.log2(math.sqrt(max(terms, 1))))
+
+
+def sum_tolerance(terms: int, magnitude: float, dtype: DType) -> Tolerance:
+    """Bound the error of a sum of products that is accumulated in float32 (float64 of float64), in any order.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, 3.1: n terms err by n u sum |a b| at most; Higham and Mary 2019:
+    beyond 6 sqrt(n) u sum |a b| with a probability below 1e-7.
+
+    Args:
+        terms: Products and the bias.
+        magnitude: Greatest sum |a b|, bias included.
+        dtype: Of the result.
+    """
+    rounding = 2.0**-53 if dtype is DType.FLOAT64 else 2.0**-24
+    count = min(terms + 1.0, _STEPS * math.sqrt(terms + 1.0))
+    single = "float64" if dtype is DType.FLOAT64 else "float32"
+    reason = (
+        f"{terms} terms of at most {magnitude:.3g} together, summed in {single} in any order: {count:.3g} roundings of them"
+    )
+    if dtype.bits == 16:
+        reason += f"; the sum is then rounded to {dtype}, not necessarily to nearest: 1 unit"
+    relative = UNIT[dtype] if dtype.bits == 16 else 0.0
+    return Tolerance(relative, count * rounding * magnitude + SMALLEST_NORMAL[dtype], reason)
+
+
+def activated_tolerance(plain: Tolerance, greatest: float, function: ActivationFunction | None, dtype: DType) -> Tolerance:
+    """Widen the tolerance of sums, `greatest` in magnitude, by what an activation makes of them."""
+    if function in CLAMPS:
+        return plain
+    unit = UNIT[dtype]
+    absolute = 1.5 * (plain.absolute + plain.relative * greatest) + 4 * unit
+    reason = f"{plain.reason}; the activation has a slope of at most 1.5 and errs by 4 units of its own, of 1.0 near its zeros"
+    return Tolerance(4 * unit, absolute, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A layer of weights, in a plain layout.
+
+    Attributes:
+        make: Makes the descriptor from the attributes of the fused activation.
+        sums: Of input and weights, in float64 or int64.
+        input_shape, weights_shape: In the plain layout.
+        terms: Products that one sum has at most.
+        filters: Count.
+        output_axis: Axis of the sums that counts the filters.
+        weights_axis: Axis of the placed weights that counts the filters.
+        place_input, place_weights, place_output: Bring arrays from the plain layout into the layer's.
+    """
+
+    make: Callable[..., Descriptor]
+    sums: Callable[[Array, Array], Array]
+    input_shape: tuple[int, ...]
+    weights_shape: tuple[int, ...]
+    terms: int
+    filters: int
+    output_axis: int
+    weights_axis: int
+    place_input: Callable[[Array], Array] = np.ascontiguousarray
+    place_weights: Callable[[Array], Array] = np.ascontiguousarray
+    place_output: Callable[[Array], Array] = np.ascontiguousarray
+
+    def along_filters(self, bias: Array, rank: int) -> Array:
+        """Shape a bias so that it broadcasts to the sums."""
+        return bias.reshape(tuple(self.filters if axis == self.output_axis % rank else 1 for axis in range(rank)))
+
+
+def weighted_case(layer: Weighted, parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
+    """Make a case of a layer of weights; None if the parameters do not go together."""
+    function = None if parameters["activation"] is None else ActivationFunction(parameters["activation"])
+    alpha, beta = PARAMETERS[function]
+    descriptor = layer.make(activation=function, activation_alpha=alpha, activation_beta=beta)
+    if dtype.is_float:
+        return _float_case(layer, descriptor, function, parameters, dtype, rng)
+    return _quantized_case(layer, descriptor, function, parameters, dtype, rng)
+
+
+def _float_case(
+    layer: Weighted,
+    descriptor: Descriptor,
+    function: ActivationFunction | None,
+    parameters: Parameters,
+    dtype: DType,
+    rng: np.random.Generator,
+) -> Case | None:
+    own = ("own", dtype.label)
+    if parameters["weights.dtype"] not in own or parameters["bias.dtype"] not in (*own, None):
+        return None
+    if "per_axis" in (parameters["weights quantization"], parameters["quantization"]):
+        return None
+    x = operand(dtype, layer.input_shape, rng)
+    weights = operand(dtype, layer.weights_shape, rng, weight_scale(layer.terms))
+    bias = None if parameters["bias.dtype"] is None else operand(dtype, (layer.filters,), rng)
+    wide = [samples.reals(one, dtype) for one in (x, weights)]
+    total = layer.sums(*wide)
+    magnitude = layer.sums(*map(np.abs, wide))
+    if bias is not None:
+        added = layer.along_filters(samples.reals(bias, dtype), total.ndim)
+        total, magnitude = total + added, magnitude + np.abs(added)
+    plain = sum_tolerance(layer.terms + (bias is not None), float(magnitude.max(initial=0.0)), dtype)
+    greatest = float(np.abs(total).max(initial=0.0))
+    feeds = (
+        Feed(layer.place_input(x), dtype=dtype),
+        Feed(layer.place_weights(weights), parameters["weights.constant"], dtype),
+        None if bias is None else Feed(bias, parameters["bias.constant"], dtype),
+    )
+    expected = layer.place_output(activated(total, function))
+    return layer_case(descriptor, feeds, expected, tolerance=activated_tolerance(plain, greatest, function, dtype))
+
+
+def _quantized_case(
+    layer: Weighted,
+    descriptor: Descriptor,
+    function: ActivationFunction | None,
+    parameters: Parameters,
+    dtype: DType,
+    rng: np.random.Generator,
+) -> Case | None:
+    stored = dtype if parameters["weights.dtype"] == "own" else DType.of(parameters["weights.dtype"])
+    how = parameters["weights quantization"]
+    if dtype not in quantized.EIGHT_BITS or stored not in quantized.EIGHT_BITS or function not in CLAMPS:
+        return None
+    if parameters["quantization"] != "per_tensor" or how not in ("per_tensor", "per_axis"):
+        return None
+    if parameters["bias.dtype"] not in ("own", "int32", None) or (how == "per_axis" and not layer.filters):
+        return None
+    x = quantized.eight_bits(dtype, layer.input_shape, rng)
+    weights = quantized.eight_bit_weights(stored, layer.weights_shape, rng)
+    given = quantized.input_quantization(dtype)
+    weighed = quantized.weights_quantization(stored, layer.filters, layer.weights_axis if how == "per_axis" else None, rng)
+    result = quantized.result_quantization(weighed, layer.terms, dtype)
+    bias = None
+    if parameters["bias.dtype"] is not None:
+        most = int(4000 * math.sqrt(max(layer.terms, 1)))
+        bias = samples.led_by(np.asarray([most, -most], np.int32), rng.integers(-most, most, layer.filters, np.int32))
+    expected = quantized.quantized_sums(
+        layer.sums, (x, weights), bias, (given, weighed, result), layer.output_axis, dtype, function
+    )
+    feeds = (
+        Feed(layer.place_input(x), quantization=given),
+        Feed(layer.place_weights(weights), parameters["weights.constant"], quantization=weighed),
+        None if bias is None else Feed(bias, parameters["bias.constant"], quantization=quantized.bias_quantization(weighed)),
+    )
+    return layer_case(descriptor, feeds, layer.place_output(expected), tolerance=ONE_QUANTUM, quantization=result)

@@ -1,0 +1,166 @@
+"""References of windows, products and activations against values worked out by hand; cases see one term that is left out."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+from dovetail.network import Network
+from dovetail.tensor import DType, Quantization
+from dovetail_sdk.conformance.comparing import mismatch, to_bfloat16
+from dovetail_sdk.conformance.references import products, quantized, windows
+from dovetail_sdk.conformance.trials import add_case
+from dovetail_sdk.conformance.variants import variants
+
+NINE = np.arange(1.0, 10.0).reshape(1, 1, 3, 3)
+
+
+def operator(name):
+    """The module of a kind, and its OPERATOR."""
+    module = importlib.import_module(f"dovetail_sdk.conformance.operators.{name}")
+    return module, module.OPERATOR
+
+
+# -- windows -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "stride", "before", "after", "dilation", "whole", "partial"),
+    [
+        (3, 2, 1, 0, 0, 1, 2, 2),
+        (5, 2, 2, 0, 0, 1, 2, 3),
+        (6, 3, 2, 1, 1, 1, 3, 4),
+        (5, 3, 1, 0, 0, 2, 1, 1),
+        (4, 2, 3, 0, 2, 1, 2, 2),  # a third window would start at 6, in the padding
+        (1, 3, 1, 0, 0, 1, 0, 0),
+        (2, 1, 3, 0, 2, 1, 2, 1),
+    ],
+)
+def test_positions_of_a_window(size, window, stride, before, after, dilation, whole, partial):
+    assert windows.positions(size, window, stride, before, after, dilation) == whole
+    assert windows.positions(size, window, stride, before, after, dilation, partial=True) == partial
+
+
+def test_a_convolution_by_hand():
+    weights = np.asarray([[[[1.0, 10.0], [100.0, 1000.0]]]])
+    assert windows.convolution(NINE, weights).tolist() == [[[[5421, 6532], [8754, 9865]]]]
+    assert windows.convolution(NINE, weights, stride=(2, 2), padding=(1, 1, 0, 0)).tolist() == [[[[1000, 3200], [7040, 9865]]]]
+    assert windows.convolution(NINE, weights, dilation=(2, 2)).tolist() == [[[[9731]]]]
+
+
+def test_groups_read_their_own_channels():
+    x = np.asarray([1, 2, 3, 4], np.int64).reshape(1, 4, 1, 1)
+    weights = np.asarray([[1, 10], [100, 1000]], np.int64).reshape(2, 2, 1, 1)
+    result = windows.convolution(x, weights, groups=2)
+    assert result.reshape(-1).tolist() == [21, 4300]
+    assert result.dtype == np.int64
+
+
+def test_depthwise_filters_of_one_channel_are_neighbours():
+    x = np.asarray([1.0, 2.0]).reshape(1, 2, 1, 1)
+    weights = np.asarray([3.0, 5.0, 7.0, 11.0]).reshape(4, 1, 1, 1)
+    assert windows.depthwise(x, weights, (1, 1), (0, 0, 0, 0), (1, 1)).reshape(-1).tolist() == [3, 5, 14, 22]
+
+
+def test_a_transposed_convolution_by_hand():
+    x = np.asarray([1.0, 2.0]).reshape(1, 1, 1, 2)
+    weights = np.asarray([1.0, 10.0, 100.0]).reshape(1, 1, 1, 3)
+    plain = windows.transpose_convolution(x, weights, (1, 2), (0, 0, 0, 0), (1, 1))
+    assert plain.reshape(-1).tolist() == [1, 10, 102, 20, 200]
+    padded = windows.transpose_convolution(x, weights, (1, 2), (0, 1, 0, 2), (1, 1), output_padding=(0, 1))
+    assert padded.reshape(-1).tolist() == [10, 102, 20]
+    spread = windows.transpose_convolution(x, weights, (1, 1), (0, 0, 0, 0), (1, 2))
+    assert spread.reshape(-1).tolist() == [1, 2, 10, 20, 100, 200]
+
+
+def test_a_transposed_convolution_is_the_gradient_of_a_convolution():
+    rng = np.random.default_rng(0)
+    options = {"stride": (2, 3), "padding": (1, 0, 2, 1), "dilation": (2, 1), "groups": 2}
+    weights, x = rng.standard_normal((6, 2, 3, 2)), rng.standard_normal((2, 4, 9, 8))
+    y = windows.convolution(x, weights, **options)
+    other = rng.standard_normal(y.shape)
+    # Windows leave one row and one column of the input unread; output padding makes up for them.
+    back = windows.transpose_convolution(other, weights, output_padding=(1, 1), **options)
+    assert back.shape == x.shape
+    assert np.sum(back * x) == pytest.approx(np.sum(other * y), rel=1e-12)
+
+
+# -- sums of products ----------------------------------------------------------------------------------------------------------
+
+
+def test_quantized_sums_by_hand():
+    x, weights = np.asarray([[3, -5]], np.int8), np.asarray([[2, 4]], np.int8)
+    quantizations = (Quantization.per_tensor(0.5, 1), Quantization.per_tensor(0.25, 0), Quantization.per_tensor(0.5, 10))
+    # (3 - 1) * 2 + (-5 - 1) * 4 + 8 = -12; -12 * 0.125 = -1.5; -1.5 / 0.5 + 10 = 7
+    got = quantized.quantized_sums(lambda a, b: a @ b.T, (x, weights), np.asarray([8]), quantizations, 1, DType.INT8)
+    assert got.tolist() == [[7]]
+    quantizations = (quantizations[0], Quantization.per_axis([0.25, 1.0], axis=0), quantizations[2])
+    weights = np.asarray([[2, 4], [1, 1]], np.int8)
+    got = quantized.quantized_sums(lambda a, b: a @ b.T, (x, weights), None, quantizations, 1, DType.INT8)
+    assert got.tolist() == [[5, 6]]  # -20 * 0.125 / 0.5 + 10 and -4 * 0.5 / 0.5 + 10
+
+
+def test_every_order_of_a_float32_sum_is_within_its_tolerance():
+    rng = np.random.default_rng(3)
+    for terms in (1, 9, 100, 3000):
+        a = products.operand(DType.FLOAT32, (terms,), rng)
+        b = products.operand(DType.FLOAT32, (terms,), rng, products.weight_scale(terms))
+        exact = float(np.dot(a.astype(np.float64), b.astype(np.float64)))
+        tolerance = products.sum_tolerance(terms, float(np.abs(a.astype(np.float64) * b).sum()), DType.FLOAT32)
+        terms32 = a * b
+        for order in (np.arange(terms), np.argsort(terms32), np.argsort(-np.abs(terms32)), rng.permutation(terms)):
+            running = np.float32(0)
+            for value in terms32[order]:
+                running = np.float32(running + value)
+            assert abs(float(running) - exact) <= tolerance.absolute
+
+
+def differing(module, op, dtype, patch, monkeypatch):
+    """(label, text of the mismatch) of cases whose expected values change if the reference is patched."""
+    made = variants(op, dtype, ())
+    right = {v.label: op.make(v.parameters, dtype, np.random.default_rng(1)) for v in made}
+    with monkeypatch.context() as context:
+        context.setattr(module, *patch(module))
+        wrong = {v.label: op.make(v.parameters, dtype, np.random.default_rng(1)) for v in made}
+    for label, case in right.items():
+        if case is None:
+            continue
+        good, bad, tolerance = case.expected[0], wrong[label].expected[0], case.tolerances[0]
+        if good.size and (good != bad).any():
+            network = Network("case")
+            [slot] = add_case(network, case, "case")[1]
+            assert slot.dtype is dtype
+            got = to_bfloat16(bad) if dtype is DType.BFLOAT16 else bad.astype(dtype.numpy)
+            yield label, mismatch(got, good, tolerance, dtype)
+
+
+def without_one_weight(name):
+    """A patch of a function of input and weights: one weight of the first filter is taken for zero."""
+
+    def patch(module):
+        function = getattr(module, name)
+
+        def spoilt(x, weights, *rest, **keywords):
+            weights = np.array(weights)
+            weights[(0, *(size // 2 for size in weights.shape[1:]))] = 0
+            return function(x, weights, *rest, **keywords)
+
+        return name, spoilt
+
+    return patch
+
+
+WEIGHTED = [("convolution2d", "convolution")]
+
+
+@pytest.mark.parametrize(("name", "function"), WEIGHTED)
+@pytest.mark.parametrize("label", ["float64", "float32", "float16", "bfloat16", "int8", "uint8"])
+def test_a_weight_that_is_left_out_is_seen(name, function, label, monkeypatch):
+    module, op = operator(name)
+    found = dict(differing(module, op, DType.of(label), without_one_weight(function), monkeypatch))
+    assert len(found) > 20
+    unseen = [case for case, text in found.items() if not text]
+    # One unit of a bfloat16 is 1/128 of a sum, which one of dozens of terms may be.
+    assert len(unseen) <= (len(found) // 20 if label == "bfloat16" else 0), unseen
