@@ -152,7 +152,11 @@ def without_one_weight(name):
     return patch
 
 
-WEIGHTED = [("convolution2d", "convolution")]
+WEIGHTED = [
+    ("convolution2d", "convolution"),
+    ("depthwise_convolution2d", "depthwise"),
+    ("transpose_convolution2d", "transpose_convolution"),
+]
 
 
 @pytest.mark.parametrize(("name", "function"), WEIGHTED)

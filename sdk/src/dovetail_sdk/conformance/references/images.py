@@ -59,6 +59,6 @@ def image_from_nchw(x: Array, layout: DataLayout) -> Array:
     return np.ascontiguousarray(x.transpose(0, 2, 3, 1) if layout is DataLayout.NHWC else x)
 
 
-def filters_last(weights: Array, layout: DataLayout) -> Array:
-    """Bring [A, B, h, w] into [B, h, w, A] for NHWC, as depthwise and transposed convolutions have their filters."""
+def filters_first(weights: Array, layout: DataLayout) -> Array:
+    """Bring filters [A, B, h, w] of a depthwise or transposed convolution into [B, h, w, A] for NHWC."""
     return np.ascontiguousarray(weights.transpose(1, 2, 3, 0) if layout is DataLayout.NHWC else weights)
