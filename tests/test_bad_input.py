@@ -226,6 +226,21 @@ def test_backends_that_are_not_there(hard):
         assert "layer" in str(caught.value)
 
 
+def test_a_placement_that_is_not_as_wished_is_told_once_per_network(hard, caplog):
+    net = Network("told")
+    net.output(net.relu(net.input("x", ("N", 4)), name="act"), "y")
+    with Runtime(threads=1) as runtime, caplog.at_level("INFO", "dovetail"):
+        wishes = {"backends": [hard.PythonBackend(), "CpuRef"]}
+        with runtime.load(net, optimize=wishes) as loaded:
+            for size in (1, 2, 3):
+                loaded.run({"x": np.zeros((size, 4), np.float32)})
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if "'told'" in record.getMessage()]
+    assert [level for level, _ in told] == ["WARNING", "INFO"]
+    assert "backend PythonTest runs none of its layers; of 'act' it says: no Python for dovetail.Activation" in told[0][1]
+    assert "1 fallback;" in told[1][1]
+    assert "placement.explain()" in told[1][1]
+
+
 def test_an_optional_backend_that_is_absent_is_told_once_per_network(hard, caplog):
     network = Network("open")
     network.output(network.add(hard.Call(function="same"), network.input("x", ("N",))).output, "y")

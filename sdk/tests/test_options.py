@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from dovetail import Network
-from dovetail_sdk.options import numbers_of, one_for_open_sizes, shape_of, shapes_for, tell_assumed
+from dovetail_sdk.options import backend_options_option, numbers_of, one_for_open_sizes, shape_of, shapes_for, tell_assumed
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,22 @@ def test_note_on_several_open_sizes(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == [
         "note: N, the length are open: taking N = 1, the length = 1; --shape N=8 --shape 'the length=8' for other sizes"
     ]
+
+
+def test_backend_options_are_json_or_text() -> None:
+    seen = []
+
+    @click.command()
+    @backend_options_option
+    def command(options: object) -> None:
+        seen.append(options)
+
+    runner = CliRunner()
+    given = ["--option", "AcmeNpu.latency_us=500", "--option", "AcmeNpu.state=busy", "--option", "CpuRef.list=[1, 2]"]
+    assert runner.invoke(command, given).exit_code == 0
+    assert runner.invoke(command, []).exit_code == 0
+    assert seen == [{"AcmeNpu": {"latency_us": 500, "state": "busy"}, "CpuRef": {"list": [1, 2]}}, None]
+    for wrong in ("latency_us=500", "AcmeNpu.latency_us", ".x=1", "AcmeNpu.=1"):
+        result = runner.invoke(command, ["--option", wrong])
+        assert result.exit_code == 2
+        assert "ID.NAME=VALUE" in result.output

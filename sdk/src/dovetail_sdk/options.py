@@ -103,6 +103,41 @@ def backends_option(function: _Function) -> _Function:
     )(function)
 
 
+def value_of(text: str) -> Any:
+    """Read what stands behind an ``=``: JSON, such as 3, true or [1, 2], or else a text."""
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _collect_options(
+    context: click.Context, parameter: click.Parameter, value: Sequence[str]
+) -> dict[str, dict[str, Any]] | None:
+    found: dict[str, dict[str, Any]] = {}
+    for text in value:
+        name, equals, content = text.partition("=")
+        backend, dot, option = name.partition(".")
+        if not (equals and dot and backend and option):
+            raise click.BadParameter(f"{text!r} is not an option; write ID.NAME=VALUE, as in AcmeNpu.latency_us=500")
+        found.setdefault(backend, {})[option] = value_of(content)
+    return found or None
+
+
+def backend_options_option(function: _Function) -> _Function:
+    """Add ``--option``, passed on as `options`: options of backends by id, or None."""
+    return click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="ID.NAME=VALUE",
+        callback=_collect_options,
+        help="Option of a backend, such as AcmeNpu.latency_us=500. Repeatable.",
+    )(function)
+
+
 def shape_option(function: _Function) -> _Function:
     """Add ``--shape``, passed on as `shape`: sizes by name."""
     return click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -122,13 +122,15 @@ def print_error(error: BaseException) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show on a terminal that something takes its time."""
+def working(what: str) -> Iterator[Callable[[str, float, str], None]]:
+    """Show on a terminal that something takes its time; yields what to call with a backend, the fraction done and its text."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda backend, fraction, doing: None
         return
-    with console(sys.stderr).status(what, spinner="line"):
-        yield
+    from rich.markup import escape
+
+    with console(sys.stderr).status(what, spinner="line") as status:
+        yield lambda backend, fraction, doing: status.update(escape(f"{what}: {backend} {fraction:.0%} {doing}"[:200]))
 
 
 @contextmanager

@@ -6,6 +6,6 @@ from dovetail_sdk.conformance import BackendConformance
 
 
 class TestAcme(BackendConformance):
-    @pytest.fixture(scope="session")
+    @pytest.fixture
     def backend(self):
         return "CpuAcme"

@@ -1,11 +1,13 @@
-"""Every conformance test of dovetail, run on this backend. `dovetail conform AcmeNpu` runs the same without pytest."""
+"""Every conformance test of dovetail, run on this backend. `dovetail conform AcmeNpu --late-failure fail_at=1` runs the same without pytest."""
 
 import pytest
 
-from dovetail_sdk.conformance.suite import BackendConformance
+from dovetail_sdk.conformance import BackendConformance
 
 
 class TestAcmeNpu(BackendConformance):
-    @pytest.fixture(scope="session")
+    late_failure = {"fail_at": 1}
+
+    @pytest.fixture
     def backend(self):
         return "AcmeNpu"

@@ -17,7 +17,8 @@ from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes
 
 _log = logging.getLogger("dovetail.optimizer")
-_BY_THE_CALLER = frozenset({"forbidden", "required", "no_fallback"})
+BY_THE_CALLER = frozenset({"forbidden", "required", "no_fallback"})
+"""Codes of refusals that are a wish of the caller's, not an answer of the backend's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +176,7 @@ class Assigner:
         if not homeless:
             return
         lines = [f"  {layer.name!r} ({layer.kind}): " + "; ".join(map(str, self.refusals.get(layer, []))) for layer in homeless]
-        wished = all(any(r.code in _BY_THE_CALLER for r in self.refusals.get(layer, [])) for layer in homeless)
+        wished = all(any(r.code in BY_THE_CALLER for r in self.refusals.get(layer, [])) for layer in homeless)
         count = "1 layer has" if len(homeless) == 1 else f"{len(homeless)} layers have"
         raise PlacementError(
             f"{count} no backend among {', '.join(c.label for c in self.candidates)}:\n" + "\n".join(lines),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .assignment import Refusal
+from .assignment import BY_THE_CALLER, Refusal
 from .candidates import Absent
 from .copies import CopyReport
 
@@ -79,6 +79,17 @@ class Placement:
     def fallbacks(self) -> tuple[LayerReport, ...]:
         """Layers that a preferred backend refused or gave back."""
         return tuple(layer for layer in self.layers if layer.reason == "fallback")
+
+    @property
+    def idle(self) -> tuple[tuple[LayerReport, Refusal], ...]:
+        """For each backend that was wished for and runs no layer, the first layer that it refused, and what it said."""
+        busy = {_label(row.backend, row.device) for row in self.layers}
+        first: dict[str, tuple[LayerReport, Refusal]] = {}
+        for row in self.layers:
+            for refusal in row.refusals:
+                if refusal.backend not in busy and refusal.code not in BY_THE_CALLER:
+                    first.setdefault(refusal.backend, (row, refusal))
+        return tuple(first.values())
 
     def layer(self, name: str) -> LayerReport:
         """Return the row of a layer, by its name or that of a layer of the original network that it stands for.

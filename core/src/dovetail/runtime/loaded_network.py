@@ -7,7 +7,7 @@ import logging
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ from .workload import inside_python_workload
 
 if TYPE_CHECKING:
     from ..backend_id import BackendRequest
-    from ..optimizer.candidates import Absent
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from ..optimizer.placement import Placement
     from .runtime import Runtime
@@ -66,7 +65,8 @@ class LoadedNetwork(NetworkRunner):
         self._plans: OrderedDict[Any, tuple[Plan, OptimizedNetwork]] = OrderedDict()
         self._value_inputs: set[str] = set()
         self._opened: dict[BackendKey, OpenBackend] = {}
-        self._told: set[BackendRequest] = set()
+        self._told: set[BackendRequest | str] = set()
+        self._placement_told = False
         self._idle_event = threading.Event()
         self._released = False
         # A network that is dropped rather than unloaded tells the backends' contexts all the same, before the runtime may go.
@@ -282,7 +282,7 @@ class LoadedNetwork(NetworkRunner):
     def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array]) -> Plan:
         from ..optimizer.optimized import TensorSpec
 
-        self._tell_absent(optimized.placement.absent)
+        self._tell_placement(optimized.placement)
         layers = {layer.name: layer for layer in optimized.graph.inputs}
         inputs = []
         for spec in self._inputs:
@@ -313,12 +313,20 @@ class LoadedNetwork(NetworkRunner):
             if failure is None:
                 self._opened.update(opened)
 
-    def _tell_absent(self, absent: Sequence[Absent]) -> None:
-        """Log optional backends that are absent, once per network: there is a plan for each set of sizes."""
-        for one in absent:
+    def _tell_placement(self, placement: Placement) -> None:
+        """Log what is not as it was wished, once per network: there is a plan for each set of sizes."""
+        for one in placement.absent:
             if one.request not in self._told:
                 self._told.add(one.request)
                 _log.warning("network %r does without %s: %s", self._name, one.request, one.reason)
+        for row, refusal in placement.idle:
+            if refusal.backend not in self._told:
+                self._told.add(refusal.backend)
+                text = "network %r: backend %s runs none of its layers; of %r it says: %s"
+                _log.warning(text, self._name, refusal.backend, row.name, refusal.reason)
+        if placement.fallbacks and not self._placement_told:
+            self._placement_told = True
+            _log.info("%s; placement.explain() says why", placement.summary())
 
     def _open_backends(self, optimized: OptimizedNetwork) -> dict[BackendKey, OpenBackend]:
         """Open what the plan needs, in a fixed order."""

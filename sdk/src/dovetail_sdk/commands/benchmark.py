@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import backends_option, in_folder, json_option, model_argument, shape_option, threads_option
+from ..options import (
+    backend_options_option,
+    backends_option,
+    in_folder,
+    json_option,
+    model_argument,
+    shape_option,
+    threads_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 @click.command()
 @model_argument
 @backends_option
+@backend_options_option
 @shape_option
 @threads_option
 @click.option("--warm-up", type=click.IntRange(min=0), default=10, show_default=True, help="Runs before measuring.")
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
 def command(
     model: Path,
     backends: list[str] | None,
+    options: dict[str, dict[str, Any]] | None,
     shape: dict[str, tuple[int, ...]],
     threads: int | None,
     warm_up: int,
@@ -60,12 +70,12 @@ def command(
     from ..statistics import Timing
 
     begin = perf_counter()
-    with working(f"loading {model.name}"):
+    with working(f"loading {model.name}") as told:
         network = dovetail.parse(model)
         shapes = shapes_for(network, shape)
         assumed = one_for_open_sizes(network, shapes)
         shapes |= assumed
-        loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None)
+        loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None, options=options, progress=told)
     load_seconds = perf_counter() - begin
     with loaded:
         feeds = feeds_for(input_specs(loaded.inputs, shapes), ["random"], PictureSettings()).arrays

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import in_folder, json_option
+from ..options import in_folder, json_option, value_of
 
 if TYPE_CHECKING:
     from ..conformance.checks import Check
@@ -31,17 +31,12 @@ def seconds_of(context: click.Context, parameter: click.Parameter, value: str) -
 
 def options_of(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
     """Read ``name=value``; a value that is JSON, such as 3 or true, is taken as that, anything else as text."""
-    import json
-
     found: dict[str, Any] = {}
     for text in value:
         name, equals, content = text.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"{text!r} is not name=value", context, parameter)
-        try:
-            found[name] = json.loads(content)
-        except ValueError:
-            found[name] = content
+        found[name] = value_of(content)
     return found
 
 

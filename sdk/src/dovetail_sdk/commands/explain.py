@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import backends_option, json_option, model_argument, shape_option
+from ..options import backend_options_option, backends_option, json_option, model_argument, shape_option
 
 if TYPE_CHECKING:
     from dovetail.optimizer.placement import Placement
@@ -16,11 +16,17 @@ if TYPE_CHECKING:
 @click.command()
 @model_argument
 @backends_option
+@backend_options_option
 @shape_option
 @click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not where it was wanted first.")
 @json_option
 def command(
-    model: Path, backends: list[str] | None, shape: dict[str, tuple[int, ...]], no_fallback: bool, as_json: bool
+    model: Path,
+    backends: list[str] | None,
+    options: dict[str, dict[str, Any]] | None,
+    shape: dict[str, tuple[int, ...]],
+    no_fallback: bool,
+    as_json: bool,
 ) -> None:
     """Show which backend would run each layer of MODEL, and why; runs nothing."""
     import json
@@ -33,8 +39,9 @@ def command(
     network = dovetail.parse(model)
     shapes = shapes_for(network, shape)
     assumed = one_for_open_sizes(network, shapes)
-    with working(f"placing {model.name}"):
-        placement = dovetail.optimize(network, backends, shapes={**shapes, **assumed} or None).placement
+    with working(f"placing {model.name}") as told:
+        sizes = {**shapes, **assumed} or None
+        placement = dovetail.optimize(network, backends, shapes=sizes, options=options, progress=told).placement
     click.echo(json.dumps({**placement.to_dict(), "assumed": assumed}, indent=2) if as_json else placement.explain())
     complaint = fallback_complaint(placement)
     if no_fallback and complaint:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import backends_option, in_folder, model_argument, numbers_of, shape_option, threads_option
+from ..options import (
+    backend_options_option,
+    backends_option,
+    in_folder,
+    model_argument,
+    numbers_of,
+    shape_option,
+    threads_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +33,7 @@ MOST_ROWS = 8
 @click.command()
 @model_argument
 @backends_option
+@backend_options_option
 @click.option(
     "-i",
     "--input",
@@ -70,6 +79,7 @@ MOST_ROWS = 8
 def command(
     model: Path,
     backends: list[str] | None,
+    options: dict[str, dict[str, Any]] | None,
     inputs: tuple[str, ...],
     output: Path | None,
     shape: dict[str, tuple[int, ...]],
@@ -93,8 +103,8 @@ def command(
     _check_suffix(output)
     network = dovetail.parse(model)
     shapes = shapes_for(network, shape)
-    with working(f"loading {model.name}"):
-        loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None)
+    with working(f"loading {model.name}") as told:
+        loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None, options=options, progress=told)
     with loaded:
         if output is not None and output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:
             raise click.UsageError(f"the network has {len(loaded.outputs)} outputs; write them to a .npz")
