@@ -109,7 +109,8 @@ def _distance(got: Array, expected: Array) -> Array:
         # Exact also beyond 2^53: the difference of two integers fits the unsigned type.
         unsigned = np.dtype(f"u{got.dtype.itemsize}")
         high, low = np.maximum(got, expected), np.minimum(got, expected)
-        return np.asarray(high.astype(unsigned) - low.astype(unsigned), np.float64)
+        with np.errstate(over="ignore"):  # NumPy warns of scalars that wrap, as they must for numbers of both signs
+            return np.asarray(high.astype(unsigned) - low.astype(unsigned), np.float64)
     with np.errstate(all="ignore"):
         distance = np.abs(got.astype(np.float64) - expected.astype(np.float64))
     return np.asarray(np.where(np.isnan(distance), np.inf, distance))
