@@ -233,3 +233,18 @@ class TestQuantized:
 
         [y] = run_layer(build, x, quantizations=[Quantization.per_tensor(single(0.1), -4)])
         np.testing.assert_array_equal(y, wanted)
+
+    @pytest.mark.parametrize(("groups", "taken"), [(1, True), (2, False)])
+    def test_transpose_per_axis_needs_a_scale_per_filter(self, direct, groups, taken):
+        """[C, O / groups, h, w] has no axis that counts all filters of several groups."""
+
+        def build(net, image):
+            scales = Quantization.per_axis([0.1, 0.2, 0.3], axis=1)
+            weights = net.constant(np.ones((4, 3, 2, 2), np.int8), quantization=scales)
+            return net.add(TransposeConvolution2d(groups=groups), image, weights, quantization=Quantization.per_tensor(0.1))
+
+        x = np.ones((1, 4, 3, 3), np.int8)
+        layer, _ = direct.build_layer(build, x, quantizations=[Quantization.per_tensor(0.1)])
+        support = direct.ReferenceBackend().supports(layer, None)
+        assert bool(support) is taken
+        assert taken or (support.code, support.attribute) == ("quantization", "weights")

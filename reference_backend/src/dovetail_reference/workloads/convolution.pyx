@@ -378,7 +378,8 @@ def supports(layer):
     descriptor = layer.descriptor
     if getattr(descriptor, "output_size", None) is not None:
         return Support.no("attribute", "output_size must be resolved to padding first", "output_size")
-    return first_refusal(product_refusal(layer, filter_axis(descriptor)), output_refusal(layer))
+    filters = layer.output_infos[0].sizes[descriptor.layout.channel_axis]
+    return first_refusal(product_refusal(layer, filter_axis(descriptor), filters), output_refusal(layer))
 
 
 def create(layer, dtype):

@@ -365,7 +365,7 @@ def supports(layer):
         activation = layer.descriptor.activation
         if activation is not None and layer.input_infos[0].dtype.is_integer and not is_quantized(layer):
             return Support.no("attribute", "an activation of plain integers is not defined", "activation")
-        return first_refusal(product_refusal(layer, 0), output_refusal(layer))
+        return first_refusal(product_refusal(layer, 0, layer.input_infos[1].sizes[0]), output_refusal(layer))
     if not quantized_product(layer):
         return Support.yes()
     a, b = layer.input_infos

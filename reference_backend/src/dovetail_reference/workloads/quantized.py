@@ -73,12 +73,13 @@ def clamp_range(
     return low, max(low, high)
 
 
-def product_refusal(layer: Layer, axis: int) -> Support | None:
+def product_refusal(layer: Layer, axis: int, filters: int) -> Support | None:
     """Check input, weights and bias of a convolution or fully connected layer.
 
     Args:
         layer: The layer; inputs are (input, weights, bias).
         axis: The only axis along which the weights may be quantized: the one that counts the filters.
+        filters: Count; in groups, the weights of a transposed convolution have fewer along that axis, and too few scales.
     """
     x, weights, *rest = layer.input_infos
     bias = rest[0] if rest else None
@@ -103,6 +104,9 @@ def product_refusal(layer: Layer, axis: int) -> Support | None:
         return Support.no("quantization", "the input of a quantized layer must be quantized per tensor", "input")
     if along is not None and along % weights.rank != axis:
         reason = f"weights are quantized along axis {along}; only axis {axis}, which counts the filters, can be scaled"
+        return Support.no("quantization", reason, "weights")
+    if along is not None and len(weights.quantization.scale) != filters:
+        reason = f"weights have {len(weights.quantization.scale)} scales for {filters} filters"
         return Support.no("quantization", reason, "weights")
     return None
 
