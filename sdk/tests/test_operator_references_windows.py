@@ -7,10 +7,12 @@ import importlib
 import numpy as np
 import pytest
 
+from dovetail.layers import PoolingFunction
 from dovetail.network import Network
 from dovetail.tensor import DType, Quantization
 from dovetail_sdk.conformance.comparing import mismatch, to_bfloat16
-from dovetail_sdk.conformance.references import products, quantized, windows
+from dovetail_sdk.conformance.operators import mat_mul
+from dovetail_sdk.conformance.references import pooling, products, quantized, windows
 from dovetail_sdk.conformance.trials import add_case
 from dovetail_sdk.conformance.variants import variants
 
@@ -156,6 +158,7 @@ WEIGHTED = [
     ("convolution2d", "convolution"),
     ("depthwise_convolution2d", "depthwise"),
     ("transpose_convolution2d", "transpose_convolution"),
+    ("fully_connected", "rows_by_weights"),
 ]
 
 
@@ -165,6 +168,84 @@ def test_a_weight_that_is_left_out_is_seen(name, function, label, monkeypatch):
     module, op = operator(name)
     found = dict(differing(module, op, DType.of(label), without_one_weight(function), monkeypatch))
     assert len(found) > 20
-    unseen = [case for case, text in found.items() if not text]
+    # What an activation flattens, and a clamp cuts off, cannot be seen.
+    unseen = [case for case, text in found.items() if not text and "activation" not in case]
     # One unit of a bfloat16 is 1/128 of a sum, which one of dozens of terms may be.
     assert len(unseen) <= (len(found) // 20 if label == "bfloat16" else 0), unseen
+
+
+@pytest.mark.parametrize("label", ["float64", "float32", "float16", "bfloat16", "int16", "int64", "uint32"])
+def test_a_product_that_is_left_out_is_seen(label, monkeypatch):
+    def patch(module):
+        function = module.product
+
+        def spoilt(a, b):
+            a = np.array(a)
+            a.reshape(-1)[-1:] = 0
+            return function(a, b)
+
+        return "product", spoilt
+
+    module, op = operator("mat_mul")
+    found = dict(differing(module, op, DType.of(label), patch, monkeypatch))
+    assert len(found) > 20
+    assert [case for case, text in found.items() if not text] == []
+
+
+@pytest.mark.parametrize("label", ["float64", "float32", "float16", "bfloat16", "int8", "uint8", "int16"])
+def test_an_element_that_a_window_overlooks_is_seen(label, monkeypatch):
+    def patch(module):
+        function = module.seen
+
+        def spoilt(x, *rest, **keywords):
+            values = np.array(function(x, *rest, **keywords))
+            if x.dtype != np.bool_ and values.size:
+                values[..., -1, -1] = values[..., 0, 0]
+            return values
+
+        return "seen", spoilt
+
+    module, op = operator("pooling2d")
+    found = dict(differing(module, op, DType.of(label), patch, monkeypatch))
+    assert len(found) > 20
+    assert [case for case, text in found.items() if not text] == []
+
+
+# -- pooling and products of matrices ------------------------------------------------------------------------------------------
+
+
+def test_a_window_by_hand():
+    values, inside = np.asarray([[[3.0, -4.0]]]), np.asarray([[[True, False]]])
+    everything = np.asarray([[[True, True]]])
+    assert pooling.pooled(-values, inside, PoolingFunction.MAX, np.asarray(1), 2).tolist() == [-3]
+    assert pooling.pooled(values, inside, PoolingFunction.AVERAGE, np.asarray(2), 2).tolist() == [1.5]
+    assert pooling.pooled(values, everything, PoolingFunction.LP, np.asarray(1), 2).tolist() == [5]
+    assert pooling.pooled(values, everything, PoolingFunction.LP, np.asarray(1), 1).tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("values", "zero", "average"), [([1, 2], 0, 2), ([-1, -2], 0, -2), ([1, 2], 100, 2), ([7, 100], 10, 54)]
+)
+def test_averages_of_integers_round_away_from_zero(values, zero, average):
+    windows_of_two = np.asarray(values, np.int8).reshape(1, 1, 2)
+    got = pooling.pooled(
+        windows_of_two, np.ones_like(windows_of_two, np.bool_), PoolingFunction.AVERAGE, np.asarray(2), 2, zero, DType.INT8
+    )
+    assert got.tolist() == [average]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shape"),
+    [
+        ((2,), (2,), ()),
+        ((2,), (2, 3), (3,)),
+        ((3, 2), (2,), (3,)),
+        ((4, 1, 3, 2), (5, 2, 6), (4, 5, 3, 6)),
+        ((2,), (5, 2, 3), (5, 3)),
+    ],
+)
+def test_products_follow_the_rules_of_numpy(a, b, shape):
+    first, second = (np.random.default_rng(0).integers(-9, 9, one) for one in (a, b))
+    got = mat_mul.product(first, second)
+    assert got.shape == shape
+    assert np.array_equal(got, np.matmul(first, second))

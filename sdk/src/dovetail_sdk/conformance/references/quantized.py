@@ -93,9 +93,9 @@ def quantized_sums(
     x = operands[0].astype(np.int64) - given.zero_point[0]
     weights = operands[1].astype(np.int64) - weighed.zero_point[0]  # all zero points of the cases are alike
     total = sums(x, weights)
-    count = total.shape[filter_axis]
-    along = tuple(count if axis == filter_axis else 1 for axis in range(total.ndim))
+    along = tuple(-1 if axis == filter_axis else 1 for axis in range(total.ndim))
     if bias is not None:
         total = total + bias.astype(np.int64).reshape(along)
-    scales = np.broadcast_to(np.asarray(weighed.scale, np.float32).astype(np.float64), (count,)).reshape(along)
-    return quantized(total * (float(np.float32(given.scale[0])) * scales), result, dtype, activation)
+    scales = np.asarray(weighed.scale, np.float32).astype(np.float64)
+    factors = scales.reshape(along) if weighed.is_per_axis else scales[0]
+    return quantized(total * (float(np.float32(given.scale[0])) * factors), result, dtype, activation)

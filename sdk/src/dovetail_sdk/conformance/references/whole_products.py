@@ -1,0 +1,30 @@
+"""Products of plain integers that do not overflow: what overflow gives is left open."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dovetail.tensor import DType
+
+from ..cases import Array
+from . import samples
+
+
+def whole_operand(dtype: DType, shape: tuple[int, ...], terms: int, rng: np.random.Generator) -> Array | None:
+    """Return integers, none of them 0, of which so many products fit their type; None if there are too many."""
+    most = math.isqrt(samples.limits(dtype)[1] // (terms + 1))
+    if most < 1:
+        return None
+    magnitude = rng.integers(1, most, shape, np.int64, endpoint=True)
+    sign = rng.choice([-1, 1], shape) if dtype.is_signed else 1
+    return np.asarray(magnitude * sign, dtype.numpy)
+
+
+def summed(product: Array, dtype: DType) -> Array:
+    """Store exact sums."""
+    least, most = samples.limits(dtype)
+    if product.size and not least <= int(product.min()) <= int(product.max()) <= most:
+        raise OverflowError(f"a sum does not fit {dtype}")
+    return product.astype(dtype.numpy)
