@@ -139,7 +139,6 @@ def test_a_binary_of_the_past_runs_in_the_future(future, relic, tmp_path):
     assert prove("CpuAcme", relic, tmp_path, core=(future,)) == {"CpuAcme", "CpuRef"}
 
 
-@pytest.mark.skipif(not (MUSEUM.parents[1] / "templates" / "backend_npu").exists(), reason="the template is not there yet")
 def test_a_library_of_today_runs_in_the_future(future, built_template, tmp_path):
     """Through the C table: floats are refused, so that the demo falls back as a whole."""
     assert prove("AcmeNpu", built_template("backend_npu"), tmp_path, core=(future,)) == {"CpuRef"}

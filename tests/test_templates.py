@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tokenize
@@ -122,9 +123,9 @@ def test_the_kernel_pools(built_template, tmp_path, pooling):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_template_passes_its_own_conformance_tests(built_template, root, tmp_path, name):
     (test,) = (root / "templates" / name / "tests").glob("test_*.py")
-    done = in_process(
-        built_template(name), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, test, cwd=tmp_path
-    )
+    test = shutil.copy(test, tmp_path)  # away from this repository's settings of pytest
+    command = ("-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, test)
+    done = in_process(built_template(name), *command, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-5000:]
 
 
