@@ -81,6 +81,16 @@ def test_dequantize(run_layer, samples, label, target):
         samples.same_bits(y, exact.astype(samples.dtype(target)))
 
 
+@pytest.mark.parametrize("label", ["int64", "uint64"])
+@pytest.mark.parametrize("zero", ["least", "most", 3])
+def test_a_difference_of_64_bits_does_not_wrap(run_layer, label, zero):
+    low, high = limits(label)
+    point = {"least": low, "most": high}.get(zero, zero)
+    q = np.asarray([low, low + 1, 0, 5, high - 1, high], label)
+    [y] = run_layer(lambda net, a: net.dequantize(a, Quantization.per_tensor(1.0, point), DType.FLOAT64), q)
+    assert y.tolist() == [float(value - point) for value in q.tolist()]
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (1, 0, 2), (513,)])
 def test_shapes(run_layer, shape):
     x = np.ones(shape, np.float32)

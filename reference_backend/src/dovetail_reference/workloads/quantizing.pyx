@@ -78,12 +78,16 @@ cdef void dequantize_row(char **at, const int64_t *steps, int64_t n, void *arg) 
     cdef const channel *by
     cdef double values[BLOCK]
     cdef int64_t whole[BLOCK]
-    cdef int64_t i, difference
+    cdef int64_t i
+    cdef uint64_t element, zero
+    cdef bint below
     load_wholes(self.source, at[0], steps[0], n, whole)
     for i in range(n):
         by = <const channel *>(at[2] + i * steps[2])
-        difference = <int64_t>(<uint64_t>whole[i] - <uint64_t>by.zero)
-        values[i] = real_of_whole(difference, self.source == UINT64 and <uint64_t>whole[i] >= <uint64_t>by.zero)
+        element, zero = <uint64_t>whole[i], <uint64_t>by.zero
+        below = element < zero if self.source == UINT64 else whole[i] < by.zero
+        # The magnitude of a difference fits 64 bits without a sign; the difference itself would wrap.
+        values[i] = -real_of_whole(<int64_t>(zero - element), True) if below else real_of_whole(<int64_t>(element - zero), True)
         if self.target == FLOAT64:
             values[i] *= by.scale
         else:
