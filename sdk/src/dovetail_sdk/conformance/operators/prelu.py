@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return layer_case(Prelu(), feeds, expected, tolerance=tolerance)
 
 
-_SHAPES: list[dict[str, object]] = [
+_SHAPES: list[dict[str, Any]] = [
     *({"broadcast": how} for how in BROADCASTS[1:]),
     *({"rank": rank} for rank in (0, 1, 2, 3, 6)),
     {"rank": 2, "broadcast": "row"},
