@@ -7,12 +7,13 @@ import importlib
 import numpy as np
 import pytest
 
-from dovetail.layers import PoolingFunction
+from dovetail.claims import quantity_values, read_claims
+from dovetail.layers import ActivationFunction, PoolingFunction
 from dovetail.network import Network
 from dovetail.tensor import DType, Quantization
 from dovetail_sdk.conformance.comparing import mismatch, to_bfloat16
-from dovetail_sdk.conformance.operators import mat_mul
-from dovetail_sdk.conformance.references import pooling, products, quantized, windows
+from dovetail_sdk.conformance.operators import mat_mul, prelu, softmax
+from dovetail_sdk.conformance.references import activations, pooling, products, quantized, windows
 from dovetail_sdk.conformance.trials import add_case
 from dovetail_sdk.conformance.variants import variants
 
@@ -249,3 +250,148 @@ def test_products_follow_the_rules_of_numpy(a, b, shape):
     got = mat_mul.product(first, second)
     assert got.shape == shape
     assert np.array_equal(got, np.matmul(first, second))
+
+
+# -- activations, softmax, prelu -----------------------------------------------------------------------------------------------
+
+
+def test_every_activation_is_judged():
+    assert set(activations.FUNCTIONS) == set(ActivationFunction)
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "y"),
+    [
+        ("linear", 2.0, 2.75),
+        ("relu", -2.0, 0.0),
+        ("bounded_relu", 7.0, 6.0),
+        ("bounded_relu", -7.0, -1.0),
+        ("leaky_relu", -8.0, -1.0),
+        ("thresholded_relu", 0.75, 0.0),
+        ("thresholded_relu", 0.875, 0.875),
+        ("elu", -1.0, -0.9481808382),  # 1.5 (1 / e - 1)
+        ("selu", -1.0, -1.1113307),
+        ("selu", 2.0, 2.10140204),
+        ("celu", -0.75, -0.4740904191),  # 0.75 (1 / e - 1)
+        ("sigmoid", 2.0, 0.8807970780),
+        ("tanh", 0.5, 0.4621171573),
+        ("hard_sigmoid", 1.0, 0.75),
+        ("hard_swish", 1.0, 2 / 3),
+        ("swish", 1.0, 0.7310585786),
+        ("gelu", 1.0, 0.8413447461),  # the normal distribution's value at 1
+        ("gelu_tanh", 1.0, 0.8411919906),
+        ("softplus", 0.0, 0.6931471806),
+        ("softsign", -3.0, -0.75),
+        ("mish", 1.0, 0.8650983883),
+        ("shrink", 0.5, 0.0),
+        ("shrink", -1.0, -0.75),
+    ],
+)
+def test_activations_at_known_points(function, x, y):
+    assert float(activations.FUNCTIONS[ActivationFunction(function)].of(np.asarray(x))) == pytest.approx(y, rel=1e-7)
+
+
+@pytest.mark.parametrize("function", [one for one, how in activations.FUNCTIONS.items() if how.ends])
+def test_activations_tend_to_a_limit(function):
+    with np.errstate(all="raise", under="ignore"):
+        ends = activations.FUNCTIONS[function].of(np.asarray([-np.inf, np.inf]))
+    near = activations.FUNCTIONS[function].of(np.asarray([-700.0, 700.0]))
+    assert not np.isnan(ends).any()
+    assert np.allclose(ends[np.isfinite(ends)], near[np.isfinite(ends)], rtol=0, atol=1e-290)
+
+
+def test_softmax_by_hand():
+    x = np.log([[1.0, 3.0], [2.0, 2.0]])
+    assert softmax.softmax(x, 1, 1.0, False) == pytest.approx(np.asarray([[0.25, 0.75], [0.5, 0.5]]))
+    assert softmax.softmax(x, 0, 1.0, False) == pytest.approx(np.asarray([[1 / 3, 0.6], [2 / 3, 0.4]]))
+    assert softmax.softmax(x, 1, 2.0, False)[0] == pytest.approx([0.1, 0.9])
+    assert softmax.softmax(x, 1, 1.0, True)[0] == pytest.approx(np.log([0.25, 0.75]))
+    assert softmax.softmax(np.asarray([1000.0, 1000.0]), 0, 1.0, False).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("label", ["float64", "float32", "float16", "bfloat16", "int8", "uint8"])
+def test_an_exponential_that_is_left_out_is_seen(label, monkeypatch):
+    def patch(module):
+        function = module.softmax
+
+        def spoilt(x, axis, beta, log):
+            if not x.size:
+                return x
+            without = np.moveaxis(np.array(x), axis, 0)
+            without[0] = -np.inf if beta > 0 else np.inf
+            kept = np.moveaxis(function(np.moveaxis(without, 0, axis), axis, beta, log), axis, 0)
+            kept[0] = np.moveaxis(function(x, axis, beta, log), axis, 0)[0]
+            return np.moveaxis(kept, 0, axis)
+
+        return "softmax", spoilt
+
+    module, op = operator("softmax")
+    dtype = DType.of(label)
+    with np.errstate(all="ignore"):
+        found = dict(differing(module, op, dtype, patch, monkeypatch))
+    assert len(found) > 15
+    unseen = [case for case, text in found.items() if not text]
+    assert len(unseen) <= (1 if label == "bfloat16" else 0), unseen
+
+
+def test_prelu_by_hand():
+    x, slope = np.asarray([[-2.0, 3.0], [-1.0, 0.0]]), np.asarray([0.5, -4.0])
+    assert prelu.prelu(x, slope).tolist() == [[-1.0, 3.0], [-0.5, 0.0]]
+
+
+# -- what a restricted device claims -------------------------------------------------------------------------------------------
+
+NPU = {
+    "dovetail.Convolution2d": (
+        "convolution2d",
+        {
+            "layout": "NHWC",
+            "stride": {"min": 1, "max": 2},
+            "dilation": 1,
+            "groups": 1,
+            "input.channels": {"multiple_of": 8},
+            "weights.filters": {"multiple_of": 16},
+            "weights.height": {"max": 11},
+            "input.batch": 1,
+            "input.quantization": "per_tensor",
+            "weights.quantization": "per_axis",
+            "bias.dtype": [None, "int32"],
+            "activation": [None, "relu"],
+        },
+    ),
+    "dovetail.Pooling2d": (
+        "pooling2d",
+        {"layout": "NHWC", "function": "average", "size": {"max": 9}, "ceil_mode": False, "input.channels": {"multiple_of": 8}},
+    ),
+    "dovetail.FullyConnected": (
+        "fully_connected",
+        {"input.-1": {"multiple_of": 32, "max": 1024}, "output.-1": {"max": 256}, "weights.quantization": "per_tensor"},
+    ),
+    "dovetail.MatMul": ("mat_mul", {"a.rank": 3, "b.rank": 3, "a.quantization": "per_tensor", "transpose_b": True}),
+}
+
+
+@pytest.mark.parametrize("kind", NPU)
+def test_a_restricted_device_is_tried_on_both_sides_of_its_limits(kind):
+    name, where = NPU[kind]
+    claims = read_claims({kind: [{"dtypes": ["int8"], "where": where}]})
+    _, op = operator(name)
+    inside = outside = 0
+    broken = set()
+    for variant in variants(op, DType.INT8, claims[kind]):
+        case = op.make(variant.parameters, DType.INT8, np.random.default_rng(0))
+        if case is None:
+            continue
+        network = Network("case")
+        add_case(network, case, "case")
+        [layer] = [layer for layer in network.layers if layer.kind == kind]
+        failing = [one.quantity for one in claims[kind][0].where if not one.holds(quantity_values(layer, one.quantity))]
+        inside += not failing
+        outside += bool(failing)
+        if len(failing) == 1:
+            broken |= set(failing)
+    assert inside >= 10
+    assert outside >= 10
+    # A quantized product has a quantization everywhere and an int32 bias, so that some limits cannot be passed.
+    limits = set(where) - {"input.quantization", "a.quantization", "bias.dtype"}
+    assert broken >= limits, limits - broken

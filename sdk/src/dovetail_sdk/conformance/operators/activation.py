@@ -11,6 +11,7 @@ from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.activations import FUNCTIONS, GREAT, INFINITE, SUBTLE
 from ..references.fused import activated
+from ..references.quantized import EIGHT_BITS, QUANTIZATIONS, of_type
 from ..references.quantized_elementwise import ONE_QUANTUM, quantized, real
 from ..references.shapes import SIZES, quantities_of, shape_of
 from ..references.single_layer import layer_case
@@ -28,9 +29,10 @@ def _floats(function: ActivationFunction, dtype: DType, shape: tuple[int, ...], 
     return samples.led_by(samples.stored((*ends, *GREAT), dtype), plain)
 
 
-def _make_quantized(parameters: Parameters, dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Case | None:
-    how = parameters["quantization"]
-    if dtype not in (DType.INT8, DType.UINT8) or how not in (*_SCALES, "per_tensor"):
+def _make_quantized(
+    parameters: Parameters, how: str, dtype: DType, shape: tuple[int, ...], rng: np.random.Generator
+) -> Case | None:
+    if dtype not in EIGHT_BITS or how not in (*_SCALES, "per_tensor"):
         return None
     function = FUNCTIONS[ActivationFunction(parameters["function"])]
     scales = _SCALES["scaled" if how == "per_tensor" else how]
@@ -60,11 +62,11 @@ def _case(
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     function, shape = ActivationFunction(parameters["function"]), shape_of(parameters)
-    values = parameters["values"]
-    if shape is None or (values != "plain" and (not dtype.is_float or parameters["quantization"] != "none")):
+    values, how = parameters["values"], of_type(parameters["quantization"], dtype)
+    if shape is None or (values != "plain" and (not dtype.is_float or how != "none")):
         return None
-    if parameters["quantization"] != "none":
-        return _make_quantized(parameters, dtype, shape, rng)
+    if how != "none":
+        return _make_quantized(parameters, how, dtype, shape, rng)
     if dtype.is_float:
         x = _floats(function, dtype, shape, values, rng)
         with np.errstate(over="ignore"):
@@ -83,7 +85,7 @@ OPERATOR = Operator(
         "function": (ActivationFunction.RELU, *(one for one in ActivationFunction if one is not ActivationFunction.RELU)),
         **SIZES,
         "values": ("plain", "special"),
-        "quantization": ("none", "per_tensor", "alike"),
+        "quantization": (*QUANTIZATIONS, "alike"),
     },
     make=_make,
     quantities={
@@ -93,11 +95,11 @@ OPERATOR = Operator(
     },
     together=[
         *({"function": function, "values": "special"} for function in FUNCTIONS),
-        *({"function": function, "quantization": "per_tensor"} for function in FUNCTIONS),
+        *({"function": function, "quantization": "none"} for function in _CLAMPS),
         *({"function": function, "quantization": "alike"} for function in (*_CLAMPS, ActivationFunction.HARD_SWISH)),
         *({"function": ActivationFunction.TANH, "rank": rank} for rank in (0, 1, 6)),
         *({"function": ActivationFunction.TANH, "channels": size} for size in (0, 1, 7, 17)),
-        *({"quantization": "per_tensor", "channels": size} for size in (0, 1, 7, 17)),
-        *({"quantization": "per_tensor", "rank": rank} for rank in (0, 1, 2)),
+        *({"quantization": "none", "channels": size} for size in (0, 1, 7, 17)),
+        *({"quantization": "none", "rank": rank} for rank in (0, 1, 2)),
     ],
 )

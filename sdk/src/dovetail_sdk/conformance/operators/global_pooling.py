@@ -12,8 +12,9 @@ from dovetail.tensor import DataLayout, DType
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.images import LAYOUTS
-from ..references.pooling import QUANTIZATIONS, judged, pooled, pooling_input, pooling_tolerance, quantization_of
+from ..references.pooling import judged, pooled, pooling_input, pooling_tolerance, quantization_of
 from ..references.products import LARGEST
+from ..references.quantized import QUANTIZATIONS, of_type
 from ..references.single_layer import layer_case
 
 
@@ -31,7 +32,7 @@ def _windows(x: Array) -> Array:
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    function, p, how = PoolingFunction(parameters["function"]), parameters["p"], parameters["quantization"]
+    function, p, how = PoolingFunction(parameters["function"]), parameters["p"], of_type(parameters["quantization"], dtype)
     spatial, layout = _spatial(parameters), DataLayout(parameters["layout"])
     if spatial is None or not judged(function, dtype, how) or (p != 2 and function is not PoolingFunction.LP) or p < 1:
         return None
@@ -97,7 +98,6 @@ OPERATOR = Operator(
         *_EDGES,
         *({"function": _AVERAGE, **edge} for edge in _EDGES),
         *({"function": _NORM, "p": p, **edge} for p in (1, 2, 3) for edge in _EDGES[: 9 if p == 2 else 3]),
-        *({"function": one, "quantization": "per_tensor", **edge} for one in tuple(PoolingFunction)[:2] for edge in _EDGES),
-        {"function": _AVERAGE, "quantization": "per_tensor"},
+        *({"quantization": "none", **edge} for edge in _EDGES[:5]),
     ],
 )

@@ -102,11 +102,11 @@ def _quantized_case(parameters: Parameters, shapes: _Shapes, dtype: DType, rng: 
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    shapes, how = _shapes(parameters), parameters["quantization"]
+    shapes, how = _shapes(parameters), quantized.of_type(parameters["quantization"], dtype)
     if shapes is None or math.prod(shapes[0]) * parameters["columns"] * max(math.prod(shapes[1][:-2]), 1) > LARGEST:
         return None
     if how == "per_tensor":
-        return _quantized_case(parameters, shapes, dtype, rng) if dtype in quantized.EIGHT_BITS else None
+        return _quantized_case(parameters, shapes, dtype, rng)
     if how != "none":
         return None
     return (_float_case if dtype.is_float else _whole_case)(parameters, shapes, dtype, rng)
@@ -146,7 +146,7 @@ OPERATOR = Operator(
         "transpose_a": (False, True),
         "transpose_b": (False, True),
         "constant": (None, "b", "a"),
-        "quantization": ("none", "per_tensor"),
+        "quantization": quantized.QUANTIZATIONS,
     },
     make=_make,
     quantities={
@@ -159,5 +159,5 @@ OPERATOR = Operator(
         "output.rank": "a.rank",
         **{f"{slot}.quantization": "quantization" for slot in ("a", "b", "output")},
     },
-    together=[*_SHAPES, *({"quantization": "per_tensor", **shape} for shape in (*_SHAPES, {"inner": 33}, {"constant": "b"}))],
+    together=[*_SHAPES, *({"quantization": "none", **shape} for shape in (*_SHAPES, {"inner": 33}, {"constant": "b"}))],
 )

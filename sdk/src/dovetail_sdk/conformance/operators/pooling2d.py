@@ -12,15 +12,16 @@ from dovetail.tensor import DataLayout, DType
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, fitted, image_from_nchw
-from ..references.pooling import QUANTIZATIONS, judged, pooled, pooling_input, pooling_tolerance, quantization_of
+from ..references.pooling import judged, pooled, pooling_input, pooling_tolerance, quantization_of
 from ..references.products import LARGEST
+from ..references.quantized import QUANTIZATIONS, of_type
 from ..references.windows import positions, seen
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     function, kernel, p = PoolingFunction(parameters["function"]), parameters["size"], parameters["p"]
     stride, padding, dilation = (parameters[name] for name in ("stride", "padding", "dilation"))
-    size, layout, how = fitted(parameters, kernel), DataLayout(parameters["layout"]), parameters["quantization"]
+    size, layout, how = fitted(parameters, kernel), DataLayout(parameters["layout"]), of_type(parameters["quantization"], dtype)
     if size is None or not judged(function, dtype, how) or (p != 2 and function is not PoolingFunction.LP) or p < 1:
         return None
     if any(max(padding[i], padding[i + 2]) >= dilation[i] * (kernel[i] - 1) + 1 for i in range(2)):
@@ -115,12 +116,8 @@ OPERATOR = Operator(
         *_EDGES,
         *({"function": _AVERAGE, **edge} for edge in _EDGES),
         *({"function": _NORM, "p": p, **edge} for p in (1, 2, 3) for edge in _EDGES[1 : 10 if p == 2 else 3]),
-        *(
-            {"function": function, "quantization": "per_tensor", **edge}
-            for function in tuple(PoolingFunction)[:2]
-            for edge in _EDGES
-        ),
-        {"function": _AVERAGE, "layout": DataLayout.NHWC, "quantization": "per_tensor"},
+        *({"quantization": "none", **edge} for edge in _EDGES[:5]),
+        {"function": _AVERAGE, "layout": DataLayout.NHWC},
         {"function": _AVERAGE, "padding": (0, 1, 0, 0)},
         {"function": _AVERAGE, "padding": (0, 0, 0, 1)},
         {"function": _AVERAGE, "dilation": (1, 2), "size": (3, 3)},

@@ -13,6 +13,7 @@ from dovetail.tensor import DType, Quantization
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.precision import units
+from ..references.quantized import QUANTIZATIONS, of_type
 from ..references.quantized_elementwise import ONE_QUANTUM, combined
 from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
 from ..references.single_layer import layer_case
@@ -25,9 +26,7 @@ def prelu(x: Array, slope: Array) -> Array:
 
 def _make_quantized(
     parameters: Parameters, dtype: DType, shapes: tuple[tuple[int, ...], tuple[int, ...]], rng: np.random.Generator
-) -> Case | None:
-    if dtype not in (DType.INT8, DType.UINT8):
-        return None
+) -> Case:
     zeros = (3, -7, 5) if dtype is DType.INT8 else (120, 131, 128)
     x_scale, slope_scale, scale = (float(np.float32(value)) for value in (0.05, 0.01, 0.06))
     given, sloped, result = (Quantization.per_tensor(*pair) for pair in zip((x_scale, slope_scale, scale), zeros, strict=True))
@@ -42,9 +41,10 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     slopes = None if shape is None else narrowed(shape, parameters["broadcast"])
     if shape is None or slopes is None:
         return None
-    if parameters["quantization"] == "per_tensor":
+    how = of_type(parameters["quantization"], dtype)
+    if how == "per_tensor":
         return _make_quantized(parameters, dtype, (shape, slopes), rng)
-    if parameters["quantization"] != "none":
+    if how != "none":
         return None
     if dtype.is_float:
         x = samples.led_by(samples.stored([0.0, -0.0, -1.0], dtype), samples.uniform(dtype, shape, rng))
@@ -77,12 +77,12 @@ OPERATOR = Operator(
         **SIZES,
         "broadcast": BROADCASTS,
         "slope.constant": (True, False),
-        "quantization": ("none", "per_tensor"),
+        "quantization": QUANTIZATIONS,
     },
     make=_make,
     quantities={
         **quantities_of("input", "output"),
         **{f"{slot}.quantization": "quantization" for slot in ("input", "slope", "output")},
     },
-    together=[*_SHAPES, *({"quantization": "per_tensor", **shape} for shape in _SHAPES)],
+    together=[*_SHAPES, *({"quantization": "none", **shape} for shape in _SHAPES)],
 )

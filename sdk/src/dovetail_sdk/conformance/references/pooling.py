@@ -14,8 +14,6 @@ from . import samples
 from .precision import SMALLEST_NORMAL, UNIT
 from .products import operand, sum_tolerance
 
-QUANTIZATIONS = ("none", "per_tensor")
-
 ONE_STEP = Tolerance(0.0, 1.0, "an average of integers may be rounded either way, and a reciprocal may fall beside a tie: 1")
 _POWER_UNITS = {16: 4.0, 32: 16.0, 64: 16.0}
 
@@ -95,8 +93,6 @@ def judged(function: PoolingFunction, dtype: DType, how: str) -> bool:
     """Tell whether the kind says what the function gives for the type: integers have maxima, some have averages, none norms."""
     if dtype.is_float:
         return how == "none"
-    if how == "per_tensor" and dtype not in (DType.INT8, DType.UINT8):
-        return False
     if function is PoolingFunction.AVERAGE:
         return how == "per_tensor" or dtype is DType.INT16
     return function is PoolingFunction.MAX

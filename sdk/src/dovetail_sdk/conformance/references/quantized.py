@@ -17,11 +17,18 @@ from ..cases import Array
 from .quantized_elementwise import quantized
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
+QUANTIZATIONS = ("per_tensor", "none")
+"""What 8-bit integers may stand for, the plain case first; other types are not quantized, whatever the parameter says."""
 INPUT_SCALE = float(np.float32(0.05))
 _TYPICAL = 74.0
 """Root of the mean square of integers spread over 8 bits."""
 _SPREAD = 40.0
 """Quanta of the result that its standard deviation has: few results saturate, and one term still is many quanta."""
+
+
+def of_type(how: str, dtype: DType) -> str:
+    """Return the quantization that a tensor of this type has."""
+    return how if dtype in EIGHT_BITS or how not in QUANTIZATIONS else "none"
 
 
 def input_quantization(dtype: DType) -> Quantization:
