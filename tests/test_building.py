@@ -81,6 +81,15 @@ def content(wheel, suffix):
         return archive.read(name)
 
 
+def section_of(wheel, suffix, cwd):
+    """Return the manifest that a binary in a wheel carries; None if it has none."""
+    (cwd / "binary").write_bytes(content(wheel, suffix))
+    subprocess.run(["objcopy", "-O", "binary", "--only-section=.dovetail", "binary", "section"], cwd=cwd, check=True)
+    text, _, end = (cwd / "section").read_bytes().partition(b"\0")
+    assert not end.strip(b"\0")
+    return json.loads(text) if text else None
+
+
 def test_a_library_becomes_a_wheel_for_every_python(project, tmp_path):
     wheel = built(project, tmp_path)
     assert re.fullmatch(r"dovetail_toy-1\.2\.3-py3-none-linux_\w+\.whl", wheel.name)
@@ -102,13 +111,7 @@ def test_manifest_and_section_say_what_was_built(project, tmp_path):
         "library": "libtoy.so",
         "version": "1.2.3",
     }
-    library = tmp_path / "libtoy.so"
-    library.write_bytes(content(wheel, "libtoy.so"))
-    section = tmp_path / "section"
-    subprocess.run(["objcopy", "-O", "binary", "--only-section=.dovetail", library, section], check=True)
-    text, end = section.read_bytes().split(b"\0", 1)
-    assert json.loads(text) == manifest
-    assert not end.strip(b"\0")
+    assert section_of(wheel, "libtoy.so", tmp_path) == manifest
 
 
 def test_a_library_exports_its_one_function_and_uses_nothing_of_python(project, tmp_path):
@@ -120,6 +123,24 @@ def test_a_library_exports_its_one_function_and_uses_nothing_of_python(project, 
     assert not [name for _, name in symbols if name.startswith(("Py", "_Py"))]
     needed = subprocess.run(["objdump", "-p", library], check=True, capture_output=True, text=True).stdout
     assert "libpython" not in needed
+
+
+def test_an_extension_module_carries_the_manifest_that_names_it(project, tmp_path):
+    """So that it can be found in a searched folder too; other modules of the package have no section."""
+    package = project / "src" / "dovetail_toy"
+    (project / "setup.py").write_text('from dovetail.building import setup_backend\nsetup_backend("dovetail_toy")\n')
+    for name in ("found", "other"):
+        (package / f"{name}.pyx").write_text("ANSWER = 42\n")
+    manifest = json.loads((package / "dovetail-backend.json").read_text("utf-8"))
+    del manifest["library"]
+    (package / "dovetail-backend.json").write_text(json.dumps(manifest | {"module": "dovetail_toy.found"}), "utf-8")
+    wheel = built(project, tmp_path)
+    assert f"-cp3{sys.version_info.minor}-" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        binaries = {name.split("/")[-1].split(".")[0]: name for name in archive.namelist() if name.endswith(".so")}
+    expected = manifest | {"abi": list(ABI_VERSION), "version": "1.2.3", "module": "dovetail_toy.found"}
+    assert section_of(wheel, binaries["found"], tmp_path) == expected
+    assert section_of(wheel, binaries["other"], tmp_path) is None
 
 
 def test_a_symbol_that_is_nowhere_defined_fails_the_build(project, tmp_path):
