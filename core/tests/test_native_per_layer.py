@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,27 +11,10 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.building import get_include
 from dovetail.errors import BackendError, ErrorCode
 from dovetail.native import NativeBackend, load_backend
 
 Build = Callable[..., Path]
-
-
-@pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Return a function that compiles one of the sources beside this file to a library."""
-    folder = tmp_path_factory.mktemp("tables")
-    sources = Path(__file__).parent / "native"
-
-    def build_library(source: str, name: str = "table", *flags: str) -> Path:
-        target = folder / f"lib{name}.so"
-        if not target.exists():
-            command = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{get_include()}"]
-            subprocess.run([*command, *flags, str(sources / source), "-o", str(target)], check=True)
-        return target
-
-    return build_library
 
 
 @pytest.fixture

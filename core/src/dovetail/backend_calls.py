@@ -78,8 +78,9 @@ def backend_call(
         error.args = (error.message,)
         raise
     except MemoryError as error:
+        text = described(error).partition(": ")[2]
         raise BackendError(
-            f"{origin}: {method}() ran out of memory",
+            f"{origin}: {method}() ran out of memory" + (f": {text}" if text else ""),
             code=ErrorCode.OUT_OF_MEMORY,
             hint="use a smaller batch, or a machine with more memory",
             method=method,

@@ -34,7 +34,7 @@ from .table import CONTEXT, MEMORY, Compiled, Table, TableWorkload, Why
 
 _log = logging.getLogger("dovetail")
 
-_CANCELLED, _OUT_OF_MEMORY, _LEAVE = -2, -3, 1  # of abi.h
+_CANCELLED, _OUT_OF_MEMORY, _FORKED, _LEAVE = -2, -3, -5, 1  # of abi.h
 _DEVICE_STATES = {1: "driver_missing", 2: "no_device", 3: "device_busy"}
 _ARTEFACT_OK, _ARTEFACT_RECOMPILE, _ARTEFACT_UNUSABLE = range(3)
 _VERDICTS = {_ARTEFACT_RECOMPILE: "must be compiled again", _ARTEFACT_UNUSABLE: "is unusable"}
@@ -190,7 +190,7 @@ class NativeBackend(IBackend):
         if state != 0:
             self.fail("device_state", state, why)
         if not self._table.has_context:
-            return None
+            return NativeContext(self._table, 0, device)
         status, why, context = self._table.context_open(device, self.shown(options))
         if status != 0:
             if why.code in _DEVICE_STATES.values():
@@ -246,6 +246,7 @@ class NativeBackend(IBackend):
             raise MemoryError(why.text)
         raise BackendError(
             f"{function}() failed: {why.text}",
+            code=ErrorCode.FORKED if status == _FORKED else ErrorCode.BACKEND_BROKEN,
             hint="the text is the backend's own; see its documentation",
             reason=why.code,
             subject=why.subject,
@@ -263,20 +264,44 @@ class NativeBackend(IBackend):
 
 
 class NativeContext(IBackendContext):
-    """An open device of a table."""
+    """A device of a table in use by one process.
+
+    Attributes:
+        address: What `context_open` gave, 0 for a table without it.
+        device: Its index.
+    """
 
     def __init__(self, table: Table, address: int, device: int) -> None:
         self.address, self.device = address, device
-        self._end = weakref.finalize(self, table.release, CONTEXT, address)
-        self._end.atexit = False
+        self._id, self._pid = table.id, os.getpid() if table.has_device else 0
+        self._end = weakref.finalize(self, table.release, CONTEXT, address, 0, self._pid) if table.has_context else None
+        if self._end is not None:
+            self._end.atexit = False
+
+    def check_process(self) -> None:
+        """Refuse to be used in a forked child, unless there is no device in truth.
+
+        Raises:
+            BackendError: `FORKED`.
+        """
+        if self._pid and self._pid != os.getpid():
+            raise BackendError(
+                f"device {self.device} of backend {self._id!r} was opened before fork()",
+                code=ErrorCode.FORKED,
+                hint="make a new dovetail.Runtime() in the child, or use multiprocessing's 'spawn' method",
+            )
 
     def close(self) -> None:
-        self._end()
+        if self._end is not None:
+            self._end()
 
 
 def address(context: IBackendContext | None) -> int:
     """Return the table's own context, 0 for none."""
-    return context.address if isinstance(context, NativeContext) else 0
+    if not isinstance(context, NativeContext):
+        return 0
+    context.check_process()
+    return context.address
 
 
 class NativeMemoryManager(IMemoryManager):
@@ -309,6 +334,7 @@ class NativeMemory(ITensorHandle):
     def __init__(self, table: Table, context: IBackendContext | None, domain: MemoryDomain, data: int, nbytes: int) -> None:
         self.domain, self.nbytes = domain, nbytes
         self._table, self._context, self._data = table, context, data
+        self._pid = os.getpid()
         self._released = False
 
     @property
@@ -318,7 +344,8 @@ class NativeMemory(ITensorHandle):
     def release(self) -> None:
         if not self._released:
             self._released = True
-            self._table.release(MEMORY, address(self._context), self._data)
+            context = self._context.address if isinstance(self._context, NativeContext) else 0
+            self._table.release(MEMORY, context, self._data, self._pid)
 
 
 class NativeWorkloadFactory(IWorkloadFactory):

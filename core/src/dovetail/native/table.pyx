@@ -3,6 +3,9 @@
 Every call is made without the GIL, by one thread at a time. What ends something (a context, memory, what was compiled, the table)
 never waits: it is put on a list that whoever has the lock works off, so that the garbage collector may do it at any moment.
 
+After fork() the child may use a table that has no device, unless another thread was inside it; what it inherited of a device is
+the parent's: the child ends none of it, and the adapter refuses to use it (`NativeContext`).
+
 A library is never unloaded once it opened: threads, thread-local data and atexit handlers of its own may still need its code.
 """
 
@@ -19,6 +22,7 @@ from cpython.pycapsule cimport (
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
+from posix.unistd cimport getpid
 
 from dovetail.abi cimport (
     DOVETAIL_ABI_MAJOR,
@@ -193,6 +197,8 @@ cdef class Table:
     cdef bint opened
     cdef bint closing
     cdef Py_ssize_t users
+    cdef int home       # process that opened it
+    cdef int pid        # process that made the lock
     cdef readonly str path
     cdef readonly str id
     cdef readonly str version
@@ -200,6 +206,7 @@ cdef class Table:
     def __cinit__(self):
         self.lock = threading.Lock()
         self.pending = []
+        self.home = self.pid = getpid()
 
     # -- opening --------------------------------------------------------------------------------------------------------------
 
@@ -339,6 +346,11 @@ cdef class Table:
         """True if a device is opened."""
         return self.c.context_open != NULL
 
+    @property
+    def has_device(self):
+        """True if it keeps anything that does not survive fork(): a context, memory, queues."""
+        return self.c.context_open != NULL or self.c.memory != NULL or bool(self.c.capabilities & DOVETAIL_BACKEND_ASYNC)
+
     def kind_versions(self):
         """Newest version known by kind."""
         cdef int i
@@ -402,16 +414,27 @@ cdef class Table:
     # -- serialization --------------------------------------------------------------------------------------------------------
 
     cdef int begin(self) except -1:
-        if self.closing:
-            raise BackendError(f"backend {self.id!r} was closed", code=ErrorCode.BACKEND_UNAVAILABLE, hint="load it anew")
-        if self.owner == threading.get_ident():
+        """Wait until no other thread is inside; Ctrl-C ends the wait."""
+        if self.owner == threading.get_ident() and self.pid == getpid():
             raise BackendError(
                 f"backend {self.id!r} was called from inside one of its own calls",
                 code=ErrorCode.BACKEND_CONTRACT,
                 hint="a progress or log callback must not use the backend that it listens to",
             )
+        if self.pid != getpid():
+            if self.owner is not None:
+                raise BackendError(
+                    f"backend {self.id!r} was in the middle of a call when this process was forked",
+                    code=ErrorCode.FORKED,
+                    hint="fork while no other thread loads a network, or use multiprocessing's 'spawn' method",
+                )
+            self.lock, self.pid = threading.Lock(), getpid()
         self.lock.acquire()
         self.owner = threading.get_ident()
+        if not self.opened:
+            self.owner = None
+            self.lock.release()
+            raise BackendError(f"backend {self.id!r} was closed", code=ErrorCode.BACKEND_UNAVAILABLE, hint="load it anew")
         return 0
 
     cdef int end(self) except -1:
@@ -448,13 +471,24 @@ cdef class Table:
             self.users -= 1
         if self.closing and self.users == 0 and self.opened:
             self.opened = False
-            if self.c.close != NULL:
+            if self.c.close != NULL and self._is_ours():
                 with nogil:
                     self.c.close(self.c.state)
         return 0
 
-    def release(self, int what, size_t first, size_t second=0):
-        """End a context, memory (of a context) or what was compiled; now, or when the table is free."""
+    cdef bint _is_ours(self) noexcept:
+        """False in a forked child for a table that has a device, which is the parent's to close."""
+        return self.home == getpid() or not self.has_device
+
+    def release(self, int what, size_t first, size_t second=0, int pid=0):
+        """End a context, memory (of a context) or what was compiled; now, or when the table is free.
+
+        Args:
+            pid: The process that it belongs to, 0 if to any: nothing happens in another.
+        """
+        if pid and pid != getpid():
+            self.users -= 1
+            return
         self.pending.append((what, first, second))
         self._release_pending()
 
@@ -473,7 +507,7 @@ cdef class Table:
         return self.users > 0
 
     def __dealloc__(self):
-        if self.opened and self.c.close != NULL and self.users == 0:
+        if self.opened and self.c.close != NULL and self.users == 0 and self._is_ours():
             with nogil:
                 self.c.close(self.c.state)
 
@@ -699,6 +733,9 @@ cdef class Table:
         queues.abi_major, queues.abi_minor = self.c.abi_major, self.c.abi_minor
         _empty(&answer)
         capsule = PyCapsule_New(queues, DOVETAIL_QUEUES_CAPSULE, drop_queues)
+        PyCapsule_SetContext(capsule, <void *>self)
+        Py_INCREF(self)
+        self.users += 1
         self.begin()
         try:
             with nogil:
@@ -712,9 +749,6 @@ cdef class Table:
                 raise self.broken(f"queues() says that dovetail_queues has {size} bytes", "set size to sizeof(*queues)")
             return status, _why(&answer), None
         memset(<char *>queues + (queues.size & ~<size_t>7), 0, sizeof(dovetail_queues) - (queues.size & ~<size_t>7))
-        PyCapsule_SetContext(capsule, <void *>self)
-        Py_INCREF(self)
-        self.users += 1
         return status, _why(&answer), capsule
 
 
@@ -775,6 +809,8 @@ cdef class TableWorkload:
             raise MemoryError()
         self.c.size = sizeof(dovetail_workload)
         self.c.abi_major, self.c.abi_minor = table.c.abi_major, table.c.abi_minor
+        self.counted = True
+        table.users += 1
         return 0
 
     cdef object finish(self, str method):
@@ -789,8 +825,6 @@ cdef class TableWorkload:
             raise self.table.broken(f"{method}() answered OK without an execute function")
         self.capsule = PyCapsule_New(self.c, DOVETAIL_WORKLOAD_CAPSULE, drop_workload)
         self.c = NULL
-        self.counted = True
-        self.table.users += 1
         return self
 
     def __dovetail_workload__(self):

@@ -116,6 +116,7 @@ cdef class Plan:
     cdef int n_steps
     cdef int n_queues
     cdef int lanes
+    cdef bint on_device     # has queues or memory that do not survive fork()
     cdef ThreadPool pool
     cdef list idle
     cdef list bound
@@ -145,6 +146,7 @@ cdef class Plan:
         self.idle, self.bound, self.stuck = [], [], []
         self.n_steps, self.n_queues = len(steps), len(queues)
         self.pid = getpid()
+        self.on_device = self.n_queues > 0 or (memory is not None and any(one.domain != HOST for one in memory.plan.arenas))
         self.c_steps = <dvt_step *>PyMem_RawCalloc(max(self.n_steps, 1), sizeof(dvt_step))
         self.queue_tables = <dovetail_queues **>PyMem_RawCalloc(max(self.n_queues, 1), sizeof(void *))
         if self.c_steps == NULL or self.queue_tables == NULL:
@@ -359,7 +361,7 @@ cdef class Context:
         """Release what the backends made for this context, and its memory."""
         cdef int i
         cdef dovetail_workload *table
-        if plan.n_queues and getpid() != plan.pid:
+        if plan.on_device and getpid() != plan.pid:
             return 0  # a forked child: queues and device memory are the parent's, and their threads are not here
         for i in range(self.runs_created):
             if self.workloads[i] is not None:
@@ -535,7 +537,7 @@ cdef class NetworkRunner:
         return results
 
     cdef int _check_process(self, Plan plan) except -1:
-        if plan.n_queues and getpid() != plan.pid:
+        if plan.on_device and getpid() != plan.pid:
             raise RunError(
                 f"network {self._name!r} uses a device and was loaded before fork()", code=ErrorCode.FORKED,
                 hint="load it again in the child, or use multiprocessing's 'spawn' method")

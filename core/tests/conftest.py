@@ -1,0 +1,29 @@
+"""Libraries with a backend table, compiled from the sources in `native`."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dovetail.building import get_include
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Return a function that compiles one of the sources in `native` to a library, once per name."""
+    folder = tmp_path_factory.mktemp("tables")
+    sources = Path(__file__).parent / "native"
+
+    def build_library(source: str, name: str = "", *flags: str) -> Path:
+        target = folder / f"lib{name or Path(source).stem}.so"
+        if not target.exists():
+            command = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{get_include()}"]
+            subprocess.run([*command, str(sources / source), *flags, "-o", str(target)], check=True)
+        return target
+
+    return build_library

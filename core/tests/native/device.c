@@ -1,0 +1,448 @@
+/* A device with queues of its own, each a thread, and memory whose addresses are handles: float32 additions of equal shapes, ReLU.
+ *
+ * -DDEVICES=n, -DNO_CONTEXT, -DSYNCHRONOUS (no queues: work is done as it comes). The functions `count_alive`, `set_device` and `set_open` are for the tests.
+ */
+#define _GNU_SOURCE
+#include <layer_view.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef DEVICES
+#define DEVICES 2
+#endif
+
+/* Not canonical on any 64-bit machine of today: who follows it, or adds to it, is caught. */
+#define HANDLE_BASE UINT64_C(0x6dead00000000000)
+#define HANDLE_STEP UINT64_C(0x100000000)
+#define ANY_DEVICE -1
+enum { MAX_HANDLES = 256 };
+enum { CONTEXTS, MEMORIES, QUEUES, QUEUE_TABLES, WORKLOADS, OPEN_TABLES, KINDS_OF_THINGS };
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static int alive[KINDS_OF_THINGS];
+static int device_states[DEVICES];
+static char open_code[32];
+static struct {
+    char *bytes;
+    size_t count;
+    int device;
+} memories[MAX_HANDLES];
+
+struct context {
+    int device;
+    int64_t delay_us;
+    int fail;
+    int hang;
+};
+
+enum operation { ADD, RELU, FROM_HOST, TO_HOST };
+
+struct workload {
+    enum operation operation;
+    struct context context;
+};
+
+struct job {
+    struct job *next;
+    const struct workload *workload;
+    const char *in[2];
+    char *out;
+    size_t bytes;
+};
+
+struct queue {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct job *first, **last;
+    int device, busy, ending, aborted, failed;
+};
+
+int count_alive(int what)
+{
+    pthread_mutex_lock(&guard);
+    int count = alive[what];
+    pthread_mutex_unlock(&guard);
+    return count;
+}
+
+void set_device(int device, int state) { device_states[device] = state; }
+void set_open(const char *code) { snprintf(open_code, sizeof open_code, "%s", code); }
+
+static void change(int what, int by)
+{
+    pthread_mutex_lock(&guard);
+    alive[what] += by;
+    pthread_mutex_unlock(&guard);
+}
+
+/* Where the bytes of a tensor are: on the device, which must be the one, or on the host. NULL: neither. */
+static char *resolve(const dovetail_tensor *tensor, int device, int on_host)
+{
+    const uint64_t data = (uint64_t)(uintptr_t)tensor->data;
+    if (data < HANDLE_BASE)
+        return on_host ? dovetail_data(tensor) : NULL;
+    const uint64_t slot = (data - HANDLE_BASE) / HANDLE_STEP;
+    if (data % HANDLE_STEP || slot >= MAX_HANDLES || memories[slot].bytes == NULL ||
+        (device != ANY_DEVICE && memories[slot].device != ANY_DEVICE && memories[slot].device != device) ||
+        tensor->byte_offset + dovetail_elements(tensor->ndim, tensor->shape) * tensor->dtype.bits / 8 > memories[slot].count)
+        return NULL;
+    return memories[slot].bytes + tensor->byte_offset;
+}
+
+static void carry_out(const struct job *job)
+{
+    const float *a = (const float *)job->in[0], *b = (const float *)job->in[1];
+    float *out = (float *)job->out;
+    const size_t n = job->bytes / sizeof(float);
+    switch (job->workload->operation) {
+    case ADD:
+        for (size_t i = 0; i < n; ++i)
+            out[i] = a[i] + b[i];
+        break;
+    case RELU:
+        for (size_t i = 0; i < n; ++i)
+            out[i] = a[i] > 0 ? a[i] : 0;
+        break;
+    default:
+        memmove(out, a, job->bytes);
+    }
+}
+
+static void *serve(void *argument)
+{
+    struct queue *queue = argument;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        while (queue->first == NULL && !queue->ending)
+            pthread_cond_wait(&queue->changed, &queue->lock);
+        struct job *job = queue->first;
+        if (job == NULL)
+            break;
+        queue->first = job->next;
+        if (queue->first == NULL)
+            queue->last = &queue->first;
+        queue->busy = 1;
+        const struct context *how = &job->workload->context;
+        const int computes = job->workload->operation == ADD || job->workload->operation == RELU;
+        pthread_mutex_unlock(&queue->lock);
+        usleep(how->delay_us);
+        pthread_mutex_lock(&queue->lock);
+        while (computes && how->hang && !queue->aborted)
+            pthread_cond_wait(&queue->changed, &queue->lock);
+        const int skip = queue->aborted || queue->failed;
+        pthread_mutex_unlock(&queue->lock);
+        if (!skip)
+            carry_out(job);
+        pthread_mutex_lock(&queue->lock);
+        if (computes && how->fail)
+            queue->failed = 1;
+        queue->busy = 0;
+        pthread_cond_broadcast(&queue->changed);
+        free(job);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+static int queue_create(void *state, int32_t device, void **made)
+{
+    (void)state;
+    struct queue *queue = calloc(1, sizeof *queue);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->changed, &attributes);
+    queue->last = &queue->first;
+    queue->device = device;
+    pthread_create(&queue->thread, NULL, serve, queue);
+    change(QUEUES, 1);
+    *made = queue;
+    return DOVETAIL_OK;
+}
+
+static int queue_wait(void *handle, int64_t deadline)
+{
+    struct queue *queue = handle;
+    const struct timespec until = {deadline / 1000000000, deadline % 1000000000};
+    int status = DOVETAIL_OK;
+    pthread_mutex_lock(&queue->lock);
+    while ((queue->busy || queue->first != NULL) && status == DOVETAIL_OK)
+        if (pthread_cond_timedwait(&queue->changed, &queue->lock, &until) && (queue->busy || queue->first != NULL))
+            status = DOVETAIL_PENDING;
+    if (status == DOVETAIL_OK) {
+        status = queue->failed ? DOVETAIL_FAILED : DOVETAIL_OK;
+        queue->failed = queue->aborted = 0;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
+static void queue_abort(void *handle)
+{
+    struct queue *queue = handle;
+    pthread_mutex_lock(&queue->lock);
+    queue->aborted = 1;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+static void queue_destroy(void *handle)
+{
+    struct queue *queue = handle;
+    pthread_mutex_lock(&queue->lock);
+    queue->ending = 1;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    pthread_join(queue->thread, NULL);
+    free(queue);
+    change(QUEUES, -1);
+}
+
+static const char *queue_error(void *queue)
+{
+    (void)queue;
+    return "the multiplier caught fire";
+}
+
+static void queues_release(void *state)
+{
+    (void)state;
+    change(QUEUE_TABLES, -1);
+}
+
+static int execute(void *state, const dovetail_call *call)
+{
+    const struct workload *workload = state;
+    struct queue *queue = call->queue;
+    struct job *job = calloc(1, sizeof *job);
+    const int device = queue != NULL ? queue->device : workload->context.device;
+    job->workload = workload;
+    for (int i = 0; i < call->n_inputs; ++i) {     /* constants lie in host memory */
+        job->in[i] = resolve(&call->inputs[i], device, workload->operation != TO_HOST);
+        if (job->in[i] == NULL)
+            return free(job), call->host->fail(call, DOVETAIL_FAILED, "an input is not where it must be");
+    }
+    job->out = resolve(&call->outputs[0], device, workload->operation == TO_HOST);
+    if (job->out == NULL)
+        return free(job), call->host->fail(call, DOVETAIL_FAILED, "the output is not where it must be");
+    job->bytes = dovetail_elements(call->outputs[0].ndim, call->outputs[0].shape) * call->outputs[0].dtype.bits / 8;
+    if (queue == NULL) {
+        carry_out(job);
+        free(job);
+        return DOVETAIL_OK;
+    }
+    pthread_mutex_lock(&queue->lock);
+    *queue->last = job;
+    queue->last = &job->next;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    return DOVETAIL_OK;
+}
+
+static void workload_release(void *state)
+{
+    free(state);
+    change(WORKLOADS, -1);
+}
+
+static int make(dovetail_workload *workload, enum operation operation, const struct context *context)
+{
+    struct workload *made = calloc(1, sizeof *made);
+    made->operation = operation;
+    if (context != NULL)
+        made->context = *context;
+    dovetail_begin_workload(workload);
+#ifndef SYNCHRONOUS
+    workload->flags = DOVETAIL_WORKLOAD_ASYNC;
+#endif
+    workload->execute = execute;
+    workload->release = workload_release;
+    workload->state = made;
+    change(WORKLOADS, 1);
+    return DOVETAIL_OK;
+}
+
+static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
+                           dovetail_workload *workload, dovetail_answer *why)
+{
+    (void)state, (void)options, (void)why;
+    return make(workload, dovetail_is_kind(layer, "dovetail.Activation") ? RELU : ADD, context);
+}
+
+static int create_copy(void *state, void *context, int32_t direction, const dovetail_tensor_info *tensor,
+                       dovetail_workload *workload, dovetail_answer *why)
+{
+    (void)state;
+    if (dovetail_info_bytes(tensor) > 1 << 20)
+        return dovetail_fail(why, "memory", "", "the window of the bus takes 1 MiB, not %lld bytes", (long long)dovetail_info_bytes(tensor));
+    return make(workload, direction == DOVETAIL_COPY_TO_HOST ? TO_HOST : FROM_HOST, context);
+}
+
+static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
+{
+    (void)state, (void)options;
+    if (!dovetail_is_kind(layer, "dovetail.ElementwiseBinary") && !dovetail_is_kind(layer, "dovetail.Activation"))
+        return dovetail_refuse(why, "kind", "", "%s is not run", layer->kind);
+    if (strcmp(dovetail_string(&layer->attributes, "operation", "add"), "add") ||
+        strcmp(dovetail_string(&layer->attributes, "function", "relu"), "relu") ||
+        !dovetail_is_none(&layer->attributes, "activation"))
+        return dovetail_refuse(why, "attribute", "operation", "only additions and ReLU are run");
+    for (int i = 0; i < layer->n_inputs; ++i)
+        if (!dovetail_is_dtype(layer->inputs[i], 2, 32) || !dovetail_same_shape(layer->inputs[i], layer->outputs[0]))
+            return dovetail_refuse(why, "shape", "", "only float32 of equal shapes");
+    return 1;
+}
+
+static const char *device_name(void *state, int32_t device)
+{
+    (void)state;
+    static const char *const names[] = {"first", "second", NULL};
+    return names[device];
+}
+
+static int device_state(void *state, int32_t device, dovetail_answer *why)
+{
+    (void)state;
+    if (device_states[device])
+        snprintf(why->text, sizeof why->text, "device %d of the test is away", device);
+    return device_states[device];
+}
+
+#ifndef NO_CONTEXT
+static int context_open(void *state, int32_t device, const dovetail_attributes *options, void **context, dovetail_answer *why)
+{
+    (void)state;
+    if (open_code[0])
+        return dovetail_fail(why, open_code, "", "opening gave %s", open_code);
+    struct context *made = calloc(1, sizeof *made);
+    made->device = device;
+    made->delay_us = dovetail_integer(options, "delay_us", 0, 0);
+    made->fail = (int)dovetail_integer(options, "fail", 0, 0);
+    made->hang = (int)dovetail_integer(options, "hang", 0, 0);
+    change(CONTEXTS, 1);
+    *context = made;
+    return DOVETAIL_OK;
+}
+
+static void context_close(void *state, void *context)
+{
+    (void)state;
+    free(context);
+    change(CONTEXTS, -1);
+}
+#endif
+
+static int queues(void *state, void *context, dovetail_queues *table, dovetail_answer *why)
+{
+    (void)state, (void)context, (void)why;
+    table->size = sizeof *table;
+    table->queue_create = queue_create;
+    table->queue_wait = queue_wait;
+    table->queue_abort = queue_abort;
+    table->queue_destroy = queue_destroy;
+    table->queue_error = queue_error;
+    table->release = queues_release;
+    change(QUEUE_TABLES, 1);
+    return DOVETAIL_OK;
+}
+
+static int memory(void *state, int32_t device, dovetail_memory *memory, dovetail_answer *why)
+{
+    (void)state, (void)why;
+    memory->size = sizeof *memory;
+    memory->kind = device == 0 ? "sram" : "dram";
+    memory->alignment = device == 0 ? 256 : 1024;
+    memory->offsets = 1;
+    return DOVETAIL_OK;
+}
+
+static int memory_allocate(void *state, void *context, size_t bytes, size_t alignment, void **data, dovetail_answer *why)
+{
+    (void)state, (void)alignment;
+    const int device = context == NULL ? ANY_DEVICE : ((struct context *)context)->device;
+    if (bytes > 1 << 20)
+        return dovetail_fail(why, "memory", "", "%zu bytes of 1048576", bytes);
+    pthread_mutex_lock(&guard);
+    for (int i = 0; i < MAX_HANDLES; ++i)
+        if (memories[i].bytes == NULL) {
+            memories[i].bytes = malloc(bytes + 1);
+            memories[i].count = bytes;
+            memories[i].device = device;
+            *data = (void *)(uintptr_t)(HANDLE_BASE + (uint64_t)i * HANDLE_STEP);
+            ++alive[MEMORIES];
+            pthread_mutex_unlock(&guard);
+            return DOVETAIL_OK;
+        }
+    pthread_mutex_unlock(&guard);
+    return dovetail_fail(why, "memory", "", "no handles are left");
+}
+
+static void memory_release(void *state, void *context, void *data)
+{
+    (void)state;
+    const uint64_t slot = ((uint64_t)(uintptr_t)data - HANDLE_BASE) / HANDLE_STEP;
+    if (context != NULL && memories[slot].device != ((struct context *)context)->device)
+        abort();
+    free(memories[slot].bytes);
+    memories[slot].bytes = NULL;
+    change(MEMORIES, -1);
+}
+
+static void close_table(void *state)
+{
+    (void)state;
+    change(OPEN_TABLES, -1);
+}
+
+static const int64_t zero = 0;
+static const dovetail_attribute delay = {
+    .size = sizeof delay, .name = "delay_us", .type = DOVETAIL_ATTRIBUTE_INT, .since = 1, .count = 1, .integers = &zero};
+static const dovetail_attribute fail = {
+    .size = sizeof fail, .name = "fail", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
+static const dovetail_attribute hang = {
+    .size = sizeof hang, .name = "hang", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
+static const dovetail_option choices[] = {
+    {.size = sizeof(dovetail_option), .value = &delay, .description = "microseconds that each job takes"},
+    {.size = sizeof(dovetail_option), .value = &fail, .description = "computing fails, after it was enqueued"},
+    {.size = sizeof(dovetail_option), .value = &hang, .description = "computing takes until the queue is aborted"},
+};
+static const dovetail_option *const options[] = {&choices[0], &choices[1], &choices[2]};
+
+int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why)
+{
+    (void)host, (void)why;
+    table->size = sizeof *table;
+    table->abi_major = DOVETAIL_ABI_MAJOR;
+    table->abi_minor = DOVETAIL_ABI_MINOR;
+    table->id = "TableDevice";
+    table->version = "1";
+    table->capabilities = DOVETAIL_BACKEND_DETERMINISTIC;
+#ifndef SYNCHRONOUS
+    table->capabilities |= DOVETAIL_BACKEND_ASYNC;
+#endif
+    table->n_devices = DEVICES;
+    table->device_name = device_name;
+    table->device_state = device_state;
+    table->supports = supports;
+#ifndef NO_CONTEXT
+    table->options = options;
+    table->n_options = 3;
+    table->context_open = context_open;
+    table->context_close = context_close;
+#else
+    (void)options;
+#endif
+    table->create_workload = create_workload;
+    table->queues = queues;
+    table->memory = memory;
+    table->memory_allocate = memory_allocate;
+    table->memory_release = memory_release;
+    table->create_copy = create_copy;
+    table->close = close_table;
+    change(OPEN_TABLES, 1);
+    return DOVETAIL_OK;
+}
