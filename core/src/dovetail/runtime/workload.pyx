@@ -10,6 +10,7 @@ cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
+from libc.string cimport memcpy
 
 from dovetail.abi cimport (
     DOVETAIL_ABI_MAJOR,
@@ -47,6 +48,19 @@ cdef extern from "host_copy.h" nogil:
 cdef extern from "executor.h" nogil:
     ctypedef struct dvt_context:
         void *owner
+
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #define END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
+    #define STRUCT_HEAD END_OF(dovetail_workload, abi_minor)
+    #define WORKLOAD_LEAST END_OF(dovetail_workload, execute)
+    #define QUEUES_LEAST END_OF(dovetail_queues, queue_destroy)
+    """
+    const size_t STRUCT_HEAD        # the same in dovetail_queues
+    const size_t WORKLOAD_LEAST
+    const size_t QUEUES_LEAST
 
 
 inside = threading.local()
@@ -133,14 +147,18 @@ cdef class Workload:
         """
         cdef Workload self = Workload.__new__(Workload)
         cdef PythonWorkload adapter
+        cdef dovetail_workload *given
         with backend_call(origin, "__dovetail_workload__"):
             capsule = obj.__dovetail_workload__() if hasattr(obj, "__dovetail_workload__") else obj
         if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
-            self.table = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
-            _check_version(self.table.abi_major, self.table.abi_minor, origin)
-            if self.table.execute == NULL:
+            given = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
+            _copy_known(&self.own, given, "dovetail_workload", WORKLOAD_LEAST, sizeof(dovetail_workload), origin)
+            if self.own.execute == NULL:
                 raise _contract(origin, "its workload has no execute function", "set `execute`")
+            if self.own.n_aliases < 0 or (self.own.n_aliases > 0 and self.own.aliases == NULL):
+                raise _contract(origin, f"its workload says that it has {self.own.n_aliases} aliases, but lists none", "set `aliases`")
             PyCapsule_SetName(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE)
+            self.table, self.taken = &self.own, given
             self.kept = (capsule, obj)
         elif PyCapsule_IsValid(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE):
             raise _contract(origin, "it handed out one workload twice", "create a workload per call of create_workload")
@@ -151,10 +169,10 @@ cdef class Workload:
         elif callable(getattr(obj, "execute", None)):
             adapter = PythonWorkload.__new__(PythonWorkload)
             adapter.workload = obj
-            self.adapted.size = sizeof(dovetail_workload)
-            self.adapted.execute = execute_python
-            self.adapted.state = <void *>adapter
-            self.table = &self.adapted
+            self.own.size = sizeof(dovetail_workload)
+            self.own.execute = execute_python
+            self.own.state = <void *>adapter
+            self.table = &self.own
             self.kept = adapter
         else:
             raise _contract(
@@ -168,18 +186,17 @@ cdef class Workload:
     def host_copy():
         """Return the core's own copy within host memory."""
         cdef Workload self = Workload.__new__(Workload)
-        self.adapted.size = sizeof(dovetail_workload)
-        self.adapted.execute = dvt_copy_execute
-        self.table = &self.adapted
+        self.own.size = sizeof(dovetail_workload)
+        self.own.execute = dvt_copy_execute
+        self.table = &self.own
         return self
 
     def __dealloc__(self):
-        cdef dovetail_workload *table = self.table
-        if table != NULL and table != &self.adapted:
-            if table.release != NULL:
+        if self.taken != NULL:
+            if self.own.release != NULL:
                 with nogil:
-                    table.release(table.state)
-            PyMem_RawFree(table)
+                    self.own.release(self.own.state)
+            PyMem_RawFree(self.taken)
 
     @property
     def asynchronous(self):
@@ -245,17 +262,45 @@ cdef class Queues:
             BackendError: It is no such capsule, was taken before, or speaks another version of the protocol.
         """
         cdef Queues self = Queues.__new__(Queues)
+        cdef dovetail_queues *given
         if not PyCapsule_IsValid(capsule, DOVETAIL_QUEUES_CAPSULE):
             raise _contract(origin, "queues() did not return a fresh capsule 'dovetail.queues.v0'", "see dovetail_queues in abi.h")
-        self.table = <dovetail_queues *>PyCapsule_GetPointer(capsule, DOVETAIL_QUEUES_CAPSULE)
-        _check_version(self.table.abi_major, self.table.abi_minor, origin)
+        given = <dovetail_queues *>PyCapsule_GetPointer(capsule, DOVETAIL_QUEUES_CAPSULE)
+        _copy_known(&self.own, given, "dovetail_queues", QUEUES_LEAST, sizeof(dovetail_queues), origin)
+        missing = [name for name, there in (
+            ("queue_create", self.own.queue_create != NULL),
+            ("queue_wait", self.own.queue_wait != NULL),
+            ("queue_abort", self.own.queue_abort != NULL),
+            ("queue_destroy", self.own.queue_destroy != NULL),
+        ) if not there]
+        if missing:
+            raise _contract(origin, f"its queues lack {', '.join(missing)}", "fill in these functions of dovetail_queues")
         PyCapsule_SetName(capsule, DOVETAIL_USED_QUEUES_CAPSULE)
+        self.table = &self.own
         self.kept = capsule
         return self
 
     def __dealloc__(self):
         if self.table != NULL and self.table.release != NULL:
             self.table.release(self.table.state)
+
+
+cdef int _copy_known(void *own, const void *given, str name, size_t least, size_t whole, str origin) except -1:
+    """Copy a struct of a backend into a zeroed one of today's, as far as its `size` says that it goes.
+
+    Raises:
+        BackendError: Its version is not for this core, or no version of the struct has such a size.
+    """
+    cdef size_t size = (<const size_t *>given)[0]
+    if size >= STRUCT_HEAD:
+        memcpy(own, given, STRUCT_HEAD)
+        _check_version((<dovetail_workload *>own).abi_major, (<dovetail_workload *>own).abi_minor, origin)
+    if not least <= size <= whole:
+        raise _contract(
+            origin, f"says that its {name} has {size} bytes; one of ABI {DOVETAIL_ABI_MAJOR}.{DOVETAIL_ABI_MINOR} has {least} to "
+            f"{whole}", f"set size to sizeof({name})")
+    memcpy(own, given, size & ~<size_t>7)   # never half a pointer
+    return 0
 
 
 def _check_version(unsigned int major, unsigned int minor, str origin):
