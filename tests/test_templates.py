@@ -71,7 +71,8 @@ def in_process(folder, *command, cwd=None):
 RUN_POOLING = """
 import sys
 import numpy as np
-from dovetail.abi_version import ABI_VERSION
+import dovetail
+from dovetail import Network
 
 case = np.load(sys.argv[1], allow_pickle=True)["case"].item()
 network = Network("pooling")
