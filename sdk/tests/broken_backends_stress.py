@@ -425,6 +425,6 @@ FINDINGS: Mapping[type[Honest], tuple[str, str]] = {
     OneTableForAll: ("stress.networks_do_not_disturb_each_other", "(a run in peace|failed on OneTableForAll)"),
     CachesByAddress: ("stress.all_ways_to_run_agree", "a binding: output"),
     ClosesWithTheFirst: ("stress.unloading_waits_for_runs", "the device is closed"),
-    HidesFailures: ("stress.late_errors_are_told", "which should make it fail"),
+    HidesFailures: ("stress.late_errors_are_told", "which should make one fail"),
 }
 """What finds each, and what it says (a regular expression)."""

@@ -16,8 +16,8 @@ from .quantize import per_axis_column, quantization_of, zero_of
 
 _LABELS = ("float32", "float64", "float16", "bfloat16")
 _REASON = (
-    "the product rounds once: half a unit; in float32 the scale, the difference or the result of a narrower type may round first: "
-    "two units"
+    "the product rounds once: half a unit; in float32 the scale, the difference or the result of a narrower type may round "
+    "first: two units"
 )
 
 
@@ -40,7 +40,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     # Differences of 20 bits are exact in float32; float16 holds them times the scale up to 65504.
     reach = 1 << (15 if target is DType.FLOAT16 else 20)
     q = samples.whole(dtype, shape, rng, max(least, -reach), min(most, reach))
-    exact = power and (target in (DType.FLOAT32, DType.FLOAT64) or dtype.bits == 8 and target is DType.FLOAT16)
+    exact = power and (target in (DType.FLOAT32, DType.FLOAT64) or (dtype.bits == 8 and target is DType.FLOAT16))
     return layer_case(
         Dequantize(quantization=quantization, dtype=target),
         [Feed(q, dtype=dtype, quantization=quantization if parameters["quantization"] else None)],
