@@ -6,7 +6,7 @@
 struct compiled {
     int inputs;
 };
-static int alive;
+static int alive, verdict, loaded;
 
 static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
 {
@@ -49,13 +49,18 @@ static int artefact_save(void *state, void *compiled, dovetail_write write, void
 
 static int artefact_check(void *state, const void *bytes, size_t count, dovetail_answer *why)
 {
-    (void)state, (void)bytes, (void)why;
+    (void)state, (void)bytes;
+    if (verdict != DOVETAIL_ARTEFACT_OK) {
+        snprintf(why->text, sizeof why->text, "the test says %d", verdict);
+        return verdict;
+    }
     return count == sizeof(struct compiled) ? DOVETAIL_ARTEFACT_OK : DOVETAIL_ARTEFACT_UNUSABLE;
 }
 
 static int artefact_load(void *state, const void *bytes, size_t count, void **compiled, dovetail_answer *why)
 {
     (void)state, (void)why;
+    ++loaded;
     *compiled = memcpy(malloc(count), bytes, count);
     ++alive;
     return DOVETAIL_OK;
@@ -88,6 +93,9 @@ static const dovetail_attribute fail = {
     .size = sizeof fail, .name = "fail", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
 static const dovetail_option option = {.size = sizeof option, .value = &fail, .description = "refuse to compile"};
 static const dovetail_option *const options[] = {&option};
+
+void set_verdict(int what) { verdict = what; }
+int artefacts_loaded(void) { return loaded; }
 
 int compiled_alive(void)
 {
