@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,6 +113,36 @@ def test_loader_messages_are_kept(tmp_path: Path) -> None:
     with pytest.raises(BackendError) as caught:
         load_backend(tmp_path / "text.so")
     assert "too short" in caught.value.message or "invalid ELF" in caught.value.message
+
+
+def test_a_library_that_it_needs_is_missing(build: Build, tmp_path: Path) -> None:
+    gone = tmp_path / "libdovetail_gone.so"
+    subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null", "-o", str(gone)], check=True)
+    library = build("per_layer.c", "needy", "-Wl,--no-as-needed", f"-L{tmp_path}", "-ldovetail_gone")
+    gone.unlink()
+    with pytest.raises(BackendError, match=r"needs libdovetail_gone\.so, which is not there") as caught:
+        load_backend(library)
+    assert "libdovetail_gone.so" in str(caught.value.hint)
+
+
+def test_a_symbol_that_nobody_defines(build: Build) -> None:
+    with pytest.raises(BackendError, match=r"nobody defines: .*defined_by_nobody") as caught:
+        load_backend(build("per_layer.c", "undefined", "-DUNDEFINED"))
+    assert "-z,defs" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_a_shorter_table_works(build: Build, passes: bool) -> None:
+    """A table that ends with create_workload: what lies behind it is not read, and counts as left out."""
+    size = "(offsetof(dovetail_backend, create_workload) + sizeof(void *))"
+    older = load_backend(build("per_layer.c", "shorter", f"-DSIZE={size}", "-DGARBAGE"))
+    today = load_backend(build("per_layer.c", "another", '-DID="TableToday"'))
+    a, b = np.float32([[1, 2, 3], [4, 5, 6]]), np.float32([[-9, 8, -7], [6, -5, 4]])
+    for backend in (older, today):
+        with dovetail.Runtime() as runtime, dovetail.load(network(), backend, runtime=runtime, passes=passes) as loaded:
+            np.testing.assert_array_equal(loaded.run({"a": a, "b": b})["out"], np.maximum(a + b + np.float32([[1, -2, 3]]), 0))
+            assert {one.backend for one in loaded.placement.layers} == {str(backend.id)}
+    older.close()
 
 
 def _additions() -> dovetail.Network:
