@@ -229,7 +229,8 @@ enum {
     DOVETAIL_ATTRIBUTE_TENSOR = 8
 };
 
-/* One attribute of a layer, or one option. Of the four pointers the one of its type is set; scalars are lists of one. */
+/* One attribute of a layer, or one option. Of the four pointers the one of its type is set; scalars are lists of one. An attribute
+ * that is a quantization crosses as three: name.scale (FLOATS), name.zero_point (INTS), name.axis (INT, or NONE: one for all). */
 typedef struct {
     size_t size;
     const char *name;
@@ -407,6 +408,7 @@ typedef struct {
     int (*queues)(void *state, void *context, dovetail_queues *queues, dovetail_answer *why);
     /* (optional) default: plain host memory, shared with every CPU backend. Fill in `memory` likewise; needs no context. */
     int (*memory)(void *state, int32_t device, dovetail_memory *memory, dovetail_answer *why);
+    /* The device is the context's: with more than one device, memory needs context_open. */
     int (*memory_allocate)(void *state, void *context, size_t bytes, size_t alignment, void **data, dovetail_answer *why);
     void (*memory_release)(void *state, void *context, void *data);
     /* Fill in `workload` with a copy of such a tensor from or to host memory (DOVETAIL_COPY_...); needed with `memory`. */
