@@ -147,6 +147,22 @@ def test_local_response(run_layer, reference, size, layout, dtype):
     reference.assert_close(y, to_layout(wanted, layout))
 
 
+@pytest.mark.parametrize("other", FLOATS, ids=lambda d: np.dtype(d).name)
+def test_parameters_of_any_width(run_layer, reference, other, dtype):
+    x, scale, offset = random((2, 6, 5), dtype), random(6, other, 1), random(6, other, 2)
+    along = normalized(wide(x), (2,)) * column(scale, 3) + column(offset, 3)
+    [y] = run_layer(lambda net, *s: net.instance_normalization(*s), x, scale, offset)
+    reference.assert_close(y, along, scale=2)
+    [y] = run_layer(lambda net, *s: net.group_normalization(*s, groups=6), x, scale, offset)
+    reference.assert_close(y, along, scale=2)
+    last = np.moveaxis(x, 1, -1)
+    [y] = run_layer(lambda net, *s: net.layer_normalization(*s), last, scale, offset)
+    reference.assert_close(y, normalized(wide(last), (2,)) * wide(scale) + wide(offset), scale=2)
+    ones = np.ones(6, other)
+    [y] = run_layer(lambda net, *s: net.batch_normalization(*s, epsilon=0.0), x, scale, offset, ones, 4 * ones)
+    reference.assert_close(y, (wide(x) - 1) / 2 * column(scale, 3) + column(offset, 3), scale=2)
+
+
 @pytest.mark.parametrize("build", [lambda net, s: net.layer_normalization(s), lambda net, s: net.lp_normalization(s)])
 def test_cancel(run_layer, direct, build, dtype):
     with pytest.raises(direct.Cancelled):

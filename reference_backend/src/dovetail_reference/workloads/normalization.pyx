@@ -7,7 +7,7 @@ given.
 """
 
 from libc.math cimport sqrt
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint16_t
 
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_IN_PLACE,
@@ -40,6 +40,15 @@ from dovetail.tensor import DataLayout
 from ..refusals import first_refusal
 
 
+cdef extern from "half.h" nogil:
+    float float_of_float16(uint16_t half)
+    float float_of_bfloat16(uint16_t half)
+
+
+cdef enum:
+    BFLOAT_CODE = 4     # DLPack
+
+
 cdef struct State:
     Element element
     bint given              # mean and variance are inputs 3 and 4, indexed by the set
@@ -62,9 +71,13 @@ cdef struct State:
 
 
 cdef inline double parameter(const dovetail_tensor *tensor, int64_t index) noexcept nogil:
-    """An element of a float32 or float64 tensor."""
+    """An element of a tensor of floats, whose width may differ from the input's."""
     if tensor.dtype.bits == 64:
         return (<const double *>tensor_data(tensor))[index]
+    if tensor.dtype.bits == 16:
+        if tensor.dtype.code == BFLOAT_CODE:
+            return float_of_bfloat16((<const uint16_t *>tensor_data(tensor))[index])
+        return float_of_float16((<const uint16_t *>tensor_data(tensor))[index])
     return (<const float *>tensor_data(tensor))[index]
 
 
