@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 
+import dovetail_reference
+from dovetail.interfaces import Support
+from dovetail.tensor import DType
+from dovetail_reference import ReferenceBackend
+from dovetail_reference.claims import CLAIMS
 from dovetail_sdk.conformance.checks import checks_up_to
 from dovetail_sdk.conformance.results import Report, Verdict
+from dovetail_sdk.conformance.runner import run_checks
+from dovetail_sdk.conformance.subject import open_target
 from dovetail_sdk.conformance.supervisor import Orders, Supervisor
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -18,8 +27,36 @@ def conformed(report: Report) -> None:
     assert report.verdict is Verdict.CONFORMS, report.objection
 
 
-def test_the_reference_backend_conforms():
-    conformed(Supervisor(Orders("CpuRef", seconds=800)).run(checks_up_to(4), 4))
+def test_the_reference_backend_conforms_in_every_kind_and_element_type_that_it_must_take():
+    report = Supervisor(Orders("CpuRef", seconds=800)).run(checks_up_to(4), 4)
+    conformed(report)
+    assert not report.not_judged_by_kind
+    wanted = {(kind, str(dtype)) for kind, claim in CLAIMS.items() for dtype in claim.dtypes}
+    assert len(wanted) > 400
+    idle = [
+        pair
+        for pair in sorted(wanted)
+        if not (report.counts[pair].claimed and (report.counts[pair].run or report.counts[pair].folded))
+    ]
+    assert idle == []
+
+
+class Forgetful(ReferenceBackend):
+    """Forgot one element type of one kind, which its manifest goes on claiming."""
+
+    manifest = json.loads(Path(dovetail_reference.__file__).with_name("dovetail-backend.json").read_text())
+
+    def supports(self, layer, options):
+        if layer.kind == "dovetail.Softmax" and layer.input_infos[0].dtype is DType.FLOAT16:
+            return Support.no("dtype", "softmax of float16 is not implemented")
+        return super().supports(layer, options)
+
+
+def test_an_element_type_that_went_missing_is_noticed():
+    (check,) = checks_up_to(2, ["operators.computes[[]dovetail.Softmax[]]"])
+    report = run_checks([check], open_target(Forgetful()), level=2)
+    assert report.verdict is Verdict.FAILS
+    assert all("false claim" in case.text and "float16" in case.id for case in report.problems[0].cases)
 
 
 @pytest.mark.parametrize("claim", ["none", "layers", "whole"])
