@@ -1,4 +1,7 @@
-"""Every conformance test of dovetail, run on this backend. `dovetail conform AcmeNpu --late-failure fail_at=1` runs the same without pytest."""
+"""Every conformance test of dovetail, run on this backend.
+
+`dovetail conform AcmeNpu --late-failure fail_at=1` runs the same without pytest.
+"""
 
 import pytest
 
