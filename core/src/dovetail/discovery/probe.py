@@ -20,7 +20,6 @@ from typing import IO, Any
 
 from .candidates import Candidate
 from .content import Files
-from .probe_child import READY, RESULT
 from .reasons import ReasonCode, Refused
 from .settings import PROBE, probe_memory, probe_timeout
 
@@ -31,6 +30,10 @@ _KEPT = {"reply": 1 << 20, "stdout": 64 << 10, "stderr": 64 << 10}  # bytes, the
 _TICK_SECONDS = 0.02
 
 # The path is set before anything of the core is imported; faulthandler writes to the standard error that is captured.
+READY = "ready"
+RESULT = "result"
+"""Stages of the child's messages, each a line of JSON."""
+
 _BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from dovetail.discovery.probe_child import main; main({request}, {reply})"
 
 

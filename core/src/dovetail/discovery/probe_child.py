@@ -14,8 +14,7 @@ import sys
 import traceback
 from typing import Any
 
-READY = "ready"
-RESULT = "result"
+from .probe import READY, RESULT
 
 
 def main(request_fd: int, reply_fd: int) -> None:

@@ -12,7 +12,8 @@ from ..options import in_folder, json_option, value_of
 
 if TYPE_CHECKING:
     from ..conformance.checks import Check
-    from ..conformance.results import CheckResult, Event, Report
+    from ..conformance.endings import Event
+    from ..conformance.results import CheckResult, Report
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SUFFIXES = (".html", ".json", ".xml")

@@ -46,28 +46,6 @@ class Level(IntEnum):
 HIGHEST = max(Level)
 
 
-class ConformanceFailure(Exception):
-    """The backend does not conform; the text says what was found and what was expected.
-
-    Args:
-        text: A sentence, or several lines.
-        facts: The numbers behind it, by name, for the machine-readable report.
-    """
-
-    def __init__(self, text: str, **facts: Any) -> None:
-        super().__init__(text)
-        self.text = text
-        self.facts = facts
-
-
-class NotApplicable(Exception):
-    """The backend promises nothing that this check could look at; the text says what was missing."""
-
-
-class BudgetExhausted(Exception):
-    """The time given for the whole run is over, and part of the check was not run; the text says which part."""
-
-
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check, or one of a family if it is run `each` for a list of things.

@@ -12,7 +12,7 @@ from typing import Any
 
 from .cases import Operator
 from .checks import Check, all_checks
-from .results import Event
+from .endings import Event
 from .runner import perform
 from .subject import Settings, open_target
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
 from .checks import Check
-
-Event: TypeAlias = dict[str, Any]
-"""What happened in a check, as plain data: "step", "note", "count", "case", "end". Child processes send them line by line."""
+from .endings import Event
 
 
 class Status(StrEnum):

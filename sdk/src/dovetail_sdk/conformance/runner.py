@@ -9,8 +9,9 @@ import traceback
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
-from .checks import BudgetExhausted, Check, ConformanceFailure, NotApplicable
-from .results import CheckResult, Event, Report, Status, end_event
+from .checks import Check
+from .endings import BudgetExhausted, ConformanceFailure, Event, NotApplicable
+from .results import CheckResult, Report, Status, end_event
 from .subject import Settings, Subject, Target
 
 Listener = Callable[[Check, Event], None]

@@ -11,8 +11,8 @@ from dovetail.runtime import LoadedNetwork
 
 from .cases import Array, Operator
 from .catalogue import all_operators
-from .checks import ConformanceFailure, NotApplicable
 from .comparing import mismatch
+from .endings import ConformanceFailure, NotApplicable
 from .subject import RUN_SECONDS, Subject, Target
 from .trials import Batch, Trial, prepare
 from .variants import variants

@@ -24,8 +24,7 @@ from dovetail.optimizer.assignment import is_workload
 from dovetail.registry import BackendRow, default_registry
 from dovetail.runtime import LoadedNetwork, Runtime
 
-from .checks import BudgetExhausted, ConformanceFailure
-from .results import Event
+from .endings import BudgetExhausted, ConformanceFailure, Event
 
 if TYPE_CHECKING:
     from .cases import Operator

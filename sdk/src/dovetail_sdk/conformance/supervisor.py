@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
 from .checks import Check, Level
-from .results import CheckResult, Event, Report, Status, end_event
+from .endings import Event
+from .results import CheckResult, Report, Status, end_event
 from .runner import Listener
 
 OPENING_SECONDS = 60.0

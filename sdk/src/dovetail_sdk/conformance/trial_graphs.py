@@ -11,7 +11,7 @@ from dovetail.graph import Layer
 from dovetail.runtime import LoadedNetwork
 
 from .cases import Array
-from .checks import ConformanceFailure, NotApplicable
+from .endings import ConformanceFailure, NotApplicable
 from .evaluation import complaint, evaluate
 from .random_graphs import RandomGraph, Style, draw, known_styles, single_layer
 from .subject import RUN_SECONDS, Subject

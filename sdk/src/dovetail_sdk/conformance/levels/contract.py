@@ -28,7 +28,8 @@ from dovetail.runtime.workload import Queues, Workload
 from dovetail.tensor import DType, TensorInfo
 
 from ..catalogue import all_operators
-from ..checks import ConformanceFailure, NotApplicable, check
+from ..checks import check
+from ..endings import ConformanceFailure, NotApplicable
 from ..samples import accepted, trials_of
 from ..subject import Subject, described
 from ..trials import Batch

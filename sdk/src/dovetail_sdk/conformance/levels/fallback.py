@@ -11,7 +11,8 @@ from dovetail.interfaces import HOST
 from dovetail.optimizer.assignment import is_workload
 from dovetail.runtime import LoadedNetwork
 
-from ..checks import ConformanceFailure, NotApplicable, check
+from ..checks import check
+from ..endings import ConformanceFailure, NotApplicable
 from ..numpy_backend import NAME, NumpyBackend
 from ..random_graphs import DTYPES, RandomGraph, Style, draw
 from ..subject import Subject

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dovetail.errors import PlacementError
 
-from ..checks import ConformanceFailure, NotApplicable, check
+from ..checks import check
+from ..endings import ConformanceFailure, NotApplicable
 from ..subject import Subject
 from ..trial_graphs import Judge, first_difference, random_graphs, run, same_bits
 

@@ -22,7 +22,8 @@ from dovetail.interfaces import Capabilities
 from dovetail.optimizer import build_options
 from dovetail.registry import BackendState, default_registry
 
-from ..checks import ConformanceFailure, NotApplicable, check
+from ..checks import check
+from ..endings import ConformanceFailure, NotApplicable
 from ..subject import Subject
 
 _LISTING = """

@@ -15,7 +15,8 @@ from dovetail.errors import DovetailError, ErrorCode
 from dovetail.interfaces import HOST
 from dovetail.network import Network
 
-from ..checks import ConformanceFailure, NotApplicable, check
+from ..checks import check
+from ..endings import ConformanceFailure, NotApplicable
 from ..excursions import EXCURSIONS, excursion
 from ..samples import accepted, arrays_of, run_and_judge
 from ..subject import RUN_SECONDS, Subject

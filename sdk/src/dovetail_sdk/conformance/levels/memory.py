@@ -18,7 +18,8 @@ from dovetail.graph import Graph
 from dovetail.runtime import Runtime
 
 from ..cases import Array
-from ..checks import ConformanceFailure, NotApplicable, check
+from ..checks import check
+from ..endings import ConformanceFailure, NotApplicable
 from ..failing_memory import failing_allocations
 from ..random_graphs import RandomGraph
 from ..subject import Subject

@@ -9,7 +9,8 @@ from dovetail.tensor import DType
 
 from ..cases import Operator
 from ..catalogue import all_operators, kinds
-from ..checks import NotApplicable, check
+from ..checks import check
+from ..endings import NotApplicable
 from ..subject import Subject
 from ..trials import Trial, prepare, try_all
 from ..variants import variants

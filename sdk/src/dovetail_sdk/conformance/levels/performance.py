@@ -11,7 +11,8 @@ from dovetail.interfaces import IBackend
 from dovetail.registry import default_registry
 from dovetail.runtime import LoadedNetwork
 
-from ..checks import NotApplicable, check
+from ..checks import check
+from ..endings import NotApplicable
 from ..random_graphs import RandomGraph, large_chain
 from ..subject import Subject
 from ..trial_graphs import accepts, random_graphs, run, single_layers, styles_of

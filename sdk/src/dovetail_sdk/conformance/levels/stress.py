@@ -14,7 +14,8 @@ from dovetail.errors import DovetailError, ErrorCode, RunError, RunTimeoutError
 from dovetail.runtime import LoadedNetwork
 
 from ..cases import Array
-from ..checks import ConformanceFailure, NotApplicable, check
+from ..checks import check
+from ..endings import ConformanceFailure, NotApplicable
 from ..random_graphs import RandomGraph, large_chain
 from ..subject import RUN_SECONDS, Subject
 from ..trial_graphs import (
