@@ -107,6 +107,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
 
 
 _DOWN, _ODD = (1.0, 0.5, 0.5, 1.0), (1.0, 1.0, 1.75, 2.2)
+_DOUBLE = (1.0, 1.0, 2.0, 2.0)
 _STRETCH = (1.0, 1.0, 1.75, 2.5)
 _SMOOTH = (ResizeMethod.LINEAR, ResizeMethod.CUBIC)
 
@@ -139,9 +140,9 @@ OPERATOR = Operator(
     together=[
         *(
             {"coordinates": coordinates, "rounding": rounding, "factors": factors}
-            for coordinates in (CoordinateMode.ASYMMETRIC, CoordinateMode.HALF_PIXEL)
+            for coordinates in CoordinateMode
             for rounding in NearestRounding
-            for factors in (_DOWN, _ODD)
+            for factors in (_DOWN, _ODD, _DOUBLE)
         ),
         *({"method": method, "coordinates": one, "factors": _ODD} for method in _SMOOTH for one in CoordinateMode),
         *(
