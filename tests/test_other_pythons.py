@@ -69,6 +69,30 @@ refused(ErrorCode.BACKEND_UNAVAILABLE, dovetail.load, sys.argv[1], backends=["Cp
 print("smoke test passed under", sys.version.split()[0])
 """
 
+# The template of an NPU holds no Python: its library was built once, under the Python of the tests.
+NPU = """
+import sys
+sys.path.append(sys.argv[1])
+import numpy as np
+import dovetail
+from dovetail.tensor import Quantization
+
+network = dovetail.Network("sum")
+operands = [network.input(name, (1, 4, 4, 8), "int8", Quantization.per_tensor(0.5, 3)) for name in "ab"]
+total = network.addition(*operands, name="total")
+total.quantization = Quantization.per_tensor(0.75, -2)
+network.output(total, name="y")
+feeds = dict(zip("ab", np.random.default_rng(3).integers(-128, 128, (2, 1, 4, 4, 8), np.int8)))
+results = []
+for backend in ("AcmeNpu", "CpuRef"):
+    with dovetail.load(network, backends=[backend]) as net:
+        results.append(net.run(feeds)["y"])
+        assert [layer.backend for layer in net.placement.layers] == [backend]
+np.testing.assert_array_equal(*results)
+assert results[0].std() > 10
+print("the NPU ran under", sys.version.split()[0])
+"""
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -108,8 +132,8 @@ def build_requirements(members, third_party):
 
 
 @pytest.mark.parametrize("minor", [minor for minor in MINORS if minor != sys.version_info[1]], ids=lambda minor: f"3.{minor}")
-def test_the_members_build_and_run(minor, release, members, sdists, third_party, root, tmp_path):
-    """Build every member from its sdist in a fresh environment and use it there, warnings being errors."""
+def test_the_members_build_and_run(minor, release, members, sdists, third_party, root, tmp_path, built_template):
+    """Build every member from its sdist in a fresh environment and use it there, with a library that knows no Python."""
     folder = tmp_path / "environment"
     release.check(interpreter(minor), "-m", "venv", "--without-pip", folder)
     python = folder / "bin" / "python"
@@ -124,3 +148,5 @@ def test_the_members_build_and_run(minor, release, members, sdists, third_party,
     assert re.search(rf"passed under 3\.{minor}\.", said), said
     listed = release.check(folder / "bin" / "dovetail", "backends", "--check", "--json", cwd=tmp_path)
     assert [(row["id"], row["state"]) for row in json.loads(listed)] == [("CpuRef", "loaded")]
+    said = release.check(python, "-I", "-W", "error", "-c", NPU, built_template("backend_npu"), cwd=tmp_path)
+    assert re.search(rf"ran under 3\.{minor}\.", said), said
