@@ -20,7 +20,7 @@ This package must import on a machine where the core's own extensions are not bu
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ def setup_backend(
     folder: str | Path = "src",
     library_sources: Iterable[str] = (),
     sources: Iterable[str | Path] = (),
+    module_sources: Mapping[str, Sequence[str | Path]] | None = None,
+    source_arguments: Mapping[str, Sequence[str]] | None = None,
     include_dirs: Iterable[str | Path] = (),
     libraries: Sequence[str] = (),
     define_macros: Sequence[tuple[str, str | None]] = (),
@@ -53,6 +55,9 @@ def setup_backend(
             Python, so that one wheel serves every version. In them `DOVETAIL_BACKEND_ID` and `DOVETAIL_BACKEND_VERSION` are
             what manifest and `pyproject.toml` say.
         sources: C or C++ files linked into every extension module.
+        module_sources: Further C or C++ files of single extension modules, by the module's full name.
+        source_arguments: Flags of the compiler for single files, by path, in place of `compile_arguments`: one file compiled
+            for AVX2, another for AVX-512, and which of them runs is decided at run time.
         include_dirs: Further folders of headers and `.pxd` files; the headers among them travel in the sdist.
         libraries: What to link with, such as the driver's library.
         define_macros: Macros as (name, value).
@@ -91,12 +96,15 @@ def setup_backend(
             package,
             folder=folder,
             sources=sources,
+            module_sources=module_sources,
             include_dirs=include_dirs,
             libraries=libraries,
             define_macros=define_macros,
             compile_arguments=COMPILE_ARGUMENTS if compile_arguments is None else compile_arguments,
             link_arguments=link_arguments,
         )
+    arguments = {Path(path): list(flags) for path, flags in (source_arguments or {}).items()}
+    BuildModules.source_arguments = arguments
     commands: dict[str, Any] = {"build_py": BuildPackage, "build_ext": BuildModules, "bdist_wheel": BuildWheel}
     keywords["cmdclass"] = commands | keywords.get("cmdclass", {})
     keywords["ext_modules"] = [*modules, *keywords.get("ext_modules", ())]

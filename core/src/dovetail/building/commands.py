@@ -45,6 +45,17 @@ class BuildModules(build_ext):
     """Builds table libraries, and puts the manifest into the binaries that may be found in a searched folder."""
 
     manifest: ClassVar[Manifest]
+    source_arguments: ClassVar[dict[Path, list[str]]] = {}
+    """Flags of single files, in place of those of their extension."""
+
+    def build_extensions(self) -> None:
+        compile_one = self.compiler._compile
+
+        def compile_with_own(obj: str, source: str, extension: str, includes: Any, flags: Any, settings: Any) -> None:
+            compile_one(obj, source, extension, includes, self.source_arguments.get(Path(source), flags), settings)
+
+        self.compiler._compile = compile_with_own
+        super().build_extensions()
 
     def get_ext_filename(self, fullname: str) -> str:
         extension = self.ext_map.get(fullname)

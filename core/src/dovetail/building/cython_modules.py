@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ def extensions(
     *,
     folder: str | Path = "src",
     sources: Iterable[str | Path] = (),
+    module_sources: Mapping[str, Sequence[str | Path]] | None = None,
     include_dirs: Iterable[str | Path] = (),
     libraries: Sequence[str] = (),
     define_macros: Sequence[tuple[str, str | None]] = (),
@@ -49,6 +50,7 @@ def extensions(
         package: Import name of the backend's package.
         folder: Folder that holds the package.
         sources: C or C++ files linked into every extension.
+        module_sources: Further ones of single extensions, by the module's full name.
         include_dirs: Further folders of headers and `.pxd` files.
         libraries: What to link with.
         define_macros: Macros as (name, value).
@@ -56,7 +58,7 @@ def extensions(
         link_arguments: Flags of the linker.
 
     Raises:
-        FileNotFoundError: There is no `.pyx` file.
+        FileNotFoundError: There is no `.pyx` file, or none of a module that `module_sources` names.
     """
     from setuptools import Extension
 
@@ -64,6 +66,11 @@ def extensions(
     modules = sorted((root / package).rglob("*.pyx"))
     if not modules:
         raise FileNotFoundError(f"no .pyx file below {root / package}: is setup.py run from its own folder?")
+    names = {path: ".".join(path.relative_to(root).with_suffix("").parts) for path in modules}
+    more = dict(module_sources or {})
+    unknown = sorted(more.keys() - names.values())
+    if unknown:
+        raise FileNotFoundError(f"module_sources names {unknown[0]}, which has no .pyx file below {root / package}")
     core = Path(get_include())
     # Cython searches sys.path, not import hooks, for .pxd files: an editable install of the core is found by its folder.
     includes = [str(core), str(core.parent), *map(str, include_dirs)]
@@ -71,8 +78,8 @@ def extensions(
     return [
         cython_settings(
             Extension(
-                ".".join(path.relative_to(root).with_suffix("").parts),
-                [str(path), *map(str, sources)],
+                names[path],
+                [str(path), *map(str, sources), *map(str, more.get(names[path], ()))],
                 include_dirs=includes,
                 depends=[*headers(), *own],
                 libraries=list(libraries),

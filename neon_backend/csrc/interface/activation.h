@@ -1,0 +1,49 @@
+/* Functions of one element: alone, or applied to a result before it leaves the cache. */
+#ifndef DOVETAIL_NEON_ACTIVATION_H
+#define DOVETAIL_NEON_ACTIVATION_H
+
+#include <stdint.h>
+
+/* Those up to CLAMP are applied in registers, as a lower and an upper limit. */
+enum neon_function {
+    NEON_IDENTITY = 0,
+    NEON_CLAMP,             /* a is the lower limit, b the upper one */
+    NEON_LEAKY_RELU,        /* a is the slope */
+    NEON_ELU,               /* a is alpha */
+    NEON_SELU,              /* a is alpha, b is gamma */
+    NEON_CELU,              /* a is alpha */
+    NEON_SIGMOID,
+    NEON_HARD_SIGMOID,      /* max(0, min(1, a * x + b)) */
+    NEON_TANH,              /* a * tanh(b * x) */
+    NEON_SWISH,             /* x * sigmoid(a * x) */
+    NEON_HARD_SWISH,        /* x * max(0, min(1, x / 6 + 1 / 2)) */
+    NEON_GELU,              /* x / 2 * (1 + erf(x / sqrt 2)) */
+    NEON_GELU_TANH,         /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+    NEON_MISH,              /* x * tanh(softplus(x)) */
+    NEON_SOFT_RELU,         /* log(1 + exp(x)) */
+    NEON_SOFT_SIGN,         /* x / (1 + |x|) */
+    NEON_THRESHOLDED_RELU,  /* a is the threshold */
+    NEON_ABS,
+    NEON_NEGATE,
+    NEON_SQRT,
+    NEON_RSQRT,
+    NEON_RECIPROCAL,
+    NEON_SQUARE,
+    NEON_EXP,
+    NEON_LOG,
+    NEON_ERF,
+    NEON_FLOOR,
+    NEON_CEIL,
+    NEON_ROUND,
+    NEON_SIGN,
+    NEON_SIN,
+    NEON_COS
+};
+
+typedef struct {
+    int32_t function;       /* enum neon_function */
+    float a;
+    float b;
+} neon_activation;
+
+#endif

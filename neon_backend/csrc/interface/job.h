@@ -1,0 +1,27 @@
+/* What every kernel is handed: the parameters that were worked out at load time, and the tensors of the run at hand.
+ *
+ * A kernel is a body for `parallel_for`: it does items [begin, end) of a range. Nothing that it computes depends on how a range is
+ * cut up. These headers are plain C, the same for every instruction set: Cython reads them too.
+ */
+#ifndef DOVETAIL_NEON_JOB_H
+#define DOVETAIL_NEON_JOB_H
+
+#include <abi.h>
+
+typedef struct {
+    const void *parameters;
+    const void *const *inputs;
+    void *const *outputs;
+    char *workspace;
+    char *worker_workspace;
+    size_t worker_stride;
+} neon_job;
+
+/* One parallel loop of a workload. */
+typedef struct {
+    dovetail_body body;
+    int64_t range;
+    int64_t grain;
+} neon_phase;
+
+#endif

@@ -1,0 +1,31 @@
+/* The table of one instruction set. */
+#ifndef DOVETAIL_NEON_KERNELS_H
+#define DOVETAIL_NEON_KERNELS_H
+
+#include "convolution.h"
+#include "reorder.h"
+#include "windows.h"
+
+typedef struct {
+    const char *name;
+    int32_t lanes;
+    int32_t reserved;
+    const neon_convolution_kernels *convolution;
+    const neon_reorder_kernels *reorder;
+    const neon_windows_kernels *windows;
+} neon_kernels;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Kernels of an instruction set, by name; NULL if this build does not have it, or this machine. */
+const neon_kernels *neon_kernels_of(const char *name);
+/* Names of the instruction sets of this build, best first, and whether this machine has them. */
+const char *neon_instruction_set(int index, int *here);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,2 @@
+#define DOVETAIL_NEON_ISA avx2
+#include "table.h"

@@ -1,0 +1,2 @@
+#define DOVETAIL_NEON_ISA avx512
+#include "table.h"

@@ -1,0 +1,2 @@
+#define DOVETAIL_NEON_ISA neon
+#include "table.h"

@@ -1,0 +1,2 @@
+#define DOVETAIL_NEON_ISA scalar
+#include "table.h"

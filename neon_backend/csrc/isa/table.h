@@ -1,0 +1,15 @@
+/* Everything that is compiled once per instruction set; isa/<name>.cpp names it and includes this. */
+#include "../interface/kernels.h"
+#include "../kernels/convolution.h"
+#include "../kernels/reorder.h"
+#include "../kernels/windows.h"
+
+extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_ISA);
+extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_ISA) = {
+    DOVETAIL_NEON_TEXT(DOVETAIL_NEON_ISA),
+    dovetail_neon::DOVETAIL_NEON_ISA::LANES,
+    0,
+    &dovetail_neon::DOVETAIL_NEON_ISA::convolution_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::reorder_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::windows_kernels,
+};

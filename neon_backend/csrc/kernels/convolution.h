@@ -1,0 +1,204 @@
+/* Convolution with packed weights over images in any layout whose channels lie side by side in blocks; a matrix product is the
+ * case of one tap. Padding is never copied: what lies outside the image is read from a block of zeros. */
+#ifndef DOVETAIL_NEON_KERNELS_CONVOLUTION_H
+#define DOVETAIL_NEON_KERNELS_CONVOLUTION_H
+
+#include "../interface/convolution.h"
+#include "activation.h"
+#include "tile.h"
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+/* What the tiles of one group of filters in one image share. */
+struct Band {
+    const neon_convolution *self;
+    const float *in;
+    const float *weights;
+    const float *bias;
+    const float *adds;      /* or NULL */
+    float *out;
+    int64_t out_vector_step;
+    int last_lanes;         /* of the last vector; LANES unless the result ends in the middle of one */
+};
+
+template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t first) {
+    const neon_convolution &c = *band.self;
+    const int64_t taps = c.kernel_height * c.kernel_width, blocks = (c.channels + c.in.block - 1) / c.in.block;
+    Vector sum[pixels][vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        Vector bias = load(band.bias + v * LANES);
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++) sum[p][v] = bias;
+    }
+
+    const float *weights = band.weights;
+    const float *in[pixels];
+    if (taps == 1 && c.padding_top == 0 && c.padding_left == 0) {
+        const float *start[pixels];
+        if (c.stride_x == 1 && c.stride_y == 1) {
+            for (int p = 0; p < pixels; p++) start[p] = band.in + (first + p) * c.in.pixel_step;
+        } else {
+            int64_t y = first / c.out_width, x = first % c.out_width;
+            for (int p = 0; p < pixels; p++) {
+                start[p] = band.in + (y * c.stride_y * c.in_width + x * c.stride_x) * c.in.pixel_step;
+                if (++x == c.out_width) x = 0, y++;
+            }
+        }
+        for (int64_t block = 0; block < blocks; block++) {
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++) in[p] = start[p] + block * c.in.block_step;
+            multiply_add(sum, in, weights, lesser(c.in.block, c.channels - block * c.in.block));
+        }
+    } else {
+        /* Where the window of each pixel begins, and whether all of it lies inside the image. */
+        int64_t top[pixels], left[pixels], origin[pixels];
+        int64_t y = first / c.out_width, x = first % c.out_width;
+        const int64_t reach_y = (c.kernel_height - 1) * c.dilation_y, reach_x = (c.kernel_width - 1) * c.dilation_x;
+        bool inside = true;
+        for (int p = 0; p < pixels; p++) {
+            top[p] = y * c.stride_y - c.padding_top, left[p] = x * c.stride_x - c.padding_left;
+            origin[p] = (top[p] * c.in_width + left[p]) * c.in.pixel_step;
+            inside = inside && top[p] >= 0 && left[p] >= 0 && top[p] + reach_y < c.in_height && left[p] + reach_x < c.in_width;
+            if (++x == c.out_width) x = 0, y++;
+        }
+        for (int64_t block = 0; block < blocks; block++) {
+            const float *image = band.in + block * c.in.block_step;
+            const int64_t count = lesser(c.in.block, c.channels - block * c.in.block);
+            for (int64_t ky = 0; ky < c.kernel_height; ky++)
+                for (int64_t kx = 0; kx < c.kernel_width; kx++) {
+                    const int64_t tap = (ky * c.dilation_y * c.in_width + kx * c.dilation_x) * c.in.pixel_step;
+                    if (inside) {
+#pragma GCC unroll 16
+                        for (int p = 0; p < pixels; p++) in[p] = image + origin[p] + tap;
+                    } else {
+                        bool any = false;
+                        for (int p = 0; p < pixels; p++) {
+                            const bool here = (uint64_t)(top[p] + ky * c.dilation_y) < (uint64_t)c.in_height &&
+                                              (uint64_t)(left[p] + kx * c.dilation_x) < (uint64_t)c.in_width;
+                            in[p] = here ? image + origin[p] + tap : c.zeros;
+                            any = any || here;
+                        }
+                        if (!any) {
+                            weights += count * vectors * LANES;
+                            continue;
+                        }
+                    }
+                    multiply_add(sum, in, weights, count);
+                }
+        }
+    }
+
+    if (band.adds) {
+        const float *adds = band.adds + first * c.out.pixel_step;
+        for (int v = 0; v < vectors; v++)
+            for (int p = 0; p < pixels; p++) {
+                const float *at = adds + v * band.out_vector_step + p * c.out.pixel_step;
+                sum[p][v] += v == vectors - 1 ? load_part(at, band.last_lanes) : load(at);
+            }
+    }
+    if (c.activation.function != NEON_IDENTITY) {
+        if (c.activation.function == NEON_CLAMP) {
+            const Vector low = broadcast(c.activation.a), high = broadcast(c.activation.b);
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; v++) sum[p][v] = minimum(high, maximum(low, sum[p][v]));
+        } else {
+            activate(c.activation, &sum[0][0], pixels * vectors);
+        }
+    }
+    float *out = band.out + first * c.out.pixel_step;
+    if (band.last_lanes == LANES) {
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) store(out + v * band.out_vector_step + p * c.out.pixel_step, sum[p][v]);
+    } else {
+        for (int p = 0; p < pixels; p++)
+            for (int v = 0; v < vectors; v++) {
+                float *at = out + v * band.out_vector_step + p * c.out.pixel_step;
+                if (v == vectors - 1)
+                    store_part(at, sum[p][v], band.last_lanes);
+                else
+                    store(at, sum[p][v]);
+            }
+    }
+}
+
+template <int vectors, int pixels> struct Tiles {
+    static void run(const Band &band, int64_t first, int count) {
+        if (count == pixels)
+            convolve_tile<vectors, pixels>(band, first);
+        else
+            Tiles<vectors, pixels - 1>::run(band, first, count);
+    }
+};
+template <int vectors> struct Tiles<vectors, 0> {
+    static void run(const Band &, int64_t, int) {}
+};
+
+/* Cut pixels [begin, end) into tiles of as equal a size as possible: 49 into 5 of 6 and 4 of 5 minus one, never into 8 of 6 and 1. */
+template <int vectors> void convolve_band(const Band &band, int64_t begin, int64_t end) {
+    constexpr int most = pixels_of(vectors);
+    int64_t left = (end - begin + most - 1) / most;
+    for (int64_t at = begin; left; left--) {
+        const int count = (int)((end - at + left - 1) / left);
+        Tiles<vectors, most>::run(band, at, count);
+        at += count;
+    }
+}
+
+static void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_convolution &c = *(const neon_convolution *)job->parameters;
+    const int64_t pixels = c.out_height * c.out_width;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t chunk = item % c.chunks, group = item / c.chunks % c.groups, division = item / c.chunks / c.groups % c.divisions;
+        const int64_t image = item / c.chunks / c.groups / c.divisions;
+        const int vectors = c.group_vector[group + 1] - c.group_vector[group];
+        const int64_t filter = (int64_t)c.group_vector[group] * LANES;
+        const int64_t step = c.out.block == LANES ? c.out.block_step : LANES;
+        const int64_t offset = image * c.out.image_step + division * c.out.division_step + c.group_vector[group] * step;
+        Band band;
+        band.self = &c;
+        band.in = (const float *)job->inputs[0] + image * c.in.image_step + division * c.in.division_step;
+        band.weights = c.weights + division * c.division_weights + c.group_weights[group];
+        band.bias = c.bias + division * c.group_vector[c.groups] * LANES + filter;
+        band.adds = c.adds ? (const float *)job->inputs[1] + offset : nullptr;
+        band.out = (float *)job->outputs[0] + offset;
+        band.out_vector_step = step;
+        band.last_lanes = c.out.block == LANES ? LANES : (int)lesser<int64_t>(LANES, c.filters - filter - (vectors - 1) * LANES);
+        const int64_t first = pixels * chunk / c.chunks, last = pixels * (chunk + 1) / c.chunks;
+        switch (vectors) {
+        case 1: convolve_band<1>(band, first, last); break;
+        case 2: convolve_band<2>(band, first, last); break;
+#if DOVETAIL_NEON_IS == 1 || DOVETAIL_NEON_IS == 3
+        case 3: convolve_band<3>(band, first, last); break;
+        case 4: convolve_band<4>(band, first, last); break;
+#endif
+        }
+    }
+}
+
+static void pack_convolution(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step,
+                             int64_t first_filter, int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block,
+                             float *packed) {
+    const int64_t width = vectors * LANES;
+    for (int64_t start = 0; start < channels; start += block)
+        for (int64_t tap = 0; tap < taps; tap++)
+            for (int64_t channel = start; channel < lesser(channels, start + block); channel++, packed += width) {
+                const float *from = weights + tap * tap_step + channel * channel_step;
+                for (int64_t f = 0; f < width; f++)
+                    packed[f] = first_filter + f < filters ? from[(first_filter + f) * filter_step] : 0.0f;
+            }
+}
+
+static const neon_convolution_kernels convolution_kernels = {
+    convolve, MOST_VECTORS, {0, pixels_of(1), pixels_of(2), pixels_of(3), pixels_of(4)}, pack_convolution};
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif

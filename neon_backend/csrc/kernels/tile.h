@@ -1,0 +1,59 @@
+/* The register tile: `vectors` vectors of filters times `pixels` pixels stay in registers while the channels go by.
+ *
+ * Per channel a tile loads its weights once, and broadcasts one element of each pixel from memory. With 32 registers of 16 lanes
+ * 4 x 6 sums, 4 weights and a broadcast fit: 24 multiply-adds for 10 loads, so that the multipliers are the limit.
+ */
+#ifndef DOVETAIL_NEON_TILE_H
+#define DOVETAIL_NEON_TILE_H
+
+#include "../vector.h"
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+constexpr int MOST_VECTORS = REGISTERS >= 32 ? 4 : 2;
+constexpr int MOST_PIXELS = 14;
+
+constexpr int pixels_of(int vectors) {
+    return (REGISTERS - 1 - vectors) / vectors < MOST_PIXELS ? (REGISTERS - 1 - vectors) / vectors : MOST_PIXELS;
+}
+
+/* sum[p][v] += in[p][k] * weights[k][v] for `count` channels; moves the weights on. */
+template <int vectors, int pixels>
+INLINE void multiply_add(Vector (&sum)[pixels][vectors], const float *const (&in)[pixels], const float *&weights, int64_t count) {
+    int64_t k = 0;
+#if DOVETAIL_NEON_IS == 3
+    for (; k + LANES <= count; k += LANES) {
+        Vector x[pixels];
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++) x[p] = load(in[p] + k);
+#pragma GCC unroll 4
+        for (int lane = 0; lane < LANES; lane++, weights += vectors * LANES) {
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) {
+                Vector w = load(weights + v * LANES);
+#pragma GCC unroll 16
+                for (int p = 0; p < pixels; p++)
+                    sum[p][v] = (Vector)vfmaq_laneq_f32((float32x4_t)sum[p][v], (float32x4_t)w, (float32x4_t)x[p], lane);
+            }
+        }
+    }
+#endif
+#pragma GCC unroll 4
+    for (; k < count; k++, weights += vectors * LANES) {
+        Vector w[vectors];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++) {
+            Vector x = broadcast(in[p][k]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) sum[p][v] = fma(w[v], x, sum[p][v]);
+        }
+    }
+}
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif

@@ -1,0 +1,87 @@
+/* Vectors of float32, as wide as the instruction set that this file is compiled for (DOVETAIL_NEON_ISA, one of vectors/).
+ *
+ * Arithmetic is written with the operators of GCC's vector types, so that one source serves every instruction set; what the
+ * operators cannot say are the functions of vectors/:
+ *
+ *   load, store                 LANES elements at any address of a float
+ *   load_part, store_part       the first n of them, 0 <= n <= LANES; nothing else is touched, missing lanes are 0
+ *   gather                      LANES elements, `stride` elements apart
+ *   fma(a, b, c)                a * b + c, rounded once where the machine can
+ *   minimum(a, b), maximum      if either is NaN: b or NaN. With the limit in a, NaN in b survives
+ *   round_even, round_down      to a whole float
+ *   to_integers, to_floats      to_integers rounds to nearest even
+ *
+ * Everything lies in a namespace per instruction set. No template of the standard library is used in it: its instances would be
+ * merged across instruction sets by the linker, and a machine without AVX-512 would run code that has it.
+ */
+#ifndef DOVETAIL_NEON_VECTOR_H
+#define DOVETAIL_NEON_VECTOR_H
+
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define DOVETAIL_NEON_TEXT_(x) #x
+#define DOVETAIL_NEON_TEXT(x) DOVETAIL_NEON_TEXT_(x)
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+#define DOVETAIL_NEON_IS_avx512 1
+#define DOVETAIL_NEON_IS_avx2 2
+#define DOVETAIL_NEON_IS_neon 3
+#define DOVETAIL_NEON_IS_scalar 4
+#define DOVETAIL_NEON_JOIN_(a, b) a##b
+#define DOVETAIL_NEON_JOIN(a, b) DOVETAIL_NEON_JOIN_(a, b)
+#define DOVETAIL_NEON_IS DOVETAIL_NEON_JOIN(DOVETAIL_NEON_IS_, DOVETAIL_NEON_ISA)
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#if DOVETAIL_NEON_IS == 1 || DOVETAIL_NEON_IS == 2
+#include <immintrin.h>
+#elif DOVETAIL_NEON_IS == 3
+#include <arm_neon.h>
+#endif
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+#if DOVETAIL_NEON_IS == 1
+#include "vectors/avx512.h"
+#elif DOVETAIL_NEON_IS == 2
+#include "vectors/avx2.h"
+#elif DOVETAIL_NEON_IS == 3
+#include "vectors/neon.h"
+#else
+#include "vectors/scalar.h"
+#endif
+
+INLINE Vector select(Integers condition, Vector yes, Vector no) { return condition ? yes : no; }
+INLINE Integers bits_of(Vector x) { return (Integers)x; }
+INLINE Vector floats_of(Integers x) { return (Vector)x; }
+INLINE Vector absolute(Vector x) { return floats_of(bits_of(x) & 0x7FFFFFFF); }
+INLINE Vector zeros() { return Vector{}; }
+
+template <typename T> INLINE T lesser(T a, T b) { return b < a ? b : a; }
+template <typename T> INLINE T greater(T a, T b) { return a < b ? b : a; }
+
+/* The order of additions is fixed, and the same on every machine with as many lanes. */
+INLINE float sum_of(Vector x) {
+    float lanes[LANES];
+    store(lanes, x);
+    for (int width = LANES / 2; width; width /= 2)
+        for (int i = 0; i < width; i++) lanes[i] += lanes[i + width];
+    return lanes[0];
+}
+INLINE float maximum_of(Vector x) {
+    float lanes[LANES];
+    store(lanes, x);
+    float best = lanes[0];
+    for (int i = 1; i < LANES; i++) best = lanes[i] > best || lanes[i] != lanes[i] ? lanes[i] : best;
+    return best;
+}
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif

@@ -1,0 +1,30 @@
+/* AVX2 and FMA3: 16 registers of 8 lanes. */
+#include <immintrin.h>
+
+constexpr int LANES = 8, REGISTERS = 16;
+typedef float Vector __attribute__((vector_size(32)));
+typedef int32_t Integers __attribute__((vector_size(32)));
+
+INLINE Vector load(const float *at) { return (Vector)_mm256_loadu_ps(at); }
+INLINE void store(float *at, Vector x) { _mm256_storeu_ps(at, (__m256)x); }
+INLINE Vector broadcast(float x) { return (Vector)_mm256_set1_ps(x); }
+INLINE Vector fma(Vector a, Vector b, Vector c) { return (Vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+INLINE Vector minimum(Vector a, Vector b) { return (Vector)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE Vector maximum(Vector a, Vector b) { return (Vector)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE Vector square_root(Vector x) { return (Vector)_mm256_sqrt_ps((__m256)x); }
+INLINE Vector round_even(Vector x) { return (Vector)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+INLINE Vector round_down(Vector x) { return (Vector)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+INLINE Integers to_integers(Vector x) { return (Integers)_mm256_cvtps_epi32((__m256)x); }
+INLINE Vector to_floats(Integers x) { return (Vector)_mm256_cvtepi32_ps((__m256i)x); }
+
+INLINE __m256i first_lanes(int n) {
+    Integers lanes = {0, 1, 2, 3, 4, 5, 6, 7};
+    return (__m256i)(lanes < n);
+}
+INLINE Vector load_part(const float *at, int n) { return (Vector)_mm256_maskload_ps(at, first_lanes(n)); }
+INLINE void store_part(float *at, Vector x, int n) { _mm256_maskstore_ps(at, first_lanes(n), (__m256)x); }
+INLINE Vector gather(const float *at, int64_t stride) {
+    Vector x;
+    for (int i = 0; i < LANES; i++) x[i] = at[i * stride];
+    return x;
+}

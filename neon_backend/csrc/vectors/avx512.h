@@ -1,0 +1,30 @@
+/* AVX-512 (F, BW, DQ, VL): 32 registers of 16 lanes, masks for what is left over. */
+#include <immintrin.h>
+
+constexpr int LANES = 16, REGISTERS = 32;
+typedef float Vector __attribute__((vector_size(64)));
+typedef int32_t Integers __attribute__((vector_size(64)));
+
+INLINE Vector load(const float *at) { return (Vector)_mm512_loadu_ps(at); }
+INLINE void store(float *at, Vector x) { _mm512_storeu_ps(at, (__m512)x); }
+INLINE Vector broadcast(float x) { return (Vector)_mm512_set1_ps(x); }
+INLINE Vector fma(Vector a, Vector b, Vector c) { return (Vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+INLINE Vector minimum(Vector a, Vector b) { return (Vector)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE Vector maximum(Vector a, Vector b) { return (Vector)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE Vector square_root(Vector x) { return (Vector)_mm512_sqrt_ps((__m512)x); }
+INLINE Vector round_even(Vector x) { return (Vector)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+INLINE Vector round_down(Vector x) { return (Vector)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+INLINE Integers to_integers(Vector x) { return (Integers)_mm512_cvtps_epi32((__m512)x); }
+INLINE Vector to_floats(Integers x) { return (Vector)_mm512_cvtepi32_ps((__m512i)x); }
+
+INLINE Vector load_part(const float *at, int n) { return (Vector)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at); }
+INLINE void store_part(float *at, Vector x, int n) { _mm512_mask_storeu_ps(at, (__mmask16)((1u << n) - 1), (__m512)x); }
+INLINE Vector gather(const float *at, int64_t stride) {
+    Integers lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    if (stride > (1 << 26) || stride < -(1 << 26)) {
+        Vector x;
+        for (int i = 0; i < LANES; i++) x[i] = at[i * stride];
+        return x;
+    }
+    return (Vector)_mm512_i32gather_ps((__m512i)(lanes * (int32_t)stride), at, 4);
+}

@@ -1,0 +1,50 @@
+/* No instruction set at all: four lanes that any compiler turns into whatever the machine has, without fused multiply-add. */
+
+constexpr int LANES = 4, REGISTERS = 16;
+typedef float Vector __attribute__((vector_size(16)));
+typedef int32_t Integers __attribute__((vector_size(16)));
+
+INLINE Vector load(const float *at) {
+    Vector x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+INLINE void store(float *at, Vector x) { __builtin_memcpy(at, &x, sizeof(x)); }
+INLINE Vector broadcast(float x) { return Vector{x, x, x, x}; }
+INLINE Vector fma(Vector a, Vector b, Vector c) { return a * b + c; }
+INLINE Vector minimum(Vector a, Vector b) { return a < b ? a : b; }
+INLINE Vector maximum(Vector a, Vector b) { return a > b ? a : b; }
+INLINE Vector square_root(Vector x) {
+    for (int i = 0; i < LANES; i++) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+}
+INLINE Vector round_even(Vector x) {
+    for (int i = 0; i < LANES; i++) x[i] = __builtin_nearbyintf(x[i]);
+    return x;
+}
+INLINE Vector round_down(Vector x) {
+    for (int i = 0; i < LANES; i++) x[i] = __builtin_floorf(x[i]);
+    return x;
+}
+/* Outside the range of int32, and for NaN, the least integer: as x86 answers, and never undefined. */
+INLINE Integers to_integers(Vector x) {
+    Integers result;
+    for (int i = 0; i < LANES; i++) {
+        float whole = __builtin_nearbyintf(x[i]);
+        result[i] = whole >= -2147483648.0f && whole < 2147483648.0f ? (int32_t)whole : INT32_MIN;
+    }
+    return result;
+}
+INLINE Vector to_floats(Integers x) { return __builtin_convertvector(x, Vector); }
+
+INLINE Vector load_part(const float *at, int n) {
+    Vector x = {};
+    for (int i = 0; i < LANES; i++)
+        if (i < n) x[i] = at[i];
+    return x;
+}
+INLINE void store_part(float *at, Vector x, int n) {
+    for (int i = 0; i < LANES; i++)
+        if (i < n) at[i] = x[i];
+}
+INLINE Vector gather(const float *at, int64_t stride) { return Vector{at[0], at[stride], at[2 * stride], at[3 * stride]}; }

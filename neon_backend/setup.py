@@ -1,0 +1,41 @@
+"""Build the workloads, and the kernels once per instruction set; everything else stands in pyproject.toml."""
+
+import sysconfig
+
+from dovetail.building import setup_backend
+
+# -ffp-contract=off: what is fused is written as fma(), so that all instances of a kernel give the same bits.
+# The uninitialized __Y is in GCC's own header (PR 105593).
+KERNEL_ARGUMENTS = [
+    "-O2",
+    "-g0",
+    "-std=c++17",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+    "-Wno-uninitialized",
+    "-Wno-maybe-uninitialized",
+]
+INSTRUCTION_SETS = {
+    "x86_64": {
+        "avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512"],
+        "avx2": ["-mavx2", "-mfma"],
+        "scalar": [],
+    },
+    "aarch64": {"neon": [], "scalar": []},
+}
+
+machine = sysconfig.get_platform().rpartition("-")[2]
+flags = INSTRUCTION_SETS.get(machine, {"scalar": []})
+sources = {f"csrc/isa/{name}.cpp": KERNEL_ARGUMENTS + more for name, more in flags.items()}
+sources["csrc/isa/choice.cpp"] = KERNEL_ARGUMENTS
+
+setup_backend(
+    "dovetail_neon",
+    include_dirs=["csrc"],
+    module_sources={"dovetail_neon.kernels": list(sources)},
+    source_arguments=sources,
+)

@@ -1,0 +1,127 @@
+"""The kernels in csrc, compiled once per instruction set and linked into this module alone."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from dovetail.abi cimport dovetail_body
+
+
+cdef extern from "interface/kernels.h" nogil:
+    ctypedef struct neon_job:
+        const void *parameters
+        const void *const *inputs
+        void *const *outputs
+        char *workspace
+        char *worker_workspace
+        size_t worker_stride
+
+    ctypedef struct neon_phase:
+        dovetail_body body
+        int64_t range
+        int64_t grain
+
+    ctypedef struct neon_activation:
+        int32_t function
+        float a
+        float b
+
+    ctypedef struct neon_pixels:
+        int64_t image_step
+        int64_t division_step
+        int64_t block_step
+        int64_t pixel_step
+        int64_t block
+
+    ctypedef struct neon_convolution:
+        int64_t images
+        int64_t in_height
+        int64_t in_width
+        int64_t out_height
+        int64_t out_width
+        int64_t kernel_height
+        int64_t kernel_width
+        int64_t stride_y
+        int64_t stride_x
+        int64_t dilation_y
+        int64_t dilation_x
+        int64_t padding_top
+        int64_t padding_left
+        int64_t divisions
+        int64_t channels
+        int64_t filters
+        # `in` is a word of Python's
+        neon_pixels source "in"
+        neon_pixels target "out"
+        const float *weights
+        const float *bias
+        const float *zeros
+        const int64_t *group_weights
+        const int32_t *group_vector
+        int64_t groups
+        int64_t chunks
+        int64_t division_weights
+        neon_activation activation
+        int32_t adds
+
+    ctypedef struct neon_convolution_kernels:
+        dovetail_body run
+        int32_t vectors
+        int32_t pixels[8]
+        void (*pack)(
+            const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
+            int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed)
+
+    ctypedef struct neon_reorder:
+        int64_t images
+        int64_t channels
+        int64_t pixels
+        int64_t chunks
+
+    ctypedef struct neon_reorder_kernels:
+        dovetail_body blocked_of_nchw
+        dovetail_body nchw_of_blocked
+        dovetail_body blocked_of_nhwc
+        dovetail_body nhwc_of_blocked
+
+    ctypedef struct neon_windows:
+        int64_t images
+        int64_t blocks
+        int64_t in_height
+        int64_t in_width
+        int64_t out_height
+        int64_t out_width
+        int64_t kernel_height
+        int64_t kernel_width
+        int64_t stride_y
+        int64_t stride_x
+        int64_t dilation_y
+        int64_t dilation_x
+        int64_t padding_top
+        int64_t padding_left
+        int64_t chunks
+        const float *weights
+        const float *bias
+        neon_activation activation
+        const float *factors
+
+    ctypedef struct neon_windows_kernels:
+        dovetail_body depthwise
+        dovetail_body maximum
+        dovetail_body average
+        dovetail_body mean
+
+    ctypedef struct neon_kernels:
+        const char *name
+        int32_t lanes
+        int32_t reserved
+        const neon_convolution_kernels *convolution
+        const neon_reorder_kernels *reorder
+        const neon_windows_kernels *windows
+
+    const neon_kernels *neon_kernels_of(const char *name)
+    const char *neon_instruction_set(int index, int *here)
+
+
+cdef class Kernels:
+    """The table of one instruction set."""
+
+    cdef const neon_kernels *table

@@ -1,0 +1,85 @@
+"""Private kinds: what a claimed part of the graph is rewritten to. Weights are attributes: workloads pack them at load time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.descriptor import Descriptor, Infos, descriptor_class
+from dovetail.tensor import TensorInfo
+
+Floats = npt.NDArray[np.float32]
+
+
+class Function(NamedTuple):
+    """A function of one element that is applied to results; codes stand in csrc/interface/activation.h."""
+
+    code: int = 0
+    a: float = 0.0
+    b: float = 0.0
+
+
+IDENTITY = Function()
+
+
+class Geometry(NamedTuple):
+    """Windows over an image: pairs are (height, width), padding is (top, left)."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+
+
+POINT = Geometry((1, 1))
+
+
+@descriptor_class
+class PrivateLayer(Descriptor):
+    """Base: the rewriting knows every info, nothing is inferred."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input",)
+    required_inputs: ClassVar[int] = 0
+    variadic: ClassVar[bool] = True
+    infos: tuple[TensorInfo, ...]
+
+    # Holds arrays: equal to itself alone.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def output_count(self) -> int:
+        return len(self.infos)
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        return self.infos
+
+
+@descriptor_class
+class Convolve(PrivateLayer, kind="neon.Convolve"):
+    """Convolution or matrix product with constant weights [filters, taps, channels of a group], any strides.
+
+    `source` and `target` are images (N, C, H, W); a matrix [M, K] is an image of M pixels by 1 with K channels. Where a side is not
+    blocked its channels lie innermost (NHWC, or a row-major matrix). A second input is added before the function is applied.
+    """
+
+    weights: Floats
+    bias: Floats | None
+    source: tuple[int, int, int, int]
+    target: tuple[int, int, int, int]
+    geometry: Geometry
+    groups: int = 1
+    function: Function = IDENTITY
+
+
+@descriptor_class
+class Reorder(PrivateLayer, kind="neon.Reorder"):
+    """Change the layout of images: between blocked, channels first and channels last; one side is blocked."""
+
+    image: tuple[int, int, int, int]
+    channels_last: bool
+
+

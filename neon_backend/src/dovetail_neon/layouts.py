@@ -1,0 +1,61 @@
+"""How tensors lie in memory inside a part of the graph that CpuAcc runs.
+
+Plain tensors lie as their shape says. An image may also be *blocked*: [N, C / lanes, H, W, lanes], so that a pixel's channels of a
+block fill one vector; the last block is padded with lanes whose values nobody reads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from dovetail.tensor import DataLayout, DType, OpaqueLayout, TensorInfo
+
+
+class Image(NamedTuple):
+    """Sizes of a batch of images, whatever order its axes lie in."""
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+
+    @classmethod
+    def of(cls, info: TensorInfo, layout: DataLayout) -> Image:
+        """Read the sizes of a tensor of rank 4."""
+        if layout is DataLayout.NCHW:
+            return cls(*info.sizes)
+        batch, height, width, channels = info.sizes
+        return cls(batch, channels, height, width)
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of one image."""
+        return self.height * self.width
+
+    def shape(self, layout: DataLayout) -> tuple[int, int, int, int]:
+        """The sizes in the order of a layout."""
+        if layout is DataLayout.NCHW:
+            return self.batch, self.channels, self.height, self.width
+        return self.batch, self.height, self.width, self.channels
+
+
+def blocks(channels: int, lanes: int) -> int:
+    """Number of blocks that hold so many channels."""
+    return -(-channels // lanes)
+
+
+def blocked_info(image: Image, lanes: int) -> TensorInfo:
+    """Describe a blocked tensor; its shape is told in the order NCHW."""
+    nbytes = image.batch * blocks(image.channels, lanes) * image.pixels * lanes * 4
+    return TensorInfo(tuple(image), DType.FLOAT32, opaque=OpaqueLayout(f"blocked{lanes}", nbytes))
+
+
+def plain_info(shape: tuple[int, ...]) -> TensorInfo:
+    """Describe a plain float32 tensor."""
+    return TensorInfo(shape, DType.FLOAT32)
+
+
+def elements(info: TensorInfo) -> int:
+    """Number of stored elements, padding lanes included."""
+    return info.nbytes // 4 if info.opaque else math.prod(info.sizes)

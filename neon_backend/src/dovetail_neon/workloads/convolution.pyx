@@ -1,0 +1,88 @@
+"""Convolution and matrix products with constant weights."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from dovetail_neon.kernels cimport Kernels, neon_convolution, neon_convolution_kernels
+from dovetail_neon.workloads.workload cimport Workload, new_workload
+
+import numpy as np
+
+from .workload import grain_of
+
+cdef int fill_pixels(int64_t *fields, object info, tuple image, int64_t groups, int lanes) except -1:
+    """Fill a neon_pixels: image_step, division_step, block_step, pixel_step, block."""
+    batch, channels, height, width = image
+    pixels = height * width
+    per_group = channels // groups
+    if info.opaque is not None:
+        fields[0], fields[2] = -(-channels // lanes) * pixels * lanes, pixels * lanes
+        fields[1] = per_group // lanes * fields[2]
+        fields[3] = fields[4] = lanes
+    else:
+        fields[0], fields[1], fields[2], fields[3], fields[4] = pixels * channels, per_group, 0, channels, per_group
+    return 0
+
+
+def create(layer, Kernels kernels):
+    """Return the workload of a `Convolve`."""
+    d = layer.descriptor
+    cdef int adds = len(layer.inputs) > 1
+    cdef Workload workload = new_workload(sizeof(neon_convolution), 1 + adds, 1)
+    cdef neon_convolution *c = <neon_convolution *>workload.state.parameters
+    cdef const neon_convolution_kernels *table = kernels.table.convolution
+    cdef int lanes = kernels.table.lanes
+    geometry = d.geometry
+    c.images = d.source[0]
+    c.in_height, c.in_width = d.source[2:]
+    c.out_height, c.out_width = d.target[2:]
+    c.kernel_height, c.kernel_width = geometry.kernel
+    c.stride_y, c.stride_x = geometry.stride
+    c.dilation_y, c.dilation_x = geometry.dilation
+    c.padding_top, c.padding_left = geometry.padding
+    c.divisions = d.groups
+    c.channels, c.filters = d.source[1] // d.groups, d.target[1] // d.groups
+    fill_pixels(<int64_t *>&c.source, layer.inputs[0].info, d.source, d.groups, lanes)
+    fill_pixels(<int64_t *>&c.target, layer.output.info, d.target, d.groups, lanes)
+    c.adds = adds
+    c.activation.function, c.activation.a, c.activation.b = d.function
+    # Filters in groups of vectors, as even as can be.
+    cdef int64_t vectors = -(-c.filters // lanes)
+    c.groups = -(-vectors // table.vectors)
+    cdef int32_t *group_vector = <int32_t *>workload.allocate((c.groups + 1) * sizeof(int32_t))
+    cdef int64_t *group_weights = <int64_t *>workload.allocate((c.groups + 1) * sizeof(int64_t))
+    cdef int64_t taps = c.kernel_height * c.kernel_width, per_vector = taps * c.channels * lanes, group, division
+    for group in range(c.groups + 1):
+        group_vector[group] = <int32_t>(vectors * group // c.groups)
+        group_weights[group] = group_vector[group] * per_vector
+    c.group_vector, c.group_weights = group_vector, group_weights
+    c.division_weights = vectors * per_vector
+    # Pack.
+    weights = d.weights
+    if weights.dtype != np.float32 or weights.shape != (c.filters * c.divisions, taps, c.channels):
+        raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
+    cdef int64_t filter_step = weights.strides[0] // 4, tap_step = weights.strides[1] // 4, channel_step = weights.strides[2] // 4
+    cdef const float *data = <const float *><size_t>weights.__array_interface__["data"][0]
+    cdef float *packed = <float *>workload.allocate(c.divisions * c.division_weights * sizeof(float))
+    cdef float *bias = <float *>workload.allocate(c.divisions * vectors * lanes * sizeof(float))
+    cdef const float[::1] given
+    with nogil:
+        for division in range(c.divisions):
+            for group in range(c.groups):
+                table.pack(
+                    data + division * c.filters * filter_step, filter_step, tap_step, channel_step,
+                    <int64_t>group_vector[group] * lanes, c.filters, group_vector[group + 1] - group_vector[group], taps,
+                    c.channels, c.source.block, packed + division * c.division_weights + group_weights[group])
+    if d.bias is not None:
+        given = d.bias
+        for division in range(c.divisions):
+            for i in range(c.filters):
+                bias[division * vectors * lanes + i] = given[division * c.filters + i]
+    c.weights, c.bias = packed, bias
+    c.zeros = <const float *>workload.allocate(c.source.block * sizeof(float))
+    # Share the work out: enough items for the threads, each of some microseconds.
+    cdef int64_t pixels = c.out_height * c.out_width, items = c.images * c.divisions * c.groups
+    nanoseconds = c.images * c.divisions * pixels * vectors * taps * c.channels / 5.0
+    wanted = max(1, min(48, int(nanoseconds // 8_000)))
+    c.chunks = max(1, min(-(-wanted // items), pixels // (2 * table.pixels[group_vector[1]])))
+    workload.phase(table.run, items * c.chunks, grain_of(items * c.chunks, nanoseconds))
+    return workload.capsule()

@@ -1,0 +1,35 @@
+"""What all workloads share: parameters, packed constants, and up to four parallel loops over a kernel."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from dovetail.abi cimport dovetail_alias, dovetail_body
+from dovetail_neon.kernels cimport neon_phase
+
+cdef enum:
+    MOST_PHASES = 4
+    MOST_BLOCKS = 12
+    MOST_ALIASES = 64
+
+cdef struct neon_state:
+    void *parameters                # the first of the blocks
+    neon_phase phases[MOST_PHASES]
+    int32_t n_phases
+    int32_t n_blocks
+    int32_t n_inputs
+    int32_t n_outputs
+    size_t shared                   # bytes of scratch
+    size_t per_worker
+    size_t private_bytes
+    void *blocks[MOST_BLOCKS]       # owned
+    int32_t n_aliases
+    dovetail_alias aliases[MOST_ALIASES]
+
+cdef class Workload:
+    """A workload being made; what was allocated is freed with it unless a capsule took it over."""
+
+    cdef neon_state *state
+    cdef void *allocate(self, size_t nbytes) except NULL
+    cdef int phase(self, dovetail_body body, int64_t range, int64_t grain) except -1
+    cdef int alias(self, int relation, int output, int input, int64_t offset) except -1
+
+cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs)

@@ -1,0 +1,139 @@
+"""What all workloads share: parameters, packed constants, and up to four parallel loops over a kernel."""
+
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, posix_memalign
+from libc.string cimport memset
+
+from dovetail.abi cimport (
+    DOVETAIL_OK,
+    dovetail_call,
+    dovetail_tensor,
+    dovetail_workload,
+    tensor_data,
+    workload_capsule,
+)
+from dovetail_neon.kernels cimport neon_job
+
+cdef enum:
+    MOST_TENSORS = 64
+
+
+cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job *job) noexcept nogil:
+    """Run the loops one after the other; a loop of one chunk costs a call."""
+    cdef int32_t i
+    cdef int status
+    for i in range(state.n_phases):
+        phase = &state.phases[i]
+        if phase.range <= phase.grain:
+            phase.body(0, phase.range, 0, job)
+            continue
+        status = call.host.parallel_for(call, phase.range, phase.grain, phase.body, job)
+        if status != DOVETAIL_OK:
+            return status
+    return DOVETAIL_OK
+
+
+cdef int execute(void *self, const dovetail_call *call) noexcept nogil:
+    cdef const neon_state *state = <const neon_state *>self
+    cdef const void *inputs[MOST_TENSORS]
+    cdef void *outputs[MOST_TENSORS]
+    cdef neon_job job
+    cdef int32_t i
+    for i in range(call.n_inputs):
+        inputs[i] = tensor_data(&call.inputs[i])
+    for i in range(call.n_outputs):
+        outputs[i] = tensor_data(&call.outputs[i])
+    job.parameters, job.inputs, job.outputs = state.parameters, inputs, outputs
+    job.workspace, job.worker_workspace = <char *>call.workspace, <char *>call.worker_workspace
+    job.worker_stride = call.worker_stride
+    return run_phases(state, call, &job)
+
+
+cdef int workspace(void *self, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers, size_t *shared,
+                   size_t *per_worker) noexcept nogil:
+    shared[0], per_worker[0] = (<neon_state *>self).shared, (<neon_state *>self).per_worker
+    return DOVETAIL_OK
+
+
+cdef void release(void *self) noexcept nogil:
+    cdef neon_state *state = <neon_state *>self
+    cdef int32_t i
+    for i in range(state.n_blocks):
+        free(state.blocks[i])
+    PyMem_RawFree(state)
+
+
+cdef class Workload:
+    def __dealloc__(self):
+        if self.state != NULL:
+            release(self.state)
+
+    cdef void *allocate(self, size_t nbytes) except NULL:
+        """Return zeroed memory, aligned to a cache line, that lives as long as the workload."""
+        cdef void *block = NULL
+        if self.state.n_blocks == MOST_BLOCKS:
+            raise ValueError("a workload owns too many blocks of memory")
+        if posix_memalign(&block, 64, max(nbytes, 1)):
+            raise MemoryError(f"no {nbytes} bytes for constants of a layer")
+        memset(block, 0, nbytes)
+        self.state.blocks[self.state.n_blocks] = block
+        self.state.n_blocks += 1
+        self.state.private_bytes += nbytes
+        return block
+
+    cdef int phase(self, dovetail_body body, int64_t range, int64_t grain) except -1:
+        """Add a parallel loop, run after those before it; `range` items in chunks of `grain`."""
+        cdef neon_state *state = self.state
+        if state.n_phases == MOST_PHASES:
+            raise ValueError("a workload has too many phases")
+        state.phases[state.n_phases].body = body
+        state.phases[state.n_phases].range, state.phases[state.n_phases].grain = range, max(grain, 1)
+        state.n_phases += 1
+        return 0
+
+    cdef int alias(self, int relation, int output, int input, int64_t offset) except -1:
+        """Permit an output to share bytes with an input, see abi.h."""
+        cdef neon_state *state = self.state
+        if state.n_aliases == MOST_ALIASES:
+            raise ValueError("a workload has too many aliases")
+        entry = &state.aliases[state.n_aliases]
+        entry.relation, entry.output, entry.input, entry.reserved, entry.offset = relation, output, input, 0, offset
+        state.n_aliases += 1
+        return 0
+
+    def capsule(self, int flags=0):
+        """Hand over what was made."""
+        cdef dovetail_workload *workload = NULL
+        cdef neon_state *state = self.state
+        capsule = workload_capsule(execute, state, release, &workload)
+        self.state = NULL
+        workload.workspace = workspace
+        workload.aliases, workload.n_aliases = state.aliases, state.n_aliases
+        workload.flags = flags
+        workload.private_bytes = state.private_bytes
+        return capsule
+
+
+cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs):
+    """Return a workload with zeroed parameters and no phases."""
+    cdef Workload workload = Workload.__new__(Workload)
+    if max(n_inputs, n_outputs) > MOST_TENSORS:
+        raise ValueError(f"a layer with {max(n_inputs, n_outputs)} tensors; at most {MOST_TENSORS} were expected")
+    workload.state = <neon_state *>PyMem_RawCalloc(1, sizeof(neon_state))
+    if workload.state == NULL:
+        raise MemoryError
+    workload.state.n_inputs, workload.state.n_outputs = n_inputs, n_outputs
+    workload.state.parameters = workload.allocate(parameter_bytes)
+    return workload
+
+
+def grain_of(range, nanoseconds):
+    """Choose how many items of a loop a thread takes at once, from what all of it costs on one thread.
+
+    Handing out work costs a few microseconds: a short loop stays on one thread, and a chunk is never shorter than some four.
+    """
+    if nanoseconds < 12_000:
+        return max(range, 1)
+    chunks = min(32, max(2, int(nanoseconds // 5_000)))
+    return max(1, -(-range // chunks))
