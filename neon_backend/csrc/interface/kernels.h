@@ -3,6 +3,7 @@
 #define DOVETAIL_NEON_KERNELS_H
 
 #include "convolution.h"
+#include "images.h"
 #include "reorder.h"
 #include "windows.h"
 
@@ -13,6 +14,7 @@ typedef struct {
     const neon_convolution_kernels *convolution;
     const neon_reorder_kernels *reorder;
     const neon_windows_kernels *windows;
+    const neon_images_kernels *images;
 } neon_kernels;
 
 #ifdef __cplusplus

@@ -68,7 +68,7 @@ cdef extern from "interface/kernels.h" nogil:
         int32_t pixels[8]
         void (*pack)(
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
-            int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed)
+            int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed) noexcept nogil
 
     ctypedef struct neon_reorder:
         int64_t images
@@ -109,6 +109,45 @@ cdef extern from "interface/kernels.h" nogil:
         dovetail_body average
         dovetail_body mean
 
+    ctypedef struct neon_scale:
+        int64_t images
+        int64_t channels
+        int64_t pixels
+        int64_t chunks
+        neon_activation activation
+
+    ctypedef struct neon_join:
+        int64_t images
+        int64_t channels
+        int64_t pixels
+        int64_t parts
+        const int64_t *part_channels
+        const int64_t *first_channel
+
+    ctypedef struct neon_interleave:
+        int64_t images
+        int64_t channels
+        int64_t height
+        int64_t width
+        int64_t top
+        int64_t left
+        int64_t bottom
+        int64_t right
+
+    ctypedef struct neon_flat:
+        int64_t count
+        int32_t operation
+        neon_activation activation
+
+    ctypedef struct neon_images_kernels:
+        dovetail_body scale
+        dovetail_body join
+        dovetail_body interleave_nchw
+        dovetail_body interleave_nhwc
+        dovetail_body apply
+        dovetail_body combine
+        dovetail_body copy
+
     ctypedef struct neon_kernels:
         const char *name
         int32_t lanes
@@ -116,6 +155,7 @@ cdef extern from "interface/kernels.h" nogil:
         const neon_convolution_kernels *convolution
         const neon_reorder_kernels *reorder
         const neon_windows_kernels *windows
+        const neon_images_kernels *images
 
     const neon_kernels *neon_kernels_of(const char *name)
     const char *neon_instruction_set(int index, int *here)

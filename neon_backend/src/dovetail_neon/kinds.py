@@ -73,6 +73,8 @@ class Convolve(PrivateLayer, kind="neon.Convolve"):
     geometry: Geometry
     groups: int = 1
     function: Function = IDENTITY
+    run: int = 1
+    """Pixels that one tap reads as one run of elements: the width of the window over an interleaved image."""
 
 
 @descriptor_class
@@ -83,3 +85,80 @@ class Reorder(PrivateLayer, kind="neon.Reorder"):
     channels_last: bool
 
 
+
+
+@descriptor_class
+class Depthwise(PrivateLayer, kind="neon.Depthwise"):
+    """Convolution of each channel of blocked images with its own filter; weights [channels, taps]."""
+
+    weights: Floats
+    bias: Floats | None
+    source: tuple[int, int, int, int]
+    target: tuple[int, int, int, int]
+    geometry: Geometry
+    function: Function = IDENTITY
+
+
+@descriptor_class
+class Pool(PrivateLayer, kind="neon.Pool"):
+    """Largest element of each window of blocked images or, with `factors` [height, width], their sum times the factor."""
+
+    source: tuple[int, int, int, int]
+    target: tuple[int, int, int, int]
+    geometry: Geometry
+    factors: Floats | None = None
+
+
+@descriptor_class
+class MeanOfImage(PrivateLayer, kind="neon.MeanOfImage"):
+    """The mean of each channel over all pixels of blocked images."""
+
+    source: tuple[int, int, int, int]
+
+
+@descriptor_class
+class Apply(PrivateLayer, kind="neon.Apply"):
+    """A function of each element, in any layout."""
+
+    function: Function
+
+
+@descriptor_class
+class ScaleChannels(PrivateLayer, kind="neon.ScaleChannels"):
+    """Blocked images times one factor per image and channel, a plain [N, C]; then a function."""
+
+    image: tuple[int, int, int, int]
+    function: Function = IDENTITY
+
+
+@descriptor_class
+class Combine(PrivateLayer, kind="neon.Combine"):
+    """Two tensors in the same layout, element by element; then a function."""
+
+    operation: str
+    function: Function = IDENTITY
+
+
+@descriptor_class
+class Join(PrivateLayer, kind="neon.Join"):
+    """Blocked images side by side along their channels, `channels` of each."""
+
+    image: tuple[int, int, int, int]
+    channels: tuple[int, ...]
+
+
+@descriptor_class
+class Interleave(PrivateLayer, kind="neon.Interleave"):
+    """A plain image of few channels to [N, H + padding, W + padding, C], zeros around it: what a first convolution reads.
+
+    Padding is (top, left, bottom, right).
+    """
+
+    image: tuple[int, int, int, int]
+    padding: tuple[int, int, int, int]
+    channels_last: bool
+
+
+@descriptor_class
+class View(PrivateLayer, kind="neon.View"):
+    """The same bytes under another shape."""

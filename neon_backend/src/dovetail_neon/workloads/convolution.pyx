@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from dovetail_neon.kernels cimport Kernels, neon_convolution, neon_convolution_kernels
+from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import numpy as np
@@ -15,7 +16,7 @@ cdef int fill_pixels(int64_t *fields, object info, tuple image, int64_t groups, 
     pixels = height * width
     per_group = channels // groups
     if info.opaque is not None:
-        fields[0], fields[2] = -(-channels // lanes) * pixels * lanes, pixels * lanes
+        fields[0], fields[2] = parts(channels, lanes) * pixels * lanes, pixels * lanes
         fields[1] = per_group // lanes * fields[2]
         fields[3] = fields[4] = lanes
     else:
@@ -40,14 +41,16 @@ def create(layer, Kernels kernels):
     c.dilation_y, c.dilation_x = geometry.dilation
     c.padding_top, c.padding_left = geometry.padding
     c.divisions = d.groups
-    c.channels, c.filters = d.source[1] // d.groups, d.target[1] // d.groups
+    c.channels, c.filters = d.source[1] // d.groups * d.run, d.target[1] // d.groups
     fill_pixels(<int64_t *>&c.source, layer.inputs[0].info, d.source, d.groups, lanes)
+    if d.run > 1:
+        c.source.block = c.channels
     fill_pixels(<int64_t *>&c.target, layer.output.info, d.target, d.groups, lanes)
     c.adds = adds
     c.activation.function, c.activation.a, c.activation.b = d.function
     # Filters in groups of vectors, as even as can be.
-    cdef int64_t vectors = -(-c.filters // lanes)
-    c.groups = -(-vectors // table.vectors)
+    cdef int64_t vectors = parts(c.filters, lanes)
+    c.groups = parts(vectors, table.vectors)
     cdef int32_t *group_vector = <int32_t *>workload.allocate((c.groups + 1) * sizeof(int32_t))
     cdef int64_t *group_weights = <int64_t *>workload.allocate((c.groups + 1) * sizeof(int64_t))
     cdef int64_t taps = c.kernel_height * c.kernel_width, per_vector = taps * c.channels * lanes, group, division
@@ -65,6 +68,7 @@ def create(layer, Kernels kernels):
     cdef float *packed = <float *>workload.allocate(c.divisions * c.division_weights * sizeof(float))
     cdef float *bias = <float *>workload.allocate(c.divisions * vectors * lanes * sizeof(float))
     cdef const float[::1] given
+    cdef int64_t i
     with nogil:
         for division in range(c.divisions):
             for group in range(c.groups):
@@ -83,6 +87,6 @@ def create(layer, Kernels kernels):
     cdef int64_t pixels = c.out_height * c.out_width, items = c.images * c.divisions * c.groups
     nanoseconds = c.images * c.divisions * pixels * vectors * taps * c.channels / 5.0
     wanted = max(1, min(48, int(nanoseconds // 8_000)))
-    c.chunks = max(1, min(-(-wanted // items), pixels // (2 * table.pixels[group_vector[1]])))
+    c.chunks = max(1, min(parts(wanted, items), pixels // (2 * table.pixels[group_vector[1]])))
     workload.phase(table.run, items * c.chunks, grain_of(items * c.chunks, nanoseconds))
     return workload.capsule()

@@ -2,8 +2,9 @@
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, posix_memalign
+from libc.stdlib cimport free
 from libc.string cimport memset
+from posix.stdlib cimport posix_memalign
 
 from dovetail.abi cimport (
     DOVETAIL_OK,

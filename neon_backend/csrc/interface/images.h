@@ -1,0 +1,47 @@
+/* What moves or scales whole images. */
+#ifndef DOVETAIL_NEON_IMAGES_H
+#define DOVETAIL_NEON_IMAGES_H
+
+#include "activation.h"
+#include "job.h"
+
+/* Blocked images times one factor per image and channel; range: images * blocks * chunks of pixels. */
+typedef struct {
+    int64_t images, channels, pixels;
+    int64_t chunks;
+    neon_activation activation;
+} neon_scale;
+
+/* Blocked images side by side along their channels; range: images * parts. */
+typedef struct {
+    int64_t images, channels, pixels;
+    int64_t parts;
+    const int64_t *part_channels;       /* per part */
+    const int64_t *first_channel;       /* per part: where it begins in the result */
+} neon_join;
+
+/* A plain image to channels innermost with zeros around it; range: images * rows of the result. */
+typedef struct {
+    int64_t images, channels, height, width;
+    int64_t top, left, bottom, right;
+} neon_interleave;
+
+/* Every element of some memory by itself; range: elements, in chunks of whole vectors. */
+typedef struct {
+    int64_t count;
+    int32_t operation;                  /* of two: 0 add, 1 subtract, 2 multiply */
+    int32_t reserved;
+    neon_activation activation;
+} neon_flat;
+
+typedef struct {
+    dovetail_body scale;
+    dovetail_body join;
+    dovetail_body interleave_nchw;
+    dovetail_body interleave_nhwc;
+    dovetail_body apply;
+    dovetail_body combine;
+    dovetail_body copy;                 /* range: bytes */
+} neon_images_kernels;
+
+#endif

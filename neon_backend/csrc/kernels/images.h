@@ -1,0 +1,143 @@
+/* What moves or scales whole images. */
+#ifndef DOVETAIL_NEON_KERNELS_IMAGES_H
+#define DOVETAIL_NEON_KERNELS_IMAGES_H
+
+#include "../interface/images.h"
+#include "activation.h"
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+static void scale_channels(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_scale &s = *(const neon_scale *)job->parameters;
+    const int64_t blocks = (s.channels + LANES - 1) / LANES;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t chunk = item % s.chunks, plane = item / s.chunks, block = plane % blocks, image = plane / blocks;
+        const int left = (int)lesser<int64_t>(LANES, s.channels - block * LANES);
+        const Vector factor = load_part((const float *)job->inputs[1] + image * s.channels + block * LANES, left);
+        const float *in = (const float *)job->inputs[0] + plane * s.pixels * LANES;
+        float *out = (float *)job->outputs[0] + plane * s.pixels * LANES;
+        const int64_t last = s.pixels * (chunk + 1) / s.chunks;
+        for (int64_t p = s.pixels * chunk / s.chunks; p < last;) {
+            Vector x[8];
+            const int count = (int)lesser<int64_t>(8, last - p);
+            for (int i = 0; i < count; i++) x[i] = load(in + (p + i) * LANES) * factor;
+            if (s.activation.function != NEON_IDENTITY) activate(s.activation, x, count);
+            for (int i = 0; i < count; i++) store(out + (p + i) * LANES, x[i]);
+            p += count;
+        }
+    }
+}
+
+static void join(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_join &s = *(const neon_join *)job->parameters;
+    const int64_t blocks = (s.channels + LANES - 1) / LANES;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t part = item % s.parts, image = item / s.parts, channels = s.part_channels[part], first = s.first_channel[part];
+        const int64_t part_blocks = (channels + LANES - 1) / LANES;
+        const float *in = (const float *)job->inputs[part] + image * part_blocks * s.pixels * LANES;
+        float *out = (float *)job->outputs[0] + image * blocks * s.pixels * LANES;
+        const int64_t whole = first % LANES == 0 ? channels / LANES : 0;
+        if (whole) {
+            float *to = out + first / LANES * s.pixels * LANES;
+            if (to != in) __builtin_memcpy(to, in, (size_t)(whole * s.pixels * LANES) * sizeof(float));
+        }
+        for (int64_t channel = whole * LANES; channel < channels; channel++) {
+            const float *from = in + channel / LANES * s.pixels * LANES + channel % LANES;
+            float *to = out + (first + channel) / LANES * s.pixels * LANES + (first + channel) % LANES;
+            for (int64_t p = 0; p < s.pixels; p++) to[p * LANES] = from[p * LANES];
+        }
+    }
+}
+
+template <bool last> static void interleave(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_interleave &s = *(const neon_interleave *)job->parameters;
+    const int64_t rows = s.height + s.top + s.bottom, width = (s.width + s.left + s.right) * s.channels;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t image = item / rows, y = item % rows - s.top;
+        float *out = (float *)job->outputs[0] + item * width;
+        if (y < 0 || y >= s.height) {
+            __builtin_memset(out, 0, (size_t)width * sizeof(float));
+            continue;
+        }
+        __builtin_memset(out, 0, (size_t)(s.left * s.channels) * sizeof(float));
+        __builtin_memset(out + (s.left + s.width) * s.channels, 0, (size_t)(s.right * s.channels) * sizeof(float));
+        out += s.left * s.channels;
+        const float *in = (const float *)job->inputs[0] + image * s.channels * s.height * s.width;
+        if (last) {
+            __builtin_memcpy(out, in + y * s.width * s.channels, (size_t)(s.width * s.channels) * sizeof(float));
+        } else if (s.channels == 3) {
+            const float *red = in + y * s.width, *green = red + s.height * s.width, *blue = green + s.height * s.width;
+            for (int64_t x = 0; x < s.width; x++) out[3 * x] = red[x], out[3 * x + 1] = green[x], out[3 * x + 2] = blue[x];
+        } else {
+            for (int64_t c = 0; c < s.channels; c++)
+                for (int64_t x = 0; x < s.width; x++) out[x * s.channels + c] = in[(c * s.height + y) * s.width + x];
+        }
+    }
+}
+
+static void apply(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_flat &s = *(const neon_flat *)job->parameters;
+    const float *in = (const float *)job->inputs[0];
+    float *out = (float *)job->outputs[0];
+    for (int64_t at = begin; at < end;) {
+        Vector x[8];
+        int64_t i = 0, count = 0;
+        for (; count < 8 && at + i < end; count++, i += LANES)
+            x[count] = end - at - i >= LANES ? load(in + at + i) : load_part(in + at + i, (int)(end - at - i));
+        activate(s.activation, x, (int)count);
+        for (int64_t k = 0; k < count; k++, at += LANES)
+            if (end - at >= LANES)
+                store(out + at, x[k]);
+            else
+                store_part(out + at, x[k], (int)(end - at));
+    }
+}
+
+template <typename Operation> INLINE void combine_with(const neon_job *job, int64_t begin, int64_t end, Operation operation) {
+    const neon_flat &s = *(const neon_flat *)job->parameters;
+    const float *a = (const float *)job->inputs[0], *b = (const float *)job->inputs[1];
+    float *out = (float *)job->outputs[0];
+    for (int64_t at = begin; at < end;) {
+        Vector x[8];
+        int64_t i = 0;
+        int count = 0;
+        for (; count < 8 && at + i < end; count++, i += LANES) {
+            const int left = (int)lesser<int64_t>(LANES, end - at - i);
+            x[count] = left == LANES ? operation(load(a + at + i), load(b + at + i))
+                                     : operation(load_part(a + at + i, left), load_part(b + at + i, left));
+        }
+        if (s.activation.function != NEON_IDENTITY) activate(s.activation, x, count);
+        for (int k = 0; k < count; k++, at += LANES)
+            if (end - at >= LANES)
+                store(out + at, x[k]);
+            else
+                store_part(out + at, x[k], (int)(end - at));
+    }
+}
+
+static void combine(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    switch (((const neon_flat *)job->parameters)->operation) {
+    case 0: combine_with(job, begin, end, [](Vector a, Vector b) { return a + b; }); break;
+    case 1: combine_with(job, begin, end, [](Vector a, Vector b) { return a - b; }); break;
+    default: combine_with(job, begin, end, [](Vector a, Vector b) { return a * b; }); break;
+    }
+}
+
+static void copy(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    if (job->outputs[0] != job->inputs[0] && end > begin)
+        __builtin_memmove((char *)job->outputs[0] + begin, (const char *)job->inputs[0] + begin, (size_t)(end - begin));
+}
+
+static const neon_images_kernels images_kernels = {scale_channels, join, interleave<false>, interleave<true>, apply, combine, copy};
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif

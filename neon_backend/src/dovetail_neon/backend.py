@@ -1,0 +1,89 @@
+"""The entry point of CpuAcc."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from dovetail.backend_id import BackendId
+from dovetail.errors import ErrorCode, OptionError
+from dovetail.graph import Layer
+from dovetail.interfaces import Capabilities, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
+from dovetail.subgraph import OptimizationViews, SubgraphView
+
+_ID = BackendId("CpuAcc")
+
+
+@dataclass(frozen=True)
+class NeonOptions:
+    """What users may choose.
+
+    Attributes:
+        isa: Instruction set: "avx512", "avx2", "neon" or "scalar"; "auto" is the best that the machine has.
+    """
+
+    isa: str = "auto"
+
+
+@cache
+def _kernels(isa: str) -> Any:
+    # Imported when first asked for: listing backends loads no native code.
+    from .kernels import Kernels, instruction_sets
+
+    built = instruction_sets()
+    here = [name for name, present in built.items() if present]
+    if isa == "auto":
+        return Kernels(here[0])
+    if isa not in here:
+        raise OptionError(
+            f"backend CpuAcc: option isa is {isa!r}",
+            code=ErrorCode.OPTION_INVALID,
+            hint=f"this machine and build have {', '.join(here)}; 'auto' takes the first",
+        )
+    return Kernels(isa)
+
+
+class NeonFactory(IWorkloadFactory):
+    """Creates workloads of one instruction set."""
+
+    def __init__(self, kernels: Any) -> None:
+        self._kernels = kernels
+
+    def create_workload(self, layer: Layer) -> Any:
+        from .workloads.registry import CREATORS
+
+        module, function = CREATORS[layer.kind]
+        create = getattr(import_module(f".workloads.{module}", __package__), function)
+        return create(layer, self._kernels)
+
+
+class NeonBackend(IBackend):
+    """Fast kernels for float32 on plain host memory."""
+
+    options_type = NeonOptions
+
+    @property
+    def id(self) -> BackendId:
+        return _ID
+
+    def supports(self, layer: Layer, options: Any) -> Support:
+        from .supported import check
+
+        return check(layer)
+
+    def create_workload_factory(
+        self, context: IBackendContext | None, memory: IMemoryManager, options: NeonOptions
+    ) -> IWorkloadFactory:
+        return NeonFactory(_kernels(options.isa))
+
+    def optimize_subgraph(self, view: SubgraphView, options: NeonOptions) -> OptimizationViews:
+        from .fusion import lower
+
+        views = OptimizationViews(view)
+        views.substitute(view, lower(view, _kernels(options.isa).lanes))
+        return views
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(deterministic=True)

@@ -1,0 +1,286 @@
+"""What layers of images become: convolutions, pooling, concatenation, and what is applied per channel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dovetail.graph import Layer, OutputSlot
+from dovetail.layers import (
+    BinaryOperation,
+    Concat,
+    Convolution2d,
+    DepthwiseConvolution2d,
+    ElementwiseBinary,
+    Flatten,
+    GlobalPooling,
+    Pooling2d,
+    PoolingFunction,
+)
+from dovetail.tensor import DataLayout, TensorInfo
+
+from ..functions import function_of
+from ..kinds import (
+    POINT,
+    Combine,
+    Convolve,
+    Depthwise,
+    Floats,
+    Geometry,
+    Interleave,
+    Join,
+    MeanOfImage,
+    Pool,
+    ScaleChannels,
+    View,
+)
+from ..layouts import Image, blocked_info, plain_info
+from .chains import Chain
+from .lowering import Lowering, Rule
+
+
+def weights_of(descriptor: Convolution2d | DepthwiseConvolution2d, weights: Floats) -> Floats:
+    """Return a view of the filters as [filters, taps, channels of a group]."""
+    if isinstance(descriptor, DepthwiseConvolution2d):
+        if descriptor.layout is DataLayout.NHWC:  # [1, h, w, filters]
+            return weights.reshape(-1, weights.shape[3]).T[:, :, None]
+        return weights.reshape(weights.shape[0], -1)[:, :, None]
+    filters = weights.shape[0]
+    if descriptor.layout is DataLayout.NHWC:
+        return weights.reshape(filters, -1, weights.shape[3])
+    return weights.reshape(filters, weights.shape[1], -1).transpose(0, 2, 1)
+
+
+def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
+    """A convolution with what follows it."""
+    descriptor = chain.root.descriptor
+    if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d):
+        return False
+    source = chain.root.inputs[0].source
+    value = chain.root.constant(1)
+    if source is None or value is None:
+        raise ValueError(f"{chain.root.name!r} has no input or no weights")
+    layout, lanes = descriptor.layout, lowering.lanes
+    image, target = Image.of(source.known_info, layout), Image.of(chain.output.known_info, layout)
+    weights = weights_of(descriptor, value)
+    geometry = Geometry(descriptor.kernel_size(TensorInfo.of_array(value)), descriptor.stride, descriptor.dilation, descriptor.padding[:2])
+    depthwise = isinstance(descriptor, DepthwiseConvolution2d)
+    groups = image.channels if depthwise else descriptor.groups  # type: ignore[union-attr]  # of a Convolution2d
+
+    if groups == image.channels == target.channels and groups > 1 and chain.adds is None:
+        made = lowering.emit(
+            Depthwise(
+                infos=(blocked_info(target, lanes),),
+                weights=weights[:, :, 0],
+                bias=chain.bias,
+                source=tuple(image),
+                target=tuple(target),
+                geometry=geometry,
+                function=chain.function,
+            ),
+            [lowering.blocked(source, layout)],
+            chain.layers,
+        )
+        lowering.define(chain.output, made.output, "blocked", layout)
+        return True
+
+    convolve = Convolve(
+        infos=(blocked_info(target, lanes),),
+        weights=weights,
+        bias=chain.bias,
+        source=tuple(image),
+        target=tuple(target),
+        geometry=geometry,
+        groups=groups,
+        function=chain.function,
+    )
+    if groups > 1 and (image.channels // groups % lanes or target.channels // groups % lanes):
+        _emit_channels_last(lowering, chain, convolve, source, layout)
+        return True
+    if image.pixels == target.pixels == 1 and geometry.kernel == (1, 1) and groups == 1:
+        _emit_as_matrix(lowering, chain, convolve, source)
+        return True
+    if groups == 1 and image.channels < lanes and geometry.dilation == (1, 1) and lowering.data_layout(source) is None:
+        x, convolve = _interleaved(lowering, chain, convolve, source, descriptor.padding, layout)
+    else:
+        x = lowering.blocked(source, layout)
+    inputs = [x] if chain.adds is None else [x, lowering.blocked(chain.adds, layout)]
+    made = lowering.emit(convolve, inputs, chain.layers)
+    lowering.define(chain.output, made.output, "blocked", layout)
+    return True
+
+
+def _interleaved(
+    lowering: Lowering,
+    chain: Chain,
+    convolve: Convolve,
+    source: OutputSlot,
+    padding: tuple[int, int, int, int],
+    layout: DataLayout,
+) -> tuple[OutputSlot, Convolve]:
+    """Few channels: with the padding in place and channels innermost, a row of the window is one run of elements."""
+    image = Image(*convolve.source)
+    top, left, bottom, right = padding
+    height, width = image.height + top + bottom, image.width + left + right
+    descriptor = Interleave(
+        infos=(plain_info((image.batch, height, width, image.channels)),),
+        image=tuple(image),
+        padding=padding,
+        channels_last=layout is DataLayout.NHWC,
+    )
+    made = lowering.emit(descriptor, [lowering.plain(source)], [chain.root], name=f"{chain.root.name}.interleave")
+    rows, columns = convolve.geometry.kernel
+    weights = convolve.weights.reshape(convolve.weights.shape[0], rows, columns * image.channels)
+    geometry = Geometry((rows, 1), convolve.geometry.stride)
+    wide = (image.batch, image.channels, height, width)
+    return made.output, replace(convolve, weights=weights, source=wide, geometry=geometry, run=columns)
+
+
+def _emit_as_matrix(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot) -> None:
+    """Images of one pixel are the rows of a matrix, and lie alike in every plain layout."""
+    image, target = Image(*convolve.source), Image(*convolve.target)
+    inputs = [lowering.plain(source)] + ([] if chain.adds is None else [lowering.plain(chain.adds)])
+    descriptor = replace(
+        convolve,
+        infos=(plain_info(chain.output.known_info.sizes),),
+        source=(1, image.channels, image.batch, 1),
+        target=(1, target.channels, image.batch, 1),
+        geometry=POINT,
+    )
+    lowering.define(chain.output, lowering.emit(descriptor, inputs, chain.layers).output)
+
+
+def _emit_channels_last(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot, layout: DataLayout) -> None:
+    """Groups that do not fill blocks: channels innermost, where a group is a run of elements."""
+    target = Image(*convolve.target)
+    inputs = [lowering.last(source, layout)] + ([] if chain.adds is None else [lowering.last(chain.adds, layout)])
+    descriptor = replace(convolve, infos=(plain_info(target.shape(DataLayout.NHWC)),))
+    made = lowering.emit(descriptor, inputs, chain.layers)
+    lowering.define_last(chain.output, made.output, layout)
+
+
+def _pooling(lowering: Lowering, layer: Layer) -> bool:
+    descriptor, source = layer.descriptor, layer.inputs[0].source
+    if not isinstance(descriptor, Pooling2d) or source is None or descriptor.function is PoolingFunction.LP:
+        return False
+    layout = descriptor.layout
+    image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
+    factors = None
+    if descriptor.function is PoolingFunction.AVERAGE:
+        counts = [
+            _elements_that_count(descriptor, axis, (image.height, image.width)[axis], (target.height, target.width)[axis])
+            for axis in range(2)
+        ]
+        with np.errstate(divide="ignore"):
+            factors = (1.0 / np.outer(*counts)).astype(np.float32)
+        factors[~np.isfinite(factors)] = 0.0
+    pool = Pool(
+        infos=(blocked_info(target, lowering.lanes),),
+        source=tuple(image),
+        target=tuple(target),
+        geometry=Geometry(descriptor.size, descriptor.stride, descriptor.dilation, descriptor.padding[:2]),
+        factors=factors,
+    )
+    made = lowering.emit(pool, [lowering.blocked(source, layout)], [layer])
+    lowering.define(layer.output, made.output, "blocked", layout)
+    return True
+
+
+def _elements_that_count(descriptor: Pooling2d, axis: int, size: int, results: int) -> np.ndarray:
+    """Per window along an axis: how many of its elements an average divides by."""
+    start = np.arange(results)[:, None] * descriptor.stride[axis] - descriptor.padding[axis]
+    taps = start + np.arange(descriptor.size[axis])[None, :] * descriptor.dilation[axis]
+    if descriptor.count_padding:
+        inside = taps < size + descriptor.padding[axis + 2]
+    else:
+        inside = (taps >= 0) & (taps < size)
+    return np.asarray(inside.sum(axis=1), np.float64)
+
+
+def _global_pooling(lowering: Lowering, layer: Layer) -> bool:
+    descriptor, source = layer.descriptor, layer.inputs[0].source
+    if not isinstance(descriptor, GlobalPooling) or source is None or descriptor.function is not PoolingFunction.AVERAGE:
+        return False
+    info = source.known_info
+    if info.rank != 4:
+        return False
+    image = Image.of(info, descriptor.layout)
+    mean = MeanOfImage(infos=(plain_info(layer.output.known_info.sizes),), source=tuple(image))
+    lowering.define(layer.output, lowering.emit(mean, [lowering.blocked(source, descriptor.layout)], [layer]).output)
+    return True
+
+
+def _concat(lowering: Lowering, layer: Layer) -> bool:
+    slots = [slot.source for slot in layer.inputs]
+    layouts = {lowering.data_layout(slot) for slot in slots if slot is not None}
+    descriptor = layer.descriptor
+    if not isinstance(descriptor, Concat) or len(layouts) != 1 or None in slots or len(slots) > 32:
+        return False
+    layout = layouts.pop()
+    if layout is None or descriptor.axis % 4 != layout.channel_axis % 4:
+        return False
+    image = Image.of(layer.output.known_info, layout)
+    channels = tuple(Image.of(slot.known_info, layout).channels for slot in slots if slot is not None)
+    join = Join(infos=(blocked_info(image, lowering.lanes),), image=tuple(image), channels=channels)
+    made = lowering.emit(join, [lowering.blocked(slot, layout) for slot in slots if slot is not None], [layer])
+    lowering.define(layer.output, made.output, "blocked", layout)
+    return True
+
+
+def _binary(lowering: Lowering, layer: Layer) -> bool:
+    """Of blocked images: with one of the same size, or times a factor per channel."""
+    descriptor = layer.descriptor
+    a, b = layer.inputs[0].source, layer.inputs[1].source
+    if not isinstance(descriptor, ElementwiseBinary) or a is None or b is None:
+        return False
+    function = function_of(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)
+    if function is None:
+        return False
+    output = layer.output
+    if a.known_info.sizes == b.known_info.sizes:
+        layout = lowering.data_layout(a) or lowering.data_layout(b)
+        if layout is None or descriptor.operation not in COMBINED:
+            return False
+        source = lowering.blocked(a, layout)
+        combine = Combine(infos=(source.known_info,), operation=descriptor.operation.value, function=function)
+        made = lowering.emit(combine, [source, lowering.blocked(b, layout)], [layer])
+        lowering.define(output, made.output, "blocked", layout)
+        return True
+    if descriptor.operation is not BinaryOperation.MUL:
+        return False
+    for x, factor in ((a, b), (b, a)):
+        layout = lowering.data_layout(x)
+        if layout is None or factor.known_info.rank != 4 or output.known_info.sizes != x.known_info.sizes:
+            continue
+        image, one = Image.of(x.known_info, layout), Image.of(factor.known_info, layout)
+        if one.pixels != 1 or one.channels != image.channels or one.batch != image.batch:
+            continue
+        source = lowering.blocked(x, layout)
+        scale = ScaleChannels(infos=(source.known_info,), image=tuple(image), function=function)
+        made = lowering.emit(scale, [source, lowering.plain(factor)], [layer])
+        lowering.define(output, made.output, "blocked", layout)
+        return True
+    return False
+
+
+COMBINED = frozenset({BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL})
+
+def _view(lowering: Lowering, layer: Layer) -> bool:
+    """The same elements under another shape."""
+    source = layer.inputs[0].source
+    if source is None:
+        return False
+    info = layer.output.known_info
+    view = View(infos=(replace(info, quantization=None),))
+    lowering.define(layer.output, lowering.emit(view, [lowering.plain(source)], [layer]).output)
+    return True
+
+
+IMAGE_RULES: dict[str, Rule] = {
+    Pooling2d.kind: _pooling,
+    GlobalPooling.kind: _global_pooling,
+    Concat.kind: _concat,
+    ElementwiseBinary.kind: _binary,
+    Flatten.kind: _view,
+}

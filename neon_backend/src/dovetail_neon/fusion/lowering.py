@@ -1,0 +1,166 @@
+"""Walk a part of a graph in order and emit what stands in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from dovetail.descriptor import Constant, Descriptor
+from dovetail.graph import Graph, Layer, OutputSlot
+from dovetail.subgraph import SubgraphView
+from dovetail.tensor import DataLayout, TensorInfo
+
+from ..kinds import Reorder
+from ..layouts import Image, blocked_info, plain_info
+from .chains import find_chains
+from .patterns import Applied
+
+
+class Lowering:
+    """The replacement of a part while it grows.
+
+    Every slot of the original graph that was emitted is known by the layouts in which it exists: "plain", "blocked", or "last",
+    which is plain with the channels innermost and the same as plain for images that already lie so.
+
+    Attributes:
+        view: What is replaced.
+        graph: The replacement.
+        lanes: Channels in a block.
+    """
+
+    def __init__(self, view: SubgraphView, lanes: int) -> None:
+        self.view, self.lanes = view, lanes
+        self.graph = Graph("CpuAcc")
+        self._known: dict[OutputSlot, dict[str, OutputSlot]] = {}
+        self._data_layouts: dict[OutputSlot, DataLayout] = {}
+        for number, slot in enumerate(view.inputs):
+            info = slot.known_info
+            inside = self.graph.input(f"input_{number}", info.shape, info.dtype, info.quantization)
+            self._known[slot] = {"plain": inside}
+
+    # --- what is there ----------------------------------------------------------------------------------------------------
+
+    def layouts(self, slot: OutputSlot) -> frozenset[str]:
+        """The layouts in which a slot exists by now."""
+        return frozenset(self._known.get(slot, ()))
+
+    def data_layout(self, slot: OutputSlot) -> DataLayout | None:
+        """Order of the axes in the shape of an image that exists in blocks; None for one that does not."""
+        return self._data_layouts.get(slot)
+
+    def plain(self, slot: OutputSlot) -> OutputSlot:
+        """Return a slot as its shape says; a constant is brought along."""
+        known = self._known.setdefault(slot, {})
+        if "plain" not in known:
+            if isinstance(slot.layer.descriptor, Constant):
+                descriptor = slot.layer.descriptor
+                known["plain"] = self.graph.add(descriptor, name=slot.layer.name, quantization=slot.quantization).output
+            else:
+                known["plain"] = self._reordered(known["blocked"], slot, self._data_layouts[slot], to_blocked=False)
+        return known["plain"]
+
+    def blocked(self, slot: OutputSlot, layout: DataLayout) -> OutputSlot:
+        """Return an image in blocks of channels."""
+        known = self._known.setdefault(slot, {})
+        if "blocked" not in known:
+            known["blocked"] = self._reordered(self.plain(slot), slot, layout, to_blocked=True)
+            self._data_layouts[slot] = layout
+        return known["blocked"]
+
+    def last(self, slot: OutputSlot, layout: DataLayout) -> OutputSlot:
+        """Return an image with its channels innermost."""
+        if layout is DataLayout.NHWC:
+            return self.plain(slot)
+        known = self._known.setdefault(slot, {})
+        if "last" not in known:
+            image = Image.of(slot.known_info, layout)
+            known["last"] = self._reorder(self.blocked(slot, layout), image, plain_info(image.shape(DataLayout.NHWC)), True, slot)
+        return known["last"]
+
+    def define_last(self, slot: OutputSlot, made: OutputSlot, layout: DataLayout) -> None:
+        """Say that an original image exists now with its channels innermost; it is brought to blocks for other readers."""
+        if layout is DataLayout.NHWC:
+            self.define(slot, made)
+            return
+        image = Image.of(slot.known_info, layout)
+        self._known.setdefault(slot, {})["last"] = made
+        self.define(slot, self._reorder(made, image, blocked_info(image, self.lanes), True, slot), "blocked", layout)
+
+    # --- what is made -----------------------------------------------------------------------------------------------------
+
+    def emit(
+        self, descriptor: Descriptor, inputs: Iterable[OutputSlot | None], layers: Sequence[Layer], name: str | None = None
+    ) -> Layer:
+        """Add a layer that stands for original layers."""
+        sources = [layer.name for layer in layers]
+        return self.graph.add(descriptor, *inputs, name=name or layers[-1].name, sources_of=sources)
+
+    def define(self, slot: OutputSlot, made: OutputSlot, layout: str = "plain", data_layout: DataLayout = DataLayout.NCHW) -> None:
+        """Say that an original slot exists now."""
+        known = self._known.setdefault(slot, {})
+        known[layout] = made
+        if layout == "blocked":
+            self._data_layouts[slot] = data_layout
+
+    def finish(self) -> Graph:
+        """Give the replacement its outputs."""
+        for number, slot in enumerate(self.view.outputs):
+            self.graph.output(self.plain(slot), f"output_{number}")
+        return self.graph
+
+    def _reordered(self, source: OutputSlot, slot: OutputSlot, layout: DataLayout, *, to_blocked: bool) -> OutputSlot:
+        image = Image.of(slot.known_info, layout)
+        info = blocked_info(image, self.lanes) if to_blocked else plain_info(slot.known_info.sizes)
+        return self._reorder(source, image, info, layout is DataLayout.NHWC, slot)
+
+    def _reorder(self, source: OutputSlot, image: Image, info: TensorInfo, last: bool, slot: OutputSlot) -> OutputSlot:
+        # A reorder of something computed here stands for its layer; one of an input for the first layer that reads it.
+        origin = slot.layer if slot.layer in self.view else next(c.layer for c in slot.consumers if c.layer in self.view)
+        descriptor = Reorder(infos=(info,), image=tuple(image), channels_last=last)
+        return self.emit(descriptor, [source], [origin], name=f"{origin.name}.reorder").output
+
+
+Rule = Callable[[Lowering, Layer], bool]
+
+
+def lower(view: SubgraphView, lanes: int) -> Graph:
+    """Return what stands in for a part of a graph."""
+    from .images import IMAGE_RULES, lower_convolution
+    from .matrices import lower_product
+
+    lowering = Lowering(view, lanes)
+    chains, functions = find_chains(view)
+    absorbed = {layer for chain in chains.values() for layer in chain.layers}
+    absorbed |= {layer for match in functions.values() for layer in match.layers}
+    for layer in view.layers:
+        chain, match = chains.get(layer), functions.get(layer)
+        if chain is not None:
+            lower_convolution(lowering, chain) or lower_product(lowering, chain)
+        elif match is not None:
+            _lower_function(lowering, match)
+        elif layer not in absorbed:
+            rule: Rule | None = IMAGE_RULES.get(layer.kind)
+            if rule is None or not rule(lowering, layer):
+                _keep(lowering, layer)
+    return lowering.finish()
+
+
+def _keep(lowering: Lowering, layer: Layer) -> None:
+    """Leave a layer as it is."""
+    inputs = [None if slot.source is None else lowering.plain(slot.source) for slot in layer.inputs]
+    kept = lowering.emit(layer.descriptor, inputs, [layer])
+    for old, new in zip(layer.outputs, kept.outputs, strict=True):
+        new.quantization = old.quantization
+        lowering.define(old, new)
+
+
+def _lower_function(lowering: Lowering, match: Applied) -> None:
+    """A function that no kernel could take along, in whatever layout its argument has."""
+    from ..kinds import Apply
+
+    layout = lowering.data_layout(match.input)
+    source = lowering.plain(match.input) if layout is None else lowering.blocked(match.input, layout)
+    made = lowering.emit(Apply(infos=(source.known_info,), function=match.function), [source], match.layers).output
+    if layout is None:
+        lowering.define(match.output, made)
+    else:
+        lowering.define(match.output, made, "blocked", layout)

@@ -1,0 +1,78 @@
+"""Which layers CpuAcc takes, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dovetail.graph import Layer
+from dovetail.interfaces import Support
+from dovetail.tensor import DType
+
+from .functions import function_of
+
+
+def check(layer: Layer) -> Support:
+    """Say whether a layer can be run."""
+    rule = RULES.get(layer.kind)
+    if rule is None:
+        return Support.no("kind", f"CpuAcc has no kernel for {layer.kind}")
+    for name, info in zip(layer.descriptor.input_names * 64, layer.input_infos, strict=False):
+        if info is not None and info.dtype is not DType.FLOAT32:
+            return Support.no("dtype", f"input {name!r} is {info.dtype}; CpuAcc computes in float32", name)
+    return rule(layer) or Support.yes()
+
+
+def _activation(layer: Layer) -> Support | None:
+    d: Any = layer.descriptor
+    if function_of(d.activation, d.activation_alpha, d.activation_beta) is None:
+        return Support.no("attribute", f"activation {d.activation} is not fused by CpuAcc", "activation")
+    return None
+
+
+def _constant_weights(layer: Layer, names: tuple[str, ...]) -> Support | None:
+    for index in range(1, len(layer.inputs)):
+        if layer.inputs[index].source is not None and layer.constant(index) is None:
+            name = names[index]
+            return Support.no("attribute", f"input {name!r} is computed; CpuAcc packs {name} when a network is loaded", name)
+    return None
+
+
+def _convolution(layer: Layer) -> Support | None:
+    return _constant_weights(layer, layer.descriptor.input_names) or _activation(layer)
+
+
+def _pooling(layer: Layer) -> Support | None:
+    d: Any = layer.descriptor
+    if d.function == "lp":
+        return Support.no("attribute", "function lp is not implemented; max and average are", "function")
+    return None
+
+
+def _global_pooling(layer: Layer) -> Support | None:
+    d: Any = layer.descriptor
+    info = layer.input_infos[0]
+    if d.function != "average":
+        return Support.no("attribute", f"function {d.function} is not implemented; average is", "function")
+    if info is None or info.rank != 4:
+        return Support.no("shape", "input is not of rank 4", "input")
+    return None
+
+
+def _binary(layer: Layer) -> Support | None:
+    d: Any = layer.descriptor
+    if d.operation not in ("add", "sub", "mul"):
+        return Support.no("attribute", f"operation {d.operation} is not implemented", "operation")
+    return _activation(layer)
+
+
+RULES: dict[str, Callable[[Layer], Support | None]] = {
+    "dovetail.Convolution2d": _convolution,
+    "dovetail.DepthwiseConvolution2d": _convolution,
+    "dovetail.FullyConnected": _convolution,
+    "dovetail.Pooling2d": _pooling,
+    "dovetail.GlobalPooling": _global_pooling,
+    "dovetail.ElementwiseBinary": _binary,
+    "dovetail.Concat": lambda layer: None,
+    "dovetail.Flatten": lambda layer: None,
+}

@@ -1,0 +1,15 @@
+"""Which function creates the workload of a kind: module of this package, and its function."""
+
+CREATORS: dict[str, tuple[str, str]] = {
+    "neon.Apply": ("images", "create_apply"),
+    "neon.Combine": ("images", "create_combine"),
+    "neon.Convolve": ("convolution", "create"),
+    "neon.Depthwise": ("windows", "create_depthwise"),
+    "neon.Interleave": ("images", "create_interleave"),
+    "neon.Join": ("images", "create_join"),
+    "neon.MeanOfImage": ("windows", "create_mean"),
+    "neon.Pool": ("windows", "create_pool"),
+    "neon.Reorder": ("reorder", "create"),
+    "neon.ScaleChannels": ("images", "create_scale"),
+    "neon.View": ("images", "create_view"),
+}

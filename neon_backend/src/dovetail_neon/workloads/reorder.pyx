@@ -1,0 +1,27 @@
+"""Between plain images and blocked ones."""
+
+from libc.stdint cimport int64_t
+
+from dovetail_neon.kernels cimport Kernels, neon_reorder
+from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.workload cimport Workload, new_workload
+
+from .workload import grain_of
+
+
+def create(layer, Kernels kernels):
+    """Return the workload of a `Reorder`: to a blocked layout if the output is blocked, else from one."""
+    cdef Workload workload = new_workload(sizeof(neon_reorder), 1, 1)
+    cdef neon_reorder *r = <neon_reorder *>workload.state.parameters
+    table = kernels.table.reorder
+    r.images, r.channels, height, width = layer.descriptor.image
+    r.pixels = height * width
+    nanoseconds = layer.output.info.nbytes / 8
+    planes = r.images * parts(r.channels, kernels.table.lanes)
+    r.chunks = max(1, min(parts(32, max(planes, 1)), r.pixels // 64))
+    if layer.output.info.opaque is not None:
+        body = table.blocked_of_nhwc if layer.descriptor.channels_last else table.blocked_of_nchw
+    else:
+        body = table.nhwc_of_blocked if layer.descriptor.channels_last else table.nchw_of_blocked
+    workload.phase(body, planes * r.chunks, grain_of(planes * r.chunks, nanoseconds))
+    return workload.capsule()

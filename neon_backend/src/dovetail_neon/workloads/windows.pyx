@@ -1,0 +1,94 @@
+"""Depthwise convolution and pooling of blocked images."""
+
+from libc.stdint cimport int64_t
+
+from dovetail.abi cimport dovetail_body
+from dovetail_neon.kernels cimport Kernels, neon_windows
+from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.workload cimport Workload, new_workload
+
+import numpy as np
+
+from dovetail_neon.layouts import blocks
+
+from .workload import grain_of
+
+
+cdef int place(neon_windows *w, layer, int lanes) except -1:
+    """Fill in sizes; say how the rows of a block are shared out."""
+    d = layer.descriptor
+    geometry = d.geometry
+    w.images, w.blocks = d.source[0], blocks(d.source[1], lanes)
+    w.in_height, w.in_width = d.source[2:]
+    w.out_height, w.out_width = d.target[2:]
+    w.kernel_height, w.kernel_width = geometry.kernel
+    w.stride_y, w.stride_x = geometry.stride
+    w.dilation_y, w.dilation_x = geometry.dilation
+    w.padding_top, w.padding_left = geometry.padding
+    w.chunks = max(1, min(w.out_height, parts(24, max(w.images * w.blocks, 1))))
+    return 0
+
+
+cdef int loop(Workload workload, dovetail_body body, int lanes) except -1:
+    w = <neon_windows *>workload.state.parameters
+    items = w.images * w.blocks * w.chunks
+    results = w.images * w.blocks * w.out_height * w.out_width
+    workload.phase(body, items, grain_of(items, results * (2.0 + 0.4 * w.kernel_height * w.kernel_width)))
+    return 0
+
+
+def create_depthwise(layer, Kernels kernels):
+    """Return the workload of a `Depthwise`: one filter per channel."""
+    d = layer.descriptor
+    cdef Workload workload = new_workload(sizeof(neon_windows), 1, 1)
+    cdef neon_windows *w = <neon_windows *>workload.state.parameters
+    cdef int lanes = kernels.table.lanes
+    place(w, layer, lanes)
+    channels, taps = d.source[1], w.kernel_height * w.kernel_width
+    whole = np.zeros((w.blocks * lanes, taps), np.float32)
+    whole[:channels] = d.weights
+    packed = np.ascontiguousarray(whole.reshape(w.blocks, lanes, taps).transpose(0, 2, 1))
+    bias = np.zeros(w.blocks * lanes, np.float32)
+    if d.bias is not None:
+        bias[:channels] = d.bias
+    w.weights, w.bias = keep(workload, packed), keep(workload, bias)
+    w.activation.function, w.activation.a, w.activation.b = d.function
+    loop(workload, kernels.table.windows.depthwise, lanes)
+    return workload.capsule()
+
+
+def create_pool(layer, Kernels kernels):
+    """Return the workload of a `Pool`: the largest element, or the mean, of each window."""
+    d = layer.descriptor
+    cdef Workload workload = new_workload(sizeof(neon_windows), 1, 1)
+    cdef neon_windows *w = <neon_windows *>workload.state.parameters
+    cdef int lanes = kernels.table.lanes
+    place(w, layer, lanes)
+    if d.factors is not None:
+        w.factors = keep(workload, np.ascontiguousarray(d.factors, np.float32))
+        loop(workload, kernels.table.windows.average, lanes)
+    else:
+        loop(workload, kernels.table.windows.maximum, lanes)
+    return workload.capsule()
+
+
+def create_mean(layer, Kernels kernels):
+    """Return the workload of a `MeanOfImage`."""
+    d = layer.descriptor
+    cdef Workload workload = new_workload(sizeof(neon_windows), 1, 1)
+    cdef neon_windows *w = <neon_windows *>workload.state.parameters
+    w.images, w.blocks = d.source[0], blocks(d.source[1], kernels.table.lanes)
+    w.in_height, w.in_width = d.source[2:]
+    items = w.images * w.blocks
+    workload.phase(kernels.table.windows.mean, items, grain_of(items, items * w.in_height * w.in_width * 1.5))
+    return workload.capsule()
+
+
+cdef const float *keep(Workload workload, array) except NULL:
+    """Copy an array of float32 into the workload."""
+    cdef const float[::1] source = array.reshape(-1)
+    cdef float *kept = <float *>workload.allocate(max(array.size, 1) * sizeof(float))
+    cdef int64_t i
+    for i in range(source.shape[0]):
+        kept[i] = source[i]
+    return kept
