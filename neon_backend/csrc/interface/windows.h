@@ -7,7 +7,7 @@
 
 /* Input and output are blocked. Range: images * blocks of channels * chunks of rows. */
 typedef struct {
-    int64_t images, blocks;
+    int64_t images, channels, blocks;
     int64_t in_height, in_width;
     int64_t out_height, out_width;
     int64_t kernel_height, kernel_width;
@@ -25,7 +25,7 @@ typedef struct {
     dovetail_body depthwise;
     dovetail_body maximum;
     dovetail_body average;
-    dovetail_body mean;                 /* of a whole image, to one vector per block; range: images * blocks */
+    dovetail_body mean;                 /* of a whole image, to a plain [images, channels]; range: images * blocks */
 } neon_windows_kernels;
 
 #endif

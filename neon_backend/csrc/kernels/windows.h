@@ -146,7 +146,10 @@ static void mean_of_image(int64_t begin, int64_t end, int32_t, void *arg) {
         for (; p + 4 <= pixels; p += 4)
             for (int i = 0; i < 4; i++) sum[i] += load(in + (p + i) * LANES);
         for (; p < pixels; p++) sum[0] += load(in + p * LANES);
-        store((float *)job->outputs[0] + plane * LANES, ((sum[0] + sum[1]) + (sum[2] + sum[3])) * broadcast(1.0f / (float)pixels));
+        const int64_t block = plane % s.blocks;
+        store_part((float *)job->outputs[0] + plane / s.blocks * s.channels + block * LANES,
+                   ((sum[0] + sum[1]) + (sum[2] + sum[3])) * broadcast(1.0f / (float)pixels),
+                   (int)lesser<int64_t>(LANES, s.channels - block * LANES));
     }
 }
 

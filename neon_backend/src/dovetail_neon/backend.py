@@ -54,6 +54,8 @@ class NeonFactory(IWorkloadFactory):
     def create_workload(self, layer: Layer) -> Any:
         from .workloads.registry import CREATORS
 
+        if layer.kind not in CREATORS:
+            return import_module(".workloads.sequence", __package__).create(layer, self._kernels, self.create_workload)
         module, function = CREATORS[layer.kind]
         create = getattr(import_module(f".workloads.{module}", __package__), function)
         return create(layer, self._kernels)

@@ -84,6 +84,7 @@ cdef extern from "interface/kernels.h" nogil:
 
     ctypedef struct neon_windows:
         int64_t images
+        int64_t channels
         int64_t blocks
         int64_t in_height
         int64_t in_width

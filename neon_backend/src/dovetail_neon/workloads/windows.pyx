@@ -18,7 +18,7 @@ cdef int place(neon_windows *w, layer, int lanes) except -1:
     """Fill in sizes; say how the rows of a block are shared out."""
     d = layer.descriptor
     geometry = d.geometry
-    w.images, w.blocks = d.source[0], blocks(d.source[1], lanes)
+    w.images, w.channels, w.blocks = d.source[0], d.source[1], blocks(d.source[1], lanes)
     w.in_height, w.in_width = d.source[2:]
     w.out_height, w.out_width = d.target[2:]
     w.kernel_height, w.kernel_width = geometry.kernel
@@ -77,7 +77,7 @@ def create_mean(layer, Kernels kernels):
     d = layer.descriptor
     cdef Workload workload = new_workload(sizeof(neon_windows), 1, 1)
     cdef neon_windows *w = <neon_windows *>workload.state.parameters
-    w.images, w.blocks = d.source[0], blocks(d.source[1], kernels.table.lanes)
+    w.images, w.channels, w.blocks = d.source[0], d.source[1], blocks(d.source[1], kernels.table.lanes)
     w.in_height, w.in_width = d.source[2:]
     items = w.images * w.blocks
     workload.phase(kernels.table.windows.mean, items, grain_of(items, items * w.in_height * w.in_width * 1.5))

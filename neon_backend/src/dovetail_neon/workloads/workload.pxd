@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail.abi cimport dovetail_alias, dovetail_body
-from dovetail_neon.kernels cimport neon_phase
+from dovetail.abi cimport dovetail_alias, dovetail_body, dovetail_call
+from dovetail_neon.kernels cimport neon_job, neon_phase
 
 cdef enum:
     MOST_PHASES = 4
@@ -33,3 +33,5 @@ cdef class Workload:
     cdef int alias(self, int relation, int output, int input, int64_t offset) except -1
 
 cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs)
+
+cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job *job) noexcept nogil
