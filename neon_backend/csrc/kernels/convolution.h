@@ -37,7 +37,7 @@ template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t 
     const float *in[pixels];
     if (taps == 1 && c.padding_top == 0 && c.padding_left == 0) {
         const float *start[pixels];
-        if (c.stride_x == 1 && c.stride_y == 1) {
+        if (c.stride_x == 1 && c.stride_y == 1 && c.in_width == c.out_width) {
             for (int p = 0; p < pixels; p++) start[p] = band.in + (first + p) * c.in.pixel_step;
         } else {
             int64_t y = first / c.out_width, x = first % c.out_width;

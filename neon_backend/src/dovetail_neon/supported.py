@@ -20,7 +20,8 @@ def check(layer: Layer) -> Support:
     for name, info in zip(layer.descriptor.input_names * 64, layer.input_infos, strict=False):
         if info is not None and info.dtype is not DType.FLOAT32:
             return Support.no("dtype", f"input {name!r} is {info.dtype}; CpuAcc computes in float32", name)
-    return rule(layer) or Support.yes()
+    refusal = rule(layer)
+    return Support.yes() if refusal is None else refusal
 
 
 def _activation(layer: Layer) -> Support | None:
@@ -39,7 +40,8 @@ def _constant_weights(layer: Layer, names: tuple[str, ...]) -> Support | None:
 
 
 def _convolution(layer: Layer) -> Support | None:
-    return _constant_weights(layer, layer.descriptor.input_names) or _activation(layer)
+    refusal = _constant_weights(layer, layer.descriptor.input_names)
+    return _activation(layer) if refusal is None else refusal  # a refusal is false: `or` would lose it
 
 
 def _pooling(layer: Layer) -> Support | None:

@@ -20,7 +20,7 @@ cdef int fill_pixels(int64_t *fields, object info, tuple image, int64_t groups, 
         fields[1] = per_group // lanes * fields[2]
         fields[3] = fields[4] = lanes
     else:
-        fields[0], fields[1], fields[2], fields[3], fields[4] = pixels * channels, per_group, 0, channels, per_group
+        fields[0], fields[1], fields[2], fields[3], fields[4] = pixels * channels, per_group, 0, channels, max(per_group, 1)
     return 0
 
 
@@ -50,7 +50,7 @@ def create(layer, Kernels kernels):
     c.activation.function, c.activation.a, c.activation.b = d.function
     # Filters in groups of vectors, as even as can be.
     cdef int64_t vectors = parts(c.filters, lanes)
-    c.groups = parts(vectors, table.vectors)
+    c.groups = max(parts(vectors, table.vectors), 1)
     cdef int32_t *group_vector = <int32_t *>workload.allocate((c.groups + 1) * sizeof(int32_t))
     cdef int64_t *group_weights = <int64_t *>workload.allocate((c.groups + 1) * sizeof(int64_t))
     cdef int64_t taps = c.kernel_height * c.kernel_width, per_vector = taps * c.channels * lanes, group, division
@@ -83,6 +83,8 @@ def create(layer, Kernels kernels):
                 bias[division * vectors * lanes + i] = given[division * c.filters + i]
     c.weights, c.bias = packed, bias
     c.zeros = <const float *>workload.allocate(c.source.block * sizeof(float))
+    if layer.output.info.nbytes == 0:
+        return workload.capsule()
     # Share the work out: enough items for the threads, each of some microseconds.
     cdef int64_t pixels = c.out_height * c.out_width, items = c.images * c.divisions * c.groups
     nanoseconds = c.images * c.divisions * pixels * vectors * taps * c.channels / 5.0

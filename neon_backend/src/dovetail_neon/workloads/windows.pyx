@@ -31,7 +31,7 @@ cdef int place(neon_windows *w, layer, int lanes) except -1:
 
 cdef int loop(Workload workload, dovetail_body body, int lanes) except -1:
     w = <neon_windows *>workload.state.parameters
-    items = w.images * w.blocks * w.chunks
+    items = w.images * w.blocks * w.chunks if w.out_height * w.out_width else 0
     results = w.images * w.blocks * w.out_height * w.out_width
     workload.phase(body, items, grain_of(items, results * (2.0 + 0.4 * w.kernel_height * w.kernel_width)))
     return 0
