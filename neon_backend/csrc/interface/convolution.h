@@ -40,6 +40,7 @@ typedef struct {
     int64_t division_weights;       /* elements of the packed weights of one division */
     neon_activation activation;
     int32_t adds;
+    int32_t reaches_out;            /* some window reaches outside the image */
 } neon_convolution;
 
 typedef struct {

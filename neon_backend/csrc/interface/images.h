@@ -20,11 +20,13 @@ typedef struct {
     const int64_t *first_channel;       /* per part: where it begins in the result */
 } neon_join;
 
-/* A plain image to channels innermost with zeros around it; range: images * rows of the result. */
+/* Planes of rows with zeros around them; range: planes * rows of the result. An image with channels innermost is one plane, whose
+ * elements are pixels. */
 typedef struct {
-    int64_t images, channels, height, width;
+    int64_t planes, height, width;
+    int64_t element;                    /* floats */
     int64_t top, left, bottom, right;
-} neon_interleave;
+} neon_frame;
 
 /* Every element of some memory by itself; range: elements, in chunks of whole vectors. */
 typedef struct {
@@ -37,8 +39,7 @@ typedef struct {
 typedef struct {
     dovetail_body scale;
     dovetail_body join;
-    dovetail_body interleave_nchw;
-    dovetail_body interleave_nhwc;
+    dovetail_body frame;
     dovetail_body apply;
     dovetail_body combine;
     dovetail_body copy;                 /* range: bytes */

@@ -20,9 +20,11 @@ struct Band {
     float *out;
     int64_t out_vector_step;
     int last_lanes;         /* of the last vector; LANES unless the result ends in the middle of one */
+    const float *next;      /* weights that are wanted after these */
+    int64_t tiles;          /* that share the fetching of them */
 };
 
-template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t first) {
+template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t first, int64_t tile) {
     const neon_convolution &c = *band.self;
     const int64_t taps = c.kernel_height * c.kernel_width, blocks = (c.channels + c.in.block - 1) / c.in.block;
     Vector sum[pixels][vectors];
@@ -34,9 +36,11 @@ template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t 
     }
 
     const float *weights = band.weights;
-    const float *in[pixels];
-    if (taps == 1 && c.padding_top == 0 && c.padding_left == 0) {
-        const float *start[pixels];
+    Ahead ahead;
+    ahead.step = vectors * LANES * (int64_t)sizeof(float) / band.tiles;
+    ahead.at = (const char *)band.next + tile * taps * c.channels * ahead.step;
+    const float *in[pixels], *start[pixels];
+    if (taps == 1 && !c.reaches_out) {
         if (c.stride_x == 1 && c.stride_y == 1 && c.in_width == c.out_width) {
             for (int p = 0; p < pixels; p++) start[p] = band.in + (first + p) * c.in.pixel_step;
         } else {
@@ -49,35 +53,38 @@ template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t 
         for (int64_t block = 0; block < blocks; block++) {
 #pragma GCC unroll 16
             for (int p = 0; p < pixels; p++) in[p] = start[p] + block * c.in.block_step;
-            multiply_add(sum, in, weights, lesser(c.in.block, c.channels - block * c.in.block));
+            multiply_add(sum, in, weights, lesser(c.in.block, c.channels - block * c.in.block), ahead);
         }
     } else {
         /* Where the window of each pixel begins, and whether all of it lies inside the image. */
-        int64_t top[pixels], left[pixels], origin[pixels];
+        int64_t top[pixels], left[pixels];
         int64_t y = first / c.out_width, x = first % c.out_width;
-        const int64_t reach_y = (c.kernel_height - 1) * c.dilation_y, reach_x = (c.kernel_width - 1) * c.dilation_x;
         bool inside = true;
+        const int64_t reach_y = (c.kernel_height - 1) * c.dilation_y, reach_x = (c.kernel_width - 1) * c.dilation_x;
         for (int p = 0; p < pixels; p++) {
             top[p] = y * c.stride_y - c.padding_top, left[p] = x * c.stride_x - c.padding_left;
-            origin[p] = (top[p] * c.in_width + left[p]) * c.in.pixel_step;
+            start[p] = band.in + (top[p] * c.in_width + left[p]) * c.in.pixel_step;
             inside = inside && top[p] >= 0 && left[p] >= 0 && top[p] + reach_y < c.in_height && left[p] + reach_x < c.in_width;
             if (++x == c.out_width) x = 0, y++;
         }
+        inside = inside || !c.reaches_out;
+        /* Taps side by side whose channels lie side by side too are one run of elements. */
+        const bool runs = inside && c.dilation_x == 1 && c.in.pixel_step == c.in.block;
         for (int64_t block = 0; block < blocks; block++) {
-            const float *image = band.in + block * c.in.block_step;
-            const int64_t count = lesser(c.in.block, c.channels - block * c.in.block);
+            const int64_t count = lesser(c.in.block, c.channels - block * c.in.block), base = block * c.in.block_step;
+            const int64_t run = runs && count == c.in.pixel_step ? c.kernel_width : 1;
             for (int64_t ky = 0; ky < c.kernel_height; ky++)
-                for (int64_t kx = 0; kx < c.kernel_width; kx++) {
-                    const int64_t tap = (ky * c.dilation_y * c.in_width + kx * c.dilation_x) * c.in.pixel_step;
+                for (int64_t kx = 0; kx < c.kernel_width; kx += run) {
+                    const int64_t tap = base + (ky * c.dilation_y * c.in_width + kx * c.dilation_x) * c.in.pixel_step;
                     if (inside) {
 #pragma GCC unroll 16
-                        for (int p = 0; p < pixels; p++) in[p] = image + origin[p] + tap;
+                        for (int p = 0; p < pixels; p++) in[p] = start[p] + tap;
                     } else {
                         bool any = false;
                         for (int p = 0; p < pixels; p++) {
                             const bool here = (uint64_t)(top[p] + ky * c.dilation_y) < (uint64_t)c.in_height &&
                                               (uint64_t)(left[p] + kx * c.dilation_x) < (uint64_t)c.in_width;
-                            in[p] = here ? image + origin[p] + tap : c.zeros;
+                            in[p] = here ? start[p] + tap : c.zeros;
                             any = any || here;
                         }
                         if (!any) {
@@ -85,7 +92,7 @@ template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t 
                             continue;
                         }
                     }
-                    multiply_add(sum, in, weights, count);
+                    multiply_add(sum, in, weights, count * run, ahead);
                 }
         }
     }
@@ -128,24 +135,25 @@ template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t 
 }
 
 template <int vectors, int pixels> struct Tiles {
-    static void run(const Band &band, int64_t first, int count) {
+    static void run(const Band &band, int64_t first, int count, int64_t tile) {
         if (count == pixels)
-            convolve_tile<vectors, pixels>(band, first);
+            convolve_tile<vectors, pixels>(band, first, tile);
         else
-            Tiles<vectors, pixels - 1>::run(band, first, count);
+            Tiles<vectors, pixels - 1>::run(band, first, count, tile);
     }
 };
 template <int vectors> struct Tiles<vectors, 0> {
-    static void run(const Band &, int64_t, int) {}
+    static void run(const Band &, int64_t, int, int64_t) {}
 };
 
 /* Cut pixels [begin, end) into tiles of as equal a size as possible: 49 into 5 of 6 and 4 of 5 minus one, never into 8 of 6 and 1. */
-template <int vectors> void convolve_band(const Band &band, int64_t begin, int64_t end) {
+template <int vectors> void convolve_band(Band &band, int64_t begin, int64_t end) {
     constexpr int most = pixels_of(vectors);
-    int64_t left = (end - begin + most - 1) / most;
-    for (int64_t at = begin; left; left--) {
-        const int count = (int)((end - at + left - 1) / left);
-        Tiles<vectors, most>::run(band, at, count);
+    const int64_t tiles = (end - begin + most - 1) / most;
+    band.tiles = greater<int64_t>(tiles, 1);
+    for (int64_t at = begin, tile = 0; tile < tiles; tile++) {
+        const int count = (int)((end - at + tiles - tile - 1) / (tiles - tile));
+        Tiles<vectors, most>::run(band, at, count, tile);
         at += count;
     }
 }
@@ -165,6 +173,9 @@ static void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
         band.self = &c;
         band.in = (const float *)job->inputs[0] + image * c.in.image_step + division * c.in.division_step;
         band.weights = c.weights + division * c.division_weights + c.group_weights[group];
+        band.next = band.weights;
+        if (chunk == c.chunks - 1 && group + 1 < c.groups)
+            band.next = c.weights + division * c.division_weights + c.group_weights[group + 1];
         band.bias = c.bias + division * c.group_vector[c.groups] * LANES + filter;
         band.adds = c.adds ? (const float *)job->inputs[1] + offset : nullptr;
         band.out = (float *)job->outputs[0] + offset;

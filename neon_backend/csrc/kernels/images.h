@@ -52,30 +52,21 @@ static void join(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-template <bool last> static void interleave(int64_t begin, int64_t end, int32_t, void *arg) {
+static void frame(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
-    const neon_interleave &s = *(const neon_interleave *)job->parameters;
-    const int64_t rows = s.height + s.top + s.bottom, width = (s.width + s.left + s.right) * s.channels;
+    const neon_frame &s = *(const neon_frame *)job->parameters;
+    const int64_t rows = s.height + s.top + s.bottom, width = (s.left + s.width + s.right) * s.element;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t image = item / rows, y = item % rows - s.top;
+        const int64_t plane = item / rows, y = item % rows - s.top;
         float *out = (float *)job->outputs[0] + item * width;
         if (y < 0 || y >= s.height) {
             __builtin_memset(out, 0, (size_t)width * sizeof(float));
             continue;
         }
-        __builtin_memset(out, 0, (size_t)(s.left * s.channels) * sizeof(float));
-        __builtin_memset(out + (s.left + s.width) * s.channels, 0, (size_t)(s.right * s.channels) * sizeof(float));
-        out += s.left * s.channels;
-        const float *in = (const float *)job->inputs[0] + image * s.channels * s.height * s.width;
-        if (last) {
-            __builtin_memcpy(out, in + y * s.width * s.channels, (size_t)(s.width * s.channels) * sizeof(float));
-        } else if (s.channels == 3) {
-            const float *red = in + y * s.width, *green = red + s.height * s.width, *blue = green + s.height * s.width;
-            for (int64_t x = 0; x < s.width; x++) out[3 * x] = red[x], out[3 * x + 1] = green[x], out[3 * x + 2] = blue[x];
-        } else {
-            for (int64_t c = 0; c < s.channels; c++)
-                for (int64_t x = 0; x < s.width; x++) out[x * s.channels + c] = in[(c * s.height + y) * s.width + x];
-        }
+        const float *in = (const float *)job->inputs[0] + (plane * s.height + y) * s.width * s.element;
+        __builtin_memset(out, 0, (size_t)(s.left * s.element) * sizeof(float));
+        __builtin_memcpy(out + s.left * s.element, in, (size_t)(s.width * s.element) * sizeof(float));
+        __builtin_memset(out + (s.left + s.width) * s.element, 0, (size_t)(s.right * s.element) * sizeof(float));
     }
 }
 
@@ -135,7 +126,7 @@ static void copy(int64_t begin, int64_t end, int32_t, void *arg) {
         __builtin_memmove((char *)job->outputs[0] + begin, (const char *)job->inputs[0] + begin, (size_t)(end - begin));
 }
 
-static const neon_images_kernels images_kernels = {scale_channels, join, interleave<false>, interleave<true>, apply, combine, copy};
+static const neon_images_kernels images_kernels = {scale_channels, join, frame, apply, combine, copy};
 
 } // namespace DOVETAIL_NEON_ISA
 } // namespace dovetail_neon

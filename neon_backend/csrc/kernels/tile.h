@@ -18,9 +18,16 @@ constexpr int pixels_of(int vectors) {
     return (REGISTERS - 1 - vectors) / vectors < MOST_PIXELS ? (REGISTERS - 1 - vectors) / vectors : MOST_PIXELS;
 }
 
+/* Memory that is wanted soon: a few bytes of it are asked for with every channel, so that it arrives while others are computed. */
+struct Ahead {
+    const char *at;
+    int64_t step;
+};
+
 /* sum[p][v] += in[p][k] * weights[k][v] for `count` channels; moves the weights on. */
 template <int vectors, int pixels>
-INLINE void multiply_add(Vector (&sum)[pixels][vectors], const float *const (&in)[pixels], const float *&weights, int64_t count) {
+INLINE void multiply_add(Vector (&sum)[pixels][vectors], const float *const (&in)[pixels], const float *&weights, int64_t count,
+                         Ahead &ahead) {
     int64_t k = 0;
 #if DOVETAIL_NEON_IS == 3
     for (; k + LANES <= count; k += LANES) {
@@ -44,6 +51,8 @@ INLINE void multiply_add(Vector (&sum)[pixels][vectors], const float *const (&in
         Vector w[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
+        __builtin_prefetch(ahead.at, 0, 2);
+        ahead.at += ahead.step;
 #pragma GCC unroll 16
         for (int p = 0; p < pixels; p++) {
             Vector x = broadcast(in[p][k]);

@@ -61,6 +61,7 @@ cdef extern from "interface/kernels.h" nogil:
         int64_t division_weights
         neon_activation activation
         int32_t adds
+        int32_t reaches_out
 
     ctypedef struct neon_convolution_kernels:
         dovetail_body run
@@ -125,11 +126,11 @@ cdef extern from "interface/kernels.h" nogil:
         const int64_t *part_channels
         const int64_t *first_channel
 
-    ctypedef struct neon_interleave:
-        int64_t images
-        int64_t channels
+    ctypedef struct neon_frame:
+        int64_t planes
         int64_t height
         int64_t width
+        int64_t element
         int64_t top
         int64_t left
         int64_t bottom
@@ -143,8 +144,7 @@ cdef extern from "interface/kernels.h" nogil:
     ctypedef struct neon_images_kernels:
         dovetail_body scale
         dovetail_body join
-        dovetail_body interleave_nchw
-        dovetail_body interleave_nhwc
+        dovetail_body frame
         dovetail_body apply
         dovetail_body combine
         dovetail_body copy

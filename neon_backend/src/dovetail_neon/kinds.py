@@ -74,7 +74,8 @@ class Convolve(PrivateLayer, kind="neon.Convolve"):
     groups: int = 1
     function: Function = IDENTITY
     run: int = 1
-    """Pixels that one tap reads as one run of elements: the width of the window over an interleaved image."""
+    """Over a framed image of few channels: the width of the window, which is read as one run of elements. Weights are then
+    [filters, rows, channels * run] or, with channels innermost, [filters, rows, run * channels]."""
 
 
 @descriptor_class
@@ -148,11 +149,8 @@ class Join(PrivateLayer, kind="neon.Join"):
 
 
 @descriptor_class
-class Interleave(PrivateLayer, kind="neon.Interleave"):
-    """A plain image of few channels to [N, H + padding, W + padding, C], zeros around it: what a first convolution reads.
-
-    Padding is (top, left, bottom, right).
-    """
+class Frame(PrivateLayer, kind="neon.Frame"):
+    """A plain image with zeros around it, the order of its axes kept; padding is (top, left, bottom, right)."""
 
     image: tuple[int, int, int, int]
     padding: tuple[int, int, int, int]

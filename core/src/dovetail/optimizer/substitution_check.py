@@ -34,11 +34,14 @@ def check_answer(view: SubgraphView, answer: object, candidate: Assigned) -> Non
 
 
 def given_sources(part: SubgraphView, replacement: Graph) -> dict[Layer, tuple[str, ...]]:
-    """Return what each layer of a replacement stands for: all of the part, or what the backend gave, in original names."""
+    """Return what each layer of a replacement stands for, in original names.
+
+    It is what the backend gave, or the layer of the part that it bears the name of, else all of the part.
+    """
     original = {layer.name: layer.sources for layer in part.layers}
     return {
         layer: part.sources
-        if layer.sources == (layer.name,)
+        if layer.sources == (layer.name,) and layer.name not in original
         else tuple(dict.fromkeys(source for name in layer.sources for source in original.get(name, (name,))))
         for layer in replacement
     }

@@ -27,8 +27,8 @@ from ..kinds import (
     Convolve,
     Depthwise,
     Floats,
+    Frame,
     Geometry,
-    Interleave,
     Join,
     MeanOfImage,
     Pool,
@@ -101,8 +101,8 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
     if image.pixels == target.pixels == 1 and geometry.kernel == (1, 1) and groups == 1:
         _emit_as_matrix(lowering, chain, convolve, source)
         return True
-    if groups == 1 and image.channels < lanes and geometry.dilation == (1, 1) and lowering.data_layout(source) is None:
-        x, convolve = _interleaved(lowering, chain, convolve, source, descriptor.padding, layout)
+    if groups == 1 and image.channels < lanes and geometry.dilation == (1, 1) and geometry.kernel[1] > 1 and lowering.data_layout(source) is None:
+        x, convolve = _framed(lowering, chain, convolve, source, descriptor.padding, layout)
     else:
         x = lowering.blocked(source, layout)
     inputs = [x] if chain.adds is None else [x, lowering.blocked(chain.adds, layout)]
@@ -111,7 +111,7 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
     return True
 
 
-def _interleaved(
+def _framed(
     lowering: Lowering,
     chain: Chain,
     convolve: Convolve,
@@ -119,22 +119,21 @@ def _interleaved(
     padding: tuple[int, int, int, int],
     layout: DataLayout,
 ) -> tuple[OutputSlot, Convolve]:
-    """Few channels: with the padding in place and channels innermost, a row of the window is one run of elements."""
+    """Few channels: with the padding in place, a row of the window is a run of elements, in each plane or of all channels."""
     image = Image(*convolve.source)
     top, left, bottom, right = padding
-    height, width = image.height + top + bottom, image.width + left + right
-    descriptor = Interleave(
-        infos=(plain_info((image.batch, height, width, image.channels)),),
-        image=tuple(image),
-        padding=padding,
-        channels_last=layout is DataLayout.NHWC,
-    )
-    made = lowering.emit(descriptor, [lowering.plain(source)], [chain.root], name=f"{chain.root.name}.interleave")
+    framed = Image(image.batch, image.channels, image.height + top + bottom, image.width + left + right)
+    last = layout is DataLayout.NHWC
+    made = lowering.plain(source)
+    if any(padding):
+        frame = Frame(infos=(plain_info(framed.shape(layout)),), image=tuple(image), padding=padding, channels_last=last)
+        made = lowering.emit(frame, [made], [chain.root], name=f"{chain.root.name}.frame").output
     rows, columns = convolve.geometry.kernel
-    weights = convolve.weights.reshape(convolve.weights.shape[0], rows, columns * image.channels)
+    filters = convolve.weights.shape[0]
+    weights = convolve.weights.reshape(filters, rows, columns, image.channels)
+    weights = (weights if last else weights.transpose(0, 1, 3, 2)).reshape(filters, rows, columns * image.channels)
     geometry = Geometry((rows, 1), convolve.geometry.stride)
-    wide = (image.batch, image.channels, height, width)
-    return made.output, replace(convolve, weights=weights, source=wide, geometry=geometry, run=columns)
+    return made, replace(convolve, weights=weights, source=tuple(framed), geometry=geometry, run=columns)
 
 
 def _emit_as_matrix(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot) -> None:

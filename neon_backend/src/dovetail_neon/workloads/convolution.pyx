@@ -24,6 +24,12 @@ cdef int fill_pixels(int64_t *fields, object info, tuple image, int64_t groups, 
     return 0
 
 
+cdef bint reaches_out(const neon_convolution *c) noexcept:
+    cdef int64_t bottom = (c.out_height - 1) * c.stride_y - c.padding_top + (c.kernel_height - 1) * c.dilation_y
+    cdef int64_t right = (c.out_width - 1) * c.stride_x - c.padding_left + (c.kernel_width - 1) * c.dilation_x
+    return c.padding_top > 0 or c.padding_left > 0 or bottom >= c.in_height or right >= c.in_width
+
+
 def create(layer, Kernels kernels):
     """Return the workload of a `Convolve`."""
     d = layer.descriptor
@@ -43,10 +49,15 @@ def create(layer, Kernels kernels):
     c.divisions = d.groups
     c.channels, c.filters = d.source[1] // d.groups * d.run, d.target[1] // d.groups
     fill_pixels(<int64_t *>&c.source, layer.inputs[0].info, d.source, d.groups, lanes)
-    if d.run > 1:
-        c.source.block = c.channels
+    if d.run > 1:   # a framed image: its padding lies around it
+        c.source.block = d.run
+        c.source.pixel_step = 1
+        c.source.block_step = c.in_height * c.in_width
+        if layer.inputs[0].info.sizes[3] != c.in_width:     # channels innermost: a run of all of them
+            c.source.block, c.source.pixel_step = c.channels, d.source[1]
     fill_pixels(<int64_t *>&c.target, layer.output.info, d.target, d.groups, lanes)
     c.adds = adds
+    c.reaches_out = reaches_out(c)
     c.activation.function, c.activation.a, c.activation.b = d.function
     # Filters in groups of vectors, as even as can be.
     cdef int64_t vectors = parts(c.filters, lanes)

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, DOVETAIL_ALIAS_PART, DOVETAIL_ALIAS_VIEW, DOVETAIL_WORKLOAD_ELIDABLE
-from dovetail_neon.kernels cimport Kernels, neon_flat, neon_interleave, neon_join, neon_scale
+from dovetail_neon.kernels cimport Kernels, neon_flat, neon_frame, neon_join, neon_scale
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
@@ -53,17 +53,16 @@ def create_join(layer, Kernels kernels):
     return workload.capsule(DOVETAIL_WORKLOAD_ELIDABLE if alone else 0)
 
 
-def create_interleave(layer, Kernels kernels):
-    """Return the workload of an `Interleave`."""
-    cdef Workload workload = new_workload(sizeof(neon_interleave), 1, 1)
-    cdef neon_interleave *s = <neon_interleave *>workload.state.parameters
+def create_frame(layer, Kernels kernels):
+    """Return the workload of a `Frame`."""
+    cdef Workload workload = new_workload(sizeof(neon_frame), 1, 1)
+    cdef neon_frame *s = <neon_frame *>workload.state.parameters
     d = layer.descriptor
-    s.images, s.channels, s.height, s.width = d.image
+    images, channels, s.height, s.width = d.image
+    s.planes, s.element = (images, channels) if d.channels_last else (images * channels, 1)
     s.top, s.left, s.bottom, s.right = d.padding
-    table = kernels.table.images
-    rows = s.images * (s.height + s.top + s.bottom)
-    body = table.interleave_nhwc if d.channels_last else table.interleave_nchw
-    workload.phase(body, rows, grain_of(rows, layer.output.info.nbytes / 8.0))
+    rows = s.planes * (s.height + s.top + s.bottom)
+    workload.phase(kernels.table.images.frame, rows, grain_of(rows, layer.output.info.nbytes / 15.0))
     return workload.capsule()
 
 

@@ -5,7 +5,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.Combine": ("images", "create_combine"),
     "neon.Convolve": ("convolution", "create"),
     "neon.Depthwise": ("windows", "create_depthwise"),
-    "neon.Interleave": ("images", "create_interleave"),
+    "neon.Frame": ("images", "create_frame"),
     "neon.Join": ("images", "create_join"),
     "neon.MeanOfImage": ("windows", "create_mean"),
     "neon.Pool": ("windows", "create_pool"),
