@@ -41,6 +41,8 @@ typedef struct {
     neon_activation activation;
     int32_t adds;
     int32_t reaches_out;            /* some window reaches outside the image */
+    int32_t rows;                   /* a row of the window is one run of elements of each block: the window is one tap wide */
+    int32_t reserved;
 } neon_convolution;
 
 typedef struct {

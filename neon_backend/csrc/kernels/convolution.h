@@ -24,6 +24,46 @@ struct Band {
     int64_t tiles;          /* that share the fetching of them */
 };
 
+/* Add what is added, apply the function, store. */
+template <int vectors, int pixels> INLINE void finish_tile(const Band &band, int64_t first, Vector (&sum)[pixels][vectors]) {
+    const neon_convolution &c = *band.self;
+    if (band.adds) {
+        const float *adds = band.adds + first * c.out.pixel_step;
+        for (int v = 0; v < vectors; v++)
+            for (int p = 0; p < pixels; p++) {
+                const float *at = adds + v * band.out_vector_step + p * c.out.pixel_step;
+                sum[p][v] += v == vectors - 1 ? load_part(at, band.last_lanes) : load(at);
+            }
+    }
+    if (c.activation.function != NEON_IDENTITY) {
+        if (c.activation.function == NEON_CLAMP) {
+            const Vector low = broadcast(c.activation.a), high = broadcast(c.activation.b);
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; v++) sum[p][v] = minimum(high, maximum(low, sum[p][v]));
+        } else {
+            activate(c.activation, &sum[0][0], pixels * vectors);
+        }
+    }
+    float *out = band.out + first * c.out.pixel_step;
+    if (band.last_lanes == LANES) {
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) store(out + v * band.out_vector_step + p * c.out.pixel_step, sum[p][v]);
+    } else {
+        for (int p = 0; p < pixels; p++)
+            for (int v = 0; v < vectors; v++) {
+                float *at = out + v * band.out_vector_step + p * c.out.pixel_step;
+                if (v == vectors - 1)
+                    store_part(at, sum[p][v], band.last_lanes);
+                else
+                    store(at, sum[p][v]);
+            }
+    }
+}
+
 template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t first, int64_t tile) {
     const neon_convolution &c = *band.self;
     const int64_t taps = c.kernel_height * c.kernel_width, blocks = (c.channels + c.in.block - 1) / c.in.block;
@@ -97,41 +137,7 @@ template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t 
         }
     }
 
-    if (band.adds) {
-        const float *adds = band.adds + first * c.out.pixel_step;
-        for (int v = 0; v < vectors; v++)
-            for (int p = 0; p < pixels; p++) {
-                const float *at = adds + v * band.out_vector_step + p * c.out.pixel_step;
-                sum[p][v] += v == vectors - 1 ? load_part(at, band.last_lanes) : load(at);
-            }
-    }
-    if (c.activation.function != NEON_IDENTITY) {
-        if (c.activation.function == NEON_CLAMP) {
-            const Vector low = broadcast(c.activation.a), high = broadcast(c.activation.b);
-#pragma GCC unroll 16
-            for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 4
-                for (int v = 0; v < vectors; v++) sum[p][v] = minimum(high, maximum(low, sum[p][v]));
-        } else {
-            activate(c.activation, &sum[0][0], pixels * vectors);
-        }
-    }
-    float *out = band.out + first * c.out.pixel_step;
-    if (band.last_lanes == LANES) {
-#pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) store(out + v * band.out_vector_step + p * c.out.pixel_step, sum[p][v]);
-    } else {
-        for (int p = 0; p < pixels; p++)
-            for (int v = 0; v < vectors; v++) {
-                float *at = out + v * band.out_vector_step + p * c.out.pixel_step;
-                if (v == vectors - 1)
-                    store_part(at, sum[p][v], band.last_lanes);
-                else
-                    store(at, sum[p][v]);
-            }
-    }
+    finish_tile<vectors, pixels>(band, first, sum);
 }
 
 template <int vectors, int pixels> struct Tiles {
@@ -156,6 +162,79 @@ template <int vectors> void convolve_band(Band &band, int64_t begin, int64_t end
         Tiles<vectors, most>::run(band, at, count, tile);
         at += count;
     }
+}
+
+/* Results side by side in one row, over images in which a row of the window is one run of elements and nothing lies outside: the
+ * pixels of the tile lie `step` elements apart, which the instructions hold, and no pointer is kept for any of them. */
+template <int vectors, int pixels, int step> void convolve_row_tile(const Band &band, int64_t y, int64_t x) {
+    const neon_convolution &c = *band.self;
+    const int64_t blocks = c.channels / c.in.block;
+    Vector sum[pixels][vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        Vector bias = load(band.bias + v * LANES);
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++) sum[p][v] = bias;
+    }
+    const float *weights = band.weights;
+    const float *corner = band.in + (y * c.stride_y * c.in_width + x * c.stride_x) * c.in.pixel_step;
+    for (int64_t block = 0; block < blocks; block++)
+        for (int64_t ky = 0; ky < c.kernel_height; ky++) {
+            const float *in = corner + block * c.in.block_step + ky * c.dilation_y * c.in_width * c.in.pixel_step;
+            for (int64_t k = 0; k < c.in.block; k++, in++, weights += vectors * LANES) {
+                Vector w[vectors];
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
+#pragma GCC unroll 16
+                for (int p = 0; p < pixels; p++) {
+                    const Vector broad = broadcast(in[p * step]);
+#pragma GCC unroll 4
+                    for (int v = 0; v < vectors; v++) sum[p][v] = fma(w[v], broad, sum[p][v]);
+                }
+            }
+        }
+    finish_tile<vectors, pixels>(band, y * c.out_width + x, sum);
+}
+
+template <int vectors, int pixels, int step> struct RowTiles {
+    static void run(const Band &band, int64_t y, int64_t x, int count) {
+        if (count == pixels)
+            convolve_row_tile<vectors, pixels, step>(band, y, x);
+        else
+            RowTiles<vectors, pixels - 1, step>::run(band, y, x, count);
+    }
+};
+template <int vectors, int step> struct RowTiles<vectors, 0, step> {
+    static void run(const Band &, int64_t, int64_t, int) {}
+};
+
+/* Results [begin, end), cut at the ends of rows. */
+template <int vectors, int step> void convolve_rows(const Band &band, int64_t begin, int64_t end) {
+    constexpr int most = pixels_of(vectors);
+    const int64_t width = band.self->out_width;
+    for (int64_t y = begin / width; y * width < end; y++) {
+        int64_t x = greater<int64_t>(begin - y * width, 0);
+        const int64_t last = lesser(end - y * width, width);
+        for (int64_t tiles = (last - x + most - 1) / most; tiles; tiles--) {
+            const int count = (int)((last - x + tiles - 1) / tiles);
+            RowTiles<vectors, most, step>::run(band, y, x, count);
+            x += count;
+        }
+    }
+}
+
+template <int vectors> void convolve_group(Band &band, int64_t begin, int64_t end) {
+    const neon_convolution &c = *band.self;
+    if (c.rows && c.stride_x * c.in.pixel_step == 1)
+        convolve_rows<vectors, 1>(band, begin, end);
+    else if (c.rows && c.stride_x * c.in.pixel_step == 2)
+        convolve_rows<vectors, 2>(band, begin, end);
+    else if (c.rows && c.stride_x * c.in.pixel_step == 3)
+        convolve_rows<vectors, 3>(band, begin, end);
+    else if (c.rows && c.stride_x * c.in.pixel_step == 6)
+        convolve_rows<vectors, 6>(band, begin, end);
+    else
+        convolve_band<vectors>(band, begin, end);
 }
 
 static void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
@@ -183,11 +262,11 @@ static void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
         band.last_lanes = c.out.block == LANES ? LANES : (int)lesser<int64_t>(LANES, c.filters - filter - (vectors - 1) * LANES);
         const int64_t first = pixels * chunk / c.chunks, last = pixels * (chunk + 1) / c.chunks;
         switch (vectors) {
-        case 1: convolve_band<1>(band, first, last); break;
-        case 2: convolve_band<2>(band, first, last); break;
+        case 1: convolve_group<1>(band, first, last); break;
+        case 2: convolve_group<2>(band, first, last); break;
 #if DOVETAIL_NEON_IS == 1 || DOVETAIL_NEON_IS == 3
-        case 3: convolve_band<3>(band, first, last); break;
-        case 4: convolve_band<4>(band, first, last); break;
+        case 3: convolve_group<3>(band, first, last); break;
+        case 4: convolve_group<4>(band, first, last); break;
 #endif
         }
     }

@@ -51,7 +51,9 @@ INLINE void multiply_add(Vector (&sum)[pixels][vectors], const float *const (&in
         Vector w[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
-        __builtin_prefetch(ahead.at, 0, 2);
+        /* One line per channel is enough where tiles share the fetching; a lone pixel reads each weight once. */
+#pragma GCC unroll 4
+        for (int v = 0; v < (pixels == 1 ? vectors : 1); v++) __builtin_prefetch(ahead.at + v * 64, 0, 2);
         ahead.at += ahead.step;
 #pragma GCC unroll 16
         for (int p = 0; p < pixels; p++) {

@@ -62,6 +62,7 @@ cdef extern from "interface/kernels.h" nogil:
         neon_activation activation
         int32_t adds
         int32_t reaches_out
+        int32_t rows
 
     ctypedef struct neon_convolution_kernels:
         dovetail_body run
@@ -100,6 +101,7 @@ cdef extern from "interface/kernels.h" nogil:
         int64_t padding_top
         int64_t padding_left
         int64_t chunks
+        int64_t framed_width
         const float *weights
         const float *bias
         neon_activation activation

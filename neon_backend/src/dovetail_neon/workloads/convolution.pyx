@@ -49,6 +49,7 @@ def create(layer, Kernels kernels):
     c.divisions = d.groups
     c.channels, c.filters = d.source[1] // d.groups * d.run, d.target[1] // d.groups
     fill_pixels(<int64_t *>&c.source, layer.inputs[0].info, d.source, d.groups, lanes)
+    c.rows = d.run > 1 and c.divisions == 1
     if d.run > 1:   # a framed image: its padding lies around it
         c.source.block = d.run
         c.source.pixel_step = 1

@@ -14,8 +14,15 @@ from dovetail_neon.layouts import blocks
 from .workload import grain_of
 
 
-cdef int place(neon_windows *w, layer, int lanes) except -1:
+cdef enum:
+    SMALL_IMAGE = 32        # columns up to which a copy with the padding in place costs less than results at borders do
+    MOST_SCRATCH = 1 << 16  # bytes of such a copy
+
+
+cdef int place(Workload workload, layer, int lanes) except -1:
     """Fill in sizes; say how the rows of a block are shared out."""
+    cdef neon_windows *w = <neon_windows *>workload.state.parameters
+    cdef int64_t width, rows
     d = layer.descriptor
     geometry = d.geometry
     w.images, w.channels, w.blocks = d.source[0], d.source[1], blocks(d.source[1], lanes)
@@ -26,6 +33,12 @@ cdef int place(neon_windows *w, layer, int lanes) except -1:
     w.dilation_y, w.dilation_x = geometry.dilation
     w.padding_top, w.padding_left = geometry.padding
     w.chunks = max(1, min(w.out_height, parts(24, max(w.images * w.blocks, 1))))
+    width = (w.out_width - 1) * w.stride_x + (w.kernel_width - 1) * w.dilation_x + 1
+    rows = (parts(w.out_height, w.chunks) - 1) * w.stride_y + (w.kernel_height - 1) * w.dilation_y + 1
+    nbytes = width * min(rows, w.in_height) * lanes * 4
+    reaches_out = w.padding_left > 0 or width - w.padding_left > w.in_width
+    if reaches_out and w.in_width <= SMALL_IMAGE and nbytes <= MOST_SCRATCH:
+        w.framed_width, workload.state.per_worker = width, nbytes
     return 0
 
 
@@ -43,7 +56,7 @@ def create_depthwise(layer, Kernels kernels):
     cdef Workload workload = new_workload(sizeof(neon_windows), 1, 1)
     cdef neon_windows *w = <neon_windows *>workload.state.parameters
     cdef int lanes = kernels.table.lanes
-    place(w, layer, lanes)
+    place(workload, layer, lanes)
     channels, taps = d.source[1], w.kernel_height * w.kernel_width
     whole = np.zeros((w.blocks * lanes, taps), np.float32)
     whole[:channels] = d.weights
@@ -63,7 +76,7 @@ def create_pool(layer, Kernels kernels):
     cdef Workload workload = new_workload(sizeof(neon_windows), 1, 1)
     cdef neon_windows *w = <neon_windows *>workload.state.parameters
     cdef int lanes = kernels.table.lanes
-    place(w, layer, lanes)
+    place(workload, layer, lanes)
     if d.factors is not None:
         w.factors = keep(workload, np.ascontiguousarray(d.factors, np.float32))
         loop(workload, kernels.table.windows.average, lanes)
