@@ -4,6 +4,7 @@ python3 dev.py demo                      recognise handwritten digits and show w
 python3 dev.py test [pytest arguments]   run the tests
 python3 dev.py lint                      ruff and mypy
 python3 dev.py bench [arguments]         measure call and layer overhead beside other runtimes
+python3 dev.py aarch64 [arguments]       build for AArch64 and run its Python with these arguments, emulated
 python3 dev.py setup                     only set up
 
 Only the standard library is imported here, and the file parses on an old Python, so that it can say what is missing.
@@ -342,9 +343,16 @@ def bench(arguments: "list[str]") -> int:
     return run("benchmarks/overhead.py", *arguments)
 
 
+def aarch64(arguments: "list[str]") -> int:
+    """Build for AArch64 and run a Python there."""
+    setup([])
+    return run("tools/aarch64.py", *arguments)
+
+
 def main() -> int:
     """Run the command that the arguments name."""
-    commands = {"demo": demo, "test": test, "lint": lint, "bench": bench, "setup": lambda _: setup(["demo", "test"]) or 0}
+    commands = {"demo": demo, "test": test, "lint": lint, "bench": bench, "aarch64": aarch64}
+    commands["setup"] = lambda _: setup(["demo", "test"]) or 0
     name, *arguments = sys.argv[1:] or ["help"]
     if name in ("help", "-h", "--help"):
         print(__doc__)

@@ -1,0 +1,128 @@
+"""AArch64: the members as the cross compiler builds them, imported, run and proven by an emulated Python."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+# The backends that are proven here, and checks that touch each part of one in little time; CONTRIBUTING.md has the whole level.
+BACKENDS = ("CpuRef",)
+CHECKS = ("identity", "supports_answers", "workloads_are_fresh", "networks_are_apart", "Convolution2d", "Softmax", ".Quantize]")
+
+IMPORT_ALL = """
+import importlib, pathlib, platform, sys
+import numpy
+for package in sys.argv[1:]:
+    folder = pathlib.Path(importlib.import_module(package).__file__).parent
+    for path in folder.rglob("*.cpython-*.so"):
+        assert "aarch64" in path.name, path
+        importlib.import_module(".".join([*path.parent.relative_to(folder.parent).parts, path.name.partition(".")[0]]))
+        print(path.name)
+print("imported on", platform.machine())
+"""
+
+# Written to a file as bytes: the results must be the same to the last bit.
+DIGITS = """
+import sys
+import numpy as np
+import dovetail
+
+pictures = np.random.default_rng(7).random((12, 1, 8, 8), np.float32)
+with dovetail.load(sys.argv[1], backends=[sys.argv[2]], threads=2) as net:
+    probabilities = net.run({"image": pictures})["probabilities"]
+    assert any(layer.backend == sys.argv[2] for layer in net.placement.layers)
+probabilities.tofile(sys.argv[3])
+"""
+
+
+@pytest.fixture(scope="module")
+def tool(root):
+    """The module behind `dev.py aarch64`."""
+    spec = importlib.util.spec_from_file_location("aarch64", root / "tools" / "aarch64.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def emulated(release, tool):
+    """A function that runs the emulated Python and returns what it printed; the members were built before."""
+    reason = tool.missing()
+    if reason:
+        pytest.skip(reason)
+    command = [sys.executable, tool.__file__, "--version"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode and "'aarch64: fetching " in done.stderr and not os.environ.get("CI"):
+        pytest.skip(f"an arm64 Python cannot be had; is the index out of reach? {done.stdout[-300:]}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    def run(*words, **variables):
+        return release.check(tool.PYTHON, *words, **variables)
+
+    return run
+
+
+slow = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize(
+    ("absent", "sentence"),
+    [
+        ({"qemu-aarch64-static"}, "qemu-aarch64-static cannot be found; apt-get install qemu-user-static and start"),
+        (
+            {"aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++"},
+            "cannot be found; apt-get install g++-aarch64-linux-gnu and start",
+        ),
+    ],
+    ids=["emulator", "compiler"],
+)
+def test_what_is_missing_is_said_in_one_sentence(tool, monkeypatch, capsys, absent, sentence):
+    monkeypatch.setattr(tool.platform, "freedesktop_os_release", lambda: {"ID": "debian"})
+    monkeypatch.setattr(tool.shutil, "which", lambda name: None if name in absent else f"/usr/bin/{name}")
+    with pytest.raises(SystemExit):
+        tool.prepare()
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+class TestEmulated:
+    pytestmark = slow
+
+    def test_every_compiled_module_imports(self, emulated, members):
+        packages = [path.parent.name for member in members for path in member.glob("src/*/__init__.py")]
+        said = emulated("-I", "-W", "error", "-c", IMPORT_ALL, *packages)
+        assert "executor.cpython" in said
+        assert said.endswith("imported on aarch64\n")
+
+    def test_backends_are_listed_and_survive_their_probe(self, emulated):
+        """The probe runs in a child process, which must be an emulated one as well."""
+        rows = json.loads(emulated("-m", "dovetail_sdk", "backends", "--check", "--json", DOVETAIL_PROBE="on"))
+        assert {row["id"]: row["state"] for row in rows} == dict.fromkeys(BACKENDS, "loaded")
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_a_network_gives_the_bits_that_it_gives_here(self, emulated, release, root, tmp_path, backend):
+        model = root / "examples" / "digits" / "digits.onnx"
+        emulated("-c", DIGITS, model, backend, tmp_path / "there")
+        release.check(sys.executable, "-c", DIGITS, model, backend, tmp_path / "here")
+        assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_a_backend_conforms(self, emulated, tmp_path, backend):
+        only = [word for check in CHECKS for word in ("--only", check)]
+        report = tmp_path / "report.json"
+        emulated("-m", "dovetail_sdk", "conform", backend, "--level", "2", "--budget", "5m", "--report", report, *only)
+        content = json.loads(report.read_text("utf-8"))
+        assert content["verdict"] == "conforms"
+        assert sum(check["level"] == 2 and check["status"] == "passed" for check in content["checks"]) >= 5
+
+
+def test_every_backend_of_the_workspace_is_proven(root, members):
+    """A member that declares a backend belongs into the list."""
+    projects = [tomllib.loads((member / "pyproject.toml").read_text("utf-8"))["project"] for member in members]
+    declared = [name for project in projects for name in project.get("entry-points", {}).get("dovetail.backends", {})]
+    assert sorted(declared) == sorted(BACKENDS)
