@@ -30,9 +30,6 @@ typedef struct {
 
 /* Every element of some memory by itself; range: elements, in chunks of whole vectors. */
 typedef struct {
-    int64_t count;
-    int32_t operation;                  /* of two: 0 add, 1 subtract, 2 multiply */
-    int32_t reserved;
     neon_activation activation;
 } neon_flat;
 
@@ -41,7 +38,6 @@ typedef struct {
     dovetail_body join;
     dovetail_body frame;
     dovetail_body apply;
-    dovetail_body combine;
     dovetail_body copy;                 /* range: bytes */
 } neon_images_kernels;
 

@@ -3,6 +3,7 @@
 #define DOVETAIL_NEON_KERNELS_H
 
 #include "convolution.h"
+#include "elementwise.h"
 #include "images.h"
 #include "reorder.h"
 #include "windows.h"
@@ -15,6 +16,7 @@ typedef struct {
     const neon_reorder_kernels *reorder;
     const neon_windows_kernels *windows;
     const neon_images_kernels *images;
+    const neon_elementwise_kernels *elementwise;
 } neon_kernels;
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* Everything that is compiled once per instruction set; isa/<name>.cpp names it and includes this. */
 #include "../interface/kernels.h"
 #include "../kernels/convolution.h"
+#include "../kernels/elementwise.h"
 #include "../kernels/images.h"
 #include "../kernels/reorder.h"
 #include "../kernels/windows.h"
@@ -14,4 +15,5 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::reorder_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::windows_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::images_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::elementwise_kernels,
 };

@@ -89,44 +89,13 @@ static void apply(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-template <typename Operation> INLINE void combine_with(const neon_job *job, int64_t begin, int64_t end, Operation operation) {
-    const neon_flat &s = *(const neon_flat *)job->parameters;
-    const float *a = (const float *)job->inputs[0], *b = (const float *)job->inputs[1];
-    float *out = (float *)job->outputs[0];
-    for (int64_t at = begin; at < end;) {
-        Vector x[8];
-        int64_t i = 0;
-        int count = 0;
-        for (; count < 8 && at + i < end; count++, i += LANES) {
-            const int left = (int)lesser<int64_t>(LANES, end - at - i);
-            x[count] = left == LANES ? operation(load(a + at + i), load(b + at + i))
-                                     : operation(load_part(a + at + i, left), load_part(b + at + i, left));
-        }
-        if (s.activation.function != NEON_IDENTITY) activate(s.activation, x, count);
-        for (int k = 0; k < count; k++, at += LANES)
-            if (end - at >= LANES)
-                store(out + at, x[k]);
-            else
-                store_part(out + at, x[k], (int)(end - at));
-    }
-}
-
-static void combine(int64_t begin, int64_t end, int32_t, void *arg) {
-    const neon_job *job = (const neon_job *)arg;
-    switch (((const neon_flat *)job->parameters)->operation) {
-    case 0: combine_with(job, begin, end, [](Vector a, Vector b) { return a + b; }); break;
-    case 1: combine_with(job, begin, end, [](Vector a, Vector b) { return a - b; }); break;
-    default: combine_with(job, begin, end, [](Vector a, Vector b) { return a * b; }); break;
-    }
-}
-
 static void copy(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     if (job->outputs[0] != job->inputs[0] && end > begin)
         __builtin_memmove((char *)job->outputs[0] + begin, (const char *)job->inputs[0] + begin, (size_t)(end - begin));
 }
 
-static const neon_images_kernels images_kernels = {scale_channels, join, frame, apply, combine, copy};
+static const neon_images_kernels images_kernels = {scale_channels, join, frame, apply, copy};
 
 } // namespace DOVETAIL_NEON_ISA
 } // namespace dovetail_neon

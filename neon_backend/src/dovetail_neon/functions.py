@@ -11,6 +11,10 @@ from .kinds import IDENTITY, Function
 CLAMP, LEAKY_RELU, SIGMOID, HARD_SIGMOID, SWISH, HARD_SWISH, GELU = 1, 2, 6, 7, 9, 10, 11
 
 
+OPERATIONS = ("add", "sub", "mul", "div", "maximum", "minimum", "squared_difference")
+"""Functions of two elements, in the order of csrc/interface/elementwise.h."""
+
+
 def function_of(activation: ActivationFunction | str | None, alpha: float = 0.0, beta: float = 0.0) -> Function | None:
     """Return the function of an activation; None if no kernel has it."""
     match activation:

@@ -139,8 +139,6 @@ cdef extern from "interface/kernels.h" nogil:
         int64_t right
 
     ctypedef struct neon_flat:
-        int64_t count
-        int32_t operation
         neon_activation activation
 
     ctypedef struct neon_images_kernels:
@@ -148,8 +146,23 @@ cdef extern from "interface/kernels.h" nogil:
         dovetail_body join
         dovetail_body frame
         dovetail_body apply
-        dovetail_body combine
         dovetail_body copy
+
+    enum:
+        NEON_MOST_AXES
+
+    ctypedef struct neon_elementwise:
+        int32_t operation
+        int32_t axes
+        int64_t sizes[8]
+        int64_t steps[2][8]
+        int64_t row
+        int64_t row_step[2]
+        int64_t chunks
+        neon_activation activation
+
+    ctypedef struct neon_elementwise_kernels:
+        dovetail_body binary
 
     ctypedef struct neon_kernels:
         const char *name
@@ -159,6 +172,7 @@ cdef extern from "interface/kernels.h" nogil:
         const neon_reorder_kernels *reorder
         const neon_windows_kernels *windows
         const neon_images_kernels *images
+        const neon_elementwise_kernels *elementwise
 
     const neon_kernels *neon_kernels_of(const char *name)
     const char *neon_instruction_set(int index, int *here)

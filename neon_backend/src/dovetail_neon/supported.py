@@ -9,7 +9,7 @@ from dovetail.graph import Layer
 from dovetail.interfaces import Support
 from dovetail.tensor import DType
 
-from .functions import function_of
+from .functions import OPERATIONS, function_of
 
 
 def check(layer: Layer) -> Support:
@@ -63,8 +63,9 @@ def _global_pooling(layer: Layer) -> Support | None:
 
 def _binary(layer: Layer) -> Support | None:
     d: Any = layer.descriptor
-    if d.operation not in ("add", "sub", "mul"):
-        return Support.no("attribute", f"operation {d.operation} is not implemented", "operation")
+    if d.operation not in OPERATIONS:
+        known = ", ".join(OPERATIONS)
+        return Support.no("attribute", f"operation {d.operation} is not implemented; {known} are", "operation")
     return _activation(layer)
 
 

@@ -11,9 +11,6 @@ from dovetail_neon.layouts import blocks, elements
 
 from .workload import grain_of
 
-OPERATIONS = ("add", "sub", "mul")
-
-
 def create_scale(layer, Kernels kernels):
     """Return the workload of a `ScaleChannels`."""
     cdef Workload workload = new_workload(sizeof(neon_scale), 2, 1)
@@ -68,26 +65,12 @@ def create_frame(layer, Kernels kernels):
 
 def create_apply(layer, Kernels kernels):
     """Return the workload of an `Apply`."""
-    return flat(layer, kernels, False)
-
-
-def create_combine(layer, Kernels kernels):
-    """Return the workload of a `Combine`."""
-    return flat(layer, kernels, True)
-
-
-cdef object flat(layer, Kernels kernels, bint two):
-    cdef Workload workload = new_workload(sizeof(neon_flat), 2 if two else 1, 1)
+    cdef Workload workload = new_workload(sizeof(neon_flat), 1, 1)
     cdef neon_flat *s = <neon_flat *>workload.state.parameters
-    s.count = elements(layer.output.info)
     s.activation.function, s.activation.a, s.activation.b = layer.descriptor.function
-    if two:
-        s.operation = OPERATIONS.index(layer.descriptor.operation)
-    grain = grain_of(s.count, s.count * (0.15 if two else 0.3))
-    workload.phase(kernels.table.images.combine if two else kernels.table.images.apply, s.count, parts(grain, 64) * 64)
+    count = elements(layer.output.info)
+    workload.phase(kernels.table.images.apply, count, parts(grain_of(count, count * 0.3), 64) * 64)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
-    if two:
-        workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 1, 0)
     return workload.capsule()
 
 

@@ -1,8 +1,9 @@
 """Which function creates the workload of a kind: module of this package, and its function."""
 
 CREATORS: dict[str, tuple[str, str]] = {
+    "dovetail.ElementwiseBinary": ("elementwise", "create_binary"),
     "neon.Apply": ("images", "create_apply"),
-    "neon.Combine": ("images", "create_combine"),
+    "neon.Combine": ("elementwise", "create_combine"),
     "neon.Convolve": ("convolution", "create"),
     "neon.Depthwise": ("windows", "create_depthwise"),
     "neon.Frame": ("images", "create_frame"),
