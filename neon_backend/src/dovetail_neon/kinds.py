@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.descriptor import Descriptor, Infos, descriptor_class
 from dovetail.tensor import TensorInfo
+
+from .layouts import Image
 
 Floats = npt.NDArray[np.float32]
 
@@ -62,14 +64,14 @@ class PrivateLayer(Descriptor):
 class Convolve(PrivateLayer, kind="neon.Convolve"):
     """Convolution or matrix product with constant weights [filters, taps, channels of a group], any strides.
 
-    `source` and `target` are images (N, C, H, W); a matrix [M, K] is an image of M pixels by 1 with K channels. Where a side is not
-    blocked its channels lie innermost (NHWC, or a row-major matrix). A second input is added before the function is applied.
+    A matrix [M, K] is an image of M pixels by 1 with K channels. Where a side is not blocked its channels lie innermost (NHWC,
+    or a row-major matrix). A second input is added before the function is applied.
     """
 
     weights: Floats
     bias: Floats | None
-    source: tuple[int, int, int, int]
-    target: tuple[int, int, int, int]
+    source: Image
+    target: Image
     geometry: Geometry
     groups: int = 1
     function: Function = IDENTITY
@@ -82,10 +84,8 @@ class Convolve(PrivateLayer, kind="neon.Convolve"):
 class Reorder(PrivateLayer, kind="neon.Reorder"):
     """Change the layout of images: between blocked, channels first and channels last; one side is blocked."""
 
-    image: tuple[int, int, int, int]
+    image: Image
     channels_last: bool
-
-
 
 
 @descriptor_class
@@ -94,8 +94,8 @@ class Depthwise(PrivateLayer, kind="neon.Depthwise"):
 
     weights: Floats
     bias: Floats | None
-    source: tuple[int, int, int, int]
-    target: tuple[int, int, int, int]
+    source: Image
+    target: Image
     geometry: Geometry
     function: Function = IDENTITY
 
@@ -104,8 +104,8 @@ class Depthwise(PrivateLayer, kind="neon.Depthwise"):
 class Pool(PrivateLayer, kind="neon.Pool"):
     """Largest element of each window of blocked images or, with `factors` [height, width], their sum times the factor."""
 
-    source: tuple[int, int, int, int]
-    target: tuple[int, int, int, int]
+    source: Image
+    target: Image
     geometry: Geometry
     factors: Floats | None = None
 
@@ -114,7 +114,7 @@ class Pool(PrivateLayer, kind="neon.Pool"):
 class MeanOfImage(PrivateLayer, kind="neon.MeanOfImage"):
     """The mean of each channel over all pixels of blocked images."""
 
-    source: tuple[int, int, int, int]
+    source: Image
 
 
 @descriptor_class
@@ -128,7 +128,7 @@ class Apply(PrivateLayer, kind="neon.Apply"):
 class ScaleChannels(PrivateLayer, kind="neon.ScaleChannels"):
     """Blocked images times one factor per image and channel, a plain [N, C]; then a function."""
 
-    image: tuple[int, int, int, int]
+    image: Image
     function: Function = IDENTITY
 
 
@@ -144,7 +144,7 @@ class Combine(PrivateLayer, kind="neon.Combine"):
 class Join(PrivateLayer, kind="neon.Join"):
     """Blocked images side by side along their channels, `channels` of each."""
 
-    image: tuple[int, int, int, int]
+    image: Image
     channels: tuple[int, ...]
 
 
@@ -152,7 +152,7 @@ class Join(PrivateLayer, kind="neon.Join"):
 class Frame(PrivateLayer, kind="neon.Frame"):
     """A plain image with zeros around it, the order of its axes kept; padding is (top, left, bottom, right)."""
 
-    image: tuple[int, int, int, int]
+    image: Image
     padding: tuple[int, int, int, int]
     channels_last: bool
 

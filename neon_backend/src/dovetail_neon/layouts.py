@@ -1,7 +1,7 @@
 """How tensors lie in memory inside a part of the graph that CpuAcc runs.
 
-Plain tensors lie as their shape says. An image may also be *blocked*: [N, C / lanes, H, W, lanes], so that a pixel's channels of a
-block fill one vector; the last block is padded with lanes whose values nobody reads.
+Plain tensors lie as their shape says. An image may also be *blocked*: [N, C / lanes, H, W, lanes], so that a pixel's channels
+of a block fill one vector; the last block is padded with lanes whose values nobody reads.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def blocks(channels: int, lanes: int) -> int:
 def blocked_info(image: Image, lanes: int) -> TensorInfo:
     """Describe a blocked tensor; its shape is told in the order NCHW."""
     nbytes = image.batch * blocks(image.channels, lanes) * image.pixels * lanes * 4
-    return TensorInfo(tuple(image), DType.FLOAT32, opaque=OpaqueLayout(f"blocked{lanes}", nbytes))
+    return TensorInfo(image.shape(DataLayout.NCHW), DType.FLOAT32, opaque=OpaqueLayout(f"blocked{lanes}", nbytes))
 
 
 def plain_info(shape: tuple[int, ...]) -> TensorInfo:

@@ -73,8 +73,10 @@ def _grow(root: Layer, view: SubgraphView, functions: dict[OutputSlot, list[Appl
         return None
     if constant_of(root, 1) is None:
         return None
-    function = IDENTITY if isinstance(descriptor, MatMul) else function_of(
-        descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta
+    function = (
+        IDENTITY
+        if isinstance(descriptor, MatMul)
+        else function_of(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)
     )
     if function is None:
         return None

@@ -64,7 +64,9 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
     layout, lanes = descriptor.layout, lowering.lanes
     image, target = Image.of(source.known_info, layout), Image.of(chain.output.known_info, layout)
     weights = weights_of(descriptor, value)
-    geometry = Geometry(descriptor.kernel_size(TensorInfo.of_array(value)), descriptor.stride, descriptor.dilation, descriptor.padding[:2])
+    geometry = Geometry(
+        descriptor.kernel_size(TensorInfo.of_array(value)), descriptor.stride, descriptor.dilation, descriptor.padding[:2]
+    )
     depthwise = isinstance(descriptor, DepthwiseConvolution2d)
     groups = image.channels if depthwise else descriptor.groups  # type: ignore[union-attr]  # of a Convolution2d
 
@@ -74,8 +76,8 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
                 infos=(blocked_info(target, lanes),),
                 weights=weights[:, :, 0],
                 bias=chain.bias,
-                source=tuple(image),
-                target=tuple(target),
+                source=image,
+                target=target,
                 geometry=geometry,
                 function=chain.function,
             ),
@@ -89,8 +91,8 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
         infos=(blocked_info(target, lanes),),
         weights=weights,
         bias=chain.bias,
-        source=tuple(image),
-        target=tuple(target),
+        source=image,
+        target=target,
         geometry=geometry,
         groups=groups,
         function=chain.function,
@@ -101,7 +103,13 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
     if image.pixels == target.pixels == 1 and geometry.kernel == (1, 1) and groups == 1:
         _emit_as_matrix(lowering, chain, convolve, source)
         return True
-    if groups == 1 and image.channels < lanes and geometry.dilation == (1, 1) and geometry.kernel[1] > 1 and lowering.data_layout(source) is None:
+    if (
+        groups == 1
+        and image.channels < lanes
+        and geometry.dilation == (1, 1)
+        and geometry.kernel[1] > 1
+        and lowering.data_layout(source) is None
+    ):
         x, convolve = _framed(lowering, chain, convolve, source, descriptor.padding, layout)
     else:
         x = lowering.blocked(source, layout)
@@ -120,31 +128,31 @@ def _framed(
     layout: DataLayout,
 ) -> tuple[OutputSlot, Convolve]:
     """Few channels: with the padding in place, a row of the window is a run of elements, in each plane or of all channels."""
-    image = Image(*convolve.source)
+    image = convolve.source
     top, left, bottom, right = padding
     framed = Image(image.batch, image.channels, image.height + top + bottom, image.width + left + right)
     last = layout is DataLayout.NHWC
     made = lowering.plain(source)
     if any(padding):
-        frame = Frame(infos=(plain_info(framed.shape(layout)),), image=tuple(image), padding=padding, channels_last=last)
+        frame = Frame(infos=(plain_info(framed.shape(layout)),), image=image, padding=padding, channels_last=last)
         made = lowering.emit(frame, [made], [chain.root], name=f"{chain.root.name}.frame").output
     rows, columns = convolve.geometry.kernel
     filters = convolve.weights.shape[0]
-    weights = convolve.weights.reshape(filters, rows, columns, image.channels)
-    weights = (weights if last else weights.transpose(0, 1, 3, 2)).reshape(filters, rows, columns * image.channels)
+    taps = convolve.weights.reshape(filters, rows, columns, image.channels)
+    weights = (taps if last else taps.transpose(0, 1, 3, 2)).reshape(filters, rows, columns * image.channels)
     geometry = Geometry((rows, 1), convolve.geometry.stride)
-    return made, replace(convolve, weights=weights, source=tuple(framed), geometry=geometry, run=columns)
+    return made, replace(convolve, weights=weights, source=framed, geometry=geometry, run=columns)
 
 
 def _emit_as_matrix(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot) -> None:
     """Images of one pixel are the rows of a matrix, and lie alike in every plain layout."""
-    image, target = Image(*convolve.source), Image(*convolve.target)
+    image, target = convolve.source, convolve.target
     inputs = [lowering.plain(source)] + ([] if chain.adds is None else [lowering.plain(chain.adds)])
     descriptor = replace(
         convolve,
         infos=(plain_info(chain.output.known_info.sizes),),
-        source=(1, image.channels, image.batch, 1),
-        target=(1, target.channels, image.batch, 1),
+        source=Image(1, image.channels, image.batch, 1),
+        target=Image(1, target.channels, image.batch, 1),
         geometry=POINT,
     )
     lowering.define(chain.output, lowering.emit(descriptor, inputs, chain.layers).output)
@@ -152,7 +160,7 @@ def _emit_as_matrix(lowering: Lowering, chain: Chain, convolve: Convolve, source
 
 def _emit_channels_last(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot, layout: DataLayout) -> None:
     """Groups that do not fill blocks: channels innermost, where a group is a run of elements."""
-    target = Image(*convolve.target)
+    target = convolve.target
     inputs = [lowering.last(source, layout)] + ([] if chain.adds is None else [lowering.last(chain.adds, layout)])
     descriptor = replace(convolve, infos=(plain_info(target.shape(DataLayout.NHWC)),))
     made = lowering.emit(descriptor, inputs, chain.layers)
@@ -176,8 +184,8 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
         factors[~np.isfinite(factors)] = 0.0
     pool = Pool(
         infos=(blocked_info(target, lowering.lanes),),
-        source=tuple(image),
-        target=tuple(target),
+        source=image,
+        target=target,
         geometry=Geometry(descriptor.size, descriptor.stride, descriptor.dilation, descriptor.padding[:2]),
         factors=factors,
     )
@@ -190,10 +198,7 @@ def _elements_that_count(descriptor: Pooling2d, axis: int, size: int, results: i
     """Per window along an axis: how many of its elements an average divides by."""
     start = np.arange(results)[:, None] * descriptor.stride[axis] - descriptor.padding[axis]
     taps = start + np.arange(descriptor.size[axis])[None, :] * descriptor.dilation[axis]
-    if descriptor.count_padding:
-        inside = taps < size + descriptor.padding[axis + 2]
-    else:
-        inside = (taps >= 0) & (taps < size)
+    inside = taps < size + descriptor.padding[axis + 2] if descriptor.count_padding else (taps >= 0) & (taps < size)
     return np.asarray(inside.sum(axis=1), np.float64)
 
 
@@ -205,7 +210,7 @@ def _global_pooling(lowering: Lowering, layer: Layer) -> bool:
     if info.rank != 4:
         return False
     image = Image.of(info, descriptor.layout)
-    mean = MeanOfImage(infos=(plain_info(layer.output.known_info.sizes),), source=tuple(image))
+    mean = MeanOfImage(infos=(plain_info(layer.output.known_info.sizes),), source=image)
     lowering.define(layer.output, lowering.emit(mean, [lowering.blocked(source, descriptor.layout)], [layer]).output)
     return True
 
@@ -221,7 +226,7 @@ def _concat(lowering: Lowering, layer: Layer) -> bool:
         return False
     image = Image.of(layer.output.known_info, layout)
     channels = tuple(Image.of(slot.known_info, layout).channels for slot in slots if slot is not None)
-    join = Join(infos=(blocked_info(image, lowering.lanes),), image=tuple(image), channels=channels)
+    join = Join(infos=(blocked_info(image, lowering.lanes),), image=image, channels=channels)
     made = lowering.emit(join, [lowering.blocked(slot, layout) for slot in slots if slot is not None], [layer])
     lowering.define(layer.output, made.output, "blocked", layout)
     return True
@@ -256,7 +261,7 @@ def _binary(lowering: Lowering, layer: Layer) -> bool:
         if one.pixels != 1 or one.channels != image.channels or one.batch != image.batch:
             continue
         source = lowering.blocked(x, layout)
-        scale = ScaleChannels(infos=(source.known_info,), image=tuple(image), function=function)
+        scale = ScaleChannels(infos=(source.known_info,), image=image, function=function)
         made = lowering.emit(scale, [source, lowering.plain(factor)], [layer])
         lowering.define(output, made.output, "blocked", layout)
         return True
@@ -264,6 +269,7 @@ def _binary(lowering: Lowering, layer: Layer) -> bool:
 
 
 COMBINED = frozenset({BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL})
+
 
 def _view(lowering: Lowering, layer: Layer) -> bool:
     """The same elements under another shape."""

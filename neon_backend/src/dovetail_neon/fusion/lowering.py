@@ -73,7 +73,9 @@ class Lowering:
         known = self._known.setdefault(slot, {})
         if "last" not in known:
             image = Image.of(slot.known_info, layout)
-            known["last"] = self._reorder(self.blocked(slot, layout), image, plain_info(image.shape(DataLayout.NHWC)), True, slot)
+            known["last"] = self._reorder(
+                self.blocked(slot, layout), image, plain_info(image.shape(DataLayout.NHWC)), True, slot
+            )
         return known["last"]
 
     def define_last(self, slot: OutputSlot, made: OutputSlot, layout: DataLayout) -> None:
@@ -94,7 +96,9 @@ class Lowering:
         sources = [layer.name for layer in layers]
         return self.graph.add(descriptor, *inputs, name=name or layers[-1].name, sources_of=sources)
 
-    def define(self, slot: OutputSlot, made: OutputSlot, layout: str = "plain", data_layout: DataLayout = DataLayout.NCHW) -> None:
+    def define(
+        self, slot: OutputSlot, made: OutputSlot, layout: str = "plain", data_layout: DataLayout = DataLayout.NCHW
+    ) -> None:
         """Say that an original slot exists now."""
         known = self._known.setdefault(slot, {})
         known[layout] = made
@@ -115,7 +119,7 @@ class Lowering:
     def _reorder(self, source: OutputSlot, image: Image, info: TensorInfo, last: bool, slot: OutputSlot) -> OutputSlot:
         # A reorder of something computed here stands for its layer; one of an input for the first layer that reads it.
         origin = slot.layer if slot.layer in self.view else next(c.layer for c in slot.consumers if c.layer in self.view)
-        descriptor = Reorder(infos=(info,), image=tuple(image), channels_last=last)
+        descriptor = Reorder(infos=(info,), image=image, channels_last=last)
         return self.emit(descriptor, [source], [origin], name=f"{origin.name}.reorder").output
 
 
@@ -134,7 +138,8 @@ def lower(view: SubgraphView, lanes: int) -> Graph:
     for layer in view.layers:
         chain, match = chains.get(layer), functions.get(layer)
         if chain is not None:
-            lower_convolution(lowering, chain) or lower_product(lowering, chain)
+            if not lower_convolution(lowering, chain):
+                lower_product(lowering, chain)
         elif match is not None:
             _lower_function(lowering, match)
         elif layer not in absorbed:

@@ -7,7 +7,7 @@ import math
 from dovetail.layers import FullyConnected, MatMul
 
 from ..kinds import POINT, Convolve
-from ..layouts import plain_info
+from ..layouts import Image, plain_info
 from .chains import Chain
 from .lowering import Lowering
 
@@ -27,8 +27,8 @@ def lower_product(lowering: Lowering, chain: Chain) -> None:
         infos=(plain_info(chain.output.known_info.sizes),),
         weights=weights[:, None, :],
         bias=chain.bias,
-        source=(1, channels, rows, 1),
-        target=(1, filters, rows, 1),
+        source=Image(1, channels, rows, 1),
+        target=Image(1, filters, rows, 1),
         geometry=POINT,
         function=chain.function,
     )

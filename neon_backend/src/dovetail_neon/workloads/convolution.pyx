@@ -10,7 +10,7 @@ import numpy as np
 
 from .workload import grain_of
 
-cdef int fill_pixels(int64_t *fields, object info, tuple image, int64_t groups, int lanes) except -1:
+cdef int fill_pixels(int64_t *fields, object info, object image, int64_t groups, int lanes) except -1:
     """Fill a neon_pixels: image_step, division_step, block_step, pixel_step, block."""
     batch, channels, height, width = image
     pixels = height * width
