@@ -6,6 +6,7 @@
 #include "elementwise.h"
 #include "images.h"
 #include "reorder.h"
+#include "rows.h"
 #include "windows.h"
 
 typedef struct {
@@ -17,6 +18,7 @@ typedef struct {
     const neon_windows_kernels *windows;
     const neon_images_kernels *images;
     const neon_elementwise_kernels *elementwise;
+    const neon_rows_kernels *rows;
 } neon_kernels;
 
 #ifdef __cplusplus

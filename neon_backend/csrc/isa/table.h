@@ -4,6 +4,7 @@
 #include "../kernels/elementwise.h"
 #include "../kernels/images.h"
 #include "../kernels/reorder.h"
+#include "../kernels/rows.h"
 #include "../kernels/windows.h"
 
 extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_ISA);
@@ -16,4 +17,5 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::windows_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::images_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::elementwise_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::rows_kernels,
 };

@@ -3,11 +3,13 @@
 #define DOVETAIL_NEON_KERNELS_ACTIVATION_H
 
 #include "../interface/activation.h"
-#include "../vector.h"
 #include "mathematics.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
+
+/* NaN survives. */
+INLINE Vector clamped(Vector x, Vector low, Vector high) { return minimum(high, maximum(low, x)); }
 
 template <typename Function> INLINE void each(Vector *x, int count, Function function) {
     for (int i = 0; i < count; i++) x[i] = function(x[i]);
@@ -15,17 +17,51 @@ template <typename Function> INLINE void each(Vector *x, int count, Function fun
 
 /* Apply a function to `count` vectors that were just computed. */
 static __attribute__((noinline)) void activate(const neon_activation &with, Vector *x, int count) {
-    const Vector a = broadcast(with.a), b = broadcast(with.b), one = broadcast(1.0f), none = broadcast(0.0f);
+    const Vector a = broadcast(with.a), b = broadcast(with.b), one = broadcast(1.0f), half = broadcast(0.5f), none = zeros();
     switch (with.function) {
-    case NEON_CLAMP: each(x, count, [=](Vector v) { return minimum(b, maximum(a, v)); }); break;
+    case NEON_IDENTITY: break;
+    case NEON_CLAMP: each(x, count, [=](Vector v) { return clamped(v, a, b); }); break;
+    case NEON_LINEAR: each(x, count, [=](Vector v) { return a * v + b; }); break;
     case NEON_LEAKY_RELU: each(x, count, [=](Vector v) { return select(v < none, v * a, v); }); break;
+    case NEON_THRESHOLDED_RELU: each(x, count, [=](Vector v) { return select(v <= a, none, v); }); break;
+    case NEON_ELU: each(x, count, [=](Vector v) { return select(v < none, a * exponential_less_one(v), v); }); break;
+    case NEON_SELU: each(x, count, [=](Vector v) { return b * select(v > none, v, a * exponential_less_one(v)); }); break;
+    case NEON_CELU: each(x, count, [=](Vector v) { return select(v < none, a * exponential_less_one(v / a), v); }); break;
     case NEON_SIGMOID: each(x, count, [](Vector v) { return sigmoid(v); }); break;
-    case NEON_HARD_SIGMOID: each(x, count, [=](Vector v) { return minimum(one, maximum(none, fma(v, a, b))); }); break;
+    case NEON_TANH: each(x, count, [](Vector v) { return hyperbolic_tangent(v); }); break;
+    case NEON_HARD_SIGMOID: each(x, count, [=](Vector v) { return clamped(fma(v, a, b), none, one); }); break;
     case NEON_HARD_SWISH: {
-        const Vector sixth = broadcast(1.0f / 6.0f), half = broadcast(0.5f);
-        each(x, count, [=](Vector v) { return v * minimum(one, maximum(none, fma(v, sixth, half))); });
+        const Vector sixth = broadcast(1.0f / 6.0f);
+        each(x, count, [=](Vector v) { return v * clamped(fma(v, sixth, half), none, one); });
         break;
     }
+    case NEON_SWISH: each(x, count, [=](Vector v) { return v * sigmoid(a * v); }); break;
+    case NEON_GELU: {
+        const Vector root = broadcast(0.70710678118654752f);
+        each(x, count, [=](Vector v) { return half * v * (one + error_function(v * root)); });
+        break;
+    }
+    case NEON_GELU_TANH: {
+        const Vector inner = broadcast(0.79788456080286536f), cube = broadcast(0.044715f);
+        each(x, count, [=](Vector v) { return half * v * (one + hyperbolic_tangent(inner * fma(cube * v * v, v, v))); });
+        break;
+    }
+    case NEON_SOFT_PLUS: each(x, count, [](Vector v) { return soft_plus(v); }); break;
+    case NEON_SOFT_SIGN: each(x, count, [=](Vector v) { return v / (one + absolute(v)); }); break;
+    case NEON_MISH: each(x, count, [](Vector v) { return v * hyperbolic_tangent(soft_plus(v)); }); break;
+    case NEON_SHRINK: each(x, count, [=](Vector v) { return select(v < -a, v + b, select(v > a, v - b, v != v ? v : none)); }); break;
+    case NEON_ABS: each(x, count, [](Vector v) { return absolute(v); }); break;
+    case NEON_NEGATE: each(x, count, [](Vector v) { return -v; }); break;
+    case NEON_SQUARE_ROOT: each(x, count, [](Vector v) { return square_root(v); }); break;
+    case NEON_RECIPROCAL_SQUARE_ROOT: each(x, count, [=](Vector v) { return one / square_root(v); }); break;
+    case NEON_RECIPROCAL: each(x, count, [=](Vector v) { return one / v; }); break;
+    case NEON_EXP: each(x, count, [](Vector v) { return exponential(v); }); break;
+    case NEON_LOG: each(x, count, [](Vector v) { return logarithm(v); }); break;
+    case NEON_ERF: each(x, count, [](Vector v) { return error_function(v); }); break;
+    case NEON_FLOOR: each(x, count, [](Vector v) { return round_down(v); }); break;
+    case NEON_CEIL: each(x, count, [](Vector v) { return -round_down(-v); }); break;
+    case NEON_ROUND: each(x, count, [](Vector v) { return round_even(v); }); break;
+    case NEON_SIGN: each(x, count, [=](Vector v) { return select(v > none, one, select(v < none, -one, v)); }); break;
     default: break;
     }
 }

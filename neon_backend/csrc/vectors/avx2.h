@@ -17,6 +17,12 @@ INLINE Vector round_down(Vector x) { return (Vector)_mm256_round_ps((__m256)x, _
 INLINE Integers to_integers(Vector x) { return (Integers)_mm256_cvtps_epi32((__m256)x); }
 INLINE Vector to_floats(Integers x) { return (Vector)_mm256_cvtepi32_ps((__m256i)x); }
 
+/* x * 2^n for whole n from -252 to 254: in two steps, so that a result that is no normal number comes out right. */
+INLINE Vector scale(Vector x, Vector n) {
+    const Integers whole = to_integers(n), half = whole >> 1;
+    return x * (Vector)((half + 127) << 23) * (Vector)((whole - half + 127) << 23);
+}
+
 INLINE __m256i first_lanes(int n) {
     Integers lanes = {0, 1, 2, 3, 4, 5, 6, 7};
     return (__m256i)(lanes < n);

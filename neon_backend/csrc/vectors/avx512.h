@@ -17,6 +17,9 @@ INLINE Vector round_down(Vector x) { return (Vector)_mm512_roundscale_ps((__m512
 INLINE Integers to_integers(Vector x) { return (Integers)_mm512_cvtps_epi32((__m512)x); }
 INLINE Vector to_floats(Integers x) { return (Vector)_mm512_cvtepi32_ps((__m512i)x); }
 
+/* x * 2^n */
+INLINE Vector scale(Vector x, Vector n) { return (Vector)_mm512_scalef_ps((__m512)x, (__m512)n); }
+
 INLINE Vector load_part(const float *at, int n) { return (Vector)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at); }
 INLINE void store_part(float *at, Vector x, int n) { _mm512_mask_storeu_ps(at, (__mmask16)((1u << n) - 1), (__m512)x); }
 INLINE Vector gather(const float *at, int64_t stride) {

@@ -37,6 +37,12 @@ INLINE Integers to_integers(Vector x) {
 }
 INLINE Vector to_floats(Integers x) { return __builtin_convertvector(x, Vector); }
 
+/* x * 2^n for whole n from -252 to 254: in two steps, so that a result that is no normal number comes out right. */
+INLINE Vector scale(Vector x, Vector n) {
+    const Integers whole = to_integers(n), half = whole >> 1;
+    return x * (Vector)((half + 127) << 23) * (Vector)((whole - half + 127) << 23);
+}
+
 INLINE Vector load_part(const float *at, int n) {
     Vector x = {};
     for (int i = 0; i < LANES; i++)

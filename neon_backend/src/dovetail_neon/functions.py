@@ -1,15 +1,24 @@
-"""Functions of one element: from the names that layers use to the codes of csrc/interface/activation.h."""
+"""Functions of elements: from the names that layers use to the codes of csrc/interface/activation.h and elementwise.h."""
 
 from __future__ import annotations
 
 import math
 
-from dovetail.layers import ActivationFunction
+from dovetail.descriptor import Descriptor
+from dovetail.layers import Activation, ActivationFunction, ElementwiseUnary
 
 from .kinds import IDENTITY, Function
 
-CLAMP, LEAKY_RELU, SIGMOID, HARD_SIGMOID, SWISH, HARD_SWISH, GELU = 1, 2, 6, 7, 9, 10, 11
-
+_CODES = {
+    name: code
+    for code, name in enumerate(
+        (
+            *("identity", "clamp", "linear", "leaky_relu", "thresholded_relu", "elu", "selu", "celu", "sigmoid", "tanh"),
+            *("hard_sigmoid", "hard_swish", "swish", "gelu", "gelu_tanh", "softplus", "softsign", "mish", "shrink"),
+            *("abs", "neg", "sqrt", "rsqrt", "reciprocal", "exp", "log", "erf", "floor", "ceil", "round", "sign"),
+        )
+    )
+}
 
 OPERATIONS = ("add", "sub", "mul", "div", "maximum", "minimum", "squared_difference")
 """Functions of two elements, in the order of csrc/interface/elementwise.h."""
@@ -17,19 +26,21 @@ OPERATIONS = ("add", "sub", "mul", "div", "maximum", "minimum", "squared_differe
 
 def function_of(activation: ActivationFunction | str | None, alpha: float = 0.0, beta: float = 0.0) -> Function | None:
     """Return the function of an activation; None if no kernel has it."""
-    match activation:
-        case None:
-            return IDENTITY
-        case "relu":
-            return Function(CLAMP, 0.0, math.inf)
-        case "bounded_relu":
-            return Function(CLAMP, beta, alpha)
-        case "leaky_relu":
-            return Function(LEAKY_RELU, alpha)
-        case "sigmoid":
-            return Function(SIGMOID)
-        case "hard_sigmoid":
-            return Function(HARD_SIGMOID, alpha, beta)
-        case "hard_swish":
-            return Function(HARD_SWISH)
+    if activation is None:
+        return IDENTITY
+    if activation == "relu":
+        return Function(_CODES["clamp"], 0.0, math.inf)
+    if activation == "bounded_relu":
+        return Function(_CODES["clamp"], beta, alpha)
+    code = _CODES.get(str(activation))
+    return None if code is None else Function(code, alpha, beta)
+
+
+def function_of_layer(descriptor: Descriptor) -> Function | None:
+    """Return the function that a layer of one input applies to each element; None if no kernel has it."""
+    if isinstance(descriptor, Activation):
+        return function_of(descriptor.function, descriptor.alpha, descriptor.beta)
+    if isinstance(descriptor, ElementwiseUnary):
+        code = _CODES.get(descriptor.operation.value)
+        return None if code is None else Function(code)
     return None

@@ -164,6 +164,27 @@ cdef extern from "interface/kernels.h" nogil:
     ctypedef struct neon_elementwise_kernels:
         dovetail_body binary
 
+    ctypedef struct neon_softmax:
+        int64_t outer
+        int64_t size
+        int64_t inner
+        int64_t chunks
+        float beta
+        int32_t logarithm
+
+    ctypedef struct neon_layer_normalization:
+        int64_t size
+        float epsilon
+        int32_t adds
+        int32_t center
+        const float *scale
+        const float *offset
+
+    ctypedef struct neon_rows_kernels:
+        dovetail_body softmax
+        dovetail_body softmax_across
+        dovetail_body layer_normalization
+
     ctypedef struct neon_kernels:
         const char *name
         int32_t lanes
@@ -173,6 +194,7 @@ cdef extern from "interface/kernels.h" nogil:
         const neon_windows_kernels *windows
         const neon_images_kernels *images
         const neon_elementwise_kernels *elementwise
+        const neon_rows_kernels *rows
 
     const neon_kernels *neon_kernels_of(const char *name)
     const char *neon_instruction_set(int index, int *here)

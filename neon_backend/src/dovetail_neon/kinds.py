@@ -160,3 +160,12 @@ class Frame(PrivateLayer, kind="neon.Frame"):
 @descriptor_class
 class View(PrivateLayer, kind="neon.View"):
     """The same bytes under another shape."""
+
+
+@descriptor_class
+class LayerNormalize(PrivateLayer, kind="neon.LayerNormalize"):
+    """Layer normalization over the last axis, of the sum of its inputs."""
+
+    scale: Floats
+    offset: Floats
+    epsilon: float

@@ -9,7 +9,7 @@ from dovetail.graph import Layer
 from dovetail.interfaces import Support
 from dovetail.tensor import DType
 
-from .functions import OPERATIONS, function_of
+from .functions import OPERATIONS, function_of, function_of_layer
 
 
 def check(layer: Layer) -> Support:
@@ -69,7 +69,21 @@ def _binary(layer: Layer) -> Support | None:
     return _activation(layer)
 
 
+def _function(layer: Layer) -> Support | None:
+    if function_of_layer(layer.descriptor) is None:
+        d: Any = layer.descriptor
+        name = "function" if hasattr(d, "function") else "operation"
+        return Support.no("attribute", f"{name} {getattr(d, name)} is not implemented", name)
+    return None
+
+
+def _layer_normalization(layer: Layer) -> Support | None:
+    return _constant_weights(layer, layer.descriptor.input_names)
+
+
 RULES: dict[str, Callable[[Layer], Support | None]] = {
+    "dovetail.Activation": _function,
+    "dovetail.ElementwiseUnary": _function,
     "dovetail.Convolution2d": _convolution,
     "dovetail.DepthwiseConvolution2d": _convolution,
     "dovetail.FullyConnected": _convolution,
@@ -77,5 +91,7 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.GlobalPooling": _global_pooling,
     "dovetail.ElementwiseBinary": _binary,
     "dovetail.Concat": lambda layer: None,
+    "dovetail.LayerNormalization": _layer_normalization,
+    "dovetail.Softmax": lambda layer: None,
     "dovetail.Flatten": lambda layer: None,
 }

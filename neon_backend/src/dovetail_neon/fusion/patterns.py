@@ -16,7 +16,7 @@ from dovetail.layers import (
 )
 from dovetail.subgraph import SubgraphView
 
-from ..functions import function_of
+from ..functions import function_of, function_of_layer
 from ..kinds import Function
 
 
@@ -67,9 +67,9 @@ def scalar(slot: OutputSlot | None) -> float | None:
 
 def _alone(layer: Layer) -> Applied | None:
     descriptor, source = layer.descriptor, layer.inputs[0].source if layer.inputs else None
-    if source is None or not isinstance(descriptor, Activation):
+    function = function_of_layer(descriptor)
+    if source is None:
         return None
-    function = function_of(descriptor.function, descriptor.alpha, descriptor.beta)
     return None if function is None else Applied(source, layer.output, function, (layer,))
 
 

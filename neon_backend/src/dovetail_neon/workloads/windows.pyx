@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.kernels cimport Kernels, neon_windows
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
 
 import numpy as np
 
@@ -95,13 +95,3 @@ def create_mean(layer, Kernels kernels):
     items = w.images * w.blocks
     workload.phase(kernels.table.windows.mean, items, grain_of(items, items * w.in_height * w.in_width * 1.5))
     return workload.capsule()
-
-
-cdef const float *keep(Workload workload, array) except NULL:
-    """Copy an array of float32 into the workload."""
-    cdef const float[::1] source = array.reshape(-1)
-    cdef float *kept = <float *>workload.allocate(max(array.size, 1) * sizeof(float))
-    cdef int64_t i
-    for i in range(source.shape[0]):
-        kept[i] = source[i]
-    return kept

@@ -32,6 +32,7 @@ cdef class Workload:
     cdef int phase(self, dovetail_body body, int64_t range, int64_t grain) except -1
     cdef int alias(self, int relation, int output, int input, int64_t offset) except -1
 
+cdef const float *keep(Workload workload, array) except NULL
 cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs)
 
 cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job *job) noexcept nogil

@@ -3,7 +3,7 @@
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from posix.stdlib cimport posix_memalign
 
 from dovetail.abi cimport (
@@ -127,6 +127,15 @@ cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs):
     workload.state.n_inputs, workload.state.n_outputs = n_inputs, n_outputs
     workload.state.parameters = workload.allocate(parameter_bytes)
     return workload
+
+
+cdef const float *keep(Workload workload, array) except NULL:
+    """Copy an array of float32 into the workload."""
+    cdef const float[::1] source = array.reshape(-1)
+    cdef float *kept = <float *>workload.allocate(source.shape[0] * sizeof(float))
+    if source.shape[0]:
+        memcpy(kept, &source[0], source.shape[0] * sizeof(float))
+    return kept
 
 
 def grain_of(range, nanoseconds):

@@ -1,0 +1,126 @@
+/* What is worked out along one axis. */
+#ifndef DOVETAIL_NEON_KERNELS_ROWS_H
+#define DOVETAIL_NEON_KERNELS_ROWS_H
+
+#include "../interface/rows.h"
+#include "mathematics.h"
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+/* The lanes of a row's last vector that lie beyond it hold what `outside` says, so that they change no sum and no maximum. */
+INLINE Vector row_at(const float *row, int64_t i, int64_t size, Vector outside) {
+    if (size - i >= LANES) return load(row + i);
+    Integers lanes;
+    for (int lane = 0; lane < LANES; lane++) lanes[lane] = lane;
+    return select(lanes < (int32_t)(size - i), load_part(row + i, (int)(size - i)), outside);
+}
+
+INLINE void store_row_at(float *row, int64_t i, int64_t size, Vector x) {
+    if (size - i >= LANES)
+        store(row + i, x);
+    else
+        store_part(row + i, x, (int)(size - i));
+}
+
+INLINE Vector larger_or_nan(Vector best, Vector x) { return select((x > best) | (x != x), x, best); }
+
+/* e^(beta * (x - max)) over its sum; the exponents are never positive, so that nothing overflows. */
+static void softmax_rows(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_softmax &s = *(const neon_softmax *)job->parameters;
+    const Vector lowest = broadcast(-__builtin_inff());
+    for (int64_t item = begin; item < end; item++) {
+        const float *in = (const float *)job->inputs[0] + item * s.size;
+        float *out = (float *)job->outputs[0] + item * s.size;
+        const Vector beta = broadcast(s.beta), first = broadcast(in[0]);
+        Vector best = lowest;
+        for (int64_t i = 0; i < s.size; i += LANES) best = larger_or_nan(best, row_at(in, i, s.size, first) * beta);
+        const Vector top = broadcast(maximum_of(best));
+        Vector sum = zeros();
+        for (int64_t i = 0; i < s.size; i += LANES) {
+            const Vector shifted = fma(row_at(in, i, s.size, zeros()), beta, -top), power = exponential(shifted);
+            Vector counted = power;
+            if (s.size - i < LANES) {
+                float lanes[LANES] = {};
+                store_part(lanes, power, (int)(s.size - i));
+                counted = load(lanes);
+            }
+            sum += counted;
+            store_row_at(out, i, s.size, s.logarithm ? shifted : power);
+        }
+        const float total = sum_of(sum);
+        if (s.logarithm) {
+            const Vector log = logarithm(broadcast(total));
+            for (int64_t i = 0; i < s.size; i += LANES) store_row_at(out, i, s.size, row_at(out, i, s.size, zeros()) - log);
+        } else {
+            const Vector factor = broadcast(1.0f / total);
+            for (int64_t i = 0; i < s.size; i += LANES) store_row_at(out, i, s.size, row_at(out, i, s.size, zeros()) * factor);
+        }
+    }
+}
+
+/* The same down the columns of [size, inner]: a vector holds LANES columns. */
+static void softmax_columns(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_softmax &s = *(const neon_softmax *)job->parameters;
+    const Vector beta = broadcast(s.beta);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t plane = item / s.chunks, chunk = item % s.chunks;
+        const float *in = (const float *)job->inputs[0] + plane * s.size * s.inner;
+        float *out = (float *)job->outputs[0] + plane * s.size * s.inner;
+        const int64_t last = s.inner * (chunk + 1) / s.chunks;
+        for (int64_t column = s.inner * chunk / s.chunks; column < last; column += LANES) {
+            const int count = (int)lesser<int64_t>(LANES, last - column);
+            Vector top = broadcast(-__builtin_inff()), sum = zeros();
+            for (int64_t i = 0; i < s.size; i++) top = larger_or_nan(top, load_part(in + i * s.inner + column, count) * beta);
+            for (int64_t i = 0; i < s.size; i++) {
+                const Vector shifted = fma(load_part(in + i * s.inner + column, count), beta, -top), power = exponential(shifted);
+                sum += power;
+                store_part(out + i * s.inner + column, s.logarithm ? shifted : power, count);
+            }
+            const Vector change = s.logarithm ? logarithm(sum) : broadcast(1.0f) / sum;
+            for (int64_t i = 0; i < s.size; i++) {
+                const Vector x = load_part(out + i * s.inner + column, count);
+                store_part(out + i * s.inner + column, s.logarithm ? x - change : x * change, count);
+            }
+        }
+    }
+}
+
+/* Mean first, then the mean of the squared distances from it: no cancellation (two passes over a row that lies in the cache). */
+static void layer_normalization(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_layer_normalization &s = *(const neon_layer_normalization *)job->parameters;
+    for (int64_t row = begin; row < end; row++) {
+        const float *in = (const float *)job->inputs[0] + row * s.size;
+        float *out = (float *)job->outputs[0] + row * s.size;
+        if (s.adds) {
+            const float *more = (const float *)job->inputs[1] + row * s.size;
+            for (int64_t i = 0; i < s.size; i += LANES)
+                store_row_at(out, i, s.size, row_at(in, i, s.size, zeros()) + row_at(more, i, s.size, zeros()));
+            in = out;
+        }
+        Vector sum[2] = {}, squares[2] = {};
+        int turn = 0;
+        for (int64_t i = 0; i < s.size; i += LANES, turn ^= 1) sum[turn] += row_at(in, i, s.size, zeros());
+        const Vector mean = broadcast(s.center ? sum_of(sum[0] + sum[1]) / (float)s.size : 0.0f);
+        for (int64_t i = 0; i < s.size; i += LANES, turn ^= 1) {
+            const Vector distance = row_at(in, i, s.size, mean) - mean;
+            squares[turn] = fma(distance, distance, squares[turn]);
+        }
+        const float variance = sum_of(squares[0] + squares[1]) / (float)s.size;
+        const Vector factor = broadcast(1.0f / __builtin_sqrtf(variance + s.epsilon));
+        for (int64_t i = 0; i < s.size; i += LANES) {
+            const Vector normal = (row_at(in, i, s.size, zeros()) - mean) * factor;
+            store_row_at(out, i, s.size, fma(normal, row_at(s.scale, i, s.size, zeros()), row_at(s.offset, i, s.size, zeros())));
+        }
+    }
+}
+
+static const neon_rows_kernels rows_kernels = {softmax_rows, softmax_columns, layer_normalization};
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif
