@@ -67,11 +67,20 @@ def constant_of(layer: Layer, index: int) -> Floats | None:
     return None if value is None or value.dtype != np.float32 else value
 
 
+def is_product_of_rows(layer: Layer) -> bool:
+    """True for a matrix product whose second operand is one constant matrix: each row of the first is multiplied by it."""
+    descriptor, weights, a = layer.descriptor, constant_of(layer, 1), layer.input_infos[0]
+    if not isinstance(descriptor, MatMul) or weights is None or a is None:
+        return False
+    return weights.ndim == 2 and a.rank >= 2 and not descriptor.transpose_a
+
+
 def _grow(root: Layer, view: SubgraphView, functions: dict[OutputSlot, list[Applied]], taken: set[Layer]) -> Chain | None:
     descriptor = root.descriptor
     if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d | FullyConnected | MatMul):
         return None
-    if constant_of(root, 1) is None:
+    weights = constant_of(root, 1)
+    if weights is None or (isinstance(descriptor, MatMul) and not is_product_of_rows(root)):
         return None
     function = (
         IDENTITY
