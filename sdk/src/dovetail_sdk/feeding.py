@@ -148,7 +148,7 @@ def _feed_nameless(feeds: Feeds, by_name: dict[str, InputSpec], source: str, set
             feeds.add(spec.name, *_read(spec, RANDOM, settings))
         return
     if Path(source).suffix.lower() == ".npz":
-        arrays = _load_npz(Path(source))
+        arrays = load_npz(Path(source))
         if set(arrays) <= set(by_name):
             for name, array in arrays.items():
                 feeds.add(name, *_cast(by_name[name], array, f"{source}[{name}]"))
@@ -174,7 +174,7 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings) -> tuple[Arra
     if suffix == ".npy":
         return _cast(spec, _load_npy(path), source)
     if suffix == ".npz":
-        arrays = _load_npz(path)
+        arrays = load_npz(path)
         if spec.name in arrays:
             return _cast(spec, arrays[spec.name], f"{source}[{spec.name}]")
         if len(arrays) == 1:
@@ -194,7 +194,12 @@ def _load_npy(path: Path) -> Array:
     return loaded
 
 
-def _load_npz(path: Path) -> dict[str, Array]:
+def load_npz(path: Path) -> dict[str, Array]:
+    """Read the arrays of a .npz by name.
+
+    Raises:
+        click.UsageError: It is none, or holds Python objects.
+    """
     loaded = _load(path)
     if isinstance(loaded, np.ndarray):
         raise click.UsageError(f"{path} holds one array; its suffix must be .npy")

@@ -1,0 +1,10 @@
+"""Measure dovetail beside other runtimes: each in a child process, in turns, with answers compared first.
+
+    command -> problem   the model, its inputs and expected outputs, its multiply-accumulates
+            -> measuring the children (`child`, in which `worker` runs one of `runtimes`), compared (`agreement`), then timed by
+                         turns, disturbed blocks again (`interference`), the machine's peak beside them (`peak`)
+            -> results   the arithmetic, and JSON
+            -> tables    for terminals and in Markdown
+
+A runtime to compare with is a line in `peers` and a module in `runtimes`.
+"""

@@ -1,0 +1,122 @@
+"""Whether runtimes answer alike: a wrong answer is not worth timing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Tolerance(Enum):
+    """How far outputs may lie apart."""
+
+    SINGLE = "float32"
+    """The largest difference may be 1e-3 of the largest expected magnitude. A sum of n products rounds with about
+    sqrt(n) 2^-24 of its terms' size (n = 4608, a wide 3x3 convolution: 4e-6), Winograd's transforms cost up to ten times that,
+    and the errors of 25 such layers add up: 1e-3. A mistake in a layer is of the order of 1."""
+    EIGHT_BITS = "eight bits"
+    """The norm of the difference may be a quarter of the expected one. int8 and bfloat16 keep eight bits: 2^-9 of a value is
+    lost in every layer, 64 layers of a random walk whose steps a network amplifies 16 times make 2^-9 * 8 * 16 = 0.25."""
+
+    def accepts(self, largest: float, norm: float) -> bool:
+        """Judge the two relative errors."""
+        return largest <= 1e-3 if self is Tolerance.SINGLE else norm <= 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How an answer compares.
+
+    Attributes:
+        agrees: Within the tolerance.
+        against: What it was compared with: the name of a runtime or of a file.
+        largest: The largest difference, relative to the largest expected magnitude; the worst output counts.
+        norm: The norm of the difference, relative to the norm of what was expected.
+        reason: Why it cannot be compared.
+    """
+
+    agrees: bool
+    against: str
+    largest: float | None = None
+    norm: float | None = None
+    reason: str = ""
+
+
+def compare(
+    found: Sequence[Array], expected: Sequence[Array], against: str, tolerance: Tolerance, *, channels_last: bool = False
+) -> Agreement:
+    """Compare outputs in order; with `channels_last` one may also be the expected one with its channels moved to the end."""
+    if len(found) != len(expected):
+        return Agreement(False, against, reason=f"{len(found)} outputs, not {len(expected)}")
+    largest = norm = 0.0
+    for index, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
+        forms = [mine, np.moveaxis(mine, -1, 1)] if channels_last and mine.ndim > 2 else [mine]
+        fitting = [form for form in forms if form.shape == theirs.shape]
+        if not fitting:
+            return Agreement(False, against, reason=f"output {index} has shape {list(mine.shape)}, not {list(theirs.shape)}")
+        if not all(np.isfinite(mine[np.isfinite(theirs)]).all() for mine in fitting):
+            return Agreement(False, against, reason=f"output {index} is not finite")
+        errors = min(_errors(form, theirs) for form in fitting)
+        largest, norm = max(largest, errors[0]), max(norm, errors[1])
+    return Agreement(tolerance.accepts(largest, norm), against, largest, norm)
+
+
+def _errors(found: Array, expected: Array) -> tuple[float, float]:
+    wanted, got = np.asarray(expected, np.float64), np.asarray(found, np.float64)
+    where = np.isfinite(wanted)  # minus infinity is a fair answer; there it has to be the same
+    if not np.array_equal(wanted[~where], got[~where], equal_nan=True):
+        return np.inf, np.inf
+    wanted, got = wanted[where], got[where]
+    if not wanted.size:
+        return 0.0, 0.0
+    difference, tiny = np.abs(got - wanted), np.finfo(np.float64).tiny
+    relative = float(difference.max() / max(float(np.abs(wanted).max()), tiny))
+    return relative, float(np.linalg.norm(difference) / max(float(np.linalg.norm(wanted)), tiny))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a runtime computed: its first outputs and later ones, and how they may be compared."""
+
+    first: Sequence[Array]
+    later: Sequence[Array]
+    tolerance: Tolerance
+    channels_last: bool = False
+
+
+def judge(answers: Mapping[str, Answer], expected: Sequence[Array] | None, source: str) -> dict[str, Agreement]:
+    """Compare all answers with what is expected, or where nothing is, with the one that most others agree with.
+
+    Args:
+        answers: By name, in the order in which they are preferred as the one to compare with.
+        expected: Outputs in the model's order.
+        source: The name of the expected outputs.
+    """
+    if expected is None:
+        if not answers:
+            return {}
+        # What is most exact and in the model's layout comes first; among these, what has most friends, and of them the first.
+        rank = {name: (answer.tolerance is Tolerance.SINGLE, not answer.channels_last) for name, answer in answers.items()}
+        candidates = [name for name in answers if rank[name] == max(rank.values())]
+        friends = {name: sum(_of(other, answers[name].first, name).agrees for other in answers.values()) for name in candidates}
+        source = max(candidates, key=lambda name: friends[name])
+        expected = answers[source].first
+    return {name: _of(answer, expected, source) for name, answer in answers.items()}
+
+
+def _of(answer: Answer, expected: Sequence[Array], source: str) -> Agreement:
+    """Compare the first outputs and the later ones, and return the worse."""
+    both = [
+        compare(outputs, expected, source, answer.tolerance, channels_last=answer.channels_last)
+        for outputs in (answer.first, answer.later)
+    ]
+    first, later = both
+    if first.agrees != later.agrees:
+        return later if first.agrees else first
+    return max(both, key=lambda one: np.inf if one.largest is None else one.largest)

@@ -1,0 +1,171 @@
+"""The child process that runs one runtime.
+
+Started by its path, under any Python that has NumPy; it imports the standard library, NumPy and one module of `runtimes`.
+It speaks lines of JSON over two pipes, since runtimes print what they like: it tells how loading went, then answers each
+``{"seconds": 0.2}`` with the times of that long a block, and ends when the pipe does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from itertools import repeat
+from typing import Any
+
+SHORTEST_SAMPLE = 20_000
+"""Nanoseconds: calls shorter than this are timed several at once, so that reading the clock (some 50 ns) stays below 1 %."""
+
+KEPT_SAMPLES = 1000
+
+
+def versions(wanted: dict[str, list[str]]) -> dict[str, str | None]:
+    """Return the version of each module and distribution by name; None where the module is not there."""
+    found: dict[str, str | None] = {}
+    for name, (module, distribution) in wanted.items():
+        found[name] = None
+        if importlib.util.find_spec(module) is not None:
+            try:
+                found[name] = importlib.metadata.version(distribution)
+            except importlib.metadata.PackageNotFoundError:  # another distribution has the module, as onnxruntime-gpu does
+                found[name] = "of unknown version"
+    return found
+
+
+def memory(peak: bool) -> int:
+    """Return the bytes that this process holds, or the most it has held."""
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith("VmHWM:" if peak else "VmRSS:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:  # not Linux
+        pass
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else largest * 1024
+
+
+def end_with(parent: int) -> None:
+    """Have Linux kill this process when its parent dies: one that is stopped would stay for ever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:  # it died before
+        os._exit(1)
+
+
+def runtime_module(source: str) -> Any:
+    """Import a module of `runtimes` by its file."""
+    spec = importlib.util.spec_from_file_location("measured_runtime", source)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{source} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Measured:
+    """A runtime that is loaded and warm.
+
+    Args:
+        task: What `dovetail_sdk.versus.child` sends.
+    """
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        import numpy as np
+
+        now = time.perf_counter
+        with np.load(task["feeds"]) as arrays:  # numbered: the name of an input may be none of a file
+            feeds = {name: arrays[f"arr_{index}"] for index, name in enumerate(task["inputs"])}
+        shapes = {name: list(array.shape) for name, array in feeds.items()}
+        self.baseline = memory(peak=False)
+        begun = now()
+        importlib.import_module(task["module"])
+        imported = now()
+        session = runtime_module(task["source"]).Session(task["model"], shapes, task["threads"], task["options"])
+        loaded = now()
+        self.call = session.bind(feeds)
+        bound = now()
+        result = self.call()
+        first = now()
+        np.savez(task["first"], *[np.asarray(array) for array in session.outputs(result)])
+        estimate = self.warm_up(task["warm_up"])
+        np.savez(task["later"], *[np.asarray(array) for array in session.outputs(self.call())])
+        self.batch = max(1, int(SHORTEST_SAMPLE / max(1, estimate)))
+        self.ready = {
+            "import_seconds": imported - begun,
+            "load_seconds": loaded - imported,
+            "first_seconds": first - bound,
+            "baseline_bytes": self.baseline,
+            "peak_bytes": memory(peak=True),
+            "facts": session.facts(),
+        }
+
+    def warm_up(self, seconds: float) -> int:
+        """Run for so long, three times at least, and return the shortest run in nanoseconds; a slow one runs once."""
+        times: list[int] = []
+        while not times or (sum(times) < seconds * 1e9) or (len(times) < 3 and times[0] < seconds * 1e9):
+            begun = time.perf_counter_ns()
+            self.call()
+            times.append(time.perf_counter_ns() - begun)
+        return min(times)
+
+    def block(self, seconds: float) -> dict[str, Any]:
+        """Time calls for so many seconds, at least one sample; the first calls after a pause only warm the caches."""
+        call, batch, clock = self.call, self.batch, time.perf_counter_ns
+        begun = clock()
+        for _ in range(2):
+            call()
+            if clock() - begun > seconds * 1e9 / 4:  # what runs so long has filled its caches itself
+                break
+        samples: list[float] = []
+        end = clock() + seconds * 1e9
+        while True:
+            before = clock()
+            for _ in repeat(None, batch):
+                call()
+            after = clock()
+            samples.append((after - before) / batch * 1e-9)
+            if after >= end:
+                break
+        smallest, count = min(samples), len(samples) * batch
+        samples.sort()
+        kept = samples[:: max(1, len(samples) // KEPT_SAMPLES)]
+        return {"samples": kept, "minimum": smallest, "count": count, "peak_bytes": memory(peak=True)}
+
+
+def main() -> None:
+    """Obey the command line and then the pipe."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if path != folder]  # its modules are none of the runtime's business
+    sys.dont_write_bytecode = True
+    if sys.argv[1] == "--versions":
+        print(json.dumps(versions(json.loads(sys.argv[2]))))
+        return
+    orders, answers, task = open(int(sys.argv[1])), open(int(sys.argv[2]), "w"), json.loads(sys.argv[3])  # noqa: SIM115  # for life
+    end_with(task["parent"])
+
+    def say(answer: dict[str, Any]) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    try:
+        measured = Measured(task)
+        say(measured.ready)
+        gc.collect()
+        gc.disable()
+        for order in orders:
+            say(measured.block(json.loads(order)["seconds"]))
+    except Exception as error:
+        say({"error": f"{type(error).__name__}: {error}"})
+
+
+if __name__ == "__main__":
+    main()
