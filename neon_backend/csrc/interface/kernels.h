@@ -5,6 +5,7 @@
 #include "convolution.h"
 #include "elementwise.h"
 #include "images.h"
+#include "movement.h"
 #include "reorder.h"
 #include "rows.h"
 #include "windows.h"
@@ -17,6 +18,7 @@ typedef struct {
     const neon_reorder_kernels *reorder;
     const neon_windows_kernels *windows;
     const neon_images_kernels *images;
+    const neon_movement_kernels *movement;
     const neon_elementwise_kernels *elementwise;
     const neon_rows_kernels *rows;
 } neon_kernels;

@@ -3,6 +3,7 @@
 #include "../kernels/convolution.h"
 #include "../kernels/elementwise.h"
 #include "../kernels/images.h"
+#include "../kernels/movement.h"
 #include "../kernels/reorder.h"
 #include "../kernels/rows.h"
 #include "../kernels/windows.h"
@@ -16,6 +17,7 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::reorder_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::windows_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::images_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::movement_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::elementwise_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::rows_kernels,
 };

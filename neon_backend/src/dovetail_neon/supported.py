@@ -10,6 +10,7 @@ from dovetail.interfaces import Support
 from dovetail.tensor import DType
 
 from .functions import OPERATIONS, function_of, function_of_layer
+from .moved import MOVEMENT_RULES
 
 
 def check(layer: Layer) -> Support:
@@ -17,11 +18,17 @@ def check(layer: Layer) -> Support:
     rule = RULES.get(layer.kind)
     if rule is None:
         return Support.no("kind", f"CpuAcc has no kernel for {layer.kind}")
+    refusal = _computes_in_float32(layer) if layer.kind not in MOVEMENT_RULES else None
+    if refusal is None:
+        refusal = rule(layer)
+    return Support.yes() if refusal is None else refusal
+
+
+def _computes_in_float32(layer: Layer) -> Support | None:
     for name, info in zip(layer.descriptor.input_names * 64, layer.input_infos, strict=False):
         if info is not None and info.dtype is not DType.FLOAT32:
             return Support.no("dtype", f"input {name!r} is {info.dtype}; CpuAcc computes in float32", name)
-    refusal = rule(layer)
-    return Support.yes() if refusal is None else refusal
+    return None
 
 
 def _activation(layer: Layer) -> Support | None:
@@ -99,8 +106,7 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.Pooling2d": _pooling,
     "dovetail.GlobalPooling": _global_pooling,
     "dovetail.ElementwiseBinary": _binary,
-    "dovetail.Concat": lambda layer: None,
     "dovetail.LayerNormalization": _layer_normalization,
     "dovetail.Softmax": lambda layer: None,
-    "dovetail.Flatten": lambda layer: None,
+    **MOVEMENT_RULES,
 }

@@ -13,7 +13,6 @@ from dovetail.layers import (
     Convolution2d,
     DepthwiseConvolution2d,
     ElementwiseBinary,
-    Flatten,
     GlobalPooling,
     Pooling2d,
     PoolingFunction,
@@ -33,7 +32,6 @@ from ..kinds import (
     MeanOfImage,
     Pool,
     ScaleChannels,
-    View,
 )
 from ..layouts import Image, blocked_info, plain_info
 from .chains import Chain
@@ -271,21 +269,9 @@ def _binary(lowering: Lowering, layer: Layer) -> bool:
 COMBINED = frozenset({BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL})
 
 
-def _view(lowering: Lowering, layer: Layer) -> bool:
-    """The same elements under another shape."""
-    source = layer.inputs[0].source
-    if source is None:
-        return False
-    info = layer.output.known_info
-    view = View(infos=(replace(info, quantization=None),))
-    lowering.define(layer.output, lowering.emit(view, [lowering.plain(source)], [layer]).output)
-    return True
-
-
 IMAGE_RULES: dict[str, Rule] = {
     Pooling2d.kind: _pooling,
     GlobalPooling.kind: _global_pooling,
     Concat.kind: _concat,
     ElementwiseBinary.kind: _binary,
-    Flatten.kind: _view,
 }

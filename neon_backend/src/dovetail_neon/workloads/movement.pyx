@@ -1,0 +1,240 @@
+"""Layers that only move elements: each is a list of strided copies, but for Gather, whose positions come as data."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcpy
+
+from dovetail.abi cimport (
+    DOVETAIL_ALIAS_PART,
+    DOVETAIL_ALIAS_VIEW,
+    DOVETAIL_FAILED,
+    DOVETAIL_WORKLOAD_CAPSULE,
+    DOVETAIL_WORKLOAD_ELIDABLE,
+    dovetail_call,
+    dovetail_execute,
+    dovetail_workload,
+    tensor_data,
+)
+from dovetail_neon.kernels cimport (
+    NEON_MOVED_AXES,
+    NEON_TRANSPOSED_FLOATS,
+    Kernels,
+    neon_gather,
+    neon_move,
+    neon_moves,
+)
+from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.workload cimport Workload, neon_state, new_workload
+
+import math
+
+from dovetail.tensor import DataLayout
+
+from dovetail_neon.filling import element_bytes
+from dovetail_neon.strides import RUN, STRIDED, TRANSPOSED, Move, contiguous, padded, pieces, plan
+
+from .workload import grain_of
+
+# How long a chunk is: bytes of a run, elements, rows of a matrix. Long enough to cost more than finding it.
+STRIPES = {RUN: 1 << 14, STRIDED: 1 << 12, TRANSPOSED: 32}
+# Nanoseconds per byte of a run, per element.
+COSTS = {RUN: 0.08, STRIDED: 0.7, TRANSPOSED: 0.6}
+
+
+def create_concat(layer, Kernels kernels):
+    """Return the workload of a `Concat`."""
+    whole = layer.output.info.sizes
+    axis = layer.descriptor.axis % len(whole)
+    return joined(layer, kernels, axis, [info.sizes[axis] for info in layer.input_infos])
+
+
+def create_stack(layer, Kernels kernels):
+    """Return the workload of a `Stack`."""
+    whole = layer.output.info.sizes
+    return joined(layer, kernels, layer.descriptor.axis % len(whole), [1] * len(layer.inputs))
+
+
+cdef object joined(layer, Kernels kernels, axis, counts):
+    info = layer.output.info
+    moves = [
+        Move(shape, part, whole, input=index, target_offset=offset)
+        for index, shape, part, whole, offset in pieces(info.sizes, axis, counts, info.dtype.itemsize)
+    ]
+    return moved(kernels, info.dtype.itemsize, moves, DOVETAIL_ALIAS_PART if math.prod(info.sizes[:axis]) == 1 else 0)
+
+
+def create_split(layer, Kernels kernels):
+    """Return the workload of a `Split`."""
+    info = layer.inputs[0].info
+    axis = layer.descriptor.axis % info.rank
+    counts = [result.sizes[axis] for result in layer.output_infos]
+    moves = [
+        Move(shape, whole, part, output=index, source_offset=offset)
+        for index, shape, part, whole, offset in pieces(info.sizes, axis, counts, info.dtype.itemsize)
+    ]
+    return moved(kernels, info.dtype.itemsize, moves, DOVETAIL_ALIAS_VIEW if math.prod(info.sizes[:axis]) == 1 else 0)
+
+
+def create_permute(layer, Kernels kernels):
+    """Return the workload of a `Permute`."""
+    info, result = layer.inputs[0].info, layer.output.info
+    own = contiguous(info.sizes, info.dtype.itemsize)
+    return rearranged(layer, kernels, result.sizes, [own[axis] for axis in layer.descriptor.order(info.rank)])
+
+
+def create_slice(layer, Kernels kernels):
+    """Return the workload of a `StridedSlice`."""
+    info, result = layer.inputs[0].info, layer.output.info
+    own, ranges = contiguous(info.sizes, info.dtype.itemsize), layer.descriptor.ranges(info.sizes)
+    first = sum(step * begin for step, (begin, _, _) in zip(own, ranges)) if result.elements else 0
+    steps = [step * stride for step, (_, stride, _) in zip(own, ranges)]
+    return rearranged(layer, kernels, result.sizes, steps, first)
+
+
+def create_broadcast(layer, Kernels kernels):
+    """Return the workload of a `BroadcastTo`."""
+    info, sizes = layer.inputs[0].info, layer.output.info.sizes
+    own, missing = contiguous(info.sizes, info.dtype.itemsize), len(sizes) - info.rank
+    steps = [0 if size == 1 else step for size, step in zip(info.sizes, own)]
+    return rearranged(layer, kernels, sizes, [0] * missing + steps)
+
+
+def create_tile(layer, Kernels kernels):
+    """Return the workload of a `Tile`."""
+    info, repeats = layer.inputs[0].info, layer.descriptor.repeats
+    own = contiguous(info.sizes, info.dtype.itemsize)
+    sizes = [n for pair in zip(repeats, info.sizes) for n in pair]
+    return rearranged(layer, kernels, sizes, [n for step in own for n in (0, step)])
+
+
+def create_space_to_depth(layer, Kernels kernels):
+    """Return the workload of a `SpaceToDepth`."""
+    info, block = layer.inputs[0].info, layer.descriptor.block
+    own = contiguous(info.sizes, info.dtype.itemsize)
+    if layer.descriptor.layout is DataLayout.NCHW:
+        (n, c, h, w), (sn, sc, sh, sw) = info.sizes, own
+        sizes, steps = (n, block, block, c, h // block, w // block), (sn, sh, sw, sc, sh * block, sw * block)
+    else:
+        (n, h, w, c), (sn, sh, sw, sc) = info.sizes, own
+        sizes, steps = (n, h // block, w // block, block, block, c), (sn, sh * block, sw * block, sh, sw, sc)
+    return rearranged(layer, kernels, sizes, steps)
+
+
+def create_depth_to_space(layer, Kernels kernels):
+    """Return the workload of a `DepthToSpace`."""
+    info, block, descriptor = layer.inputs[0].info, layer.descriptor.block, layer.descriptor
+    own = contiguous(info.sizes, info.dtype.itemsize)
+    first = descriptor.layout is DataLayout.NCHW
+    (n, depth, h, w), (sn, sd, sh, sw) = (
+        (info.sizes, own) if first else (tuple(of[axis] for axis in (0, 3, 1, 2)) for of in (info.sizes, own))
+    )
+    c = depth // block**2
+    # Steps of c, and of the rows and columns of a block, within the input's channels.
+    sc, sy, sx = (sd * block**2, sd * block, sd) if descriptor.column_first else (sd, sd * block * c, sd * c)
+    if first:
+        return rearranged(layer, kernels, (n, c, h, block, w, block), (sn, sc, sh, sy, sw, sx))
+    return rearranged(layer, kernels, (n, h, block, w, block, c), (sn, sh, sy, sw, sx, sc))
+
+
+cdef object rearranged(layer, Kernels kernels, sizes, steps, offset=0):
+    """One view of the input, whose elements in their order are the output."""
+    itemsize = layer.output.info.dtype.itemsize
+    move = Move(tuple(sizes), tuple(steps), contiguous(sizes, itemsize), source_offset=offset)
+    return moved(kernels, itemsize, [move], DOVETAIL_ALIAS_VIEW if move.is_view(itemsize) else 0)
+
+
+def create_pad(layer, Kernels kernels):
+    """Return the workload of a `Pad` with a constant."""
+    info, d = layer.inputs[0].info, layer.descriptor
+    itemsize = info.dtype.itemsize
+    moves = padded(info.sizes, layer.output.info.sizes, d.before, d.after, itemsize)
+    return moved(kernels, itemsize, moves, 0, element_bytes(info.dtype, d.value))
+
+
+cdef object moved(Kernels kernels, int itemsize, given, int relation, bytes fill=b"\0"):
+    """Return the workload of some copies; `relation` is the alias that makes each of them unnecessary, or 0."""
+    n_inputs, n_outputs = (max(getattr(move, side) for move in given) + 1 for side in ("input", "output"))
+    cdef Workload workload = new_workload(sizeof(neon_moves), max(n_inputs, 1), n_outputs)
+    cdef neon_moves *s = <neon_moves *>workload.state.parameters
+    cdef neon_move *moves = <neon_move *>workload.allocate(len(given) * sizeof(neon_move))
+    cdef neon_move *m
+    cdef const char *pattern
+    cdef int64_t items = 0
+    repeated = fill * (8 // len(fill))
+    pattern = repeated
+    memcpy(s.fill, pattern, 8)
+    s.moves = moves
+    nanoseconds = 0.0
+    for move in given:
+        if relation:
+            workload.alias(relation, move.output, move.input, move.source_offset + move.target_offset)
+        if 0 in move.sizes:
+            continue
+        m = &moves[s.count]
+        walk = plan(move, itemsize)
+        if len(walk.outer) > NEON_MOVED_AXES:
+            raise ValueError(f"a copy along {len(walk.outer)} axes; at most {NEON_MOVED_AXES} were expected")
+        m.input, m.output, m.method, m.element, m.rank = move.input, move.output, walk.method, walk.element, len(walk.outer)
+        if walk.method == TRANSPOSED and walk.element == itemsize == 4:
+            m.method = NEON_TRANSPOSED_FLOATS
+        for axis, (size, source, target) in enumerate(walk.outer):
+            m.sizes[axis], m.source_steps[axis], m.target_steps[axis] = size, source, target
+        m.source_offset, m.target_offset = move.source_offset, move.target_offset
+        m.length, m.stripe = walk.length, STRIPES[walk.method]
+        m.chunks = parts(m.length, m.stripe)
+        m.source_step, m.target_step, m.columns, m.column_step = walk[4:]
+        rows = math.prod(size for size, _, _ in walk.outer)
+        m.first_item, m.items = items, rows * m.chunks
+        items += m.items
+        nanoseconds += rows * (5 + m.length * m.columns * COSTS[walk.method])
+        s.count += 1
+    workload.phase(kernels.table.movement.move, items, grain_of(items, nanoseconds))
+    return workload.capsule(DOVETAIL_WORKLOAD_ELIDABLE if relation else 0)
+
+
+# -- gather --------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct GatherState:
+    neon_gather gather      # the kernel's: it comes first
+    int64_t (*first_outside)(const neon_gather *self, const void *positions) noexcept nogil
+    dovetail_execute run
+
+
+cdef int execute_gather(void *state, const dovetail_call *call) noexcept nogil:
+    """Look at all positions first: a kernel cannot fail."""
+    cdef const GatherState *self = <const GatherState *>(<neon_state *>state).parameters
+    cdef const void *positions = tensor_data(&call.inputs[1])
+    cdef int64_t i = self.first_outside(&self.gather, positions), position
+    cdef char message[128]
+    if self.gather.inner and self.gather.outer and i >= 0:
+        position = (<const int64_t *>positions)[i] if self.gather.wide else (<const int32_t *>positions)[i]
+        snprintf(message, sizeof(message), "index %lld is out of range for axis %d of size %lld", <long long>position,
+                 <int>self.gather.axis, <long long>self.gather.size)
+        return call.host.fail(call, DOVETAIL_FAILED, message)
+    return self.run(state, call)
+
+
+def create_gather(layer, Kernels kernels):
+    """Return the workload of a `Gather`; a position out of range fails the run."""
+    info, indices, d = layer.inputs[0].info, layer.inputs[1].info, layer.descriptor
+    cdef Workload workload = new_workload(sizeof(GatherState), 2, 1)
+    cdef GatherState *state = <GatherState *>workload.state.parameters
+    cdef neon_gather *s = &state.gather
+    cdef dovetail_workload *made
+    s.axis = d.axis % info.rank
+    s.outer = math.prod(info.sizes[d.batch_dims : s.axis])
+    s.size = info.sizes[s.axis]
+    s.count, s.total = math.prod(indices.sizes[d.batch_dims :]), indices.elements
+    s.inner = math.prod(info.sizes[s.axis + 1 :]) * info.dtype.itemsize
+    s.wide = indices.dtype.itemsize == 8
+    s.chunks = max(1, s.inner // 16384)
+    rows = s.total * s.outer if s.inner else 0
+    items = rows * s.chunks
+    workload.phase(kernels.table.movement.gather, items, grain_of(items, rows * (3.0 + s.inner * 0.08)))
+    state.first_outside = kernels.table.movement.first_outside
+    capsule = workload.capsule()
+    made = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
+    state.run, made.execute = made.execute, execute_gather
+    return capsule
