@@ -2,10 +2,12 @@
 #ifndef DOVETAIL_NEON_KERNELS_H
 #define DOVETAIL_NEON_KERNELS_H
 
+#include "attention.h"
 #include "convolution.h"
 #include "elementwise.h"
 #include "images.h"
 #include "movement.h"
+#include "matmul.h"
 #include "reorder.h"
 #include "rows.h"
 #include "windows.h"
@@ -21,6 +23,8 @@ typedef struct {
     const neon_movement_kernels *movement;
     const neon_elementwise_kernels *elementwise;
     const neon_rows_kernels *rows;
+    const neon_matmul_kernels *matmul;
+    const neon_attention_kernels *attention;
 } neon_kernels;
 
 #ifdef __cplusplus

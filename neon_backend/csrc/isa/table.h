@@ -1,9 +1,11 @@
 /* Everything that is compiled once per instruction set; isa/<name>.cpp names it and includes this. */
 #include "../interface/kernels.h"
+#include "../kernels/attention.h"
 #include "../kernels/convolution.h"
 #include "../kernels/elementwise.h"
 #include "../kernels/images.h"
 #include "../kernels/movement.h"
+#include "../kernels/matmul.h"
 #include "../kernels/reorder.h"
 #include "../kernels/rows.h"
 #include "../kernels/windows.h"
@@ -20,4 +22,6 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::movement_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::elementwise_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::rows_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::matmul_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::attention_kernels,
 };

@@ -233,6 +233,59 @@ cdef extern from "interface/kernels.h" nogil:
         dovetail_body gather
         int64_t (*first_outside)(const neon_gather *self, const void *positions) noexcept nogil
 
+    ctypedef struct neon_matmul:
+        int64_t batches
+        int64_t rows
+        int64_t columns
+        int64_t depth
+        int32_t left
+        int32_t right
+        int32_t left_transposed
+        int32_t right_transposed
+        int64_t left_step
+        int64_t right_step
+        const int64_t *left_matrix
+        const int64_t *right_matrix
+        int64_t groups
+        int64_t chunks
+        int64_t packed_left
+        int64_t packed_right
+
+    ctypedef struct neon_matmul_kernels:
+        int32_t vectors
+        int32_t rows
+        int32_t dot_rows
+        dovetail_body pack_left
+        dovetail_body pack_right
+        dovetail_body pack_right_transposed
+        dovetail_body packed
+        dovetail_body direct
+        dovetail_body row
+        dovetail_body dots
+
+    ctypedef struct neon_attention:
+        int64_t batches
+        int64_t heads
+        int64_t queries
+        int64_t keys
+        int64_t size
+        int64_t value_size
+        int64_t blocks
+        int64_t block_rows
+        int64_t key_groups
+        int64_t value_groups
+        int64_t packed_values
+        int64_t mask_batch_step
+        int64_t mask_head_step
+        int64_t mask_query_step
+        int64_t mask_key_step
+        float scale
+        int32_t masked
+
+    ctypedef struct neon_attention_kernels:
+        dovetail_body pack
+        dovetail_body run
+
     ctypedef struct neon_kernels:
         const char *name
         int32_t lanes
@@ -244,6 +297,9 @@ cdef extern from "interface/kernels.h" nogil:
         const neon_movement_kernels *movement
         const neon_elementwise_kernels *elementwise
         const neon_rows_kernels *rows
+
+        const neon_matmul_kernels *matmul
+        const neon_attention_kernels *attention
 
     const neon_kernels *neon_kernels_of(const char *name)
     const char *neon_instruction_set(int index, int *here)

@@ -163,9 +163,13 @@ class View(PrivateLayer, kind="neon.View"):
 
 
 @descriptor_class
-class LayerNormalize(PrivateLayer, kind="neon.LayerNormalize"):
-    """Layer normalization over the last axis, of the sum of its inputs."""
+class Attention(PrivateLayer, kind="neon.Attention"):
+    """softmax(scale * q k' + mask) v, each head by itself.
 
-    scale: Floats
-    offset: Floats
-    epsilon: float
+    Inputs: q [batch, queries, heads * size], k [batch, keys, heads * size], v [batch, keys, heads * size of a value]; the mask,
+    if there is one, has rank 4 and is broadcast to [batch, heads, queries, keys]. Output: [batch, queries, what v has].
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("q", "k", "v", "mask")
+    heads: int
+    scale: float = 1.0

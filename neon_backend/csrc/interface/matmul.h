@@ -1,0 +1,44 @@
+/* Products of two matrices that are both computed. */
+#ifndef DOVETAIL_NEON_MATMUL_H
+#define DOVETAIL_NEON_MATMUL_H
+
+#include "job.h"
+
+/* Output: 0, [batches, rows, columns]. The left matrices are [rows, depth] or, `left_transposed`, [depth, rows]; the right ones
+ * [depth, columns] or, `right_transposed`, [columns, depth]. All are C-contiguous.
+ * Columns are shared out to `groups` groups of vectors as even as can be: group g begins at vector vectors * g / groups. */
+typedef struct {
+    int64_t batches, rows, columns, depth;
+    int32_t left, right;            /* which inputs */
+    int32_t left_transposed, right_transposed;
+    int64_t left_step, right_step;  /* 1: each batch has its own matrix; 0: all share one */
+    const int64_t *left_matrix;     /* or which matrix each batch has */
+    const int64_t *right_matrix;
+    int64_t groups;
+    int64_t chunks;                 /* of the rows; of the columns, where there is one row */
+    int64_t packed_left;            /* where they lie in the workspace, in elements */
+    int64_t packed_right;
+} neon_matmul;
+
+typedef struct {
+    /* Largest number of vectors in a group, and rows that a tile with so many holds. */
+    int32_t vectors;
+    int32_t rows;
+    /* Largest number of rows of `dots`. */
+    int32_t dot_rows;
+    int32_t reserved;
+    /* Left matrices that are transposed become [rows, depth]; range: matrices * vectors of rows. */
+    dovetail_body pack_left;
+    /* Right matrices become groups of [depth, vectors, LANES]; range: matrices * vectors of columns. */
+    dovetail_body pack_right;
+    dovetail_body pack_right_transposed;
+    /* Range of these: batches * groups * chunks of rows. The left matrices lie as [rows, depth] or were packed. */
+    dovetail_body packed;
+    dovetail_body direct;           /* right matrices [depth, columns] as they lie */
+    /* One row, right matrices [depth, columns]; range: batches * chunks of columns. */
+    dovetail_body row;
+    /* Few rows, right matrices [columns, depth]; range: batches * chunks of columns. */
+    dovetail_body dots;
+} neon_matmul_kernels;
+
+#endif

@@ -1,0 +1,182 @@
+/* softmax(scale * q k' + mask) v for each head: the scores of a block of queries never leave the cache.
+ *
+ * What the softmax divides by is applied to the result, which is shorter than the scores. */
+#ifndef DOVETAIL_NEON_KERNELS_ATTENTION_H
+#define DOVETAIL_NEON_KERNELS_ATTENTION_H
+
+#include "../interface/attention.h"
+#include "mathematics.h"
+#include "product.h"
+#include "reduce.h"
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+static void pack_attention(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_attention &a = *(const neon_attention *)job->parameters;
+    const int64_t key_vectors = vectors_of(a.keys), value_vectors = vectors_of(a.value_size);
+    const int64_t key_step = a.heads * a.size, value_step = a.heads * a.value_size;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t batch = item / a.heads, head = item % a.heads;
+        const float *keys = (const float *)job->inputs[1] + batch * a.keys * key_step + head * a.size;
+        float *out = (float *)job->workspace + item * key_vectors * LANES * a.size;
+        for (int64_t group = 0; group < a.key_groups; group++) {
+            const int64_t first = first_of_group(key_vectors, a.key_groups, group);
+            const int64_t vectors = first_of_group(key_vectors, a.key_groups, group + 1) - first;
+            for (int64_t v = 0; v < vectors; v++) {
+                const int64_t token = (first + v) * LANES;
+                pack_transposed(keys + token * key_step, key_step, a.size, (int)lesser<int64_t>(LANES, a.keys - token),
+                                out + first * LANES * a.size + v * LANES, vectors * LANES);
+            }
+        }
+        const float *values = (const float *)job->inputs[2] + batch * a.keys * value_step + head * a.value_size;
+        out = (float *)job->workspace + a.packed_values + item * value_vectors * LANES * a.keys;
+        for (int64_t group = 0; group < a.value_groups; group++) {
+            const int64_t first = first_of_group(value_vectors, a.value_groups, group);
+            const int64_t vectors = first_of_group(value_vectors, a.value_groups, group + 1) - first;
+            for (int64_t v = 0; v < vectors; v++) {
+                const int64_t lane = (first + v) * LANES;
+                pack_columns(values + lane, value_step, a.keys, (int)lesser<int64_t>(LANES, a.value_size - lane),
+                             out + first * LANES * a.keys + v * LANES, vectors * LANES);
+            }
+        }
+    }
+}
+
+/* Scales scores, adds the mask, and stores them in rows of whole vectors; lanes past the last key are -inf. */
+struct StoreScores {
+    float *out;
+    int64_t step;
+    Vector scale;
+    const float *mask;          /* at the first query and the group's first key, or NULL */
+    int64_t mask_query_step, mask_key_step;
+    int last_lanes;
+
+    template <int rows, int vectors>
+    __attribute__((always_inline)) inline void operator()(Vector (&sum)[rows][vectors], int64_t first) const {
+        float *at = out + first * step;
+        Integers lane;
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) lane[i] = i;
+        const Vector nothing = broadcast(-__builtin_inff());
+        if (!mask) {
+#pragma GCC unroll 16
+            for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; v++) sum[r][v] = sum[r][v] * scale;
+        } else if (mask_key_step == 0) {
+            for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; v++)
+                    sum[r][v] = fma(sum[r][v], scale, broadcast(mask[(first + r) * mask_query_step]));
+        } else {
+            const float *from = mask + first * mask_query_step;
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+#pragma GCC unroll 16
+                for (int r = 0; r < rows; r++) {
+                    const float *part = from + r * mask_query_step + v * LANES;
+                    sum[r][v] = fma(sum[r][v], scale, v == vectors - 1 ? load_part(part, last_lanes) : load(part));
+                }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++, at += step) {
+            if (last_lanes != LANES) sum[r][vectors - 1] = select(lane < last_lanes, sum[r][vectors - 1], nothing);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) store(at + v * LANES, sum[r][v]);
+        }
+    }
+};
+
+/* Multiplies each row by a factor, and stores it. */
+struct StoreScaled {
+    float *out;
+    int64_t step;
+    const float *factors;
+    int last_lanes;
+
+    template <int rows, int vectors>
+    __attribute__((always_inline)) inline void operator()(Vector (&sum)[rows][vectors], int64_t first) const {
+        float *at = out + first * step;
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++, at += step) {
+            const Vector factor = broadcast(factors[first + r]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors - 1; v++) store(at + v * LANES, sum[r][v] * factor);
+            if (last_lanes == LANES)
+                store(at + (vectors - 1) * LANES, sum[r][vectors - 1] * factor);
+            else
+                store_part(at + (vectors - 1) * LANES, sum[r][vectors - 1] * factor, last_lanes);
+        }
+    }
+};
+
+/* Exponentials of what lies below the maximum of each row, in place, and one over their sum. */
+static void exponentials_of_rows(float *scores, int64_t vectors, int64_t rows, float *factors) {
+    for (int64_t r = 0; r < rows; r++, scores += vectors * LANES) {
+        Vector most = broadcast(-__builtin_inff());
+        for (int64_t v = 0; v < vectors; v++) most = maximum(most, load(scores + v * LANES));
+        most = broadcast(largest(most));
+        Vector sum = zeros();
+#pragma GCC unroll 2
+        for (int64_t v = 0; v < vectors; v++) {
+            const Vector e = exponential(load(scores + v * LANES) - most);
+            store(scores + v * LANES, e);
+            sum += e;
+        }
+        factors[r] = vectors ? 1.0f / total(sum) : 0.0f;
+    }
+}
+
+static void attend(int64_t begin, int64_t end, int32_t worker, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_attention &a = *(const neon_attention *)job->parameters;
+    const int64_t key_vectors = vectors_of(a.keys), value_vectors = vectors_of(a.value_size);
+    float *scores = (float *)(job->worker_workspace + worker * job->worker_stride);
+    float *factors = scores + a.block_rows * key_vectors * LANES;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t block = item % a.blocks, head = item / a.blocks % a.heads, batch = item / a.blocks / a.heads;
+        const int64_t one = batch * a.heads + head;
+        const int64_t first = a.queries * block / a.blocks, rows = a.queries * (block + 1) / a.blocks - first;
+
+        Panel panel;
+        panel.in = (const float *)job->inputs[0] + ((batch * a.queries + first) * a.heads + head) * a.size;
+        panel.in_step = a.heads * a.size, panel.depth = a.size, panel.step = 0;
+        StoreScores scored;
+        scored.step = key_vectors * LANES, scored.scale = broadcast(a.scale);
+        scored.mask_query_step = a.mask_query_step, scored.mask_key_step = a.mask_key_step;
+        for (int64_t group = 0; group < a.key_groups; group++) {
+            const int64_t vector = first_of_group(key_vectors, a.key_groups, group);
+            const int64_t vectors = first_of_group(key_vectors, a.key_groups, group + 1) - vector;
+            panel.right = (const float *)job->workspace + (one * key_vectors + vector) * LANES * a.size;
+            panel.last_lanes = (int)lesser<int64_t>(LANES, a.keys - (vector + vectors - 1) * LANES);
+            scored.out = scores + vector * LANES, scored.last_lanes = panel.last_lanes;
+            scored.mask = !a.masked ? nullptr
+                                    : (const float *)job->inputs[3] + batch * a.mask_batch_step + head * a.mask_head_step +
+                                          first * a.mask_query_step + vector * LANES * a.mask_key_step;
+            product<true>(panel, vectors, scored, 0, rows);
+        }
+
+        exponentials_of_rows(scores, key_vectors, rows, factors);
+
+        panel.in = scores, panel.in_step = key_vectors * LANES, panel.depth = a.keys;
+        for (int64_t group = 0; group < a.value_groups; group++) {
+            const int64_t vector = first_of_group(value_vectors, a.value_groups, group);
+            const int64_t vectors = first_of_group(value_vectors, a.value_groups, group + 1) - vector;
+            panel.right = (const float *)job->workspace + a.packed_values + (one * value_vectors + vector) * LANES * a.keys;
+            panel.last_lanes = (int)lesser<int64_t>(LANES, a.value_size - (vector + vectors - 1) * LANES);
+            const StoreScaled scaled = {
+                (float *)job->outputs[0] + ((batch * a.queries + first) * a.heads + head) * a.value_size + vector * LANES,
+                a.heads * a.value_size, factors, panel.last_lanes};
+            product<true>(panel, vectors, scaled, 0, rows);
+        }
+    }
+}
+
+static const neon_attention_kernels attention_kernels = {pack_attention, attend};
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif
