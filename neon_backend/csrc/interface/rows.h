@@ -12,13 +12,11 @@ typedef struct {
     int32_t logarithm;      /* of the result */
 } neon_softmax;
 
-/* Rows of `size` elements. Inputs: 0 the rows; then what is added to them before, if `adds`. Range: rows. */
+/* Rows of `size` elements; range: rows. */
 typedef struct {
     int64_t size;
     float epsilon;
-    int32_t adds;
     int32_t center;         /* subtract the mean */
-    int32_t reserved;
     const float *scale;     /* [size] */
     const float *offset;    /* [size] */
 } neon_layer_normalization;

@@ -95,12 +95,6 @@ static void layer_normalization(int64_t begin, int64_t end, int32_t, void *arg) 
     for (int64_t row = begin; row < end; row++) {
         const float *in = (const float *)job->inputs[0] + row * s.size;
         float *out = (float *)job->outputs[0] + row * s.size;
-        if (s.adds) {
-            const float *more = (const float *)job->inputs[1] + row * s.size;
-            for (int64_t i = 0; i < s.size; i += LANES)
-                store_row_at(out, i, s.size, row_at(in, i, s.size, zeros()) + row_at(more, i, s.size, zeros()));
-            in = out;
-        }
         Vector sum[2] = {}, squares[2] = {};
         int turn = 0;
         for (int64_t i = 0; i < s.size; i += LANES, turn ^= 1) sum[turn] += row_at(in, i, s.size, zeros());

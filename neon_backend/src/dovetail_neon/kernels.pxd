@@ -175,7 +175,6 @@ cdef extern from "interface/kernels.h" nogil:
     ctypedef struct neon_layer_normalization:
         int64_t size
         float epsilon
-        int32_t adds
         int32_t center
         const float *scale
         const float *offset

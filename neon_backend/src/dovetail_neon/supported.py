@@ -51,14 +51,6 @@ def _convolution(layer: Layer) -> Support | None:
     return _activation(layer) if refusal is None else refusal  # a refusal is false: `or` would lose it
 
 
-def _product(layer: Layer) -> Support | None:
-    from .fusion.chains import is_product_of_rows
-
-    if is_product_of_rows(layer):
-        return None
-    return Support.no("attribute", "input 'b' is not a constant matrix; CpuAcc multiplies rows by packed weights", "b")
-
-
 def _pooling(layer: Layer) -> Support | None:
     d: Any = layer.descriptor
     if d.function == "lp":
@@ -102,7 +94,7 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.Convolution2d": _convolution,
     "dovetail.DepthwiseConvolution2d": _convolution,
     "dovetail.FullyConnected": _convolution,
-    "dovetail.MatMul": _product,
+    "dovetail.MatMul": lambda layer: None,
     "dovetail.Pooling2d": _pooling,
     "dovetail.GlobalPooling": _global_pooling,
     "dovetail.ElementwiseBinary": _binary,

@@ -44,14 +44,17 @@ class Chain:
     function: Function = IDENTITY
 
 
-def find_chains(view: SubgraphView) -> tuple[dict[Layer, Chain], dict[Layer, Applied]]:
-    """Return the chains by their last layer, and the applications of functions that are left, by their last layer."""
-    functions = applied_functions(view)
+def find_chains(view: SubgraphView, apart: frozenset[Layer]) -> tuple[dict[Layer, Chain], dict[Layer, Applied]]:
+    """Return the chains by their last layer, and the applications of functions that are left, by their last layer.
+
+    Layers that are `apart` belong to something larger already.
+    """
+    functions = {slot: match for slot, match in applied_functions(view).items() if apart.isdisjoint(match.layers)}
     by_input: dict[OutputSlot, list[Applied]] = {}
     for match in functions.values():
         by_input.setdefault(match.input, []).append(match)
     chains: dict[Layer, Chain] = {}
-    taken: set[Layer] = set()
+    taken: set[Layer] = set(apart)
     for layer in reversed(view.layers):  # so that of two convolutions that are added the later one takes the addition
         chain = _grow(layer, view, by_input, taken)
         if chain is not None:
@@ -80,7 +83,7 @@ def _grow(root: Layer, view: SubgraphView, functions: dict[OutputSlot, list[Appl
     if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d | FullyConnected | MatMul):
         return None
     weights = constant_of(root, 1)
-    if weights is None or (isinstance(descriptor, MatMul) and not is_product_of_rows(root)):
+    if root in taken or weights is None or (isinstance(descriptor, MatMul) and not is_product_of_rows(root)):
         return None
     function = (
         IDENTITY

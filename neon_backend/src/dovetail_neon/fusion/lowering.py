@@ -128,16 +128,23 @@ Rule = Callable[[Lowering, Layer], bool]
 
 def lower(view: SubgraphView, lanes: int) -> Graph:
     """Return what stands in for a part of a graph."""
+    from .attention import emit_attention, find_attention
     from .images import IMAGE_RULES, lower_convolution
     from .matrices import lower_product
 
     lowering = Lowering(view, lanes)
-    chains, functions = find_chains(view)
-    absorbed = {layer for chain in chains.values() for layer in chain.layers}
+    attentions = {match.layers[-1]: match for match in find_attention(view)}
+    apart = frozenset(layer for match in attentions.values() for layer in match.layers)
+    chains, functions = find_chains(view, apart)
+    absorbed = apart | {layer for chain in chains.values() for layer in chain.layers}
     absorbed |= {layer for match in functions.values() for layer in match.layers}
     for layer in view.layers:
-        chain, match = chains.get(layer), functions.get(layer)
-        if chain is not None:
+        chain, match, attention = chains.get(layer), functions.get(layer), attentions.get(layer)
+        if attention is not None:
+            inputs = [lowering.plain(slot) for slot in (attention.q, attention.k, attention.v)]
+            mask = None if attention.mask is None else lowering.plain(attention.mask)
+            lowering.define(attention.output, emit_attention(lowering.graph, attention, *inputs, mask))
+        elif chain is not None:
             if not lower_convolution(lowering, chain):
                 lower_product(lowering, chain)
         elif match is not None:

@@ -45,19 +45,9 @@ def create_layer_normalization(layer, Kernels kernels):
         np.full(tail, default, np.float32) if value is None else np.broadcast_to(value, tail)
         for value, default in zip(given, (1.0, 0.0))
     )
-    return build(kernels, shape, size, d.epsilon, scale, offset, False, d.center)
-
-
-def create_layer_normalize(layer, Kernels kernels):
-    """Return the workload of a `LayerNormalize`: with something added first."""
-    d = layer.descriptor
-    return build(kernels, layer.output.info.sizes, d.scale.size, d.epsilon, d.scale, d.offset, len(layer.inputs) > 1, True)
-
-
-cdef object build(Kernels kernels, shape, int64_t size, double epsilon, scale, offset, bint adds, bint center):
-    cdef Workload workload = new_workload(sizeof(neon_layer_normalization), 1 + adds, 1)
+    cdef Workload workload = new_workload(sizeof(neon_layer_normalization), 1, 1)
     cdef neon_layer_normalization *s = <neon_layer_normalization *>workload.state.parameters
-    s.size, s.epsilon, s.adds, s.center = size, epsilon, adds, center
+    s.size, s.epsilon, s.center = size, d.epsilon, d.center
     s.scale, s.offset = keep(workload, np.ascontiguousarray(scale)), keep(workload, np.ascontiguousarray(offset))
     rows = math.prod(shape) // size if size else 0
     workload.phase(kernels.table.rows.layer_normalization, rows, grain_of(rows, rows * size * 0.5))
