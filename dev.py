@@ -5,6 +5,7 @@ python3 dev.py test [pytest arguments]   run the tests
 python3 dev.py lint                      ruff and mypy
 python3 dev.py bench [arguments]         measure call and layer overhead beside other runtimes
 python3 dev.py aarch64 [arguments]       build for AArch64 and run its Python with these arguments, emulated
+python3 dev.py bench NAME [arguments]    run benchmarks/NAME.py, such as models: whole models beside other runtimes
 python3 dev.py setup                     only set up
 
 Only the standard library is imported here, and the file parses on an old Python, so that it can say what is missing.
@@ -338,9 +339,15 @@ def lint(arguments: "list[str]") -> int:
 
 
 def bench(arguments: "list[str]") -> int:
-    """Measure the overhead of a call and of a layer."""
+    """Run the benchmark that the first argument names, or measure the overhead of a call and of a layer."""
+    names = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
+    name, rest = "overhead", arguments
+    if arguments and not arguments[0].startswith("-"):
+        name, rest = arguments[0], arguments[1:]
+    if name not in names:
+        stop("there is no benchmark '%s'; choose one of %s." % (name, ", ".join(names)))
     setup(["bench"])
-    return run("benchmarks/overhead.py", *arguments)
+    return run("benchmarks/%s.py" % name, *rest)
 
 
 def aarch64(arguments: "list[str]") -> int:

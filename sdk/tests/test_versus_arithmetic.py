@@ -120,6 +120,9 @@ def test_comparing() -> None:
     assert not compare([x * np.float32(1.002)], [x], "x", Tolerance.SINGLE).agrees
     assert compare([x * np.float32(1.2)], [x], "x", Tolerance.EIGHT_BITS).agrees
     assert not compare([x * np.float32(1.3)], [x], "x", Tolerance.EIGHT_BITS).agrees
+    assert compare([x * 3], [x], "x", Tolerance.OWN_QUANTIZATION).agrees
+    assert not compare([x * 0], [x], "x", Tolerance.OWN_QUANTIZATION).agrees
+    assert not compare([-x], [x], "x", Tolerance.OWN_QUANTIZATION).agrees
     last = np.moveaxis(x, 1, -1)
     assert compare([last], [x], "x", Tolerance.SINGLE, channels_last=True).agrees
     assert compare([x], [x], "x", Tolerance.SINGLE, channels_last=True).agrees
@@ -144,7 +147,7 @@ def test_without_expected_outputs_the_majority_is_right() -> None:
     verdicts = judge(answers, None, "")
     assert {name: one.agrees for name, one in verdicts.items()} == {"a": False, "b": True, "c": True}
     assert verdicts["a"].against == "b"
-    assert judge(answers, wrong, "file.npz")["a"] == Agreement(True, "file.npz", 0.0, 0.0)
+    assert judge(answers, wrong, "file.npz")["a"] == Agreement(True, "file.npz", 0.0, 0.0, 1.0)
     assert judge({}, None, "") == {}
 
 

@@ -141,9 +141,9 @@ def lower(view: SubgraphView, lanes: int) -> Graph:
     for layer in view.layers:
         chain, match, attention = chains.get(layer), functions.get(layer), attentions.get(layer)
         if attention is not None:
-            inputs = [lowering.plain(slot) for slot in (attention.q, attention.k, attention.v)]
+            q, k, v = (lowering.plain(slot) for slot in (attention.q, attention.k, attention.v))
             mask = None if attention.mask is None else lowering.plain(attention.mask)
-            lowering.define(attention.output, emit_attention(lowering.graph, attention, *inputs, mask))
+            lowering.define(attention.output, emit_attention(lowering.graph, attention, q, k, v, mask))
         elif chain is not None:
             if not lower_convolution(lowering, chain):
                 lower_product(lowering, chain)

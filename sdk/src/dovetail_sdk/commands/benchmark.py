@@ -39,6 +39,8 @@ BESIDE = ("peer_python", "rounds", "block", "repeats", "as_markdown")
 
 
 def _peers(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[Peer]:
+    if not value:
+        return []
     from ..versus.peers import PEERS
 
     names = list(dict.fromkeys(name.strip() for text in value for name in text.split(",") if name.strip()))
@@ -131,6 +133,8 @@ def command(
         return
     _refuse(context, ALONE, "measures dovetail alone; leave out --versus, and give one model and one number of --threads")
 
+    if sys.platform == "win32":
+        raise click.UsageError("beside other runtimes it measures on POSIX systems only: it stops and continues processes")
     from ..rendering import progress
     from ..versus.interference import usable_cpus
     from ..versus.measuring import Settings

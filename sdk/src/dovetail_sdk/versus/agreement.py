@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,34 @@ class Tolerance(Enum):
     """The norm of the difference may be a quarter of the expected one. int8 and bfloat16 keep eight bits: 2^-9 of a value is
     lost in every layer, 64 layers of a random walk whose steps a network amplifies 16 times make 2^-9 * 8 * 16 = 0.25."""
 
-    def accepts(self, largest: float, norm: float) -> bool:
-        """Judge the two relative errors."""
-        return largest <= 1e-3 if self is Tolerance.SINGLE else norm <= 0.25
+    OWN_QUANTIZATION = "own quantization"
+    """The cosine with what is expected may be 0.5 at least. A file that another tool quantized is another network: one whose
+    quantization keeps half of the answer's norm lies 60 degrees from it in the worst case. Unrelated answers of ten and more
+    elements lie near 90 degrees, an answer of zeros at 90."""
+
+    def accepts(self, errors: Errors) -> bool:
+        """Judge how far outputs lie apart."""
+        if self is Tolerance.SINGLE:
+            return errors.largest <= 1e-3
+        return errors.norm <= 0.25 if self is Tolerance.EIGHT_BITS else errors.cosine >= 0.5
+
+
+class Errors(NamedTuple):
+    """How far an output lies from the expected one.
+
+    Attributes:
+        largest: The largest difference, relative to the largest expected magnitude.
+        norm: The norm of the difference, relative to the norm of what was expected.
+        cosine: Of the angle between the two.
+    """
+
+    largest: float
+    norm: float
+    cosine: float
+
+    def worse(self, other: Errors) -> Errors:
+        """Take the worse of each."""
+        return Errors(max(self.largest, other.largest), max(self.norm, other.norm), min(self.cosine, other.cosine))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +61,7 @@ class Agreement:
     Attributes:
         agrees: Within the tolerance.
         against: What it was compared with: the name of a runtime or of a file.
-        largest: The largest difference, relative to the largest expected magnitude; the worst output counts.
-        norm: The norm of the difference, relative to the norm of what was expected.
+        largest, norm, cosine: As in `Errors`, of the output for which each is worst.
         reason: Why it cannot be compared.
     """
 
@@ -45,6 +69,7 @@ class Agreement:
     against: str
     largest: float | None = None
     norm: float | None = None
+    cosine: float | None = None
     reason: str = ""
 
 
@@ -54,7 +79,7 @@ def compare(
     """Compare outputs in order; with `channels_last` one may also be the expected one with its channels moved to the end."""
     if len(found) != len(expected):
         return Agreement(False, against, reason=f"{len(found)} outputs, not {len(expected)}")
-    largest = norm = 0.0
+    worst = Errors(0.0, 0.0, 1.0)
     for index, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
         forms = [mine, np.moveaxis(mine, -1, 1)] if channels_last and mine.ndim > 2 else [mine]
         fitting = [form for form in forms if form.shape == theirs.shape]
@@ -62,22 +87,26 @@ def compare(
             return Agreement(False, against, reason=f"output {index} has shape {list(mine.shape)}, not {list(theirs.shape)}")
         if not all(np.isfinite(mine[np.isfinite(theirs)]).all() for mine in fitting):
             return Agreement(False, against, reason=f"output {index} is not finite")
-        errors = min(_errors(form, theirs) for form in fitting)
-        largest, norm = max(largest, errors[0]), max(norm, errors[1])
-    return Agreement(tolerance.accepts(largest, norm), against, largest, norm)
+        worst = worst.worse(min(_errors(form, theirs) for form in fitting))
+    return Agreement(tolerance.accepts(worst), against, *worst)
 
 
-def _errors(found: Array, expected: Array) -> tuple[float, float]:
+def _errors(found: Array, expected: Array) -> Errors:
     wanted, got = np.asarray(expected, np.float64), np.asarray(found, np.float64)
     where = np.isfinite(wanted)  # minus infinity is a fair answer; there it has to be the same
     if not np.array_equal(wanted[~where], got[~where], equal_nan=True):
-        return np.inf, np.inf
+        return Errors(np.inf, np.inf, -1.0)
     wanted, got = wanted[where], got[where]
-    if not wanted.size:
-        return 0.0, 0.0
-    difference, tiny = np.abs(got - wanted), np.finfo(np.float64).tiny
-    relative = float(difference.max() / max(float(np.abs(wanted).max()), tiny))
-    return relative, float(np.linalg.norm(difference) / max(float(np.linalg.norm(wanted)), tiny))
+    difference = np.abs(got - wanted)
+    if not difference.any():
+        return Errors(0.0, 0.0, 1.0)
+    tiny = float(np.finfo(np.float64).tiny)
+    size, other = float(np.linalg.norm(wanted)), float(np.linalg.norm(got))
+    return Errors(
+        largest=float(difference.max()) / max(float(np.abs(wanted).max()), tiny),
+        norm=float(np.linalg.norm(difference)) / max(size, tiny),
+        cosine=float(np.vdot(wanted, got)) / max(size * other, tiny),
+    )
 
 
 @dataclass(frozen=True, slots=True)

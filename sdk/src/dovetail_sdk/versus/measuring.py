@@ -127,8 +127,10 @@ def _start(
         return
     children[peer.name] = child
     entry.ready, entry.peak_bytes = child.ready, child.ready["peak_bytes"]
-    eight = problem.quantized or not peer.exact or child.ready["facts"].get("quantized", False)
-    tolerance = Tolerance.EIGHT_BITS if eight else Tolerance.SINGLE
+    if child.ready["facts"].get("quantized", False):
+        tolerance = Tolerance.OWN_QUANTIZATION
+    else:
+        tolerance = Tolerance.EIGHT_BITS if problem.quantized or not peer.exact else Tolerance.SINGLE
     answers[peer.name] = Answer(_arrays(first), _arrays(later), tolerance, peer.channels_last)
 
 
@@ -155,7 +157,7 @@ def _judge(problem: Problem, comparison: Comparison, answers: Mapping[str, Answe
 def disagreement(runtime: str, agreement: Agreement) -> str:
     """Say how far an answer is off."""
     far = agreement.reason or (
-        f"off by {agreement.largest:.2g} of the largest value, {agreement.norm:.2g} of the norm"
+        f"off by {agreement.largest:.2g} of the largest value, {agreement.norm:.2g} of the norm, cosine {agreement.cosine:.2f}"
         if agreement.largest is not None
         else "it cannot be compared"
     )

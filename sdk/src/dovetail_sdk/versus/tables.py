@@ -106,7 +106,8 @@ def _error(entry: Entry) -> str:
         return NONE
     if entry.agreement.largest is None:
         return "WRONG"
-    return f"{entry.agreement.largest:.0e}{'' if entry.agreement.agrees else ' WRONG'}"
+    own = " own int8" if entry.ready.get("facts", {}).get("quantized") else ""
+    return f"{entry.agreement.largest:.0e}{own}{'' if entry.agreement.agrees else ' WRONG'}"
 
 
 def summary(report: Report) -> Grid:

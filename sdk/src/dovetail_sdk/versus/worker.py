@@ -147,6 +147,8 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path if path != folder]  # its modules are none of the runtime's business
     sys.dont_write_bytecode = True
     if sys.argv[1] == "--versions":
+        if importlib.util.find_spec("numpy") is None:
+            sys.exit("it has no NumPy")
         print(json.dumps(versions(json.loads(sys.argv[2]))))
         return
     orders, answers, task = open(int(sys.argv[1])), open(int(sys.argv[2]), "w"), json.loads(sys.argv[3])  # noqa: SIM115  # for life

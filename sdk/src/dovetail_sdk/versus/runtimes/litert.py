@@ -103,6 +103,6 @@ class Session:
         return found
 
     def facts(self) -> dict[str, Any]:
-        """Say whether the file is quantized, by whatever made it."""
+        """Say whether the file is quantized, which its converter did in its own way."""
         details = self.interpreter.get_tensor_details()
         return {"quantized": any(detail["dtype"] in (np.int8, np.uint8) and detail["quantization"][0] for detail in details)}
