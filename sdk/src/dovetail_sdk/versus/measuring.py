@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -145,9 +144,8 @@ def _fail(entry: Entry, error: DovetailError) -> None:
 
 def _judge(problem: Problem, comparison: Comparison, answers: Mapping[str, Answer]) -> None:
     # Peers first: where nothing is expected, dovetail is what is questioned.
-    ordered = {entry.runtime: answers[entry.runtime] for entry in reversed(comparison.entries) if entry.runtime in answers}
-    peers_first = {entry.runtime: ordered[entry.runtime] for entry in comparison.entries[1:] if entry.runtime in ordered}
-    verdicts = judge({**peers_first, **ordered}, problem.expected, problem.source)
+    names = [entry.runtime for entry in [*comparison.entries[1:], comparison.ours]]
+    verdicts = judge({name: answers[name] for name in names if name in answers}, problem.expected, problem.source)
     for entry in comparison.entries:
         entry.agreement = verdicts.get(entry.runtime)
         if entry.agreement is not None and not entry.agreement.agrees:
@@ -218,7 +216,7 @@ def _attempt(child: Child, entry: Entry, threads: int, seconds: float) -> Block:
     foreign = None if busy is None or later is None else max(0.0, later - busy - own) / wall
     entry.peak_bytes = max(entry.peak_bytes, told["peak_bytes"])
     return Block(
-        median=median(told["samples"]),
+        median=told["median"],
         minimum=told["minimum"],
         count=told["count"],
         foreign=foreign,

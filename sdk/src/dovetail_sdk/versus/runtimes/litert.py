@@ -26,7 +26,7 @@ def fitted(array: Any, detail: dict[str, Any], name: str) -> Any:
     Raises:
         ValueError: It does not fit.
     """
-    shape, dtype = tuple(detail["shape"]), np.dtype(detail["dtype"])
+    shape, dtype = tuple(map(int, detail["shape"])), np.dtype(detail["dtype"])
     if array.ndim > 2 and array.shape != shape:
         array = np.moveaxis(array, 1, -1)
     if array.dtype == np.int64 and dtype == np.int32:
