@@ -55,6 +55,8 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert one.ratio(one.best_peer) == 1.5
     assert one.ratio(one.entries[1]) == 2.0  # of 2, 1, 2
     assert one.ratio(None) is None
+    assert one.ratio_of_minima(one.best_peer) == 0.5  # halves of 1 and 2
+    assert one.ratio_of_minima(one.entries[4]) is None
     assert one.ours.median == 2.0
     assert one.ours.minimum == 1.0
     assert one.ours.load_seconds == 0.75
@@ -91,7 +93,7 @@ def test_tables() -> None:
     assert rows["gone"][3:] == ["failed", *["-"] * 7]
     last = summary(one).rows[-1]
     assert (last[0], last[1], last[5]) == ("geometric mean of 1", "2", "1.5")
-    assert summary(one).rows[0] == ["model.onnx", "1", "2 s", "quick", "3 s", "1.5", "0.5 .. 1.5"]
+    assert summary(one).rows[0] == ["model.onnx", "1", "2 s", "quick", "3 s", "1.5", "0.5 .. 1.5", "0.5"]
     assert "model.onnx, 2 threads: gone crashed" in remarks(one)
     text = markdown(one)
     assert "| geometric mean of 1 | 1 |" in text

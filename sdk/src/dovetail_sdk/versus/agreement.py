@@ -26,9 +26,8 @@ class Tolerance(Enum):
     2^-7 * 8 * 8 = 0.5. (MobileNet v1 in bfloat16: 0.27.)"""
 
     OWN_QUANTIZATION = "own quantization"
-    """The cosine with what is expected may be 0.5 at least. A file that another tool quantized is another network: one whose
-    quantization keeps half of the answer's norm lies 60 degrees from it in the worst case. Unrelated answers of ten and more
-    elements lie near 90 degrees, an answer of zeros at 90."""
+    """The cosine with what is expected has to be 0.5 at least: a file that another tool quantized is another network, of which
+    no more is asked than that half of its answer's norm lies along the expected one. Unrelated answers lie near 90 degrees."""
 
     def accepts(self, errors: Errors) -> bool:
         """Judge how far outputs lie apart."""

@@ -140,6 +140,13 @@ class Comparison:
         ratios = self.ratios(peer) if peer else []
         return median(ratios) if ratios else None
 
+    def ratio_of_minima(self, peer: Entry | None) -> float | None:
+        """Divide the shortest calls: a busy machine distorts these least, since some call always runs uninterrupted."""
+        if peer is None or not self.ratios(peer):
+            return None
+        theirs, ours = peer.minimum, self.ours.minimum
+        return theirs / ours if theirs and ours else None
+
     def part_of_peak(self, entry: Entry) -> float | None:
         """Divide the time that the multiply-accumulates take at the machine's float32 peak by that of a run, round by round."""
         if not (self.macs and self.peaks and entry.blocks):
@@ -165,6 +172,7 @@ class Comparison:
             "best_peer": best.runtime if best else None,
             "ratio": self.ratio(best),
             "ratios": self.ratios(best) if best else [],
+            "ratio_of_minima": self.ratio_of_minima(best),
             "entries": [self._entry(entry) for entry in self.entries],
         }
 

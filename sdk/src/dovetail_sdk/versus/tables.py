@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 NONE = "-"
 EXPLANATION = (
     "peer / dovetail: the peer's median divided by dovetail's, round by round, then the median: above 1, dovetail is faster; "
-    f"within {TIE:.0%} of 1 is a tie. of peak: of the machine's float32 multiply-accumulates per second, measured in the same "
-    "rounds. load: with imports. memory: the most that the process held, less Python, NumPy and the inputs. error: the largest "
-    "difference, relative to the largest value."
+    f"within {TIE:.0%} of 1 is a tie. by minima: the shortest calls divided. of peak: of the machine's float32 "
+    "multiply-accumulates per second, measured in the same rounds. load: with imports. memory: the most that the process held, "
+    "less Python, NumPy and the inputs. error: the largest difference, relative to the largest value."
 )
 
 
@@ -112,7 +112,7 @@ def _error(entry: Entry) -> str:
 
 def summary(report: Report) -> Grid:
     """Build the table of the best peers, with the geometric mean per thread count."""
-    columns = ("model", "threads", "dovetail", "best peer", "its median", "best peer / dovetail", "rounds")
+    columns = ("model", "threads", "dovetail", "best peer", "its median", "best peer / dovetail", "rounds", "by minima")
     rows: list[list[str]] = []
     for comparison in report.comparisons:
         ours, best = comparison.ours.median, comparison.best_peer
@@ -126,10 +126,11 @@ def summary(report: Report) -> Grid:
                 seconds_text(best.median) if best and best.median is not None else NONE,
                 f"{ratio:.3g}" if ratio is not None else NONE,
                 f"{min(ratios):.3g} .. {max(ratios):.3g}" if ratios else NONE,
+                f"{minima:.3g}" if (minima := comparison.ratio_of_minima(best)) is not None else NONE,
             ]
         )
     for threads, (mean, count) in geometric_means(report.comparisons).items():
-        rows.append([f"geometric mean of {count}", str(threads), "", "", "", f"{mean:.3g}", ""])
+        rows.append([f"geometric mean of {count}", str(threads), "", "", "", f"{mean:.3g}", "", ""])
     return Grid(columns, rows, tuple(column for column in columns if column not in ("model", "best peer")))
 
 
@@ -142,7 +143,10 @@ def remarks(report: Report) -> list[str]:
     disturbed = sum(comparison.disturbed for comparison in report.comparisons)
     if disturbed:
         blocks = sum(len(entry.blocks) for comparison in report.comparisons for entry in comparison.entries)
-        lines.append(f"others took CPU time during {disturbed} of {blocks} blocks, the least disturbed of their attempts")
+        lines.append(
+            f"others took CPU time during {disturbed} of {blocks} blocks, the least disturbed of their attempts: long calls "
+            "suffer more than short ones, which fit into a time slice; for figures to rely on, measure when the machine is idle"
+        )
     lines += report.notes
     for threads, peaks in _peaks(report).items():
         lines.append(f"peak with {threads} thread{'s' * (threads > 1)}: {median(peaks) / 1e9:.1f} GMAC/s")
