@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from dovetail_neon.backend import NeonFactory
 from dovetail_neon.kernels import Kernels, instruction_sets
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from dovetail_neon.kinds import Attention
 
 from dovetail.tensor import DType, TensorInfo
+from dovetail_neon.kinds import Attention
 
 
 def sample(shape, seed):

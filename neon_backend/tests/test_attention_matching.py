@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from dovetail_neon.fusion.attention import emit_attention, find_attention
 
 from dovetail.descriptor import Constant, Input, Output
 from dovetail.graph import Graph
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary
 from dovetail.network import Network
 from dovetail.subgraph import SubgraphView
+from dovetail_neon.fusion.attention import emit_attention, find_attention
 
 
 @dataclass(frozen=True)

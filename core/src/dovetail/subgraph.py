@@ -161,8 +161,8 @@ class OptimizationViews:
             part: What is replaced; convex.
             replacement: A network whose inputs and outputs stand, in order of creation, for `part.inputs` and `part.outputs`,
                 with equal shape, dtype and quantization; between its layers an info may carry an `OpaqueLayout`. Its layers
-                stand for all of `part.sources`, unless they bear the name of a layer of the part, for which they stand then, or were
-                added with `sources_of`.
+                stand for all of `part.sources`, unless they were added with `sources_of`, or bear the name of a layer of the
+                part, for which they stand then.
         """
         self.substitutions.append(Substitution(self._view_of(part), replacement))
 

@@ -123,7 +123,8 @@ def _scores(softmax: Layer) -> _Scores | None:
 
 
 def _scaled(slot: OutputSlot, mask: OutputSlot | None, layers: tuple[Layer, ...]) -> _Scores | None:
-    product, scale, sizes = slot, 1.0, slot.known_info.sizes
+    product: OutputSlot | None = slot
+    scale, sizes = 1.0, slot.known_info.sizes
     if is_binary(slot.layer, BinaryOperation.DIV):
         product, divisor = slot.layer.inputs[0].source, scalar(slot.layer.inputs[1].source)
         scale = 1.0 / divisor if divisor else 0.0
@@ -161,7 +162,7 @@ def _joined(softmax: Layer) -> list[Layer] | None:
 def _heads(slot: OutputSlot | None) -> _Heads | None:
     """Walk from an operand of a product over permutations to the reshape that cuts [batch, tokens, all] into heads."""
     layers: list[Layer] = []
-    order = (0, 1, 2, 3)
+    order: tuple[int, ...] = (0, 1, 2, 3)
     while slot is not None and isinstance(slot.layer.descriptor, Permute) and slot.known_info.rank == 4:
         first = slot.layer.descriptor.order(4)
         order = tuple(first[axis] for axis in order)
