@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 
+import numpy as np
 import pytest
 
 # The backends that are proven here, and checks that touch each part of one in little time; CONTRIBUTING.md has the whole level.
@@ -105,11 +106,15 @@ class TestEmulated:
         assert {row["id"]: row["state"] for row in rows} == dict.fromkeys(BACKENDS, "loaded")
 
     @pytest.mark.parametrize("backend", BACKENDS)
-    def test_a_network_gives_the_bits_that_it_gives_here(self, emulated, release, root, tmp_path, backend):
+    def test_a_network_gives_what_it_gives_here(self, emulated, release, root, tmp_path, backend):
         model = root / "examples" / "digits" / "digits.onnx"
         emulated("-c", DIGITS, model, backend, tmp_path / "there")
         release.check(sys.executable, "-c", DIGITS, model, backend, tmp_path / "here")
-        assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
+        there, here = ((tmp_path / place).read_bytes() for place in ("there", "here"))
+        if backend == "CpuRef":
+            assert there == here
+        else:  # sums in vectors of another width
+            np.testing.assert_allclose(np.frombuffer(there, np.float32), np.frombuffer(here, np.float32), rtol=1e-5, atol=1e-6)
 
     @pytest.mark.parametrize("backend", BACKENDS)
     def test_a_backend_conforms(self, emulated, tmp_path, backend):

@@ -26,6 +26,10 @@ class NeonOptions:
 
     isa: str = "auto"
 
+    def __post_init__(self) -> None:
+        if self.isa != "auto":
+            _kernels(self.isa)
+
 
 @cache
 def _kernels(isa: str) -> Any:

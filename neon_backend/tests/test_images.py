@@ -1,0 +1,178 @@
+"""Layers of images in blocks of channels, against NumPy in float64: odd channels, sizes and windows, both orders of the axes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail_neon.kernels import instruction_sets
+
+HERE = [name for name, here in instruction_sets().items() if here]
+
+
+def load(network, isa, threads=1, **options):
+    return dovetail.load(network, backends=["CpuAcc"], threads=threads, options={"CpuAcc": {"isa": isa}}, **options)
+
+
+def convolved(x, weights, bias, stride, padding, dilation, groups):
+    """Cross-correlation [N, C, H, W] in float64; padding is (top, left, bottom, right)."""
+    x, weights = x.astype(np.float64), weights.astype(np.float64)
+    top, left, bottom, right = padding
+    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    filters, per_group, height, width = weights.shape
+    rows = (x.shape[2] - dilation[0] * (height - 1) - 1) // stride[0] + 1
+    columns = (x.shape[3] - dilation[1] * (width - 1) - 1) // stride[1] + 1
+    result = np.zeros((x.shape[0], filters, rows, columns))
+    for group in range(groups):
+        own = slice(group * filters // groups, (group + 1) * filters // groups)
+        part = x[:, group * per_group : (group + 1) * per_group]
+        for ky, kx in itertools.product(range(height), range(width)):
+            y0, x0 = ky * dilation[0], kx * dilation[1]
+            window = part[
+                :, :, y0 : y0 + stride[0] * (rows - 1) + 1 : stride[0], x0 : x0 + stride[1] * (columns - 1) + 1 : stride[1]
+            ]
+            result[:, own] += np.einsum("nchw,fc->nfhw", window, weights[own, :, ky, kx])
+    return result + bias.astype(np.float64)[None, :, None, None]
+
+
+def close(found, expected, terms):
+    scale = max(np.abs(expected).max(), 1.0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=scale * (terms + 8) * 2.0**-24 * 4)
+
+
+CASES = [
+    # channels, filters, height, width, kernel, stride, padding, dilation, groups
+    (3, 8, 9, 11, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 1),
+    (1, 5, 7, 7, (5, 3), (1, 1), (2, 0, 1, 3), (1, 1), 1),
+    (2, 20, 8, 30, (1, 7), (1, 2), (0, 3, 0, 3), (1, 1), 1),
+    (17, 33, 7, 5, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    (16, 70, 13, 15, (1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+    (24, 40, 10, 9, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    (19, 16, 11, 6, (3, 3), (2, 1), (0, 2, 1, 0), (2, 2), 1),
+    (40, 130, 7, 7, (3, 2), (1, 1), (2, 1, 2, 1), (1, 1), 1),
+    (64, 64, 6, 6, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 2),
+    (12, 18, 6, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 3),
+    (6, 12, 5, 5, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 6),
+    (33, 33, 14, 14, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 33),
+    (20, 20, 40, 37, (5, 5), (2, 2), (2, 2, 2, 2), (1, 1), 20),
+    (18, 18, 9, 8, (3, 3), (1, 1), (3, 3, 3, 3), (3, 3), 18),
+    (5, 7, 1, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    (30, 45, 1, 1, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+]
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolutions_equal_their_definition(case, layout, isa):
+    channels, filters, height, width, kernel, stride, padding, dilation, groups = case
+    rng = np.random.default_rng(channels * 1000 + filters)
+    x = rng.standard_normal((2, channels, height, width), np.float32)
+    weights = rng.standard_normal((filters, channels // groups, *kernel), np.float32)
+    bias = rng.standard_normal(filters, np.float32)
+    expected = convolved(x, weights, bias, stride, padding, dilation, groups)
+    nhwc = layout == "NHWC"
+    network = dovetail.Network("convolution")
+    images = network.input("x", tuple(np.transpose(x, (0, 2, 3, 1)).shape) if nhwc else x.shape)
+    own = np.ascontiguousarray(weights.transpose(0, 2, 3, 1)) if nhwc else weights
+    y = network.convolution2d(
+        images, own, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
+    )
+    network.output(network.relu(y), "y")
+    with load(network, isa) as net:
+        found = net.run({"x": np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x})["y"]
+    close(found.transpose(0, 3, 1, 2) if nhwc else found, np.maximum(expected, 0), weights[0].size)
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("function", ["max", "average"])
+@pytest.mark.parametrize(
+    ("size", "stride", "padding", "shape"),
+    [
+        ((3, 3), (2, 2), (1, 1, 1, 1), (1, 21, 13, 9)),
+        ((2, 5), (1, 3), (0, 2, 1, 2), (2, 4, 50, 41)),
+        ((5, 5), (1, 1), (2, 2, 2, 2), (1, 16, 10, 10)),
+    ],
+)
+def test_pooling_equals_its_definition(function, size, stride, padding, shape, isa):
+    x = np.random.default_rng(5).standard_normal(shape, np.float32)
+    network = dovetail.Network("pooling")
+    y = network.pooling2d(network.input("x", shape), function, size, stride=stride, padding=padding)
+    network.output(y, "y")
+    with load(network, isa) as net:
+        found = net.run({"x": x})["y"]
+    top, left, bottom, right = padding
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, size, (2, 3))[:, :, :: stride[0], :: stride[1]]
+    expected = np.nanmax(windows, (4, 5)) if function == "max" else np.nanmean(windows, (4, 5))
+    close(found, expected, size[0] * size[1])
+
+
+@pytest.mark.parametrize("isa", HERE)
+def test_a_network_of_blocks_equals_its_layers_one_by_one(isa):
+    """Residuals, concatenation of uneven parts, squeeze and excite, swish: fused and in blocks, or each layer by itself."""
+    rng = np.random.default_rng(9)
+
+    def weights(*shape):
+        return (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+    network = dovetail.Network("blocks")
+    x = network.input("x", (2, 3, 19, 17))
+    a = network.convolution2d(x, weights(24, 3, 3, 3), stride=(2, 2), padding=(1, 1, 1, 1))
+    a = network.multiplication(a, network.sigmoid(a))
+    b = network.convolution2d(a, weights(24, 24, 3, 3), weights(24), padding=(1, 1, 1, 1))
+    b = network.relu(network.addition(b, a))
+    mean = network.global_pooling(b, "average")
+    gate = network.convolution2d(network.relu(network.convolution2d(mean, weights(7, 24, 1, 1))), weights(24, 7, 1, 1))
+    c = network.multiplication(b, network.activation(gate, "hard_sigmoid", 1 / 6, 0.5))
+    c = network.concat([c, a, network.pooling2d(b, "max", (3, 3), padding=(1, 1, 1, 1))], 1)
+    c = network.convolution2d(c, weights(5, 72, 1, 1))
+    network.output(c, "c")
+    network.output(network.fully_connected(network.flatten(c), weights(11, 5 * 10 * 9), weights(11)), "d")
+    feeds = {"x": rng.standard_normal((2, 3, 19, 17), np.float32)}
+    with load(network, isa) as fused, load(network, isa, passes=False) as apart:
+        exact = dovetail.load(network, backends=["CpuRef"]).run(feeds)
+        for name, value in fused.run(feeds).items():
+            close(value, exact[name], 400)
+        for name, value in apart.run(feeds).items():
+            close(value, exact[name], 400)
+        kinds = [step.kind for step in _profile(fused, feeds)]
+    assert kinds.count("neon.ScaleChannels") == kinds.count("neon.Join") == 1
+    assert not any(kind.startswith("dovetail.") for kind in kinds), kinds
+
+
+def _profile(net, feeds):
+    with net.profiling() as profile:
+        net.run(feeds)
+    return profile.layers
+
+
+@pytest.mark.parametrize("isa", HERE)
+def test_the_bits_depend_on_nothing_but_the_input(isa):
+    """1, 2 and 3 threads, and a pool that is busy with another run, give the same bits."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    rng = np.random.default_rng(3)
+    network = dovetail.Network("bits")
+    y = network.input("x", (1, 3, 96, 96))
+    for channels, filters in ((3, 40), (40, 72), (72, 64)):
+        weights = (rng.standard_normal((filters, channels, 3, 3)) / (3 * np.sqrt(channels))).astype(np.float32)
+        y = network.convolution2d(y, weights, padding=(1, 1, 1, 1))
+        y = network.activation(y, "hard_swish")
+    network.output(network.softmax(network.flatten(network.global_pooling(y, "average"))), "y")
+    feeds = {"x": rng.standard_normal((1, 3, 96, 96), np.float32)}
+    found = set()
+    for threads in (1, 2, 3):
+        with load(network, isa, threads=threads) as net, ThreadPoolExecutor(3) as pool:
+            found.update(run["y"].tobytes() for run in pool.map(lambda _, net=net: net.run(feeds), range(6)))
+    assert len(found) == 1
+
+
+def test_an_instruction_set_that_is_not_there_is_named():
+    network = dovetail.Network("relu")
+    network.output(network.relu(network.input("x", (4,))), "y")
+    with pytest.raises(dovetail.OptionError, match="isa is 'sse9'.*this machine and build have"):
+        load(network, "sse9")
