@@ -3,12 +3,14 @@
 #define DOVETAIL_NEON_KERNELS_H
 
 #include "attention.h"
+#include "cast.h"
 #include "convolution.h"
 #include "elementwise.h"
 #include "images.h"
 #include "movement.h"
 #include "matmul.h"
 #include "reorder.h"
+#include "resize.h"
 #include "rows.h"
 #include "windows.h"
 
@@ -25,6 +27,8 @@ typedef struct {
     const neon_rows_kernels *rows;
     const neon_matmul_kernels *matmul;
     const neon_attention_kernels *attention;
+    const neon_cast_kernels *cast;
+    const neon_resize_kernels *resize;
 } neon_kernels;
 
 #ifdef __cplusplus

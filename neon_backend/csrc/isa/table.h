@@ -1,12 +1,14 @@
 /* Everything that is compiled once per instruction set; isa/<name>.cpp names it and includes this. */
 #include "../interface/kernels.h"
 #include "../kernels/attention.h"
+#include "../kernels/cast.h"
 #include "../kernels/convolution.h"
 #include "../kernels/elementwise.h"
 #include "../kernels/images.h"
 #include "../kernels/movement.h"
 #include "../kernels/matmul.h"
 #include "../kernels/reorder.h"
+#include "../kernels/resize.h"
 #include "../kernels/rows.h"
 #include "../kernels/windows.h"
 
@@ -24,4 +26,6 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::rows_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::matmul_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::attention_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::cast_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::resize_kernels,
 };

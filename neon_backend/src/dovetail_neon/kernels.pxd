@@ -285,6 +285,29 @@ cdef extern from "interface/kernels.h" nogil:
         dovetail_body pack
         dovetail_body run
 
+    enum:
+        NEON_CAST_TYPES
+
+    ctypedef struct neon_cast_kernels:
+        dovetail_body between[NEON_CAST_TYPES][NEON_CAST_TYPES]
+
+    ctypedef struct neon_taps:
+        const int64_t *first
+        const int64_t *position
+        const float *weight
+
+    ctypedef struct neon_resize:
+        int64_t in_height
+        int64_t in_width
+        int64_t out_height
+        int64_t out_width
+        neon_taps rows
+        neon_taps columns
+
+    ctypedef struct neon_resize_kernels:
+        dovetail_body nearest
+        dovetail_body interpolate
+
     ctypedef struct neon_kernels:
         const char *name
         int32_t lanes
@@ -299,6 +322,8 @@ cdef extern from "interface/kernels.h" nogil:
 
         const neon_matmul_kernels *matmul
         const neon_attention_kernels *attention
+        const neon_cast_kernels *cast
+        const neon_resize_kernels *resize
 
     const neon_kernels *neon_kernels_of(const char *name)
     const char *neon_instruction_set(int index, int *here)

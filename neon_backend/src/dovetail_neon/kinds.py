@@ -111,6 +111,16 @@ class Pool(PrivateLayer, kind="neon.Pool"):
 
 
 @descriptor_class
+class Resample(PrivateLayer, kind="neon.Resample"):
+    """Blocked images of another size: per row and column of the result the (position, weight) of what it is the sum of."""
+
+    source: Image
+    rows: list[list[tuple[int, float]]]
+    columns: list[list[tuple[int, float]]]
+    interpolates: bool
+
+
+@descriptor_class
 class MeanOfImage(PrivateLayer, kind="neon.MeanOfImage"):
     """The mean of each channel over all pixels of blocked images."""
 

@@ -9,6 +9,7 @@ from dovetail.graph import Layer
 from dovetail.interfaces import Support
 from dovetail.layers import (
     BroadcastTo,
+    Cast,
     Concat,
     DepthToSpace,
     ExpandDims,
@@ -25,6 +26,10 @@ from dovetail.layers import (
     StridedSlice,
     Tile,
 )
+from dovetail.tensor import DType
+
+CAST_TYPES = (DType.BOOL, DType.INT8, DType.UINT8, DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64)
+"""Types between which elements are converted, in the order of csrc/interface/cast.h."""
 
 _MOST_TENSORS = 64
 _MOST_AXES = 8
@@ -51,8 +56,19 @@ def _padding(layer: Layer) -> Support | None:
     return _same_meaning(layer)
 
 
+def _cast(layer: Layer) -> Support | None:
+    infos = [info for info in (*layer.input_infos, *layer.output_infos) if info is not None]
+    if infos[0].dtype is not infos[1].dtype:
+        for info, name in zip(infos, ("input", "output"), strict=True):
+            if info.dtype not in CAST_TYPES:
+                known = ", ".join(dtype.label for dtype in CAST_TYPES)
+                return Support.no("dtype", f"{name} is {info.dtype}; {known} are converted", name)
+    return None
+
+
 MOVEMENT_RULES: dict[str, Callable[[Layer], Support | None]] = {
     BroadcastTo.kind: _same_meaning,
+    Cast.kind: _cast,
     Concat.kind: _same_meaning,
     DepthToSpace.kind: _same_meaning,
     ExpandDims.kind: _same_meaning,

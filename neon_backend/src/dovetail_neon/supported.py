@@ -11,6 +11,7 @@ from dovetail.tensor import DType
 
 from .functions import OPERATIONS, function_of, function_of_layer
 from .moved import MOVEMENT_RULES
+from .resampling import refusal as resizing
 
 
 def check(layer: Layer) -> Support:
@@ -99,6 +100,7 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.GlobalPooling": _global_pooling,
     "dovetail.ElementwiseBinary": _binary,
     "dovetail.LayerNormalization": _layer_normalization,
+    "dovetail.Resize": resizing,
     "dovetail.Softmax": lambda layer: None,
     **MOVEMENT_RULES,
 }

@@ -16,6 +16,8 @@ from dovetail.layers import (
     GlobalPooling,
     Pooling2d,
     PoolingFunction,
+    Resize,
+    ResizeMethod,
 )
 from dovetail.tensor import DataLayout, TensorInfo
 
@@ -31,9 +33,11 @@ from ..kinds import (
     Join,
     MeanOfImage,
     Pool,
+    Resample,
     ScaleChannels,
 )
 from ..layouts import Image, blocked_info, plain_info
+from ..resampling import layouts, taps
 from .chains import Chain
 from .lowering import Lowering, Rule
 
@@ -269,8 +273,33 @@ def _binary(lowering: Lowering, layer: Layer) -> bool:
 COMBINED = frozenset({BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL})
 
 
+def _resize(lowering: Lowering, layer: Layer) -> bool:
+    """Rows and columns, in the layout that is there."""
+    descriptor, source, possible = layer.descriptor, layer.inputs[0].source, layouts(layer)
+    if not isinstance(descriptor, Resize) or source is None or not possible:
+        return False
+    there = lowering.data_layout(source)
+    if there is not None and there not in possible:
+        return False
+    layout = there or possible[0]
+    image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
+    sizes, wanted, scales = source.known_info.sizes, layer.output.known_info.sizes, descriptor.axis_scales(source.known_info)
+    rows, columns = (taps(descriptor, sizes[axis], wanted[axis], scales[axis]) for axis in layout.spatial_axes())
+    resample = Resample(
+        infos=(blocked_info(target, lowering.lanes),),
+        source=image,
+        rows=rows,
+        columns=columns,
+        interpolates=descriptor.method is not ResizeMethod.NEAREST,
+    )
+    made = lowering.emit(resample, [lowering.blocked(source, layout)], [layer])
+    lowering.define(layer.output, made.output, "blocked", layout)
+    return True
+
+
 IMAGE_RULES: dict[str, Rule] = {
     Pooling2d.kind: _pooling,
+    Resize.kind: _resize,
     GlobalPooling.kind: _global_pooling,
     Concat.kind: _concat,
     ElementwiseBinary.kind: _binary,

@@ -2,6 +2,7 @@
 
 CREATORS: dict[str, tuple[str, str]] = {
     "dovetail.BroadcastTo": ("movement", "create_broadcast"),
+    "dovetail.Cast": ("cast", "create"),
     "dovetail.Concat": ("movement", "create_concat"),
     "dovetail.DepthToSpace": ("movement", "create_depth_to_space"),
     "dovetail.ElementwiseBinary": ("elementwise", "create_binary"),
@@ -30,6 +31,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.MeanOfImage": ("windows", "create_mean"),
     "neon.Pool": ("windows", "create_pool"),
     "neon.Reorder": ("reorder", "create"),
+    "neon.Resample": ("resize", "create"),
     "neon.ScaleChannels": ("images", "create_scale"),
     "neon.View": ("images", "create_view"),
 }

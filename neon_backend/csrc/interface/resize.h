@@ -1,0 +1,26 @@
+/* Images that are resampled: nearest pixels, or sums of pixels with weights. */
+#ifndef DOVETAIL_NEON_RESIZE_H
+#define DOVETAIL_NEON_RESIZE_H
+
+#include "job.h"
+
+/* Along an axis: result i is the sum over k in [first[i], first[i + 1]) of weight[k] times what lies at position[k]. */
+typedef struct {
+    const int64_t *first;
+    const int64_t *position;
+    const float *weight;
+} neon_taps;
+
+/* Input and output are blocked. Range: images * blocks of channels * rows of the result. */
+typedef struct {
+    int64_t in_height, in_width;
+    int64_t out_height, out_width;
+    neon_taps rows, columns;
+} neon_resize;
+
+typedef struct {
+    dovetail_body nearest;              /* one tap of each result, whose weight plays no part */
+    dovetail_body interpolate;
+} neon_resize_kernels;
+
+#endif
