@@ -47,8 +47,9 @@ def test_reals_are_cut_off_and_wrap(isa, source, target):
     values = [-1.9, 1e10, -3e9, 2.0**63, -(2.0**63), -(2.0**64) - 2.0**50, 3 * 2.0**62, 1e30, 2.0**127]
     x = np.array([*values, np.nan, np.inf, -np.inf], source)
     bits = np.dtype(target).itemsize * 8
-    wrapped = [int(v) % 2**bits for v in x[: len(values)].tolist()] + [0, 0, 0]
-    np.testing.assert_array_equal(cast(isa, x, target).view(f"u{bits // 8}"), np.array(wrapped, f"u{bits // 8}"))
+    wrapped = np.array([int(v) % 2**bits for v in x[: len(values)].tolist()] + [0, 0, 0], f"u{bits // 8}")
+    for times in (1, 20):  # elements that fit are converted many at a time
+        np.testing.assert_array_equal(cast(isa, np.tile(x, times), target).view(wrapped.dtype), np.tile(wrapped, times))
 
 
 @pytest.mark.parametrize("isa", ISAS)

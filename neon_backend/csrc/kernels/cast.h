@@ -24,6 +24,9 @@ static int64_t wrapped(double x) {
     return (int64_t)(bits >> 63 ? 0 - whole : whole);
 }
 
+/* Elements that are converted together: a constant, so that the loops over them are vectorized. */
+constexpr int CAST_TOGETHER = 64;
+
 template <typename To, typename From> struct Converted {
     INLINE To of(From x) { return (To)x; }
 };
@@ -54,11 +57,41 @@ template <> struct Converted<Truth, Truth> {
     INLINE Truth of(Truth x) { return x; }
 };
 
+template <typename From, typename To> struct Together {
+    INLINE void convert(const From *__restrict in, To *__restrict out) {
+        for (int i = 0; i < CAST_TOGETHER; i++) out[i] = Converted<To, From>::of(in[i]);
+    }
+};
+
+/* Reals that all fit into an int32 need no care. */
+template <typename From, typename To> INLINE void convert_reals(const From *__restrict in, To *__restrict out) {
+    int fit = 1;
+    for (int i = 0; i < CAST_TOGETHER; i++) fit &= (int)(in[i] >= (From)-0x1p31) & (int)(in[i] < (From)0x1p31);
+    if (fit)
+        for (int i = 0; i < CAST_TOGETHER; i++) out[i] = (To)(int32_t)in[i];
+    else
+        for (int i = 0; i < CAST_TOGETHER; i++) out[i] = Converted<To, From>::of(in[i]);
+}
+#define DOVETAIL_NEON_REALS(From, To)                                                                                          \
+    template <> struct Together<From, To> {                                                                                    \
+        INLINE void convert(const From *in, To *out) { convert_reals(in, out); }                                               \
+    };
+DOVETAIL_NEON_REALS(float, int8_t)
+DOVETAIL_NEON_REALS(float, uint8_t)
+DOVETAIL_NEON_REALS(float, int32_t)
+DOVETAIL_NEON_REALS(float, int64_t)
+DOVETAIL_NEON_REALS(double, int8_t)
+DOVETAIL_NEON_REALS(double, uint8_t)
+DOVETAIL_NEON_REALS(double, int32_t)
+DOVETAIL_NEON_REALS(double, int64_t)
+#undef DOVETAIL_NEON_REALS
+
 template <typename From, typename To> static void convert(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     const From *in = (const From *)job->inputs[0];
     To *out = (To *)job->outputs[0];
-    for (int64_t i = begin; i < end; i++) out[i] = Converted<To, From>::of(in[i]);
+    for (; end - begin >= CAST_TOGETHER; begin += CAST_TOGETHER) Together<From, To>::convert(in + begin, out + begin);
+    for (; begin < end; begin++) out[begin] = Converted<To, From>::of(in[begin]);
 }
 
 #define DOVETAIL_NEON_CASTS(From)                                                                                              \

@@ -22,9 +22,12 @@ template <typename T> static void move_strided(const neon_move &m, const char *i
     const int64_t a = m.source_step, b = m.target_step;
     if (a == 0) {
         const T x = take<T>(in);
-        if (b == sizeof(T))
-            for (int64_t i = 0; i < count; i++) put<T>(out + i * (int64_t)sizeof(T), x);
-        else
+        if (b == sizeof(T)) {
+            int64_t i = 0;
+            for (; i + 64 <= count; i += 64)    /* a constant count, so that it is vectorized */
+                for (int k = 0; k < 64; k++) put<T>(out + (i + k) * (int64_t)sizeof(T), x);
+            for (; i < count; i++) put<T>(out + i * (int64_t)sizeof(T), x);
+        } else
             for (int64_t i = 0; i < count; i++) put<T>(out + i * b, x);
     } else if (b == sizeof(T)) {
         for (int64_t i = 0; i < count; i++) put<T>(out + i * (int64_t)sizeof(T), take<T>(in + i * a));
@@ -49,10 +52,11 @@ template <typename T> static void move_transposed(const neon_move &m, const char
 }
 
 static void move_transposed_floats(const neon_move &m, const char *in, char *out, int64_t rows) {
-    for (int64_t r = 0; r < rows; r += LANES) {
-        const int height = (int)lesser<int64_t>(LANES, rows - r);
-        for (int64_t c = 0; c < m.columns; c += LANES) {
-            const int width = (int)lesser<int64_t>(LANES, m.columns - c);
+    /* Rows innermost: neighbouring cache lines of the source are read together. */
+    for (int64_t c = 0; c < m.columns; c += LANES) {
+        const int width = (int)lesser<int64_t>(LANES, m.columns - c);
+        for (int64_t r = 0; r < rows; r += LANES) {
+            const int height = (int)lesser<int64_t>(LANES, rows - r);
             const char *from = in + r * (int64_t)sizeof(float) + c * m.column_step;
             char *to = out + r * m.target_step + c * (int64_t)sizeof(float);
             Vector x[LANES];
