@@ -1,4 +1,4 @@
-"""Layers of images in blocks of channels, against NumPy in float64: odd channels, sizes and windows, both orders of the axes."""
+"""Layers of images in blocks of channels, against NumPy in float64: odd channels, sizes and windows, both orders of axes."""
 
 from __future__ import annotations
 
@@ -174,5 +174,5 @@ def test_the_bits_depend_on_nothing_but_the_input(isa):
 def test_an_instruction_set_that_is_not_there_is_named():
     network = dovetail.Network("relu")
     network.output(network.relu(network.input("x", (4,))), "y")
-    with pytest.raises(dovetail.OptionError, match="isa is 'sse9'.*this machine and build have"):
+    with pytest.raises(dovetail.OptionError, match="instruction set 'sse9' cannot be used; this build has"):
         load(network, "sse9")

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 from dovetail.backend_id import BackendId
-from dovetail.errors import ErrorCode, OptionError
 from dovetail.graph import Layer
 from dovetail.interfaces import Capabilities, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
 from dovetail.subgraph import OptimizationViews, SubgraphView
@@ -36,17 +35,8 @@ def _kernels(isa: str) -> Any:
     # Imported when first asked for: listing backends loads no native code.
     from .kernels import Kernels, instruction_sets
 
-    built = instruction_sets()
-    here = [name for name, present in built.items() if present]
-    if isa == "auto":
-        return Kernels(here[0])
-    if isa not in here:
-        raise OptionError(
-            f"backend CpuAcc: option isa is {isa!r}",
-            code=ErrorCode.OPTION_INVALID,
-            hint=f"this machine and build have {', '.join(here)}; 'auto' takes the first",
-        )
-    return Kernels(isa)
+    best = next(name for name, present in instruction_sets().items() if present)
+    return Kernels(best if isa == "auto" else isa)
 
 
 class NeonFactory(IWorkloadFactory):
