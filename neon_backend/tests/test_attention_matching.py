@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import dovetail
 from dovetail.descriptor import Constant, Input, Output
 from dovetail.graph import Graph
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary
@@ -189,3 +190,18 @@ def test_the_layer_that_is_emitted(run_layer, how):
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     expected = (weights / weights.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(how.last_shape)
     np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", MATCHES[:6])
+def test_in_a_network(how):
+    """The same as CpuRef gives for the layers as they are spelled; the bits do not depend on threads."""
+    net = spell(how)
+    rng = np.random.default_rng(2)
+    feeds = {layer.name: rng.standard_normal(layer.output.known_info.sizes).astype(np.float32) for layer in net.inputs}
+    if "mask" in feeds:
+        feeds["mask"] = np.where(feeds["mask"] < 0.5, np.float32(0), np.float32(-10000))
+        feeds["mask"][..., 0] = 0
+    [expected] = dovetail.load(net, ["CpuRef"], fallback=False).run(feeds).values()
+    alone, shared = (dovetail.load(net, ["CpuAcc"], threads=count, fallback=False).run(feeds)["y"] for count in (1, 2))
+    np.testing.assert_allclose(alone, expected, rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(alone, shared)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import dovetail
+
 
 def sample(shape, seed):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
@@ -82,8 +84,34 @@ def test_values_that_are_not_finite(run_layer, rows, transpose_b):
     check(run_layer, a, np.ascontiguousarray(b.T) if transpose_b else b, False, transpose_b)
 
 
-def test_columns_that_share_a_row(run_layer):
-    """One row by more columns than a chunk holds, in both orders."""
-    a, b = sample((1, 19), 9), sample((19, 5003), 10)
+@pytest.mark.parametrize("rows", [1, 3, 5, 6])
+@pytest.mark.parametrize(("depth", "columns"), [(53, 5003), (601, 450)])
+def test_few_rows(run_layer, rows, depth, columns):
+    """By a matrix that fits no cache and has more columns than a chunk, in both orders."""
+    a, b = sample((rows, depth), 9), sample((depth, columns), 10)
     check(run_layer, a, b)
     check(run_layer, a, np.ascontiguousarray(b.T), transpose_b=True)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("constant", [None, (130, 70), (3, 130, 70)])
+def test_in_a_network(threads, transpose_a, constant):
+    """Operands that are computed, or constant in ways that no packed weights serve; the bits do not depend on threads."""
+    net = dovetail.Network("product")
+    a, b = sample((3, 130, 90) if transpose_a else (3, 90, 130), 11), sample(constant or (3, 130, 70), 12)
+    x = net.input("a", a.shape)
+    y = net.constant(b) if constant else net.input("b", b.shape)
+    net.output(net.matmul(x, y, transpose_a=transpose_a), "y")
+    feeds = {"a": a} if constant else {"a": a, "b": b}
+    results = [dovetail.load(net, ["CpuAcc"], threads=count, fallback=False).run(feeds)["y"] for count in (1, threads)]
+    np.testing.assert_allclose(results[0], np.matmul(swapped(a.astype(np.float64), transpose_a), b), rtol=0, atol=1e-4)
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_a_constant_matrix_alone(run_layer, transpose_b):
+    """Rows by packed weights, where the layer stands alone too."""
+    a, b = sample((3, 20), 13), sample((30, 20) if transpose_b else (20, 30), 14)
+    [y] = run_layer(lambda net, x: net.matmul(x, net.constant(b), transpose_b=transpose_b), a)
+    np.testing.assert_allclose(y, a.astype(np.float64) @ swapped(b, transpose_b), rtol=0, atol=1e-5)

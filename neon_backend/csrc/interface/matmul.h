@@ -15,7 +15,7 @@ typedef struct {
     const int64_t *left_matrix;     /* or which matrix each batch has */
     const int64_t *right_matrix;
     int64_t groups;
-    int64_t chunks;                 /* of the rows; of the columns, where there is one row */
+    int64_t chunks;                 /* of the rows; of the columns, where there are few rows */
     int64_t packed_left;            /* where they lie in the workspace, in elements */
     int64_t packed_right;
 } neon_matmul;
@@ -26,7 +26,8 @@ typedef struct {
     int32_t rows;
     /* Largest number of rows of `dots`. */
     int32_t dot_rows;
-    int32_t reserved;
+    /* And of `few`, where the right matrix fits no cache. */
+    int32_t few_rows;
     /* Left matrices that are transposed become [rows, depth]; range: matrices * vectors of rows. */
     dovetail_body pack_left;
     /* Right matrices become groups of [depth, vectors, LANES]; range: matrices * vectors of columns. */
@@ -35,8 +36,8 @@ typedef struct {
     /* Range of these: batches * groups * chunks of rows. The left matrices lie as [rows, depth] or were packed. */
     dovetail_body packed;
     dovetail_body direct;           /* right matrices [depth, columns] as they lie */
-    /* One row, right matrices [depth, columns]; range: batches * chunks of columns. */
-    dovetail_body row;
+    /* Few rows, right matrices [depth, columns], read in order; range: batches * chunks of columns. */
+    dovetail_body few;
     /* Few rows, right matrices [columns, depth]; range: batches * chunks of columns. */
     dovetail_body dots;
 } neon_matmul_kernels;

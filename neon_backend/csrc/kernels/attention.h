@@ -112,21 +112,36 @@ struct StoreScaled {
     }
 };
 
-/* Exponentials of what lies below the maximum of each row, in place, and one over their sum. */
-static void exponentials_of_rows(float *scores, int64_t vectors, int64_t rows, float *factors) {
-    for (int64_t r = 0; r < rows; r++, scores += vectors * LANES) {
-        Vector most = broadcast(-__builtin_inff());
-        for (int64_t v = 0; v < vectors; v++) most = maximum(most, load(scores + v * LANES));
-        most = broadcast(largest(most));
-        Vector sum = zeros();
-#pragma GCC unroll 2
-        for (int64_t v = 0; v < vectors; v++) {
-            const Vector e = exponential(load(scores + v * LANES) - most);
-            store(scores + v * LANES, e);
-            sum += e;
+/* Exponentials of what lies below the maximum of each row, in place, and one over their sum. Rows go by `rows` at a time, so that
+ * the exponentials of one hide how long the reductions of another take. */
+template <int rows> INLINE void exponentials_of(float *scores, int64_t vectors, float *factors) {
+    const int64_t step = vectors * LANES;
+    const Vector least = broadcast(-87.0f);
+    Vector most[rows], sum[rows];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) most[r] = broadcast(-__builtin_inff()), sum[r] = zeros();
+    for (int64_t at = 0; at < step; at += LANES)
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) most[r] = maximum(most[r], load(scores + r * step + at));
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) most[r] = broadcast(largest(most[r]));
+    for (int64_t at = 0; at < step; at += LANES)
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            /* What is masked becomes nothing at once: on the way there lie subnormal numbers, which are slow. */
+            const Vector below = load(scores + r * step + at) - most[r];
+            const Vector e = select(below < least, zeros(), exponential(maximum(least, below)));
+            store(scores + r * step + at, e);
+            sum[r] += e;
         }
-        factors[r] = vectors ? 1.0f / total(sum) : 0.0f;
-    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) factors[r] = vectors ? 1.0f / total(sum[r]) : 0.0f;
+}
+
+static void exponentials_of_rows(float *scores, int64_t vectors, int64_t rows, float *factors) {
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4) exponentials_of<4>(scores + r * vectors * LANES, vectors, factors + r);
+    for (; r < rows; r++) exponentials_of<1>(scores + r * vectors * LANES, vectors, factors + r);
 }
 
 static void attend(int64_t begin, int64_t end, int32_t worker, void *arg) {

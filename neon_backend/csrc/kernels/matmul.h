@@ -9,7 +9,7 @@
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
-constexpr int DOT_ROWS = 4, DOT_COLUMNS = 4;
+constexpr int DOT_ROWS = 4, DOT_COLUMNS = 4, FEW_ROWS = 5;
 
 static const float *left_of(const neon_job *job, const neon_matmul &m, int64_t batch) {
     const int64_t matrix = m.left_matrix ? m.left_matrix[batch] : batch * m.left_step;
@@ -108,38 +108,44 @@ INLINE void chunk_of_columns(const neon_matmul &m, int64_t chunk, int64_t &begin
     begin = vectors * chunk / m.chunks * LANES, end = lesser(m.columns, vectors * (chunk + 1) / m.chunks * LANES);
 }
 
-/* y += x[0..rows) times so many rows of the right matrix, which are read in order, as memory likes it; y stays in the cache. */
-template <int rows> INLINE void add_rows(const float *x, const float *right, int64_t step, float *y, int64_t count, bool first) {
-    Vector factor[rows];
-    for (int r = 0; r < rows; r++) factor[r] = broadcast(x[r]);
+/* y += x[0..depth) times so many rows of the right matrix, `step` apart; y stays in the cache. */
+template <int depth> INLINE void add_rows(const float *x, const float *right, int64_t step, float *y, int64_t count, bool first) {
+    Vector factor[depth];
+#pragma GCC unroll 8
+    for (int k = 0; k < depth; k++) factor[k] = broadcast(x[k]);
     int64_t n = 0;
     for (; n + LANES <= count; n += LANES) {
         Vector sum = first ? zeros() : load(y + n);
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) sum = fma(load(right + r * step + n), factor[r], sum);
+        for (int k = 0; k < depth; k++) sum = fma(load(right + k * step + n), factor[k], sum);
         store(y + n, sum);
     }
     if (n < count) {
         const int lanes = (int)(count - n);
         Vector sum = first ? zeros() : load_part(y + n, lanes);
-        for (int r = 0; r < rows; r++) sum = fma(load_part(right + r * step + n, lanes), factor[r], sum);
+        for (int k = 0; k < depth; k++) sum = fma(load_part(right + k * step + n, lanes), factor[k], sum);
         store_part(y + n, sum, lanes);
     }
 }
 
-static void matmul_row(int64_t begin, int64_t end, int32_t, void *arg) {
+/* Few rows: each run of the right matrix is read once from memory, and again from the cache by the rows but for the first. */
+static void matmul_few(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     const neon_matmul &m = *(const neon_matmul *)job->parameters;
     for (int64_t item = begin; item < end; item++) {
         const int64_t batch = item / m.chunks;
         int64_t first, last;
         chunk_of_columns(m, item % m.chunks, first, last);
-        const float *x = left_of(job, m, batch);
+        const float *left = left_of(job, m, batch);
         const float *right = (const float *)job->inputs[m.right] + right_matrix_of(m, batch) * m.depth * m.columns + first;
-        float *y = (float *)job->outputs[0] + batch * m.columns + first;
+        float *out = (float *)job->outputs[0] + batch * m.rows * m.columns + first;
         int64_t k = 0;
-        for (; k + 8 <= m.depth; k += 8) add_rows<8>(x + k, right + k * m.columns, m.columns, y, last - first, k == 0);
-        for (; k < m.depth; k++) add_rows<1>(x + k, right + k * m.columns, m.columns, y, last - first, k == 0);
+        for (; k + 8 <= m.depth; k += 8)
+            for (int64_t row = 0; row < m.rows; row++)
+                add_rows<8>(left + row * m.depth + k, right + k * m.columns, m.columns, out + row * m.columns, last - first, k == 0);
+        for (; k < m.depth; k++)
+            for (int64_t row = 0; row < m.rows; row++)
+                add_rows<1>(left + row * m.depth + k, right + k * m.columns, m.columns, out + row * m.columns, last - first, k == 0);
     }
 }
 
@@ -197,8 +203,8 @@ static void matmul_dots(int64_t begin, int64_t end, int32_t, void *arg) {
 }
 
 static const neon_matmul_kernels matmul_kernels = {
-    MOST_VECTORS, rows_of(MOST_VECTORS), DOT_ROWS, 0, pack_left, pack_right<false>, pack_right<true>,
-    matmul<true>, matmul<false>, matmul_row, matmul_dots,
+    MOST_VECTORS, rows_of(MOST_VECTORS), DOT_ROWS, FEW_ROWS, pack_left, pack_right<false>, pack_right<true>,
+    matmul<true>, matmul<false>, matmul_few, matmul_dots,
 };
 
 } // namespace DOVETAIL_NEON_ISA

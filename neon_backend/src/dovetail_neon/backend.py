@@ -46,9 +46,11 @@ class NeonFactory(IWorkloadFactory):
         self._kernels = kernels
 
     def create_workload(self, layer: Layer) -> Any:
+        from .fusion.chains import is_product_of_rows
         from .workloads.registry import CREATORS
 
-        if layer.kind not in CREATORS:
+        # A product with a constant matrix that stands alone becomes the private layer whose weights are packed at load time.
+        if layer.kind not in CREATORS or is_product_of_rows(layer):
             return import_module(".workloads.sequence", __package__).create(layer, self._kernels, self.create_workload)
         module, function = CREATORS[layer.kind]
         create = getattr(import_module(f".workloads.{module}", __package__), function)

@@ -254,12 +254,13 @@ cdef extern from "interface/kernels.h" nogil:
         int32_t vectors
         int32_t rows
         int32_t dot_rows
+        int32_t few_rows
         dovetail_body pack_left
         dovetail_body pack_right
         dovetail_body pack_right_transposed
         dovetail_body packed
         dovetail_body direct
-        dovetail_body row
+        dovetail_body few
         dovetail_body dots
 
     ctypedef struct neon_attention:

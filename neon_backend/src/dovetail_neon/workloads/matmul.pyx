@@ -12,6 +12,10 @@ import numpy as np
 
 from .workload import grain_of
 
+cdef enum:
+    LARGE = 1048576             # bytes of a matrix that will hardly be in the caches of a core
+
+
 cdef const int64_t *matrices_of(Workload workload, tuple own, tuple batch, int64_t *step) except? NULL:
     """Which matrix of an operand each batch has, as a step if that says it all."""
     cdef int64_t count = math.prod(own), i
@@ -69,13 +73,17 @@ def create(layer, Kernels kernels):
         cost = matrices * m.rows * m.depth / 4.0
         workload.phase(table.pack_left, matrices * parts(m.rows, lanes), grain_of(matrices * parts(m.rows, lanes), cost))
         workload.state.shared = parts(matrices * m.rows * m.depth * 4, 64) * 64
-    if m.depth > 0 and (m.rows == 1 or right_transposed and m.rows <= table.dot_rows):
+    cdef bint large = m.depth * m.columns * 4 > LARGE
+    if m.depth > 0 and m.rows <= (table.dot_rows if right_transposed else table.few_rows if large else 1):
         # Bound by memory: the right matrices are read once, as they lie.
         nanoseconds = max(nanoseconds, m.batches * m.columns * m.depth / 5.0)
-        m.chunks = max(1, min(parts(max(1, min(48, int(nanoseconds // 8_000))), m.batches), vectors))
-        if not right_transposed:
-            m.chunks = max(m.chunks, parts(m.columns, 2048))
-        body = table.dots if right_transposed else table.row
+        wanted = parts(max(1, min(48, int(nanoseconds // 8_000))), m.batches)
+        if right_transposed:
+            m.chunks = max(1, min(wanted, vectors))
+        else:
+            # Runs long enough that memory delivers them, and short enough that what is added to stays in the first cache.
+            m.chunks = max(1, parts(m.columns, 2048 // m.rows), min(wanted, m.columns // 512))
+        body = table.dots if right_transposed else table.few
         workload.phase(body, m.batches * m.chunks, grain_of(m.batches * m.chunks, nanoseconds))
         return workload.capsule()
     body = table.direct
