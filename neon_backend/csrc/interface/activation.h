@@ -36,7 +36,18 @@ enum neon_function {
     NEON_FLOOR,
     NEON_CEIL,
     NEON_ROUND,
-    NEON_SIGN
+    NEON_SIGN,
+    NEON_SIN,               /* from here on: one element at a time */
+    NEON_COS,
+    NEON_TAN,
+    NEON_ASIN,
+    NEON_ACOS,
+    NEON_ATAN,
+    NEON_SINH,
+    NEON_COSH,
+    NEON_ASINH,
+    NEON_ACOSH,
+    NEON_ATANH
 };
 
 typedef struct {

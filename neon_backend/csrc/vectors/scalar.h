@@ -18,22 +18,22 @@ INLINE Vector square_root(Vector x) {
     for (int i = 0; i < LANES; i++) x[i] = __builtin_sqrtf(x[i]);
     return x;
 }
+/* Adding 2^23 leaves no bit for a fraction; from there on every float is whole. Calls of libm would cost ten times as much. */
 INLINE Vector round_even(Vector x) {
-    for (int i = 0; i < LANES; i++) x[i] = __builtin_nearbyintf(x[i]);
-    return x;
+    const Vector magnitude = (Vector)((Integers)x & 0x7FFFFFFF), most = broadcast(8388608.0f);
+    const Vector whole = (magnitude + most) - most;
+    return magnitude < most ? (Vector)((Integers)whole | ((Integers)x & INT32_MIN)) : x;
 }
 INLINE Vector round_down(Vector x) {
-    for (int i = 0; i < LANES; i++) x[i] = __builtin_floorf(x[i]);
-    return x;
+    const Vector whole = round_even(x);
+    return whole > x ? whole - broadcast(1.0f) : whole;
 }
 /* Outside the range of int32, and for NaN, the least integer: as x86 answers, and never undefined. */
 INLINE Integers to_integers(Vector x) {
-    Integers result;
-    for (int i = 0; i < LANES; i++) {
-        float whole = __builtin_nearbyintf(x[i]);
-        result[i] = whole >= -2147483648.0f && whole < 2147483648.0f ? (int32_t)whole : INT32_MIN;
-    }
-    return result;
+    const Vector whole = round_even(x);
+    const Integers fits = (whole >= broadcast(-2147483648.0f)) & (whole < broadcast(2147483648.0f));
+    const Integers result = __builtin_convertvector((Vector)((Integers)whole & fits), Integers);
+    return fits ? result : Integers{INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN};
 }
 INLINE Vector to_floats(Integers x) { return __builtin_convertvector(x, Vector); }
 

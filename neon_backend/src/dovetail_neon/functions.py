@@ -16,11 +16,12 @@ _CODES = {
             *("identity", "clamp", "linear", "leaky_relu", "thresholded_relu", "elu", "selu", "celu", "sigmoid", "tanh"),
             *("hard_sigmoid", "hard_swish", "swish", "gelu", "gelu_tanh", "softplus", "softsign", "mish", "shrink"),
             *("abs", "neg", "sqrt", "rsqrt", "reciprocal", "exp", "log", "erf", "floor", "ceil", "round", "sign"),
+            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
         )
     )
 }
 
-OPERATIONS = ("add", "sub", "mul", "div", "maximum", "minimum", "squared_difference")
+OPERATIONS = ("add", "sub", "mul", "div", "maximum", "minimum", "squared_difference", "pow", "mod", "fmod", "prelu")
 """Functions of two elements, in the order of csrc/interface/elementwise.h."""
 
 
