@@ -14,7 +14,11 @@ enum neon_operation {
     NEON_DIVIDE,
     NEON_MAXIMUM,               /* NaN wins */
     NEON_MINIMUM,
-    NEON_SQUARED_DIFFERENCE
+    NEON_SQUARED_DIFFERENCE,
+    NEON_POWER,
+    NEON_MODULO,                /* sign of the divisor */
+    NEON_REMAINDER,             /* sign of the dividend */
+    NEON_PRELU                  /* a if a >= 0, else a * b */
 };
 
 /* The axes were merged as far as both operands allow. Range: rows, which are all axes but the last. */

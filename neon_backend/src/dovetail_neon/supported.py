@@ -72,7 +72,7 @@ def _global_pooling(layer: Layer) -> Support | None:
 def _binary(layer: Layer) -> Support | None:
     d: Any = layer.descriptor
     if d.operation not in OPERATIONS:
-        known = ", ".join(OPERATIONS)
+        known = ", ".join(OPERATIONS[:-1])
         return Support.no("attribute", f"operation {d.operation} is not implemented; {known} are", "operation")
     return _activation(layer)
 
@@ -102,5 +102,6 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.LayerNormalization": _layer_normalization,
     "dovetail.Resize": resizing,
     "dovetail.Softmax": lambda layer: None,
+    "dovetail.Prelu": lambda layer: None,
     **MOVEMENT_RULES,
 }

@@ -10,6 +10,7 @@ from dovetail_neon.workloads.workload cimport Workload, new_workload
 import math
 
 from dovetail_neon.functions import OPERATIONS, function_of
+from dovetail_neon.kinds import IDENTITY
 from dovetail_neon.layouts import elements
 
 from .workload import grain_of
@@ -21,6 +22,11 @@ def create_binary(layer, Kernels kernels):
     function = function_of(d.activation, d.activation_alpha, d.activation_beta)
     shapes = [slot.info.sizes for slot in layer.inputs]
     return build(kernels, d.operation.value, function, shapes, layer.output.info.sizes)
+
+
+def create_prelu(layer, Kernels kernels):
+    """Return the workload of a `Prelu`."""
+    return build(kernels, "prelu", IDENTITY, [slot.info.sizes for slot in layer.inputs], layer.output.info.sizes)
 
 
 def create_combine(layer, Kernels kernels):
@@ -45,7 +51,8 @@ cdef object build(Kernels kernels, str operation, function, list shapes, tuple r
     rows = math.prod(size for size, _ in outer)
     s.chunks = max(1, min(s.row // 1024, parts(32, max(rows, 1))))
     if count:
-        workload.phase(kernels.table.elementwise.binary, rows * s.chunks, grain_of(rows * s.chunks, count * 0.15 + rows * 4.0))
+        each = 0.15 + (0.8 if function != IDENTITY else 0.0) + (6.0 if operation in ("pow", "mod", "fmod") else 0.0)
+        workload.phase(kernels.table.elementwise.binary, rows * s.chunks, grain_of(rows * s.chunks, count * each + rows * 4.0))
     for operand, shape in enumerate(shapes):
         if tuple(shape) == tuple(result):
             workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, operand, 0)

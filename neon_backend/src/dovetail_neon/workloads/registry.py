@@ -13,6 +13,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "dovetail.MatMul": ("matmul", "create"),
     "dovetail.Pad": ("movement", "create_pad"),
     "dovetail.Permute": ("movement", "create_permute"),
+    "dovetail.Prelu": ("elementwise", "create_prelu"),
     "dovetail.Reshape": ("images", "create_view"),
     "dovetail.Softmax": ("rows", "create_softmax"),
     "dovetail.SpaceToDepth": ("movement", "create_space_to_depth"),
