@@ -9,6 +9,8 @@
 #include "images.h"
 #include "movement.h"
 #include "matmul.h"
+#include "normalization.h"
+#include "reduction.h"
 #include "reorder.h"
 #include "resize.h"
 #include "rows.h"
@@ -29,6 +31,8 @@ typedef struct {
     const neon_attention_kernels *attention;
     const neon_cast_kernels *cast;
     const neon_resize_kernels *resize;
+    const neon_normalization_kernels *normalization;
+    const neon_reduction_kernels *reduction;
 } neon_kernels;
 
 #ifdef __cplusplus

@@ -7,6 +7,8 @@
 #include "../kernels/images.h"
 #include "../kernels/movement.h"
 #include "../kernels/matmul.h"
+#include "../kernels/normalization.h"
+#include "../kernels/reduction.h"
 #include "../kernels/reorder.h"
 #include "../kernels/resize.h"
 #include "../kernels/rows.h"
@@ -28,4 +30,6 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::attention_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::cast_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::resize_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::normalization_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::reduction_kernels,
 };

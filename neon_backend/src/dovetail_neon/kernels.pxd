@@ -309,6 +309,65 @@ cdef extern from "interface/kernels.h" nogil:
         dovetail_body nearest
         dovetail_body interpolate
 
+    ctypedef struct neon_affine:
+        int64_t channels
+        int64_t inner
+        const float *factor
+        const float *offset
+
+    ctypedef struct neon_group_normalization:
+        int64_t groups
+        int64_t channels
+        int64_t inner
+        float epsilon
+        const float *scale
+        const float *offset
+
+    ctypedef struct neon_column_normalization:
+        int64_t pixels
+        int64_t channels
+        float epsilon
+        const float *scale
+        const float *offset
+
+    ctypedef struct neon_normalization_kernels:
+        dovetail_body affine
+        dovetail_body groups
+        dovetail_body columns
+
+    enum:
+        NEON_REDUCE_SUM
+        NEON_REDUCE_PRODUCT
+        NEON_REDUCE_MAXIMUM
+        NEON_REDUCE_MINIMUM
+        NEON_REDUCE_LOG_SUM_EXP
+        NEON_BEFORE_NOTHING
+        NEON_BEFORE_ABSOLUTE
+        NEON_BEFORE_SQUARE
+        NEON_AFTER_NOTHING
+        NEON_AFTER_FACTOR
+        NEON_AFTER_ROOT
+        NEON_AFTER_LOGARITHM
+        NEON_MOST_STAGES
+
+    ctypedef struct neon_reduction_stage:
+        int64_t outer
+        int64_t size
+        int64_t inner
+        int64_t chunks
+        int64_t source
+        int64_t target
+        int32_t combine
+        int32_t before
+        int32_t after
+        float factor
+
+    ctypedef struct neon_reduction:
+        neon_reduction_stage *stages
+
+    ctypedef struct neon_reduction_kernels:
+        dovetail_body *stages
+
     ctypedef struct neon_kernels:
         const char *name
         int32_t lanes
@@ -325,6 +384,8 @@ cdef extern from "interface/kernels.h" nogil:
         const neon_attention_kernels *attention
         const neon_cast_kernels *cast
         const neon_resize_kernels *resize
+        const neon_normalization_kernels *normalization
+        const neon_reduction_kernels *reduction
 
     const neon_kernels *neon_kernels_of(const char *name)
     const char *neon_instruction_set(int index, int *here)

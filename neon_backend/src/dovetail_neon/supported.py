@@ -11,6 +11,7 @@ from dovetail.tensor import DType
 
 from .functions import OPERATIONS, function_of, function_of_layer
 from .moved import MOVEMENT_RULES
+from .normalized import NORMALIZATION_RULES
 from .resampling import refusal as resizing
 
 
@@ -104,4 +105,5 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.Softmax": lambda layer: None,
     "dovetail.Prelu": lambda layer: None,
     **MOVEMENT_RULES,
+    **NORMALIZATION_RULES,
 }

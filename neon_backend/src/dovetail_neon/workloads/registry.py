@@ -1,6 +1,7 @@
 """Which function creates the workload of a kind: module of this package, and its function."""
 
 CREATORS: dict[str, tuple[str, str]] = {
+    "dovetail.BatchNormalization": ("normalization", "create_batch"),
     "dovetail.BroadcastTo": ("movement", "create_broadcast"),
     "dovetail.Cast": ("cast", "create"),
     "dovetail.Concat": ("movement", "create_concat"),
@@ -8,12 +9,15 @@ CREATORS: dict[str, tuple[str, str]] = {
     "dovetail.ElementwiseBinary": ("elementwise", "create_binary"),
     "dovetail.ExpandDims": ("images", "create_view"),
     "dovetail.Flatten": ("images", "create_view"),
+    "dovetail.GroupNormalization": ("normalization", "create_group"),
+    "dovetail.InstanceNormalization": ("normalization", "create_instance"),
     "dovetail.Gather": ("movement", "create_gather"),
     "dovetail.LayerNormalization": ("rows", "create_layer_normalization"),
     "dovetail.MatMul": ("matmul", "create"),
     "dovetail.Pad": ("movement", "create_pad"),
     "dovetail.Permute": ("movement", "create_permute"),
     "dovetail.Prelu": ("elementwise", "create_prelu"),
+    "dovetail.Reduce": ("reduction", "create"),
     "dovetail.Reshape": ("images", "create_view"),
     "dovetail.Softmax": ("rows", "create_softmax"),
     "dovetail.SpaceToDepth": ("movement", "create_space_to_depth"),
