@@ -15,6 +15,7 @@
 #include "resize.h"
 #include "rows.h"
 #include "windows.h"
+#include "winograd.h"
 
 typedef struct {
     const char *name;
@@ -33,6 +34,7 @@ typedef struct {
     const neon_resize_kernels *resize;
     const neon_normalization_kernels *normalization;
     const neon_reduction_kernels *reduction;
+    const neon_winograd_kernels *winograd;
 } neon_kernels;
 
 #ifdef __cplusplus

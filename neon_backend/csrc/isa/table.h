@@ -13,6 +13,7 @@
 #include "../kernels/resize.h"
 #include "../kernels/rows.h"
 #include "../kernels/windows.h"
+#include "../kernels/winograd.h"
 
 extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_ISA);
 extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_ISA) = {
@@ -32,4 +33,5 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::resize_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::normalization_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::reduction_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::winograd_kernels,
 };

@@ -39,4 +39,5 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.Resample": ("resize", "create"),
     "neon.ScaleChannels": ("images", "create_scale"),
     "neon.View": ("images", "create_view"),
+    "neon.WinogradConvolve": ("winograd", "create"),
 }

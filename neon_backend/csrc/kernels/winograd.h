@@ -1,0 +1,352 @@
+/* Winograd's minimal filtering F(m x m, 3 x 3), for m = 2 and 4 (Lavin and Gray 2015): a tile of m x m results from m + 2 squared
+ * products instead of 9 m squared. Results are polynomials' products, evaluated at the points 0, +-1 and infinity for m = 2; for
+ * m = 4 the points are 0, +-a, +-b and infinity, where a and b are those of the least error that was measured (Barabasz et al.
+ * 2020 say how the choice matters).
+ *
+ * A tile is transformed as a whole: where its square holds an infinity or a NaN, all results of the tile may be NaN. */
+#ifndef DOVETAIL_NEON_KERNELS_WINOGRAD_H
+#define DOVETAIL_NEON_KERNELS_WINOGRAD_H
+
+#include "../interface/winograd.h"
+#include "activation.h"
+#include "tile.h"
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+constexpr double POINT_A = 0.625, POINT_B = 1.5;
+
+template <int tile> struct Filtering;
+
+template <> struct Filtering<2> {
+    INLINE void into(Vector (&to)[4], const Vector (&x)[4]) {
+        to[0] = x[0] - x[2];
+        to[1] = x[1] + x[2];
+        to[2] = x[2] - x[1];
+        to[3] = x[1] - x[3];
+    }
+    INLINE void back(Vector (&to)[2], const Vector (&x)[4]) {
+        to[0] = x[0] + (x[1] + x[2]);
+        to[1] = (x[1] - x[2]) - x[3];
+    }
+    INLINE void weights(double (&to)[4], const double (&g)[3]) {
+        to[0] = g[0];
+        to[1] = (g[0] + g[1] + g[2]) / 2;
+        to[2] = (g[0] - g[1] + g[2]) / 2;
+        to[3] = g[2];
+    }
+};
+
+/* The points come in pairs: what +p and -p share is computed once. */
+template <> struct Filtering<4> {
+    INLINE void into(Vector (&to)[6], const Vector (&x)[6]) {
+        constexpr double a = POINT_A, b = POINT_B;
+        const Vector both = broadcast((float)(-a * a - b * b)), product = broadcast((float)(a * a * b * b));
+        const Vector a2 = broadcast((float)(-a * a)), b2 = broadcast((float)(-b * b));
+        const Vector a1 = broadcast((float)a), b1 = broadcast((float)b);
+        to[0] = fma(product, x[0], fma(both, x[2], x[4]));
+        to[5] = fma(product, x[1], fma(both, x[3], x[5]));
+        const Vector even_a = fma(b2, x[2], x[4]), odd_a = fma(b2, x[1], x[3]) * a1;
+        const Vector even_b = fma(a2, x[2], x[4]), odd_b = fma(a2, x[1], x[3]) * b1;
+        to[1] = even_a + odd_a;
+        to[2] = even_a - odd_a;
+        to[3] = even_b + odd_b;
+        to[4] = even_b - odd_b;
+    }
+    INLINE void back(Vector (&to)[4], const Vector (&x)[6]) {
+        constexpr double a = POINT_A, b = POINT_B;
+        const Vector even_a = x[1] + x[2], odd_a = x[1] - x[2], even_b = x[3] + x[4], odd_b = x[3] - x[4];
+        to[0] = x[0] + (even_a + even_b);
+        to[1] = fma(broadcast((float)b), odd_b, odd_a * broadcast((float)a));
+        to[2] = fma(broadcast((float)(b * b)), even_b, even_a * broadcast((float)(a * a)));
+        to[3] = fma(broadcast((float)(b * b * b)), odd_b, fma(broadcast((float)(a * a * a)), odd_a, x[5]));
+    }
+    INLINE void weights(double (&to)[6], const double (&g)[3]) {
+        constexpr double a = POINT_A, b = POINT_B, of_a = 2 * a * a * (a * a - b * b), of_b = 2 * b * b * (b * b - a * a);
+        to[0] = g[0] / (a * a * b * b);
+        to[1] = (g[0] + a * g[1] + a * a * g[2]) / of_a;
+        to[2] = (g[0] - a * g[1] + a * a * g[2]) / of_a;
+        to[3] = (g[0] + b * g[1] + b * b * g[2]) / of_b;
+        to[4] = (g[0] - b * g[1] + b * b * g[2]) / of_b;
+        to[5] = g[2];
+    }
+};
+
+/* What lies outside an image. */
+alignas(64) static const float NOTHING[LANES] = {};
+
+/* Where a tile lies. */
+struct Place {
+    int64_t image, row, column;
+};
+INLINE Place place_of(const neon_winograd &w, int64_t tile) {
+    const int64_t within = tile % w.image_tiles;
+    return {tile / w.image_tiles, within / w.tile_columns, within % w.tile_columns};
+}
+INLINE void move_on(const neon_winograd &w, Place &at) {
+    if (++at.column < w.tile_columns) return;
+    at.column = 0;
+    if (++at.row * w.tile_columns < w.image_tiles) return;
+    at.row = 0;
+    at.image++;
+}
+
+/* Transform a block of channels of one tile; `to` is where position 0 goes. */
+template <int tile, bool inside>
+INLINE void transform_block(const neon_winograd &w, const float *image, int64_t top, int64_t left, float *to) {
+    constexpr int size = tile + 2;
+    const float *corner = image + (top * w.in_width + left) * LANES;
+    Vector half[size][size];
+#pragma GCC unroll 6
+    for (int x = 0; x < size; x++) {
+        Vector in[size], out[size];
+        const bool column_inside = (uint64_t)(left + x) < (uint64_t)w.in_width;
+#pragma GCC unroll 6
+        for (int y = 0; y < size; y++) {
+            const float *at = corner + (y * w.in_width + x) * LANES;
+            if (!inside && !(column_inside && (uint64_t)(top + y) < (uint64_t)w.in_height)) at = NOTHING;
+            in[y] = load(at);
+        }
+        Filtering<tile>::into(out, in);
+#pragma GCC unroll 6
+        for (int y = 0; y < size; y++) half[y][x] = out[y];
+    }
+#pragma GCC unroll 6
+    for (int y = 0; y < size; y++) {
+        Vector out[size];
+        Filtering<tile>::into(out, half[y]);
+#pragma GCC unroll 6
+        for (int x = 0; x < size; x++, to += w.position_step) store(to, out[x]);
+    }
+}
+
+/* Transform all channels of tiles [first, last); `to` is where the first goes. */
+template <int tile>
+static void transform_tiles(const neon_winograd &w, const float *in, int64_t first, int64_t last, float *to) {
+    const int64_t blocks = (w.channels + LANES - 1) / LANES, plane = w.in_height * w.in_width * LANES;
+    for (int64_t block = 0; block < blocks; block++) {
+        Place at = place_of(w, first);
+        float *row = to + block * LANES;
+        for (int64_t i = first; i < last; i++, row += w.row_step, move_on(w, at)) {
+            const int64_t top = at.row * tile - w.padding_top, left = at.column * tile - w.padding_left;
+            const float *image = in + (at.image * blocks + block) * plane;
+            if (top >= 0 && left >= 0 && top + tile + 2 <= w.in_height && left + tile + 2 <= w.in_width)
+                transform_block<tile, true>(w, image, top, left, row);
+            else
+                transform_block<tile, false>(w, image, top, left, row);
+        }
+    }
+}
+
+/* Products of `rows` tiles and a group of filters, at one position. */
+template <int vectors, int rows>
+void position_tile(const neon_winograd &w, const float *in, const float *weights, float *out, Ahead ahead) {
+    Vector sum[rows][vectors] = {};
+    const float *row[rows];
+#pragma GCC unroll 16
+    for (int p = 0; p < rows; p++) row[p] = in + p * w.row_step;
+    multiply_add(sum, row, weights, w.channels, ahead);
+#pragma GCC unroll 16
+    for (int p = 0; p < rows; p++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) store(out + p * w.product_step + v * LANES, sum[p][v]);
+}
+
+template <int vectors, int rows> struct PositionTiles {
+    static void run(const neon_winograd &w, const float *in, const float *weights, float *out, Ahead ahead, int count) {
+        if (count == rows)
+            position_tile<vectors, rows>(w, in, weights, out, ahead);
+        else
+            PositionTiles<vectors, rows - 1>::run(w, in, weights, out, ahead, count);
+    }
+};
+template <int vectors> struct PositionTiles<vectors, 0> {
+    static void run(const neon_winograd &, const float *, const float *, float *, Ahead, int) {}
+};
+
+/* Products [tiles][positions][filters of the group] of `count` transformed tiles. */
+template <int vectors>
+static void position_products(const neon_winograd &w, const float *in, const float *weights, int64_t count, float *out) {
+    constexpr int most = pixels_of(vectors);
+    const int64_t positions = (w.tile + 2) * (w.tile + 2), steps = (count + most - 1) / most;
+    const int64_t matrix = w.channels * vectors * LANES;
+    for (int64_t position = 0; position < positions; position++, weights += matrix) {
+        const float *from = in + position * w.position_step;
+        float *to = out + position * vectors * LANES;
+        /* Each step fetches its share of the weights of the next position. */
+        Ahead ahead;
+        ahead.step = vectors * LANES * (int64_t)sizeof(float) / steps;
+        ahead.at = (const char *)(position + 1 < positions ? weights + matrix : weights);
+        int64_t left = count;
+        for (int64_t step = steps; step; step--, ahead.at += w.channels * ahead.step) {
+            const int rows = (int)((left + step - 1) / step);
+            PositionTiles<vectors, most>::run(w, from, weights, to, ahead, rows);
+            from += rows * w.row_step, to += rows * w.product_step, left -= rows;
+        }
+    }
+}
+
+/* From products to results: one vector of filters of one tile. `at` is its first result, of which `height` x `width` lie inside
+ * the image; `adds` lies alike, or is NULL. */
+template <int tile>
+INLINE void results_of(const neon_winograd &w, const float *products, int64_t step, const float *bias, const float *adds, float *at,
+                       int64_t height, int64_t width) {
+    constexpr int size = tile + 2;
+    Vector half[tile][size], result[tile * tile];
+#pragma GCC unroll 6
+    for (int x = 0; x < size; x++) {
+        Vector in[size], out[tile];
+#pragma GCC unroll 6
+        for (int y = 0; y < size; y++) in[y] = load(products + (y * size + x) * step);
+        Filtering<tile>::back(out, in);
+#pragma GCC unroll 4
+        for (int y = 0; y < tile; y++) half[y][x] = out[y];
+    }
+    const Vector offset = load(bias);
+    const bool whole = height >= tile && width >= tile;
+    const bool simple = w.activation.function == NEON_IDENTITY || w.activation.function == NEON_CLAMP;
+    if (whole && simple) {
+        const Vector low = broadcast(w.activation.a), high = broadcast(w.activation.b);
+        const bool clamps = w.activation.function == NEON_CLAMP;
+#pragma GCC unroll 4
+        for (int y = 0; y < tile; y++) {
+            Vector out[tile];
+            Filtering<tile>::back(out, half[y]);
+            const int64_t row = y * w.out_width * LANES;
+#pragma GCC unroll 4
+            for (int x = 0; x < tile; x++) out[x] += offset;
+            if (adds)
+#pragma GCC unroll 4
+                for (int x = 0; x < tile; x++) out[x] += load(adds + row + x * LANES);
+            if (clamps)
+#pragma GCC unroll 4
+                for (int x = 0; x < tile; x++) out[x] = clamped(out[x], low, high);
+#pragma GCC unroll 4
+            for (int x = 0; x < tile; x++) store(at + row + x * LANES, out[x]);
+        }
+        return;
+    }
+    for (int y = 0; y < tile; y++) {
+        Vector out[tile];
+        Filtering<tile>::back(out, half[y]);
+        for (int x = 0; x < tile; x++) {
+            result[y * tile + x] = out[x] + offset;
+            if (adds && y < height && x < width) result[y * tile + x] += load(adds + (y * w.out_width + x) * LANES);
+        }
+    }
+    if (w.activation.function != NEON_IDENTITY) activate(w.activation, result, tile * tile);
+    for (int y = 0; y < tile && y < height; y++)
+        for (int x = 0; x < tile && x < width; x++) store(at + (y * w.out_width + x) * LANES, result[y * tile + x]);
+}
+
+/* Tiles [first, last) and one group of filters: from transformed elements to results. */
+template <int tile>
+static void multiply_band(const neon_winograd &w, const neon_job *job, int64_t group, int64_t first, int64_t last, const float *in,
+                          float *products) {
+    constexpr int positions = (tile + 2) * (tile + 2);
+    const int64_t vector = w.group_vector[group], vectors = w.group_vector[group + 1] - vector;
+    const float *weights = w.weights + vector * positions * w.channels * LANES;
+    switch (vectors) {
+    case 1: position_products<1>(w, in, weights, last - first, products); break;
+    case 2: position_products<2>(w, in, weights, last - first, products); break;
+#if DOVETAIL_NEON_IS == 1 || DOVETAIL_NEON_IS == 3
+    case 3: position_products<3>(w, in, weights, last - first, products); break;
+    case 4: position_products<4>(w, in, weights, last - first, products); break;
+#endif
+    }
+    const int64_t plane = w.out_height * w.out_width * LANES, blocks = w.group_vector[w.groups];
+    Place at = place_of(w, first);
+    for (int64_t i = first; i < last; i++, products += w.product_step, move_on(w, at)) {
+        const int64_t y = at.row * tile, x = at.column * tile;
+        const int64_t offset = (at.image * blocks + vector) * plane + (y * w.out_width + x) * LANES;
+        for (int64_t v = 0; v < vectors; v++) {
+            const float *adds = w.adds ? (const float *)job->inputs[1] + offset + v * plane : nullptr;
+            results_of<tile>(w, products + v * LANES, vectors * LANES, w.bias + (vector + v) * LANES, adds,
+                             (float *)job->outputs[0] + offset + v * plane, w.out_height - y, w.out_width - x);
+        }
+    }
+}
+
+template <int tile> static void winograd_bands(int64_t begin, int64_t end, int32_t worker, const neon_job *job) {
+    const neon_winograd &w = *(const neon_winograd *)job->parameters;
+    char *scratch = job->worker_workspace + worker * job->worker_stride;
+    for (int64_t band = begin; band < end; band++) {
+        const int64_t first = w.tiles * band / w.bands, last = w.tiles * (band + 1) / w.bands;
+        transform_tiles<tile>(w, (const float *)job->inputs[0], first, last, (float *)scratch);
+        for (int64_t group = 0; group < w.groups; group++)
+            multiply_band<tile>(w, job, group, first, last, (const float *)scratch, (float *)(scratch + w.products_at));
+    }
+}
+
+template <int tile> static void winograd_groups(int64_t begin, int64_t end, int32_t worker, const neon_job *job) {
+    const neon_winograd &w = *(const neon_winograd *)job->parameters;
+    float *products = (float *)(job->worker_workspace + worker * job->worker_stride + w.products_at);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t band = item % w.bands, first = w.tiles * band / w.bands, last = w.tiles * (band + 1) / w.bands;
+        multiply_band<tile>(w, job, item / w.bands, first, last, (const float *)job->workspace + first * w.row_step, products);
+    }
+}
+
+static void winograd_banded(int64_t begin, int64_t end, int32_t worker, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    if (((const neon_winograd *)job->parameters)->tile == 2)
+        winograd_bands<2>(begin, end, worker, job);
+    else
+        winograd_bands<4>(begin, end, worker, job);
+}
+
+static void winograd_transform(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_winograd &w = *(const neon_winograd *)job->parameters;
+    float *to = (float *)job->workspace + begin * w.row_step;
+    if (w.tile == 2)
+        transform_tiles<2>(w, (const float *)job->inputs[0], begin, end, to);
+    else
+        transform_tiles<4>(w, (const float *)job->inputs[0], begin, end, to);
+}
+
+static void winograd_multiply(int64_t begin, int64_t end, int32_t worker, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    if (((const neon_winograd *)job->parameters)->tile == 2)
+        winograd_groups<2>(begin, end, worker, job);
+    else
+        winograd_groups<4>(begin, end, worker, job);
+}
+
+template <int tile>
+static void pack_filter(const float *from, int64_t tap_step, int64_t step, float *to) {
+    constexpr int size = tile + 2;
+    double half[3][size];
+    for (int x = 0; x < 3; x++) {
+        const double g[3] = {from[x * tap_step], from[(3 + x) * tap_step], from[(6 + x) * tap_step]};
+        Filtering<tile>::weights(half[x], g);
+    }
+    for (int y = 0; y < size; y++) {
+        const double g[3] = {half[0][y], half[1][y], half[2][y]};
+        double out[size];
+        Filtering<tile>::weights(out, g);
+        for (int x = 0; x < size; x++, to += step) *to = (float)out[x];
+    }
+}
+
+static void pack_winograd(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
+                          int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed) {
+    const int64_t width = vectors * LANES, count = lesser(width, filters - first_filter);
+    /* What is beyond the last filter stays zero. */
+    for (int64_t channel = 0; channel < channels; channel++)
+        for (int64_t f = 0; f < count; f++) {
+            const float *from = weights + (first_filter + f) * filter_step + channel * channel_step;
+            float *to = packed + channel * width + f;
+            if (tile == 2)
+                pack_filter<2>(from, tap_step, channels * width, to);
+            else
+                pack_filter<4>(from, tap_step, channels * width, to);
+        }
+}
+
+static const neon_winograd_kernels winograd_kernels = {winograd_banded, winograd_transform, winograd_multiply, pack_winograd};
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif

@@ -1,0 +1,90 @@
+"""Convolution with windows of 3 x 3 in fewer multiplications."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from dovetail_neon.kernels cimport Kernels, neon_winograd
+from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.workload cimport Workload, new_workload
+
+import numpy as np
+
+from .workload import grain_of
+
+cdef enum:
+    BAND_BYTES = 1 << 20        # transformed elements and products of a band: half of a second cache
+    LEAST_TILES = 24            # of a band: so often is a weight used that is fetched from a third cache or memory
+    MOST_BANDS = 16             # more are only made where the cache wants them
+    LEAST_BANDS = 8             # fewer do not share out well: then groups of filters are shared out too
+    PAGE = 2048                 # bytes: rows a multiple of this apart compete for the same lines of the first cache
+
+
+def create(layer, Kernels kernels):
+    """Return the workload of a `WinogradConvolve`."""
+    d = layer.descriptor
+    cdef int adds = len(layer.inputs) > 1
+    cdef Workload workload = new_workload(sizeof(neon_winograd), 1 + adds, 1)
+    cdef neon_winograd *w = <neon_winograd *>workload.state.parameters
+    cdef int lanes = kernels.table.lanes
+    geometry = d.geometry
+    if d.tile not in (2, 4) or geometry.kernel != (3, 3) or geometry.stride != (1, 1) or geometry.dilation != (1, 1):
+        raise ValueError(f"{layer.name!r}: no tiles of {d.tile} x {d.tile} for windows {geometry}")
+    w.images, w.channels, w.in_height, w.in_width = d.source
+    w.filters, w.out_height, w.out_width = d.target[1:]
+    w.padding_top, w.padding_left = geometry.padding
+    w.activation.function, w.activation.a, w.activation.b = d.function
+    w.adds, w.tile = adds, d.tile
+    w.tile_columns = parts(w.out_width, w.tile)
+    w.image_tiles = parts(w.out_height, w.tile) * w.tile_columns
+    w.tiles = w.images * w.image_tiles
+    cdef int64_t positions = (w.tile + 2) * (w.tile + 2)
+    # Filters in groups of vectors, as even as can be.
+    cdef int64_t vectors = parts(w.filters, lanes), group, i
+    w.groups = max(parts(vectors, kernels.table.convolution.vectors), 1)
+    cdef int64_t most_vectors = parts(vectors, w.groups)
+    cdef int32_t *group_vector = <int32_t *>workload.allocate((w.groups + 1) * sizeof(int32_t))
+    for group in range(w.groups + 1):
+        group_vector[group] = <int32_t>(vectors * group // w.groups)
+    w.group_vector = group_vector
+    # Pack.
+    weights = d.weights
+    if weights.dtype != np.float32 or weights.shape != (w.filters, 9, w.channels):
+        raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
+    cdef int64_t filter_step = weights.strides[0] // 4, tap_step = weights.strides[1] // 4, channel_step = weights.strides[2] // 4
+    cdef const float *data = <const float *><size_t>weights.__array_interface__["data"][0]
+    cdef float *packed = <float *>workload.allocate(vectors * positions * w.channels * lanes * sizeof(float))
+    cdef float *bias = <float *>workload.allocate(vectors * lanes * sizeof(float))
+    cdef const float[::1] given
+    with nogil:
+        for group in range(w.groups):
+            kernels.table.winograd.pack(
+                data, filter_step, tap_step, channel_step, <int64_t>group_vector[group] * lanes, w.filters,
+                group_vector[group + 1] - group_vector[group], w.channels, w.tile,
+                packed + group_vector[group] * positions * w.channels * lanes)
+    if d.bias is not None:
+        given = d.bias
+        for i in range(w.filters):
+            bias[i] = given[i]
+    w.weights, w.bias = packed, bias
+    if layer.output.info.nbytes == 0:
+        return workload.capsule()
+    # Share the work out.
+    cdef int64_t most, held
+    w.row_step = parts(w.channels, lanes) * lanes
+    if w.row_step * 4 % PAGE == 0:
+        w.row_step += lanes
+    w.product_step = (positions * most_vectors + 1) * lanes
+    most = max(LEAST_TILES, min(parts(w.tiles, MOST_BANDS), BAND_BYTES // (4 * (positions * w.row_step + w.product_step))))
+    w.bands = parts(w.tiles, most)
+    nanoseconds = w.tiles * positions * (vectors * w.channels / 5.0 + (w.channels + w.filters) / 8.0)
+    held = w.tiles if w.bands < LEAST_BANDS else parts(w.tiles, w.bands)
+    w.position_step = held * w.row_step + lanes
+    if w.bands < LEAST_BANDS:
+        workload.state.shared = positions * w.position_step * 4
+        transforming = w.tiles * positions * w.channels / 8.0
+        workload.phase(kernels.table.winograd.transform, w.tiles, grain_of(w.tiles, transforming))
+        workload.phase(kernels.table.winograd.multiply, w.groups * w.bands, grain_of(w.groups * w.bands, nanoseconds))
+    else:
+        w.products_at = positions * w.position_step * 4
+        workload.phase(kernels.table.winograd.banded, w.bands, grain_of(w.bands, nanoseconds))
+    workload.state.per_worker = w.products_at + parts(w.tiles, w.bands) * w.product_step * 4
+    return workload.capsule()
