@@ -46,12 +46,12 @@ template <> struct Filtering<4> {
         const Vector a1 = broadcast((float)a), b1 = broadcast((float)b);
         to[0] = fma(product, x[0], fma(both, x[2], x[4]));
         to[5] = fma(product, x[1], fma(both, x[3], x[5]));
-        const Vector even_a = fma(b2, x[2], x[4]), odd_a = fma(b2, x[1], x[3]) * a1;
-        const Vector even_b = fma(a2, x[2], x[4]), odd_b = fma(a2, x[1], x[3]) * b1;
-        to[1] = even_a + odd_a;
-        to[2] = even_a - odd_a;
-        to[3] = even_b + odd_b;
-        to[4] = even_b - odd_b;
+        const Vector even_a = fma(b2, x[2], x[4]), odd_a = fma(b2, x[1], x[3]);
+        const Vector even_b = fma(a2, x[2], x[4]), odd_b = fma(a2, x[1], x[3]);
+        to[1] = fma(a1, odd_a, even_a);
+        to[2] = fma(a1, -odd_a, even_a);
+        to[3] = fma(b1, odd_b, even_b);
+        to[4] = fma(b1, -odd_b, even_b);
     }
     INLINE void back(Vector (&to)[4], const Vector (&x)[6]) {
         constexpr double a = POINT_A, b = POINT_B;
@@ -93,18 +93,19 @@ INLINE void move_on(const neon_winograd &w, Place &at) {
 
 /* Transform a block of channels of one tile; `to` is where position 0 goes. */
 template <int tile, bool inside>
-INLINE void transform_block(const neon_winograd &w, const float *image, int64_t top, int64_t left, float *to) {
+INLINE void transform_block(const float *image, int64_t height, int64_t width, int64_t top, int64_t left, float *to,
+                            int64_t position_step) {
     constexpr int size = tile + 2;
-    const float *corner = image + (top * w.in_width + left) * LANES;
+    const float *corner = image + (top * width + left) * LANES;
     Vector half[size][size];
 #pragma GCC unroll 6
     for (int x = 0; x < size; x++) {
         Vector in[size], out[size];
-        const bool column_inside = (uint64_t)(left + x) < (uint64_t)w.in_width;
+        const bool column_inside = (uint64_t)(left + x) < (uint64_t)width;
 #pragma GCC unroll 6
         for (int y = 0; y < size; y++) {
-            const float *at = corner + (y * w.in_width + x) * LANES;
-            if (!inside && !(column_inside && (uint64_t)(top + y) < (uint64_t)w.in_height)) at = NOTHING;
+            const float *at = corner + (y * width + x) * LANES;
+            if (!inside && !(column_inside && (uint64_t)(top + y) < (uint64_t)height)) at = NOTHING;
             in[y] = load(at);
         }
         Filtering<tile>::into(out, in);
@@ -116,24 +117,25 @@ INLINE void transform_block(const neon_winograd &w, const float *image, int64_t 
         Vector out[size];
         Filtering<tile>::into(out, half[y]);
 #pragma GCC unroll 6
-        for (int x = 0; x < size; x++, to += w.position_step) store(to, out[x]);
+        for (int x = 0; x < size; x++, to += position_step) store(to, out[x]);
     }
 }
 
 /* Transform all channels of tiles [first, last); `to` is where the first goes. */
 template <int tile>
 static void transform_tiles(const neon_winograd &w, const float *in, int64_t first, int64_t last, float *to) {
-    const int64_t blocks = (w.channels + LANES - 1) / LANES, plane = w.in_height * w.in_width * LANES;
+    const int64_t blocks = (w.channels + LANES - 1) / LANES, height = w.in_height, width = w.in_width;
+    const int64_t row_step = w.row_step, position_step = w.position_step;
     for (int64_t block = 0; block < blocks; block++) {
         Place at = place_of(w, first);
         float *row = to + block * LANES;
-        for (int64_t i = first; i < last; i++, row += w.row_step, move_on(w, at)) {
+        for (int64_t i = first; i < last; i++, row += row_step, move_on(w, at)) {
             const int64_t top = at.row * tile - w.padding_top, left = at.column * tile - w.padding_left;
-            const float *image = in + (at.image * blocks + block) * plane;
-            if (top >= 0 && left >= 0 && top + tile + 2 <= w.in_height && left + tile + 2 <= w.in_width)
-                transform_block<tile, true>(w, image, top, left, row);
+            const float *image = in + (at.image * blocks + block) * height * width * LANES;
+            if (top >= 0 && left >= 0 && top + tile + 2 <= height && left + tile + 2 <= width)
+                transform_block<tile, true>(image, height, width, top, left, row, position_step);
             else
-                transform_block<tile, false>(w, image, top, left, row);
+                transform_block<tile, false>(image, height, width, top, left, row, position_step);
         }
     }
 }
@@ -203,6 +205,7 @@ INLINE void results_of(const neon_winograd &w, const float *products, int64_t st
         for (int y = 0; y < tile; y++) half[y][x] = out[y];
     }
     const Vector offset = load(bias);
+    const int64_t row = w.out_width * LANES;
     const bool whole = height >= tile && width >= tile;
     const bool simple = w.activation.function == NEON_IDENTITY || w.activation.function == NEON_CLAMP;
     if (whole && simple) {
@@ -212,17 +215,16 @@ INLINE void results_of(const neon_winograd &w, const float *products, int64_t st
         for (int y = 0; y < tile; y++) {
             Vector out[tile];
             Filtering<tile>::back(out, half[y]);
-            const int64_t row = y * w.out_width * LANES;
 #pragma GCC unroll 4
             for (int x = 0; x < tile; x++) out[x] += offset;
             if (adds)
 #pragma GCC unroll 4
-                for (int x = 0; x < tile; x++) out[x] += load(adds + row + x * LANES);
+                for (int x = 0; x < tile; x++) out[x] += load(adds + y * row + x * LANES);
             if (clamps)
 #pragma GCC unroll 4
                 for (int x = 0; x < tile; x++) out[x] = clamped(out[x], low, high);
 #pragma GCC unroll 4
-            for (int x = 0; x < tile; x++) store(at + row + x * LANES, out[x]);
+            for (int x = 0; x < tile; x++) store(at + y * row + x * LANES, out[x]);
         }
         return;
     }
@@ -231,12 +233,12 @@ INLINE void results_of(const neon_winograd &w, const float *products, int64_t st
         Filtering<tile>::back(out, half[y]);
         for (int x = 0; x < tile; x++) {
             result[y * tile + x] = out[x] + offset;
-            if (adds && y < height && x < width) result[y * tile + x] += load(adds + (y * w.out_width + x) * LANES);
+            if (adds && y < height && x < width) result[y * tile + x] += load(adds + y * row + x * LANES);
         }
     }
     if (w.activation.function != NEON_IDENTITY) activate(w.activation, result, tile * tile);
     for (int y = 0; y < tile && y < height; y++)
-        for (int x = 0; x < tile && x < width; x++) store(at + (y * w.out_width + x) * LANES, result[y * tile + x]);
+        for (int x = 0; x < tile && x < width; x++) store(at + y * row + x * LANES, result[y * tile + x]);
 }
 
 /* Tiles [first, last) and one group of filters: from transformed elements to results. */

@@ -1,0 +1,52 @@
+"""Which algorithm a convolution takes, by what each costs one core: multiply-adds, and bytes that are moved."""
+
+from __future__ import annotations
+
+import math
+
+from .layouts import Image, blocks
+
+ADDS_PER_CYCLE = 2.0
+"""Multiply-adds of whole vectors."""
+CYCLES_PER_ELEMENT = 4.3
+"""Of transforming a vector to one position, or back from it: most of it is a line that is written to the second cache."""
+BYTES_PER_CYCLE = 8.0
+"""That arrive from a third cache or memory."""
+NOT_HIDDEN = 1 / 3
+"""Weights arrive while others are multiplied: the slower of the two counts, and so much of the other."""
+HELD_BYTES = 1 << 20
+"""Weights up to this size stay in a second cache from run to run."""
+CYCLES_PER_LAYER = 500.0
+"""Of a loop more, and of bands that are begun."""
+LEAST_GAIN = 1.1
+"""What is not faster by so much is not worth the memory of larger weights."""
+
+
+def wins(source: Image, target: Image, lanes: int = 16) -> int:
+    """Return the side of Winograd's tiles with which a convolution is fastest, 2 or 4; 0 if it is without.
+
+    The windows are 3 x 3, stride and dilation 1, one group, images blocked by `lanes`. Larger tiles multiply less (4 for 9 x 4,
+    against 2.25) but have more weights (4 for each, against 1.8), which have to be fetched: that is what decides where images
+    are small; where channels are few it is the transforms. Sums through tiles of 2 err less than direct ones, those through
+    tiles of 4 up to twice as much.
+    """
+    best, fastest = 0, _cycles(source, target, lanes, 0)
+    for tile in (2, 4):
+        cycles = _cycles(source, target, lanes, tile)
+        if cycles * LEAST_GAIN < fastest:
+            best, fastest = tile, cycles
+    return best
+
+
+def _cycles(source: Image, target: Image, lanes: int, tile: int) -> float:
+    channels, vectors = source.channels, blocks(target.channels, lanes)
+    if tile:
+        rows = target.batch * math.ceil(target.height / tile) * math.ceil(target.width / tile)
+        positions = (tile + 2) ** 2
+        transforms = rows * positions * (blocks(channels, lanes) + vectors) * CYCLES_PER_ELEMENT + CYCLES_PER_LAYER
+    else:
+        rows, positions, transforms = target.batch * target.pixels, 9, 0.0
+    products = rows * positions * channels * vectors / ADDS_PER_CYCLE
+    weights = positions * channels * vectors * lanes * 4
+    fetching = weights / BYTES_PER_CYCLE if weights > HELD_BYTES else 0.0
+    return max(products, fetching) + min(products, fetching) * NOT_HIDDEN + transforms
