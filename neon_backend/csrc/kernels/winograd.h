@@ -14,7 +14,13 @@
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
+/* Dyadic, so that all constants but those of the weights are exact. Next to +-1 and +-2 the largest error is a quarter, the root of
+ * the mean squared one is half. */
 constexpr double POINT_A = 0.625, POINT_B = 1.5;
+
+/* Channels that are summed in a row. With 64 errors are larger by a quarter, with all of 256 they double; sums of 32 cost some four
+ * hundredths of the time, of 16 up to a tenth. */
+constexpr int64_t LONGEST_SUM = 32;
 
 template <int tile> struct Filtering;
 
@@ -140,18 +146,25 @@ static void transform_tiles(const neon_winograd &w, const float *in, int64_t fir
     }
 }
 
-/* Products of `rows` tiles and a group of filters, at one position. */
+/* Products of `rows` tiles and a group of filters, at one position. Long sums are sums of sums. */
 template <int vectors, int rows>
 void position_tile(const neon_winograd &w, const float *in, const float *weights, float *out, Ahead ahead) {
-    Vector sum[rows][vectors] = {};
     const float *row[rows];
 #pragma GCC unroll 16
     for (int p = 0; p < rows; p++) row[p] = in + p * w.row_step;
-    multiply_add(sum, row, weights, w.channels, ahead);
+    for (int64_t channel = 0; channel < w.channels; channel += LONGEST_SUM) {
+        Vector sum[rows][vectors] = {};
+        multiply_add(sum, row, weights, lesser<int64_t>(LONGEST_SUM, w.channels - channel), ahead);
 #pragma GCC unroll 16
-    for (int p = 0; p < rows; p++)
+        for (int p = 0; p < rows; p++) {
+            row[p] += LONGEST_SUM;
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) store(out + p * w.product_step + v * LANES, sum[p][v]);
+            for (int v = 0; v < vectors; v++) {
+                float *at = out + p * w.product_step + v * LANES;
+                store(at, channel ? load(at) + sum[p][v] : sum[p][v]);
+            }
+        }
+    }
 }
 
 template <int vectors, int rows> struct PositionTiles {

@@ -82,9 +82,9 @@ class Convolve(PrivateLayer, kind="neon.Convolve"):
 
 @descriptor_class
 class WinogradConvolve(PrivateLayer, kind="neon.WinogradConvolve"):
-    """`Convolve` of blocked images with windows of 3 x 3, stride and dilation 1, one group, by tiles of `tile` x `tile` results.
+    """`Convolve` of blocked images with windows of 3 x 3, stride and dilation 1, one group, by tiles of `tile` results a side.
 
-    A tile's side is 2 or 4; algorithms.py says when each pays. Where a window holds an infinity or a NaN, all results of its
+    `tile` is 2 or 4; algorithms.py says when each pays. Where a window holds an infinity or a NaN, all results of its
     tile may be NaN.
     """
 
