@@ -21,6 +21,7 @@ from dovetail.layers import (
 )
 from dovetail.tensor import DataLayout, TensorInfo
 
+from ..algorithms import wins
 from ..functions import function_of
 from ..kinds import (
     POINT,
@@ -33,8 +34,10 @@ from ..kinds import (
     Join,
     MeanOfImage,
     Pool,
+    PrivateLayer,
     Resample,
     ScaleChannels,
+    WinogradConvolve,
 )
 from ..layouts import Image, blocked_info, plain_info
 from ..resampling import layouts, taps
@@ -116,9 +119,29 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
     else:
         x = lowering.blocked(source, layout)
     inputs = [x] if chain.adds is None else [x, lowering.blocked(chain.adds, layout)]
-    made = lowering.emit(convolve, inputs, chain.layers)
+    made = lowering.emit(_fastest(convolve, lanes), inputs, chain.layers)
     lowering.define(chain.output, made.output, "blocked", layout)
     return True
+
+
+def _fastest(convolve: Convolve, lanes: int) -> PrivateLayer:
+    """The same convolution by Winograd's filtering, where that is faster."""
+    point = (1, 1)
+    if convolve.geometry[:3] != ((3, 3), point, point) or convolve.groups > 1 or convolve.run > 1:
+        return convolve
+    tile = wins(convolve.source, convolve.target, lanes)
+    if not tile:
+        return convolve
+    return WinogradConvolve(
+        infos=convolve.infos,
+        weights=convolve.weights,
+        bias=convolve.bias,
+        source=convolve.source,
+        target=convolve.target,
+        geometry=convolve.geometry,
+        function=convolve.function,
+        tile=tile,
+    )
 
 
 def _framed(
