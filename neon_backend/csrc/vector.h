@@ -10,6 +10,7 @@
  *   minimum(a, b), maximum      if either is NaN: b or NaN. With the limit in a, NaN in b survives
  *   round_even, round_down      to a whole float
  *   to_integers, to_floats      to_integers rounds to nearest even
+ *   quotient(a, b)              a / b within an ulp, where 1 / b is a normal number
  *   scale(x, n)                 x * 2^n, rounded once, for a whole n
  *
  * Everything lies in a namespace per instruction set. No template of the standard library is used in it: its instances would be

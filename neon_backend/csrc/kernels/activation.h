@@ -11,85 +11,114 @@ namespace DOVETAIL_NEON_ISA {
 /* NaN survives. */
 INLINE Vector clamped(Vector x, Vector low, Vector high) { return minimum(high, maximum(low, x)); }
 
-template <typename Function> INLINE void each(Vector *x, int count, Function function) {
-    for (int i = 0; i < count; i++) x[i] = function(x[i]);
-}
+/* Vectors that were just computed, in place. */
+struct Computed {
+    Vector *x;
+    int count;
+
+    template <typename Function> __attribute__((always_inline)) inline void operator()(Function function) const {
+        for (int i = 0; i < count; i++) x[i] = function(x[i]);
+    }
+};
+
+/* Elements as they lie in memory. */
+struct Run {
+    const float *in;
+    float *out;
+    int64_t count;
+
+    template <typename Function> __attribute__((always_inline)) inline void operator()(Function function) const {
+        int64_t i = 0;
+#pragma GCC unroll 2
+        for (; i + LANES <= count; i += LANES) store(out + i, function(load(in + i)));
+        if (i < count) store_part(out + i, function(load_part(in + i, (int)(count - i))), (int)(count - i));
+    }
+};
 
 /* What few networks use and the library of C computes well. */
-static __attribute__((noinline)) void each_lane(float (*function)(float), Vector *x, int count) {
-    for (int i = 0; i < count; i++)
-        for (int lane = 0; lane < LANES; lane++) x[i][lane] = function(x[i][lane]);
+static __attribute__((noinline)) Vector each_lane(float (*function)(float), Vector x) {
+    for (int lane = 0; lane < LANES; lane++) x[lane] = function(x[lane]);
+    return x;
 }
 
-/* Apply a function to `count` vectors that were just computed. */
-static __attribute__((noinline)) void activate(const neon_activation &with, Vector *x, int count) {
+template <typename Each> INLINE void with_function(const neon_activation &with, Each each) {
     const Vector a = broadcast(with.a), b = broadcast(with.b), one = broadcast(1.0f), half = broadcast(0.5f), none = zeros();
     switch (with.function) {
-    case NEON_IDENTITY: break;
-    case NEON_CLAMP: each(x, count, [=](Vector v) { return clamped(v, a, b); }); break;
-    case NEON_LINEAR: each(x, count, [=](Vector v) { return a * v + b; }); break;
-    case NEON_LEAKY_RELU: each(x, count, [=](Vector v) { return select(v < none, v * a, v); }); break;
-    case NEON_THRESHOLDED_RELU: each(x, count, [=](Vector v) { return select(v <= a, none, v); }); break;
-    case NEON_ELU: each(x, count, [=](Vector v) { return select(v < none, a * exponential_less_one(v), v); }); break;
-    case NEON_SELU: each(x, count, [=](Vector v) { return b * select(v > none, v, a * exponential_less_one(v)); }); break;
-    case NEON_CELU: each(x, count, [=](Vector v) { return select(v < none, a * exponential_less_one(v / a), v); }); break;
-    case NEON_SIGMOID: each(x, count, [](Vector v) { return sigmoid(v); }); break;
-    case NEON_TANH: each(x, count, [](Vector v) { return hyperbolic_tangent(v); }); break;
-    case NEON_HARD_SIGMOID: each(x, count, [=](Vector v) { return clamped(fma(v, a, b), none, one); }); break;
+    case NEON_IDENTITY: each([](Vector v) { return v; }); break;
+    case NEON_CLAMP: each([=](Vector v) { return clamped(v, a, b); }); break;
+    case NEON_LINEAR: each([=](Vector v) { return a * v + b; }); break;
+    case NEON_LEAKY_RELU: each([=](Vector v) { return select(v < none, v * a, v); }); break;
+    case NEON_THRESHOLDED_RELU: each([=](Vector v) { return select(v <= a, none, v); }); break;
+    case NEON_ELU: each([=](Vector v) { return select(v < none, a * exponential_less_one(v), v); }); break;
+    case NEON_SELU: each([=](Vector v) { return b * select(v > none, v, a * exponential_less_one(v)); }); break;
+    case NEON_CELU: each([=](Vector v) { return select(v < none, a * exponential_less_one(v / a), v); }); break;
+    case NEON_SIGMOID: each([](Vector v) { return sigmoid(v); }); break;
+    case NEON_TANH: each([](Vector v) { return hyperbolic_tangent(v); }); break;
+    case NEON_HARD_SIGMOID: each([=](Vector v) { return clamped(fma(v, a, b), none, one); }); break;
     case NEON_HARD_SWISH: {
         const Vector sixth = broadcast(1.0f / 6.0f);
-        each(x, count, [=](Vector v) { return v * clamped(fma(v, sixth, half), none, one); });
+        each([=](Vector v) { return v * clamped(fma(v, sixth, half), none, one); });
         break;
     }
-    case NEON_SWISH: each(x, count, [=](Vector v) { return v * sigmoid(a * v); }); break;
+    case NEON_SWISH: each([=](Vector v) { return v * sigmoid(a * v); }); break;
     case NEON_GELU: {
         const Vector root = broadcast(0.70710678118654752f);
-        each(x, count, [=](Vector v) { return half * v * error_function_plus_one(v * root); });
+        each([=](Vector v) { return half * v * error_function_plus_one(v * root); });
         break;
     }
     case NEON_GELU_TANH: {
         /* (1 + tanh u) / 2 is sigmoid(2 u), where nothing cancels far below zero. */
-        const Vector inner = broadcast(-1.59576912160573072f), cube = broadcast(-1.59576912160573072f * 0.044715f);
-        each(x, count, [=](Vector v) { return v / (one + exponential(v * fma(cube, v * v, inner))); });
+        const Vector inner = broadcast(1.59576912160573072f), cube = broadcast(1.59576912160573072f * 0.044715f);
+        each([=](Vector v) { return v * sigmoid(v * fma(cube, v * v, inner)); });
         break;
     }
-    case NEON_SOFT_PLUS: each(x, count, [](Vector v) { return soft_plus(v); }); break;
-    case NEON_SOFT_SIGN: each(x, count, [=](Vector v) { return v / (one + absolute(v)); }); break;
+    case NEON_SOFT_PLUS: each([](Vector v) { return soft_plus(v); }); break;
+    case NEON_SOFT_SIGN: each([=](Vector v) { return v / (one + absolute(v)); }); break;
     case NEON_MISH: {
         /* tanh(log(1 + w)) is n / (n + 2) with n = w (w + 2); from 20 on it is 1. */
         const Vector two = broadcast(2.0f), most = broadcast(20.0f);
-        each(x, count, [=](Vector v) {
+        each([=](Vector v) {
             const Vector w = exponential(minimum(most, v)), n = w * (w + two);
-            return v * (n / (n + two));
+            return v * quotient(n, n + two);
         });
         break;
     }
-    case NEON_SHRINK: each(x, count, [=](Vector v) { return select(v < -a, v + b, select(v > a, v - b, v != v ? v : none)); }); break;
-    case NEON_ABS: each(x, count, [](Vector v) { return absolute(v); }); break;
-    case NEON_NEGATE: each(x, count, [](Vector v) { return -v; }); break;
-    case NEON_SQUARE_ROOT: each(x, count, [](Vector v) { return square_root(v); }); break;
-    case NEON_RECIPROCAL_SQUARE_ROOT: each(x, count, [=](Vector v) { return one / square_root(v); }); break;
-    case NEON_RECIPROCAL: each(x, count, [=](Vector v) { return one / v; }); break;
-    case NEON_EXP: each(x, count, [](Vector v) { return exponential(v); }); break;
-    case NEON_LOG: each(x, count, [](Vector v) { return logarithm(v); }); break;
-    case NEON_ERF: each(x, count, [](Vector v) { return error_function(v); }); break;
-    case NEON_FLOOR: each(x, count, [](Vector v) { return round_down(v); }); break;
-    case NEON_CEIL: each(x, count, [](Vector v) { return -round_down(-v); }); break;
-    case NEON_ROUND: each(x, count, [](Vector v) { return round_even(v); }); break;
-    case NEON_SIGN: each(x, count, [=](Vector v) { return select(v > none, one, select(v < none, -one, v)); }); break;
-    case NEON_SIN: each_lane(__builtin_sinf, x, count); break;
-    case NEON_COS: each_lane(__builtin_cosf, x, count); break;
-    case NEON_TAN: each_lane(__builtin_tanf, x, count); break;
-    case NEON_ASIN: each_lane(__builtin_asinf, x, count); break;
-    case NEON_ACOS: each_lane(__builtin_acosf, x, count); break;
-    case NEON_ATAN: each_lane(__builtin_atanf, x, count); break;
-    case NEON_SINH: each_lane(__builtin_sinhf, x, count); break;
-    case NEON_COSH: each_lane(__builtin_coshf, x, count); break;
-    case NEON_ASINH: each_lane(__builtin_asinhf, x, count); break;
-    case NEON_ACOSH: each_lane(__builtin_acoshf, x, count); break;
-    case NEON_ATANH: each_lane(__builtin_atanhf, x, count); break;
+    case NEON_SHRINK: each([=](Vector v) { return select(v < -a, v + b, select(v > a, v - b, v != v ? v : none)); }); break;
+    case NEON_ABS: each([](Vector v) { return absolute(v); }); break;
+    case NEON_NEGATE: each([](Vector v) { return -v; }); break;
+    case NEON_SQUARE_ROOT: each([](Vector v) { return square_root(v); }); break;
+    case NEON_RECIPROCAL_SQUARE_ROOT: each([=](Vector v) { return one / square_root(v); }); break;
+    case NEON_RECIPROCAL: each([=](Vector v) { return one / v; }); break;
+    case NEON_EXP: each([](Vector v) { return exponential(v); }); break;
+    case NEON_LOG: each([](Vector v) { return logarithm(v); }); break;
+    case NEON_ERF: each([](Vector v) { return error_function(v); }); break;
+    case NEON_FLOOR: each([](Vector v) { return round_down(v); }); break;
+    case NEON_CEIL: each([](Vector v) { return -round_down(-v); }); break;
+    case NEON_ROUND: each([](Vector v) { return round_even(v); }); break;
+    case NEON_SIGN: each([=](Vector v) { return select(v > none, one, select(v < none, -one, v)); }); break;
+    case NEON_SIN: each([](Vector v) { return each_lane(__builtin_sinf, v); }); break;
+    case NEON_COS: each([](Vector v) { return each_lane(__builtin_cosf, v); }); break;
+    case NEON_TAN: each([](Vector v) { return each_lane(__builtin_tanf, v); }); break;
+    case NEON_ASIN: each([](Vector v) { return each_lane(__builtin_asinf, v); }); break;
+    case NEON_ACOS: each([](Vector v) { return each_lane(__builtin_acosf, v); }); break;
+    case NEON_ATAN: each([](Vector v) { return each_lane(__builtin_atanf, v); }); break;
+    case NEON_SINH: each([](Vector v) { return each_lane(__builtin_sinhf, v); }); break;
+    case NEON_COSH: each([](Vector v) { return each_lane(__builtin_coshf, v); }); break;
+    case NEON_ASINH: each([](Vector v) { return each_lane(__builtin_asinhf, v); }); break;
+    case NEON_ACOSH: each([](Vector v) { return each_lane(__builtin_acoshf, v); }); break;
+    case NEON_ATANH: each([](Vector v) { return each_lane(__builtin_atanhf, v); }); break;
     default: break;
     }
+}
+
+/* Apply a function to `count` vectors that were just computed. */
+static __attribute__((noinline)) void activate(const neon_activation &with, Vector *x, int count) {
+    if (with.function != NEON_IDENTITY) with_function(with, Computed{x, count});
+}
+
+/* Apply a function to a run of elements. */
+static __attribute__((noinline)) void activate_run(const neon_activation &with, const float *in, float *out, int64_t count) {
+    with_function(with, Run{in, out, count});
 }
 
 } // namespace DOVETAIL_NEON_ISA

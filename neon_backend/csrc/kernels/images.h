@@ -72,21 +72,8 @@ static void frame(int64_t begin, int64_t end, int32_t, void *arg) {
 
 static void apply(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
-    const neon_flat &s = *(const neon_flat *)job->parameters;
-    const float *in = (const float *)job->inputs[0];
-    float *out = (float *)job->outputs[0];
-    for (int64_t at = begin; at < end;) {
-        Vector x[8];
-        int64_t i = 0, count = 0;
-        for (; count < 8 && at + i < end; count++, i += LANES)
-            x[count] = end - at - i >= LANES ? load(in + at + i) : load_part(in + at + i, (int)(end - at - i));
-        activate(s.activation, x, (int)count);
-        for (int64_t k = 0; k < count; k++, at += LANES)
-            if (end - at >= LANES)
-                store(out + at, x[k]);
-            else
-                store_part(out + at, x[k], (int)(end - at));
-    }
+    activate_run(((const neon_flat *)job->parameters)->activation, (const float *)job->inputs[0] + begin,
+                 (float *)job->outputs[0] + begin, end - begin);
 }
 
 static void copy(int64_t begin, int64_t end, int32_t, void *arg) {

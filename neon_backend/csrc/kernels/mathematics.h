@@ -23,20 +23,29 @@ INLINE Vector with_sign_of(Vector magnitude, Vector sign) {
     return floats_of(bits_of(magnitude) | (bits_of(sign) & INT32_MIN));
 }
 
-/* x = n log 2 + r with |r| <= log(2) / 2; the two parts of log 2 are such that n times the first is exact (Cody and Waite 1980). */
+/* x = n log 2 + r with |r| <= log(2) / 2; the two parts of log 2 are such that n times the first is exact (Cody and Waite 1980).
+ * Adding 1.5 * 2^23 rounds to a whole number, and taking it away again leaves that. */
 INLINE Vector reduce_by_log2(Vector x, Vector &n) {
-    n = round_even(x * broadcast(1.44269504088896341f));
+    const Vector magic = broadcast(12582912.0f);
+    n = fma(x, broadcast(1.44269504088896341f), magic) - magic;
     return fma(n, broadcast(2.12194440e-4f), fma(n, broadcast(-0.693359375f), x));
 }
 
-/* e^x; below 1 ulp. */
-INLINE Vector exponential(Vector x) {
-    static constexpr float c[] = {5.000000014e-01f, 1.666666676e-01f, 4.166645688e-02f, 8.333284128e-03f, 1.393453395e-03f,
-                                  1.990888905e-04f};
+/* e^x for x from -105 to 90. */
+INLINE Vector exponential_inside(Vector x) {
+    static constexpr float c[] = {1.0f, 1.0f, 4.999999333e-01f, 1.666651889e-01f, 4.166840852e-02f, 8.368927373e-03f, 1.381416264e-03f};
     Vector n;
-    const Vector r = reduce_by_log2(minimum(broadcast(90.0f), maximum(broadcast(-105.0f), x)), n);
-    return scale(fma(polynomial(r, c), r * r, r) + broadcast(1.0f), n);
+    const Vector r = reduce_by_log2(x, n);
+    return scale(polynomial(r, c), n);
 }
+
+/* e^x; below 1.5 ulp. */
+INLINE Vector exponential(Vector x) {
+    return exponential_inside(minimum(broadcast(90.0f), maximum(broadcast(-105.0f), x)));
+}
+
+/* e^x for x that are not positive: below 1.5 ulp. */
+INLINE Vector exponential_below_one(Vector x) { return exponential_inside(maximum(broadcast(-105.0f), x)); }
 
 /* e^x - 1; below 1.5 ulp. */
 INLINE Vector exponential_less_one(Vector x) {
@@ -49,24 +58,23 @@ INLINE Vector exponential_less_one(Vector x) {
 /* 1 / (1 + e^-x); below 2.5 ulp. */
 INLINE Vector sigmoid(Vector x) {
     /* e^-|x| cannot overflow; far below zero the result is e^x itself. */
-    const Vector one = broadcast(1.0f), e = exponential(-absolute(x));
-    return select(x < zeros(), e, one) / (one + e);
+    const Vector one = broadcast(1.0f), e = exponential_below_one(-absolute(x));
+    return quotient(select(x < zeros(), e, one), one + e);
 }
 
 /* Below 1.5 ulp. */
 INLINE Vector hyperbolic_tangent(Vector x) {
     static constexpr float c[] = {-3.333332925e-01f, 1.333279454e-01f, -5.385406852e-02f, 2.101007668e-02f, -6.113185715e-03f};
-    const Vector square = x * x, one = broadcast(1.0f), two = broadcast(2.0f);
-    const Vector small = fma(polynomial(square, c) * square, x, x);
-    const Vector large = one - two / (exponential(absolute(x) * two) + one);
-    return select(absolute(x) < broadcast(0.625f), small, with_sign_of(large, x));
+    const Vector square = x * x, one = broadcast(1.0f), size = absolute(x);
+    const Vector small = fma(polynomial(square, c) * square, x, x), e = exponential_below_one(size * broadcast(-2.0f));
+    return select(size < broadcast(0.625f), small, with_sign_of(quotient(one - e, one + e), x));
 }
 
 /* 1 - erf(x) for x from 0.93 on, as e to a power that a polynomial gives: to three digits at 4, and beyond it falls to 0. */
 INLINE Vector error_function_tail(Vector x) {
     static constexpr float c[] = {-1.653933072e-04f, 1.129460491e+00f, 6.334836174e-01f, 1.080880138e-01f, -2.495438825e-02f,
                                   4.082301706e-03f, -4.052957728e-04f, 1.574313355e-05f, 4.197433552e-07f};
-    return exponential(-polynomial(x, c));
+    return exponential_below_one(-polynomial(x, c));
 }
 
 /* erf(x) for x from -0.93 to 0.93. */
@@ -111,8 +119,8 @@ INLINE Vector logarithm(Vector x) {
 /* log(1 + e^x); below 2 ulp. */
 INLINE Vector soft_plus(Vector x) {
     /* log1p(e) with the rounding of 1 + e put right. */
-    const Vector one = broadcast(1.0f), e = exponential(-absolute(x)), sum = one + e;
-    const Vector log1p = logarithm(sum) + (e - (sum - one)) / sum;
+    const Vector one = broadcast(1.0f), e = exponential_below_one(-absolute(x)), sum = one + e;
+    const Vector log1p = logarithm(sum) + quotient(e - (sum - one), sum);
     return maximum(zeros(), x) + log1p;
 }
 

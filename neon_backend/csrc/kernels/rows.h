@@ -4,6 +4,7 @@
 
 #include "../interface/rows.h"
 #include "mathematics.h"
+#include "reduce.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
@@ -23,42 +24,58 @@ INLINE void store_row_at(float *row, int64_t i, int64_t size, Vector x) {
         store_part(row + i, x, (int)(size - i));
 }
 
-INLINE Vector larger_or_nan(Vector best, Vector x) { return select((x > best) | (x != x), x, best); }
+INLINE Vector lanes_below(int64_t count, Vector x, Vector outside) {
+    Integers lanes;
+#pragma GCC unroll 16
+    for (int lane = 0; lane < LANES; lane++) lanes[lane] = lane;
+    return select(lanes < (int32_t)count, x, outside);
+}
 
-/* e^(beta * (x - max)) over its sum; the exponents are never positive, so that nothing overflows. */
+/* e^(beta * (x - max)) over its sum; the exponents are never positive, so that nothing overflows. The maximum may pass over a NaN:
+ * the sum does not. */
 static void softmax_rows(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     const neon_softmax &s = *(const neon_softmax *)job->parameters;
-    const Vector lowest = broadcast(-__builtin_inff());
+    const Vector lowest = broadcast(-__builtin_inff()), beta = broadcast(s.beta);
+    const int64_t whole = s.size / LANES * LANES, left = s.size - whole;
     for (int64_t item = begin; item < end; item++) {
         const float *in = (const float *)job->inputs[0] + item * s.size;
         float *out = (float *)job->outputs[0] + item * s.size;
-        const Vector beta = broadcast(s.beta), first = broadcast(in[0]);
-        Vector best = lowest;
-        for (int64_t i = 0; i < s.size; i += LANES) best = larger_or_nan(best, row_at(in, i, s.size, first) * beta);
-        const Vector top = broadcast(maximum_of(best));
-        Vector sum = zeros();
-        for (int64_t i = 0; i < s.size; i += LANES) {
-            const Vector shifted = fma(row_at(in, i, s.size, zeros()), beta, -top), power = exponential(shifted);
-            Vector counted = power;
-            if (s.size - i < LANES) {
-                float lanes[LANES] = {};
-                store_part(lanes, power, (int)(s.size - i));
-                counted = load(lanes);
+        Vector best[2] = {lowest, lowest}, sum[2] = {};
+        int64_t i = 0;
+        for (; i + 2 * LANES <= whole; i += 2 * LANES)
+#pragma GCC unroll 2
+            for (int k = 0; k < 2; k++) best[k] = maximum(load(in + i + k * LANES) * beta, best[k]);
+        if (i < whole) best[0] = maximum(load(in + i) * beta, best[0]);
+        if (left) best[1] = maximum(lanes_below(left, load_part(in + whole, (int)left) * beta, lowest), best[1]);
+        const Vector top = broadcast(largest(maximum(best[0], best[1])));
+        for (i = 0; i + 2 * LANES <= whole; i += 2 * LANES)
+#pragma GCC unroll 2
+            for (int k = 0; k < 2; k++) {
+                const Vector shifted = fma(load(in + i + k * LANES), beta, -top), power = exponential_below_one(shifted);
+                sum[k] += power;
+                store(out + i + k * LANES, s.logarithm ? shifted : power);
             }
-            sum += counted;
-            store_row_at(out, i, s.size, s.logarithm ? shifted : power);
+        if (i < whole) {
+            const Vector shifted = fma(load(in + i), beta, -top), power = exponential_below_one(shifted);
+            sum[0] += power;
+            store(out + i, s.logarithm ? shifted : power);
         }
-        const float total = sum_of(sum);
-        if (s.logarithm) {
-            const Vector log = logarithm(broadcast(total));
-            for (int64_t i = 0; i < s.size; i += LANES) store_row_at(out, i, s.size, row_at(out, i, s.size, zeros()) - log);
-        } else {
-            const Vector factor = broadcast(1.0f / total);
-            for (int64_t i = 0; i < s.size; i += LANES) store_row_at(out, i, s.size, row_at(out, i, s.size, zeros()) * factor);
+        if (left) {
+            const Vector shifted = fma(load_part(in + whole, (int)left), beta, -top), power = exponential_below_one(shifted);
+            sum[1] += lanes_below(left, power, zeros());
+            store_part(out + whole, s.logarithm ? shifted : power, (int)left);
         }
+        const Vector all = broadcast(total(sum[0] + sum[1]));
+        const Vector factor = s.logarithm ? broadcast(1.0f) : broadcast(1.0f) / all;
+        const Vector offset = s.logarithm ? -logarithm(all) : zeros();
+#pragma GCC unroll 2
+        for (i = 0; i < whole; i += LANES) store(out + i, fma(load(out + i), factor, offset));
+        if (left) store_part(out + whole, fma(load_part(out + whole, (int)left), factor, offset), (int)left);
     }
 }
+
+INLINE Vector larger_or_nan(Vector best, Vector x) { return select((x > best) | (x != x), x, best); }
 
 /* The same down the columns of [size, inner]: a vector holds LANES columns. */
 static void softmax_columns(int64_t begin, int64_t end, int32_t, void *arg) {
@@ -75,7 +92,7 @@ static void softmax_columns(int64_t begin, int64_t end, int32_t, void *arg) {
             Vector top = broadcast(-__builtin_inff()), sum = zeros();
             for (int64_t i = 0; i < s.size; i++) top = larger_or_nan(top, load_part(in + i * s.inner + column, count) * beta);
             for (int64_t i = 0; i < s.size; i++) {
-                const Vector shifted = fma(load_part(in + i * s.inner + column, count), beta, -top), power = exponential(shifted);
+                const Vector shifted = fma(load_part(in + i * s.inner + column, count), beta, -top), power = exponential_below_one(shifted);
                 sum += power;
                 store_part(out + i * s.inner + column, s.logarithm ? shifted : power, count);
             }

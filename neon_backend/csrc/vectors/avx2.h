@@ -17,6 +17,8 @@ INLINE Vector round_down(Vector x) { return (Vector)_mm256_round_ps((__m256)x, _
 INLINE Integers to_integers(Vector x) { return (Integers)_mm256_cvtps_epi32((__m256)x); }
 INLINE Vector to_floats(Integers x) { return (Vector)_mm256_cvtepi32_ps((__m256i)x); }
 
+INLINE Vector quotient(Vector a, Vector b) { return a / b; }
+
 /* x * 2^n for whole n from -252 to 254: in two steps, so that a result that is no normal number comes out right. */
 INLINE Vector scale(Vector x, Vector n) {
     const Integers whole = to_integers(n), half = whole >> 1;

@@ -17,6 +17,8 @@ INLINE Vector round_down(Vector x) { return (Vector)vrndmq_f32((float32x4_t)x); 
 INLINE Integers to_integers(Vector x) { return (Integers)vcvtnq_s32_f32((float32x4_t)x); }
 INLINE Vector to_floats(Integers x) { return (Vector)vcvtq_f32_s32((int32x4_t)x); }
 
+INLINE Vector quotient(Vector a, Vector b) { return a / b; }
+
 /* x * 2^n for whole n from -252 to 254: in two steps, so that a result that is no normal number comes out right. */
 INLINE Vector scale(Vector x, Vector n) {
     const Integers whole = to_integers(n), half = whole >> 1;

@@ -37,6 +37,8 @@ INLINE Integers to_integers(Vector x) {
 }
 INLINE Vector to_floats(Integers x) { return __builtin_convertvector(x, Vector); }
 
+INLINE Vector quotient(Vector a, Vector b) { return a / b; }
+
 /* x * 2^n for whole n from -252 to 254: in two steps, so that a result that is no normal number comes out right. */
 INLINE Vector scale(Vector x, Vector n) {
     const Integers whole = to_integers(n), half = whole >> 1;
