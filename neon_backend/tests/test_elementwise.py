@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary
+
 SHAPES = [
     ((), ()),
     ((7,), (7,)),
@@ -84,6 +86,16 @@ def test_nan_wins(run_layer, operation):
     a, b = np.array([np.nan, 1.0, np.nan] * 11, np.float32), np.array([1.0, np.nan, np.nan] * 11, np.float32)
     [y] = run_layer(lambda net, x, z: net.binary(x, z, operation), a, b)
     assert np.isnan(y).all()
+
+
+@pytest.mark.parametrize("shapes", [((3, 200), (3, 200)), ((3, 200), (3, 1)), ((200,), (3, 200)), ((1,), (7,))])
+def test_activation_of_the_result(run_layer, shapes):
+    a, b = sample(shapes[0], 1), sample(shapes[1], 2)
+    descriptor = ElementwiseBinary(
+        operation=BinaryOperation.MUL, activation=ActivationFunction.BOUNDED_RELU, activation_alpha=0.5, activation_beta=-0.25
+    )
+    [y] = run_layer(lambda net, x, z: net.add(descriptor, x, z), a, b)
+    np.testing.assert_array_equal(y, np.clip(a * b, np.float32(-0.25), np.float32(0.5)))
 
 
 @pytest.mark.parametrize("slope", [(3, 1, 1), (), (5,), (2, 3, 4, 5)])
