@@ -63,7 +63,7 @@ UNARY = {
 }
 ACTIVATIONS = {
     "sigmoid": (sigmoid, 2.5),
-    "tanh": (np.tanh, 1.5),
+    "tanh": (np.tanh, 2.5),
     "softplus": (softplus, 2.0),
     "softsign": (lambda x: x / (1 + abs(x)), 1.5),
     "elu": (expm1_below_zero, 1.5),

@@ -8,8 +8,9 @@
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
-INLINE Vector larger(Vector a, Vector b) { return select(a > b || a != a, a, b); }
-INLINE Vector smaller(Vector a, Vector b) { return select(a < b || a != a, a, b); }
+/* `maximum` answers b if either is NaN. */
+INLINE Vector larger(Vector a, Vector b) { return select(a != a, a, maximum(a, b)); }
+INLINE Vector smaller(Vector a, Vector b) { return select(a != a, a, minimum(a, b)); }
 
 /* What the library of C computes, one element at a time. */
 static __attribute__((noinline)) Vector each_pair(float (*function)(float, float), Vector a, Vector b) {

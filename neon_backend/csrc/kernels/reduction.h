@@ -20,8 +20,8 @@ template <int combine, int before> struct Reducer {
     }
     static __attribute__((always_inline)) inline Vector merge(Vector a, Vector b) {
         if (combine == NEON_REDUCE_PRODUCT) return a * b;
-        if (combine == NEON_REDUCE_MAXIMUM) return select((b > a) | (b != b), b, a);
-        if (combine == NEON_REDUCE_MINIMUM) return select((b < a) | (b != b), b, a);
+        if (combine == NEON_REDUCE_MAXIMUM) return select(b != b, b, maximum(b, a));
+        if (combine == NEON_REDUCE_MINIMUM) return select(b != b, b, minimum(b, a));
         return a + b;
     }
 };
@@ -41,8 +41,10 @@ template <typename R> INLINE float reduce_row(const float *in, int64_t count) {
     for (; i + 4 * LANES <= count; i += 4 * LANES)
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) x[k] = R::merge(x[k], R::element(load(in + i + k * LANES)));
-    for (; i + LANES <= count; i += LANES) x[0] = R::merge(x[0], R::element(load(in + i)));
-    if (i < count) x[1] = R::merge(x[1], R::element(load_filled(in + i, (int)(count - i), neutral)));
+#pragma GCC unroll 3
+    for (int k = 0; k < 3; k++)
+        if (i + LANES <= count) x[k] = R::merge(x[k], R::element(load(in + i))), i += LANES;
+    if (i < count) x[3] = R::merge(x[3], R::element(load_filled(in + i, (int)(count - i), neutral)));
     return reduce(R::merge(R::merge(x[0], x[1]), R::merge(x[2], x[3])), [](Vector a, Vector b) { return R::merge(a, b); });
 }
 
