@@ -12,7 +12,10 @@ import pytest
 
 # The backends that are proven here, and checks that touch each part of one in little time; CONTRIBUTING.md has the whole level.
 BACKENDS = ("CpuRef", "CpuAcc")
-CHECKS = ("identity", "supports_answers", "workloads_are_fresh", "networks_are_apart", "Convolution2d", "Softmax", ".Quantize]")
+CHECKS = (
+    *("identity", "supports_answers", "workloads_are_fresh", "networks_are_apart"),
+    *("Convolution2d", "FullyConnected", "Pooling", "Softmax", ".Quantize]"),
+)
 
 IMPORT_ALL = """
 import importlib, pathlib, platform, sys
