@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #define INLINE static inline __attribute__((always_inline))
+#define INLINE_MEMBER inline __attribute__((always_inline))
 #define DOVETAIL_NEON_TEXT_(x) #x
 #define DOVETAIL_NEON_TEXT(x) DOVETAIL_NEON_TEXT_(x)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -15,27 +13,6 @@ HERE = [name for name, here in instruction_sets().items() if here]
 
 def load(network, isa, threads=1, **options):
     return dovetail.load(network, backends=["CpuAcc"], threads=threads, options={"CpuAcc": {"isa": isa}}, **options)
-
-
-def convolved(x, weights, bias, stride, padding, dilation, groups):
-    """Cross-correlation [N, C, H, W] in float64; padding is (top, left, bottom, right)."""
-    x, weights = x.astype(np.float64), weights.astype(np.float64)
-    top, left, bottom, right = padding
-    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    filters, per_group, height, width = weights.shape
-    rows = (x.shape[2] - dilation[0] * (height - 1) - 1) // stride[0] + 1
-    columns = (x.shape[3] - dilation[1] * (width - 1) - 1) // stride[1] + 1
-    result = np.zeros((x.shape[0], filters, rows, columns))
-    for group in range(groups):
-        own = slice(group * filters // groups, (group + 1) * filters // groups)
-        part = x[:, group * per_group : (group + 1) * per_group]
-        for ky, kx in itertools.product(range(height), range(width)):
-            y0, x0 = ky * dilation[0], kx * dilation[1]
-            window = part[
-                :, :, y0 : y0 + stride[0] * (rows - 1) + 1 : stride[0], x0 : x0 + stride[1] * (columns - 1) + 1 : stride[1]
-            ]
-            result[:, own] += np.einsum("nchw,fc->nfhw", window, weights[own, :, ky, kx])
-    return result + bias.astype(np.float64)[None, :, None, None]
 
 
 def close(found, expected, terms):
@@ -67,7 +44,7 @@ CASES = [
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions_equal_their_definition(case, layout, isa):
+def test_convolutions_equal_their_definition(case, layout, isa, convolved):
     channels, filters, height, width, kernel, stride, padding, dilation, groups = case
     rng = np.random.default_rng(channels * 1000 + filters)
     x = rng.standard_normal((2, channels, height, width), np.float32)

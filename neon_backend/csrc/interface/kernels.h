@@ -14,6 +14,7 @@
 #include "reorder.h"
 #include "resize.h"
 #include "rows.h"
+#include "strips.h"
 #include "windows.h"
 #include "winograd.h"
 
@@ -35,6 +36,7 @@ typedef struct {
     const neon_normalization_kernels *normalization;
     const neon_reduction_kernels *reduction;
     const neon_winograd_kernels *winograd;
+    const neon_strips_kernels *strips;
 } neon_kernels;
 
 #ifdef __cplusplus

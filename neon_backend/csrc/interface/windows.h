@@ -15,7 +15,6 @@ typedef struct {
     int64_t dilation_y, dilation_x;
     int64_t padding_top, padding_left;
     int64_t chunks;                     /* of the rows of a block */
-    int64_t framed_width;               /* of small images: pixels of a row with its padding, in scratch memory; else 0 */
     const float *weights;               /* depthwise: [blocks, taps, lanes] */
     const float *bias;                  /* depthwise: [blocks, lanes] */
     neon_activation activation;         /* depthwise */

@@ -12,6 +12,7 @@
 #include "../kernels/reorder.h"
 #include "../kernels/resize.h"
 #include "../kernels/rows.h"
+#include "../kernels/strips.h"
 #include "../kernels/windows.h"
 #include "../kernels/winograd.h"
 
@@ -34,4 +35,5 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::normalization_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::reduction_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::winograd_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::strips_kernels,
 };

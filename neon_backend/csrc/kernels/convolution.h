@@ -19,32 +19,45 @@ struct Band {
     const float *adds;      /* or NULL */
     float *out;
     int64_t out_vector_step;
+    int64_t blocks;         /* of channels that are read */
+    bool points;            /* windows are one tap, inside the image */
+    bool side_by_side;      /* pixels that are read together follow each other, unless a row ends between them */
     int last_lanes;         /* of the last vector; LANES unless the result ends in the middle of one */
     const float *next;      /* weights that are wanted after these */
-    int64_t tiles;          /* that share the fetching of them */
+    int64_t fetched;        /* bytes of them that a tile asks for per channel: tiles share the work */
 };
 
-/* Add what is added, apply the function, store. */
+/* Add what is added, apply the function, store. All loops are unrolled: a sum whose index is not a constant, or whose address is
+ * handed on, would live in memory through the whole tile. */
 template <int vectors, int pixels> INLINE void finish_tile(const Band &band, int64_t first, Vector (&sum)[pixels][vectors]) {
     const neon_convolution &c = *band.self;
     if (band.adds) {
         const float *adds = band.adds + first * c.out.pixel_step;
-        for (int v = 0; v < vectors; v++)
-            for (int p = 0; p < pixels; p++) {
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) {
                 const float *at = adds + v * band.out_vector_step + p * c.out.pixel_step;
                 sum[p][v] += v == vectors - 1 ? load_part(at, band.last_lanes) : load(at);
             }
     }
-    if (c.activation.function != NEON_IDENTITY) {
-        if (c.activation.function == NEON_CLAMP) {
-            const Vector low = broadcast(c.activation.a), high = broadcast(c.activation.b);
+    if (c.activation.function == NEON_CLAMP) {
+        const Vector low = broadcast(c.activation.a), high = broadcast(c.activation.b);
 #pragma GCC unroll 16
-            for (int p = 0; p < pixels; p++)
+        for (int p = 0; p < pixels; p++)
 #pragma GCC unroll 4
-                for (int v = 0; v < vectors; v++) sum[p][v] = minimum(high, maximum(low, sum[p][v]));
-        } else {
-            activate(c.activation, &sum[0][0], pixels * vectors);
-        }
+            for (int v = 0; v < vectors; v++) sum[p][v] = minimum(high, maximum(low, sum[p][v]));
+    } else if (c.activation.function != NEON_IDENTITY) {
+        Vector results[pixels * vectors];
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) results[p * vectors + v] = sum[p][v];
+        activate(c.activation, results, pixels * vectors);
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) sum[p][v] = results[p * vectors + v];
     }
     float *out = band.out + first * c.out.pixel_step;
     if (band.last_lanes == LANES) {
@@ -53,7 +66,9 @@ template <int vectors, int pixels> INLINE void finish_tile(const Band &band, int
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) store(out + v * band.out_vector_step + p * c.out.pixel_step, sum[p][v]);
     } else {
+#pragma GCC unroll 16
         for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
                 float *at = out + v * band.out_vector_step + p * c.out.pixel_step;
                 if (v == vectors - 1)
@@ -64,88 +79,125 @@ template <int vectors, int pixels> INLINE void finish_tile(const Band &band, int
     }
 }
 
-template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t first, int64_t tile) {
-    const neon_convolution &c = *band.self;
-    const int64_t taps = c.kernel_height * c.kernel_width, blocks = (c.channels + c.in.block - 1) / c.in.block;
-    Vector sum[pixels][vectors];
+template <int vectors, int pixels> INLINE void begin_tile(const Band &band, Vector (&sum)[pixels][vectors]) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
-        Vector bias = load(band.bias + v * LANES);
+        const Vector bias = load(band.bias + v * LANES);
 #pragma GCC unroll 16
         for (int p = 0; p < pixels; p++) sum[p][v] = bias;
     }
+}
 
+template <int vectors, int pixels> INLINE Ahead ahead_of(const Band &band, int64_t tile) {
+    const neon_convolution &c = *band.self;
+    return Ahead{(const char *)band.next + tile * c.kernel_height * c.kernel_width * c.channels * band.fetched, band.fetched};
+}
+
+/* Windows of one tap that lie inside the image. */
+template <int vectors, int pixels> void convolve_points(const Band &band, int64_t first, int64_t tile) {
+    const neon_convolution &c = *band.self;
+    Vector sum[pixels][vectors];
+    begin_tile<vectors, pixels>(band, sum);
     const float *weights = band.weights;
-    Ahead ahead;
-    ahead.step = vectors * LANES * (int64_t)sizeof(float) / band.tiles;
-    ahead.at = (const char *)band.next + tile * taps * c.channels * ahead.step;
-    const float *in[pixels], *start[pixels];
-    if (taps == 1 && !c.reaches_out) {
-        if (c.stride_x == 1 && c.stride_y == 1 && c.in_width == c.out_width) {
-            for (int p = 0; p < pixels; p++) start[p] = band.in + (first + p) * c.in.pixel_step;
-        } else {
-            int64_t y = first / c.out_width, x = first % c.out_width;
-            for (int p = 0; p < pixels; p++) {
-                start[p] = band.in + (y * c.stride_y * c.in_width + x * c.stride_x) * c.in.pixel_step;
-                if (++x == c.out_width) x = 0, y++;
-            }
-        }
-        for (int64_t block = 0; block < blocks; block++) {
-#pragma GCC unroll 16
-            for (int p = 0; p < pixels; p++) in[p] = start[p] + block * c.in.block_step;
-            multiply_add(sum, in, weights, lesser(c.in.block, c.channels - block * c.in.block), ahead);
-        }
+    Ahead ahead = ahead_of<vectors, pixels>(band, tile);
+    if (band.side_by_side) {
+        const float *in = band.in + first * LANES;
+        for (int64_t block = 0; block < band.blocks; block++, in += c.in.block_step)
+            multiply_add(sum, SideBySide<LANES>{in}, weights, lesser<int64_t>(LANES, c.channels - block * LANES), ahead);
     } else {
-        /* Where the window of each pixel begins, and whether all of it lies inside the image. */
-        int64_t top[pixels], left[pixels];
+        Scattered<pixels> in;
         int64_t y = first / c.out_width, x = first % c.out_width;
-        bool inside = true;
-        const int64_t reach_y = (c.kernel_height - 1) * c.dilation_y, reach_x = (c.kernel_width - 1) * c.dilation_x;
         for (int p = 0; p < pixels; p++) {
-            top[p] = y * c.stride_y - c.padding_top, left[p] = x * c.stride_x - c.padding_left;
-            start[p] = band.in + (top[p] * c.in_width + left[p]) * c.in.pixel_step;
-            inside = inside && top[p] >= 0 && left[p] >= 0 && top[p] + reach_y < c.in_height && left[p] + reach_x < c.in_width;
+            in.in[p] = band.in + (y * c.stride_y * c.in_width + x * c.stride_x) * c.in.pixel_step;
             if (++x == c.out_width) x = 0, y++;
         }
-        inside = inside || !c.reaches_out;
-        /* Taps side by side whose channels lie side by side too are one run of elements. */
+        for (int64_t block = 0; block < band.blocks; block++) {
+            multiply_add(sum, in, weights, lesser(c.in.block, c.channels - block * c.in.block), ahead);
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++) in.in[p] += c.in.block_step;
+        }
+    }
+    finish_tile<vectors, pixels>(band, first, sum);
+}
+
+/* Windows inside the image whose results lie side by side in a row, of pixels `step` elements apart; `corner` is what the first
+ * window's first tap reads. */
+template <int vectors, int pixels, int step>
+INLINE void convolve_inside(const Band &band, Vector (&sum)[pixels][vectors], const float *corner, Ahead &ahead) {
+    const neon_convolution &c = *band.self;
+    const float *weights = band.weights;
+    /* Taps side by side whose channels lie side by side too are one run of elements. */
+    const bool runs = c.dilation_x == 1 && c.in.pixel_step == c.in.block;
+    for (int64_t block = 0; block < band.blocks; block++) {
+        const int64_t count = lesser(c.in.block, c.channels - block * c.in.block);
+        const int64_t run = runs && count == c.in.pixel_step ? c.kernel_width : 1;
+        for (int64_t ky = 0; ky < c.kernel_height; ky++) {
+            const float *in = corner + block * c.in.block_step + ky * c.dilation_y * c.in_width * c.in.pixel_step;
+            for (int64_t kx = 0; kx < c.kernel_width; kx += run, in += c.dilation_x * c.in.pixel_step)
+                multiply_add(sum, SideBySide<step>{in}, weights, count * run, ahead);
+        }
+    }
+}
+
+/* Windows anywhere. */
+template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t first, int64_t tile) {
+    const neon_convolution &c = *band.self;
+    Vector sum[pixels][vectors];
+    begin_tile<vectors, pixels>(band, sum);
+    const float *weights = band.weights;
+    Ahead ahead = ahead_of<vectors, pixels>(band, tile);
+    /* Where the window of each pixel begins, and whether all of it lies inside the image. */
+    const float *start[pixels];
+    int64_t top[pixels], left[pixels];
+    int64_t y = first / c.out_width, x = first % c.out_width;
+    bool inside = true;
+    const bool one_row = x + pixels <= c.out_width;
+    const int64_t reach_y = (c.kernel_height - 1) * c.dilation_y, reach_x = (c.kernel_width - 1) * c.dilation_x;
+    for (int p = 0; p < pixels; p++) {
+        top[p] = y * c.stride_y - c.padding_top, left[p] = x * c.stride_x - c.padding_left;
+        start[p] = band.in + (top[p] * c.in_width + left[p]) * c.in.pixel_step;
+        inside = inside && top[p] >= 0 && left[p] >= 0 && top[p] + reach_y < c.in_height && left[p] + reach_x < c.in_width;
+        if (++x == c.out_width) x = 0, y++;
+    }
+    inside = inside || !c.reaches_out;
+    if (inside && one_row && band.side_by_side) {
+        convolve_inside<vectors, pixels, LANES>(band, sum, start[0], ahead);
+    } else if (inside && one_row && c.in.pixel_step == LANES && c.stride_x == 2) {
+        convolve_inside<vectors, pixels, 2 * LANES>(band, sum, start[0], ahead);
+    } else {
+        Scattered<pixels> in;
         const bool runs = inside && c.dilation_x == 1 && c.in.pixel_step == c.in.block;
-        for (int64_t block = 0; block < blocks; block++) {
+        for (int64_t block = 0; block < band.blocks; block++) {
             const int64_t count = lesser(c.in.block, c.channels - block * c.in.block), base = block * c.in.block_step;
             const int64_t run = runs && count == c.in.pixel_step ? c.kernel_width : 1;
             for (int64_t ky = 0; ky < c.kernel_height; ky++)
                 for (int64_t kx = 0; kx < c.kernel_width; kx += run) {
                     const int64_t tap = base + (ky * c.dilation_y * c.in_width + kx * c.dilation_x) * c.in.pixel_step;
-                    if (inside) {
-#pragma GCC unroll 16
-                        for (int p = 0; p < pixels; p++) in[p] = start[p] + tap;
-                    } else {
-                        bool any = false;
-                        for (int p = 0; p < pixels; p++) {
-                            const bool here = (uint64_t)(top[p] + ky * c.dilation_y) < (uint64_t)c.in_height &&
-                                              (uint64_t)(left[p] + kx * c.dilation_x) < (uint64_t)c.in_width;
-                            in[p] = here ? start[p] + tap : c.zeros;
-                            any = any || here;
-                        }
-                        if (!any) {
-                            weights += count * vectors * LANES;
-                            continue;
-                        }
+                    bool any = false;
+                    for (int p = 0; p < pixels; p++) {
+                        const bool here = inside || ((uint64_t)(top[p] + ky * c.dilation_y) < (uint64_t)c.in_height &&
+                                                     (uint64_t)(left[p] + kx * c.dilation_x) < (uint64_t)c.in_width);
+                        in.in[p] = here ? start[p] + tap : c.zeros;
+                        any = any || here;
                     }
-                    multiply_add(sum, in, weights, count * run, ahead);
+                    if (any)
+                        multiply_add(sum, in, weights, count * run, ahead);
+                    else
+                        weights += count * vectors * LANES;
                 }
         }
     }
-
     finish_tile<vectors, pixels>(band, first, sum);
 }
 
 template <int vectors, int pixels> struct Tiles {
     static void run(const Band &band, int64_t first, int count, int64_t tile) {
-        if (count == pixels)
-            convolve_tile<vectors, pixels>(band, first, tile);
-        else
+        if (count != pixels)
             Tiles<vectors, pixels - 1>::run(band, first, count, tile);
+        else if (band.points)
+            convolve_points<vectors, pixels>(band, first, tile);
+        else
+            convolve_tile<vectors, pixels>(band, first, tile);
     }
 };
 template <int vectors> struct Tiles<vectors, 0> {
@@ -156,7 +208,7 @@ template <int vectors> struct Tiles<vectors, 0> {
 template <int vectors> void convolve_band(Band &band, int64_t begin, int64_t end) {
     constexpr int most = pixels_of(vectors);
     const int64_t tiles = (end - begin + most - 1) / most;
-    band.tiles = greater<int64_t>(tiles, 1);
+    band.fetched = vectors * LANES * (int64_t)sizeof(float) / greater<int64_t>(tiles, 1);
     for (int64_t at = begin, tile = 0; tile < tiles; tile++) {
         const int count = (int)((end - at + tiles - tile - 1) / (tiles - tile));
         Tiles<vectors, most>::run(band, at, count, tile);
@@ -164,35 +216,14 @@ template <int vectors> void convolve_band(Band &band, int64_t begin, int64_t end
     }
 }
 
-/* Results side by side in one row, over images in which a row of the window is one run of elements and nothing lies outside: the
- * pixels of the tile lie `step` elements apart, which the instructions hold, and no pointer is kept for any of them. */
+/* Results side by side in one row, over images in which a row of the window is one run of elements and nothing lies outside. */
 template <int vectors, int pixels, int step> void convolve_row_tile(const Band &band, int64_t y, int64_t x) {
     const neon_convolution &c = *band.self;
-    const int64_t blocks = c.channels / c.in.block;
     Vector sum[pixels][vectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) {
-        Vector bias = load(band.bias + v * LANES);
-#pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++) sum[p][v] = bias;
-    }
-    const float *weights = band.weights;
-    const float *corner = band.in + (y * c.stride_y * c.in_width + x * c.stride_x) * c.in.pixel_step;
-    for (int64_t block = 0; block < blocks; block++)
-        for (int64_t ky = 0; ky < c.kernel_height; ky++) {
-            const float *in = corner + block * c.in.block_step + ky * c.dilation_y * c.in_width * c.in.pixel_step;
-            for (int64_t k = 0; k < c.in.block; k++, in++, weights += vectors * LANES) {
-                Vector w[vectors];
-#pragma GCC unroll 4
-                for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
-#pragma GCC unroll 16
-                for (int p = 0; p < pixels; p++) {
-                    const Vector broad = broadcast(in[p * step]);
-#pragma GCC unroll 4
-                    for (int v = 0; v < vectors; v++) sum[p][v] = fma(w[v], broad, sum[p][v]);
-                }
-            }
-        }
+    begin_tile<vectors, pixels>(band, sum);
+    Ahead ahead{(const char *)band.weights, 0};
+    convolve_inside<vectors, pixels, step>(
+        band, sum, band.in + (y * c.stride_y * c.in_width + x * c.stride_x) * c.in.pixel_step, ahead);
     finish_tile<vectors, pixels>(band, y * c.out_width + x, sum);
 }
 
@@ -237,38 +268,51 @@ template <int vectors> void convolve_group(Band &band, int64_t begin, int64_t en
         convolve_band<vectors>(band, begin, end);
 }
 
+/* One group of filters over one image, or what of it belongs to one division. */
+static Band band_of(const neon_job *job, const neon_convolution &c, int64_t image, int64_t division, int64_t group) {
+    const int64_t filter = (int64_t)c.group_vector[group] * LANES, step = c.out.block == LANES ? c.out.block_step : LANES;
+    const int64_t offset = image * c.out.image_step + division * c.out.division_step + c.group_vector[group] * step;
+    const int vectors = c.group_vector[group + 1] - c.group_vector[group];
+    Band band;
+    band.self = &c;
+    band.in = (const float *)job->inputs[0] + image * c.in.image_step + division * c.in.division_step;
+    band.weights = c.weights + division * c.division_weights + c.group_weights[group];
+    band.next = band.weights;
+    band.bias = c.bias + division * c.group_vector[c.groups] * LANES + filter;
+    band.adds = c.adds ? (const float *)job->inputs[1] + offset : nullptr;
+    band.out = (float *)job->outputs[0] + offset;
+    band.out_vector_step = step;
+    band.blocks = (c.channels + c.in.block - 1) / c.in.block;
+    band.points = c.kernel_height * c.kernel_width == 1 && !c.reaches_out;
+    band.side_by_side = c.in.pixel_step == LANES && c.in.block == LANES && c.stride_x == 1;
+    if (band.points) band.side_by_side = band.side_by_side && c.stride_y == 1 && c.in_width == c.out_width;
+    band.last_lanes = c.out.block == LANES ? LANES : (int)lesser<int64_t>(LANES, c.filters - filter - (vectors - 1) * LANES);
+    return band;
+}
+
+/* Results [begin, end) of the pixels of an image, for a group of so many vectors. */
+static void convolve_pixels(Band &band, int vectors, int64_t begin, int64_t end) {
+    switch (vectors) {
+    case 1: convolve_group<1>(band, begin, end); break;
+    case 2: convolve_group<2>(band, begin, end); break;
+#if DOVETAIL_NEON_IS == 1 || DOVETAIL_NEON_IS == 3
+    case 3: convolve_group<3>(band, begin, end); break;
+    case 4: convolve_group<4>(band, begin, end); break;
+#endif
+    }
+}
+
 static void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     const neon_convolution &c = *(const neon_convolution *)job->parameters;
     const int64_t pixels = c.out_height * c.out_width;
     for (int64_t item = begin; item < end; item++) {
         const int64_t chunk = item % c.chunks, group = item / c.chunks % c.groups, division = item / c.chunks / c.groups % c.divisions;
-        const int64_t image = item / c.chunks / c.groups / c.divisions;
-        const int vectors = c.group_vector[group + 1] - c.group_vector[group];
-        const int64_t filter = (int64_t)c.group_vector[group] * LANES;
-        const int64_t step = c.out.block == LANES ? c.out.block_step : LANES;
-        const int64_t offset = image * c.out.image_step + division * c.out.division_step + c.group_vector[group] * step;
-        Band band;
-        band.self = &c;
-        band.in = (const float *)job->inputs[0] + image * c.in.image_step + division * c.in.division_step;
-        band.weights = c.weights + division * c.division_weights + c.group_weights[group];
-        band.next = band.weights;
+        Band band = band_of(job, c, item / c.chunks / c.groups / c.divisions, division, group);
         if (chunk == c.chunks - 1 && group + 1 < c.groups)
             band.next = c.weights + division * c.division_weights + c.group_weights[group + 1];
-        band.bias = c.bias + division * c.group_vector[c.groups] * LANES + filter;
-        band.adds = c.adds ? (const float *)job->inputs[1] + offset : nullptr;
-        band.out = (float *)job->outputs[0] + offset;
-        band.out_vector_step = step;
-        band.last_lanes = c.out.block == LANES ? LANES : (int)lesser<int64_t>(LANES, c.filters - filter - (vectors - 1) * LANES);
-        const int64_t first = pixels * chunk / c.chunks, last = pixels * (chunk + 1) / c.chunks;
-        switch (vectors) {
-        case 1: convolve_group<1>(band, first, last); break;
-        case 2: convolve_group<2>(band, first, last); break;
-#if DOVETAIL_NEON_IS == 1 || DOVETAIL_NEON_IS == 3
-        case 3: convolve_group<3>(band, first, last); break;
-        case 4: convolve_group<4>(band, first, last); break;
-#endif
-        }
+        convolve_pixels(band, c.group_vector[group + 1] - c.group_vector[group], pixels * chunk / c.chunks,
+                        pixels * (chunk + 1) / c.chunks);
     }
 }
 

@@ -24,16 +24,29 @@ struct Ahead {
     int64_t step;
 };
 
-/* sum[p][v] += in[p][k] * weights[k][v] for `count` channels; moves the weights on. */
-template <int vectors, int pixels>
-INLINE void multiply_add(Vector (&sum)[pixels][vectors], const float *const (&in)[pixels], const float *&weights, int64_t count,
-                         Ahead &ahead) {
+/* Where the pixels of a tile lie: anywhere, or `step` elements apart, which the instructions hold, so that no register is needed
+ * for the address of each. */
+template <int pixels> struct Scattered {
+    const float *in[pixels];
+    INLINE_MEMBER const float *at(int p) const { return in[p]; }
+};
+template <int step> struct SideBySide {
+    const float *in;
+    INLINE_MEMBER const float *at(int p) const { return in + p * step; }
+};
+
+/* sum[p][v] += pixel p's element k * weights[k][v] for `count` channels; moves the weights on. */
+template <int vectors, int pixels, typename Pixels>
+INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const float *&weights, int64_t count, Ahead &ahead) {
+    /* One line per channel is enough where tiles share the fetching; a lone pixel reads each weight once. Tiles of one vector are
+     * limited by their loads, and their weights are few. */
+    constexpr int fetched = pixels == 1 ? vectors : vectors == 1 ? 0 : 1;
     int64_t k = 0;
 #if DOVETAIL_NEON_IS == 3
     for (; k + LANES <= count; k += LANES) {
         Vector x[pixels];
 #pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++) x[p] = load(in[p] + k);
+        for (int p = 0; p < pixels; p++) x[p] = load(in.at(p) + k);
 #pragma GCC unroll 4
         for (int lane = 0; lane < LANES; lane++, weights += vectors * LANES) {
 #pragma GCC unroll 4
@@ -51,13 +64,12 @@ INLINE void multiply_add(Vector (&sum)[pixels][vectors], const float *const (&in
         Vector w[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
-        /* One line per channel is enough where tiles share the fetching; a lone pixel reads each weight once. */
 #pragma GCC unroll 4
-        for (int v = 0; v < (pixels == 1 ? vectors : 1); v++) __builtin_prefetch(ahead.at + v * 64, 0, 2);
+        for (int v = 0; v < fetched; v++) __builtin_prefetch(ahead.at + v * 64, 0, 2);
         ahead.at += ahead.step;
 #pragma GCC unroll 16
         for (int p = 0; p < pixels; p++) {
-            Vector x = broadcast(in[p][k]);
+            Vector x = broadcast(in.at(p)[k]);
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) sum[p][v] = fma(w[v], x, sum[p][v]);
         }

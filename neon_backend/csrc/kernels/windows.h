@@ -1,8 +1,8 @@
 /* Windows over each channel of blocked images: one vector holds a pixel's channels of a block, so that nothing is ever shuffled.
  *
  * A row is cut into its left border, where windows reach outside, its inside, and its right border. Inside, `pixels` results are
- * computed together, with the weights of a tap loaded once; for the common windows everything is unrolled, and the compiler loads
- * each element of the image once per row of the window.
+ * computed together; for the common windows everything is unrolled, each element of the image is loaded once per row of the window,
+ * and weights of 3 x 3 stay in registers along the row.
  */
 #ifndef DOVETAIL_NEON_KERNELS_WINDOWS_H
 #define DOVETAIL_NEON_KERNELS_WINDOWS_H
@@ -13,167 +13,245 @@
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
-struct WindowRow {
+struct WindowRows {
     const neon_windows *self;
     const float *in;        /* pixel (0, 0) of the block of channels */
-    int64_t in_width;       /* pixels from one row to the next */
     const float *weights;
     Vector bias;
-    float *out;             /* of the row */
-    int64_t y;
+    float *out;             /* of the first row */
+    int64_t y, rows;        /* so many rows from y on, whose windows have the same taps */
     int64_t first_tap, last_tap;    /* rows of the window that lie inside the image */
 };
 
 struct Depthwise {
     static constexpr bool weighted = true;
     static Vector outside() { return zeros(); }
-    INLINE Vector start(const WindowRow &row) { return row.bias; }
+    INLINE Vector start(const WindowRows &row) { return row.bias; }
     INLINE Vector add(Vector sum, Vector x, Vector w) { return fma(x, w, sum); }
-    INLINE Vector finish(const WindowRow &row, Vector sum, int64_t) {
+    template <int pixels> INLINE void finish(const WindowRows &row, Vector (&sum)[pixels], int64_t, int64_t) {
         const neon_activation &with = row.self->activation;
-        if (with.function == NEON_CLAMP) return minimum(broadcast(with.b), maximum(broadcast(with.a), sum));
-        if (with.function != NEON_IDENTITY) activate(with, &sum, 1);
-        return sum;
+        if (with.function == NEON_CLAMP) {
+            const Vector low = broadcast(with.a), high = broadcast(with.b);
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++) sum[p] = minimum(high, maximum(low, sum[p]));
+        } else if (with.function != NEON_IDENTITY) {
+            /* A copy: sums whose address is handed on would not stay in registers. */
+            Vector results[pixels];
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++) results[p] = sum[p];
+            activate(with, results, pixels);
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++) sum[p] = results[p];
+        }
     }
 };
 
 struct Maximum {
     static constexpr bool weighted = false;
     static Vector outside() { return broadcast(-__builtin_inff()); }
-    INLINE Vector start(const WindowRow &) { return broadcast(-__builtin_inff()); }
+    INLINE Vector start(const WindowRows &) { return broadcast(-__builtin_inff()); }
     /* NaN wins, and stays. */
     INLINE Vector add(Vector best, Vector x, Vector) { return select(x > best || x != x, x, best); }
-    INLINE Vector finish(const WindowRow &, Vector best, int64_t) { return best; }
+    template <int pixels> INLINE void finish(const WindowRows &, Vector (&)[pixels], int64_t, int64_t) {}
 };
 
 struct Average {
     static constexpr bool weighted = false;
     static Vector outside() { return zeros(); }
-    INLINE Vector start(const WindowRow &) { return zeros(); }
+    INLINE Vector start(const WindowRows &) { return zeros(); }
     INLINE Vector add(Vector sum, Vector x, Vector) { return sum + x; }
-    INLINE Vector finish(const WindowRow &row, Vector sum, int64_t x) {
-        return sum * broadcast(row.self->factors[row.y * row.self->out_width + x]);
+    template <int pixels> INLINE void finish(const WindowRows &row, Vector (&sum)[pixels], int64_t y, int64_t x) {
+        const float *factors = row.self->factors + y * row.self->out_width + x;
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++) sum[p] = sum[p] * broadcast(factors[p]);
     }
 };
 
-/* Results x .. x + pixels of a row whose windows lie inside the image from left to right. */
-template <typename Kind, int pixels, int kernel, int stride>
-INLINE void window_tile(const WindowRow &row, int64_t x) {
-    const neon_windows &s = *row.self;
-    const int64_t width = kernel ? kernel : s.kernel_width, step = stride ? stride : s.stride_x;
-    const int64_t dilation = kernel ? 1 : s.dilation_x;
-    Vector sum[pixels];
-#pragma GCC unroll 16
-    for (int p = 0; p < pixels; p++) sum[p] = Kind::start(row);
-    for (int64_t ky = row.first_tap; ky < row.last_tap; ky++) {
-        const float *in = row.in + ((row.y * s.stride_y - s.padding_top + ky * s.dilation_y) * row.in_width + x * step - s.padding_left) * LANES;
-        const float *weights = row.weights + ky * width * LANES;
+/* Where a column of a row of the image lies, or what stands for it outside. */
+template <bool edge> INLINE const float *column_at(const float *line, int64_t column, int64_t width, const float *outside) {
+    return !edge || (uint64_t)column < (uint64_t)width ? line + column * LANES : outside;
+}
+
+/* The taps of one row of the window, for `pixels` results; each element of the image is loaded once. */
+template <typename Kind, int pixels, int kernel, int stride, bool edge>
+INLINE void add_taps(Vector (&sum)[pixels], const float *line, int64_t column, int64_t width, const float *outside, const Vector (&w)[kernel]) {
+    constexpr int count = (pixels - 1) * stride + kernel;
+    Vector x[count];
+    if constexpr (edge) {
+#pragma GCC unroll 32
+        for (int i = 0; i < count; i++) x[i] = load(column_at<true>(line, column + i, width, outside));
+    } else {
+        /* One address for all of them: GCC would carry one along for each, in memory. */
+        const float *from = line + column * LANES;
+        asm("" : "+r"(from));
+#pragma GCC unroll 32
+        for (int i = 0; i < count; i++) x[i] = load(from + i * LANES);
+    }
 #pragma GCC unroll 7
-        for (int64_t kx = 0; kx < width; kx++) {
-            const Vector w = Kind::weighted ? load(weights + kx * LANES) : zeros();
+    for (int kx = 0; kx < kernel; kx++)
 #pragma GCC unroll 16
-            for (int p = 0; p < pixels; p++) sum[p] = Kind::add(sum[p], load(in + (p * step + kx * dilation) * LANES), w);
+        for (int p = 0; p < pixels; p++) sum[p] = Kind::add(sum[p], x[p * stride + kx], w[kx]);
+}
+
+/* `tiles` times `pixels` results of some rows, from x on; at an edge, windows may reach outside from left to right. `kernel`, `stride`
+ * and `taps` are 0 if they are only known at run time; weights of so many rows of taps stay in registers. */
+template <typename Kind, int pixels, int kernel, int stride, int taps, bool edge>
+static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
+    const neon_windows &s = *row.self;
+    const int64_t kernel_width = kernel ? kernel : s.kernel_width, step = stride ? stride : s.stride_x, dilation = kernel ? 1 : s.dilation_x;
+    const int64_t width = s.in_width, line_step = s.dilation_y * width * LANES, row_step = s.stride_y * width * LANES;
+    const int64_t kernel_height = taps ? taps : row.last_tap - row.first_tap, out_step = s.out_width * LANES;
+    const float *const weights = Kind::weighted ? row.weights + row.first_tap * kernel_width * LANES : nullptr;
+    const float *const top = row.in + (row.y * s.stride_y - s.padding_top + row.first_tap * s.dilation_y) * width * LANES;
+    int64_t column = x * step - s.padding_left;
+    alignas(64) float outside[LANES];
+    if constexpr (edge) store(outside, Kind::outside());
+    Vector w[taps ? taps : 1][kernel ? kernel : 1];
+    if constexpr (taps != 0) {
+#pragma GCC unroll 7
+        for (int ky = 0; ky < taps; ky++)
+#pragma GCC unroll 7
+            for (int kx = 0; kx < kernel; kx++) w[ky][kx] = Kind::weighted ? load(weights + (ky * kernel + kx) * LANES) : zeros();
+    }
+    for (; tiles; tiles--, x += pixels, column += pixels * step) {
+        const float *line = top;
+        float *out = row.out + x * LANES;
+        for (int64_t y = row.y, last = row.y + row.rows; y < last; y++, line += row_step, out += out_step) {
+            Vector sum[pixels];
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++) sum[p] = Kind::start(row);
+            if constexpr (taps != 0) {
+#pragma GCC unroll 7
+                for (int ky = 0; ky < taps; ky++)
+                    add_taps<Kind, pixels, kernel, stride, edge>(sum, line + ky * line_step, column, width, outside, w[ky]);
+            } else if constexpr (kernel != 0) {
+                for (int64_t ky = 0; ky < kernel_height; ky++) {
+#pragma GCC unroll 7
+                    for (int kx = 0; kx < kernel; kx++) w[0][kx] = Kind::weighted ? load(weights + (ky * kernel + kx) * LANES) : zeros();
+                    add_taps<Kind, pixels, kernel, stride, edge>(sum, line + ky * line_step, column, width, outside, w[0]);
+                }
+            } else {
+                for (int64_t ky = 0; ky < kernel_height; ky++)
+                    for (int64_t kx = 0; kx < kernel_width; kx++) {
+                        const Vector weight = Kind::weighted ? load(weights + (ky * kernel_width + kx) * LANES) : zeros();
+                        const float *from = line + ky * line_step;
+                        const int64_t left = column + kx * dilation;
+#pragma GCC unroll 16
+                        for (int p = 0; p < pixels; p++)
+                            sum[p] = Kind::add(sum[p], load(column_at<edge>(from, left + p * step, width, outside)), weight);
+                    }
+            }
+            Kind::template finish<pixels>(row, sum, y, x);
+#pragma GCC unroll 16
+            for (int p = 0; p < pixels; p++) store(out + p * LANES, sum[p]);
         }
     }
-#pragma GCC unroll 16
-    for (int p = 0; p < pixels; p++) store(row.out + (x + p) * LANES, Kind::finish(row, sum[p], x + p));
 }
 
-/* One result whose window may reach outside. */
-template <typename Kind> static void window_border(const WindowRow &row, int64_t x) {
-    const neon_windows &s = *row.self;
-    Vector sum = Kind::start(row);
-    for (int64_t ky = row.first_tap; ky < row.last_tap; ky++)
-        for (int64_t kx = 0; kx < s.kernel_width; kx++) {
-            const int64_t column = x * s.stride_x - s.padding_left + kx * s.dilation_x;
-            if (column < 0 || column >= s.in_width) continue;
-            const int64_t line = row.y * s.stride_y - s.padding_top + ky * s.dilation_y;
-            const Vector w = Kind::weighted ? load(row.weights + (ky * s.kernel_width + kx) * LANES) : zeros();
-            sum = Kind::add(sum, load(row.in + (line * row.in_width + column) * LANES), w);
-        }
-    store(row.out + x * LANES, Kind::finish(row, sum, x));
-}
-
-template <typename Kind, int pixels, int kernel, int stride> struct WindowTiles {
-    static void run(const WindowRow &row, int64_t x, int64_t count) {
-        if (count == pixels)
-            window_tile<Kind, pixels, kernel, stride>(row, x);
+template <typename Kind, int pixels, int kernel, int stride, int rows> struct WindowTiles {
+    static void run(const WindowRows &row, int64_t x, int64_t size, int64_t tiles, bool edge) {
+        if (size != pixels)
+            WindowTiles<Kind, pixels - 1, kernel, stride, rows>::run(row, x, size, tiles, edge);
+        else if (edge)
+            window_tiles<Kind, pixels, kernel, stride, rows, true>(row, x, tiles);
         else
-            WindowTiles<Kind, pixels - 1, kernel, stride>::run(row, x, count);
+            window_tiles<Kind, pixels, kernel, stride, rows, false>(row, x, tiles);
     }
 };
-template <typename Kind, int kernel, int stride> struct WindowTiles<Kind, 0, kernel, stride> {
-    static void run(const WindowRow &, int64_t, int64_t) {}
+template <typename Kind, int kernel, int stride, int rows> struct WindowTiles<Kind, 0, kernel, stride, rows> {
+    static void run(const WindowRows &, int64_t, int64_t, int64_t, bool) {}
 };
 
-/* Tiles of as equal a size as possible: a lone result would wait for each of its additions. */
-template <typename Kind, int kernel, int stride> void window_row(const WindowRow &row, int64_t left, int64_t right) {
-    constexpr int most = REGISTERS >= 32 ? 8 : 4;
-    int64_t x = 0;
-    for (; x < left; x++) window_border<Kind>(row, x);
-    for (int64_t tiles = (right - x + most - 1) / most; tiles > 0; tiles--) {
-        const int64_t count = (right - x + tiles - 1) / tiles;
-        WindowTiles<Kind, most, kernel, stride>::run(row, x, count);
-        x += count;
+/* Columns [left, right) of the results have windows that lie inside the image from left to right. */
+struct Inside {
+    int64_t left, right;
+
+    explicit Inside(const neon_windows &s) {
+        const int64_t room = s.in_width - 1 - (s.kernel_width - 1) * s.dilation_x + s.padding_left;
+        left = lesser(s.out_width, (s.padding_left + s.stride_x - 1) / s.stride_x);
+        right = room < 0 ? left : greater(left, lesser(s.out_width, room / s.stride_x + 1));
     }
-    for (; x < row.self->out_width; x++) window_border<Kind>(row, x);
+};
+
+/* Results in a tile: with them the elements that they read stay in registers. */
+template <int stride> constexpr int most_results() { return REGISTERS < 32 ? 4 : stride == 2 ? 6 : 8; }
+
+/* So many tiles of one size. */
+template <typename Kind, int kernel, int stride, int rows>
+void window_run(const WindowRows &row, const Inside &inside, int64_t x, int64_t size, int64_t tiles) {
+    constexpr int most = most_results<stride>();
+    const int64_t begin = lesser(tiles, greater<int64_t>(0, inside.left - x + size - 1) / size);
+    const int64_t end = lesser(tiles, greater(begin, greater<int64_t>(0, inside.right - x) / size));
+    typedef WindowTiles<Kind, most, kernel, stride, rows> Tiles;
+    if (begin > 0) Tiles::run(row, x, size, begin, true);
+    if (begin < end) Tiles::run(row, x + begin * size, size, end - begin, false);
+    if (end < tiles) Tiles::run(row, x + end * size, size, tiles - end, true);
 }
 
-/* Copy the rows that results [first, last) read into scratch memory, with the padding of its columns in place. */
-template <typename Kind> static void frame_rows(WindowRow &row, float *scratch, int64_t first, int64_t last) {
+/* Tiles of two sizes, one apart: a lone result would wait for each of its additions. */
+template <typename Kind, int kernel, int stride, int rows> void window_row(const WindowRows &row, const Inside &inside) {
+    constexpr int most = most_results<stride>();
+    const int64_t width = row.self->out_width, tiles = (width + most - 1) / most, size = width / tiles, larger = width % tiles;
+    if (larger) window_run<Kind, kernel, stride, rows>(row, inside, 0, size + 1, larger);
+    window_run<Kind, kernel, stride, rows>(row, inside, larger * (size + 1), size, tiles - larger);
+}
+
+/* Rows that were just read are read again while they lie in the first cache. */
+constexpr int64_t ROWS_BYTES = 32 << 10;
+
+/* Rows [first, last) of the results of one block of channels, which begin at `out`. */
+template <typename Kind> static void window_rows(WindowRows &row, const Inside &inside, float *out, int64_t first, int64_t last) {
     const neon_windows &s = *row.self;
-    const int64_t width = s.framed_width;
-    const int64_t top = greater<int64_t>(first * s.stride_y - s.padding_top, 0);
-    const int64_t bottom = lesser(s.in_height, (last - 1) * s.stride_y - s.padding_top + (s.kernel_height - 1) * s.dilation_y + 1);
-    const Vector outside = Kind::outside();
-    for (int64_t y = top; y < bottom; y++) {
-        float *to = scratch + (y - top) * width * LANES;
-        const float *from = row.in + y * s.in_width * LANES;
-        int64_t x = 0;
-        for (; x < s.padding_left; x++) store(to + x * LANES, outside);
-        const int64_t inside = lesser(s.in_width, width - s.padding_left);
-        for (int64_t i = 0; i < inside; i++, x++) store(to + x * LANES, load(from + i * LANES));
-        for (; x < width; x++) store(to + x * LANES, outside);
+    const int64_t kernel = s.dilation_x == 1 && (s.stride_x == 1 || s.stride_x == 2) ? s.kernel_width : 0;
+    const int64_t reach = (s.kernel_height - 1) * s.dilation_y, room = s.in_height - 1 - reach + s.padding_top;
+    const int64_t lines = ROWS_BYTES / greater<int64_t>(1, s.in_width * LANES * (int64_t)sizeof(float));
+    const int64_t most = lines < 8 ? 1 : greater<int64_t>(1, (lines - reach - 1) / s.stride_y + 1);
+    for (row.y = first; row.y < last; row.y += row.rows) {
+        const int64_t top = row.y * s.stride_y - s.padding_top;
+        row.out = out + row.y * s.out_width * LANES;
+        row.first_tap = top >= 0 ? 0 : lesser(s.kernel_height, (-top + s.dilation_y - 1) / s.dilation_y);
+        row.last_tap = top >= s.in_height ? row.first_tap
+                                          : greater(row.first_tap, lesser(s.kernel_height, (s.in_height - 1 - top) / s.dilation_y + 1));
+        const bool whole = row.first_tap == 0 && row.last_tap == s.kernel_height;
+        row.rows = whole ? lesser(most, lesser(last, room / s.stride_y + 1) - row.y) : 1;
+        constexpr int three = Kind::weighted ? 3 : 0, five = Kind::weighted ? 5 : 0, two = Kind::weighted ? 2 : 0;
+        const bool square = whole && kernel == 3 && s.kernel_height == 3 && Kind::weighted;
+        if (square && s.stride_x == 1)
+            window_row<Kind, 3, 1, three>(row, inside);
+        else if (square)
+            window_row<Kind, 3, 2, three>(row, inside);
+        else if (kernel == 3 && s.stride_x == 1)
+            window_row<Kind, 3, 1, 0>(row, inside);
+        else if (kernel == 3)
+            window_row<Kind, 3, 2, 0>(row, inside);
+        else if (kernel == 5 && s.stride_x == 1)
+            window_row<Kind, 5, 1, 0>(row, inside);
+        else if (kernel == 5 && Kind::weighted)
+            window_row<Kind, five, two, 0>(row, inside);
+        else
+            window_row<Kind, 0, 0, 0>(row, inside);
     }
-    row.in = scratch + (s.padding_left - top * width) * LANES;
-    row.in_width = width;
 }
 
-template <typename Kind> static void windows(int64_t begin, int64_t end, int32_t worker, void *arg) {
+/* What the rows of one block of channels share; `in` is where its pixel (0, 0) lies. */
+template <typename Kind> static WindowRows rows_of(const neon_windows &s, int64_t block, const float *in) {
+    WindowRows row;
+    row.self = &s;
+    row.in = in;
+    row.weights = Kind::weighted ? s.weights + block * s.kernel_height * s.kernel_width * LANES : nullptr;
+    row.bias = Kind::weighted ? load(s.bias + block * LANES) : zeros();
+    return row;
+}
+
+template <typename Kind> static void windows(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     const neon_windows &s = *(const neon_windows *)job->parameters;
-    /* Columns [left, right) have windows that lie inside the image from left to right. */
-    const int64_t reach = (s.kernel_width - 1) * s.dilation_x;
-    const int64_t room = s.in_width - 1 - reach + s.padding_left;
-    int64_t left = lesser(s.out_width, (s.padding_left + s.stride_x - 1) / s.stride_x);
-    int64_t right = room < 0 ? left : greater(left, lesser(s.out_width, room / s.stride_x + 1));
-    if (s.framed_width) left = 0, right = s.out_width;
-    const bool plain = s.dilation_x == 1;
+    const Inside inside(s);
     for (int64_t item = begin; item < end; item++) {
-        const int64_t plane = item / s.chunks, block = plane % s.blocks, chunk = item % s.chunks;
+        const int64_t plane = item / s.chunks, chunk = item % s.chunks;
         const int64_t first = s.out_height * chunk / s.chunks, last = s.out_height * (chunk + 1) / s.chunks;
-        WindowRow row;
-        row.self = &s;
-        row.in = (const float *)job->inputs[0] + plane * s.in_height * s.in_width * LANES;
-        row.in_width = s.in_width;
-        row.weights = Kind::weighted ? s.weights + block * s.kernel_height * s.kernel_width * LANES : nullptr;
-        row.bias = Kind::weighted ? load(s.bias + block * LANES) : zeros();
-        if (s.framed_width) frame_rows<Kind>(row, (float *)(job->worker_workspace + (size_t)worker * job->worker_stride), first, last);
-        for (row.y = first; row.y < last; row.y++) {
-            const int64_t top = row.y * s.stride_y - s.padding_top;
-            row.out = (float *)job->outputs[0] + (plane * s.out_height + row.y) * s.out_width * LANES;
-            row.first_tap = top >= 0 ? 0 : lesser(s.kernel_height, (-top + s.dilation_y - 1) / s.dilation_y);
-            row.last_tap = top >= s.in_height ? row.first_tap
-                                              : greater(row.first_tap, lesser(s.kernel_height, (s.in_height - 1 - top) / s.dilation_y + 1));
-            if (plain && s.kernel_width == 3 && s.stride_x == 1)
-                window_row<Kind, 3, 1>(row, left, right);
-            else if (plain && s.kernel_width == 3 && s.stride_x == 2)
-                window_row<Kind, 3, 2>(row, left, right);
-            else if (plain && s.kernel_width == 5 && s.stride_x == 1)
-                window_row<Kind, 5, 1>(row, left, right);
-            else
-                window_row<Kind, 0, 0>(row, left, right);
-        }
+        WindowRows row = rows_of<Kind>(s, plane % s.blocks, (const float *)job->inputs[0] + plane * s.in_height * s.in_width * LANES);
+        window_rows<Kind>(row, inside, (float *)job->outputs[0] + plane * s.out_height * s.out_width * LANES, first, last);
     }
 }
 

@@ -149,15 +149,15 @@ static void transform_tiles(const neon_winograd &w, const float *in, int64_t fir
 /* Products of `rows` tiles and a group of filters, at one position. Long sums are sums of sums. */
 template <int vectors, int rows>
 void position_tile(const neon_winograd &w, const float *in, const float *weights, float *out, Ahead ahead) {
-    const float *row[rows];
+    Scattered<rows> row;
 #pragma GCC unroll 16
-    for (int p = 0; p < rows; p++) row[p] = in + p * w.row_step;
+    for (int p = 0; p < rows; p++) row.in[p] = in + p * w.row_step;
     for (int64_t channel = 0; channel < w.channels; channel += LONGEST_SUM) {
         Vector sum[rows][vectors] = {};
         multiply_add(sum, row, weights, lesser<int64_t>(LONGEST_SUM, w.channels - channel), ahead);
 #pragma GCC unroll 16
         for (int p = 0; p < rows; p++) {
-            row[p] += LONGEST_SUM;
+            row.in[p] += LONGEST_SUM;
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
                 float *at = out + p * w.product_step + v * LANES;

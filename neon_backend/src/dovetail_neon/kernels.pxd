@@ -101,7 +101,6 @@ cdef extern from "interface/kernels.h" nogil:
         int64_t padding_top
         int64_t padding_left
         int64_t chunks
-        int64_t framed_width
         const float *weights
         const float *bias
         neon_activation activation
@@ -402,6 +401,16 @@ cdef extern from "interface/kernels.h" nogil:
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
             int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed) noexcept nogil
 
+    ctypedef struct neon_strips:
+        neon_convolution convolution
+        neon_windows windows
+        int64_t bands
+        int64_t rows
+        int64_t strip_rows
+
+    ctypedef struct neon_strips_kernels:
+        dovetail_body depthwise
+
     ctypedef struct neon_kernels:
         const char *name
         int32_t lanes
@@ -422,6 +431,8 @@ cdef extern from "interface/kernels.h" nogil:
         const neon_reduction_kernels *reduction
 
         const neon_winograd_kernels *winograd
+
+        const neon_strips_kernels *strips
 
     const neon_kernels *neon_kernels_of(const char *name)
     const char *neon_instruction_set(int index, int *here)

@@ -118,6 +118,14 @@ class Depthwise(PrivateLayer, kind="neon.Depthwise"):
 
 
 @descriptor_class
+class ConvolveDepthwise(PrivateLayer, kind="neon.ConvolveDepthwise"):
+    """A `Convolve` and the `Depthwise` that alone reads its result, strip by strip; inputs are those of the convolution."""
+
+    convolve: Convolve
+    depthwise: Depthwise
+
+
+@descriptor_class
 class Pool(PrivateLayer, kind="neon.Pool"):
     """Largest element of each window of blocked images or, with `factors` [height, width], their sum times the factor."""
 

@@ -13,6 +13,7 @@ from ..kinds import Reorder
 from ..layouts import Image, blocked_info, plain_info
 from .chains import find_chains
 from .patterns import Applied
+from .strips import join_strips
 
 
 class Lowering:
@@ -106,9 +107,10 @@ class Lowering:
             self._data_layouts[slot] = data_layout
 
     def finish(self) -> Graph:
-        """Give the replacement its outputs."""
+        """Give the replacement its outputs, and join what runs strip by strip."""
         for number, slot in enumerate(self.view.outputs):
             self.graph.output(self.plain(slot), f"output_{number}")
+        join_strips(self.graph)
         return self.graph
 
     def _reordered(self, source: OutputSlot, slot: OutputSlot, layout: DataLayout, *, to_blocked: bool) -> OutputSlot:

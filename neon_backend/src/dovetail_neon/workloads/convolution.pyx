@@ -30,12 +30,10 @@ cdef bint reaches_out(const neon_convolution *c) noexcept:
     return c.padding_top > 0 or c.padding_left > 0 or bottom >= c.in_height or right >= c.in_width
 
 
-def create(layer, Kernels kernels):
-    """Return the workload of a `Convolve`."""
-    d = layer.descriptor
-    cdef int adds = len(layer.inputs) > 1
-    cdef Workload workload = new_workload(sizeof(neon_convolution), 1 + adds, 1)
-    cdef neon_convolution *c = <neon_convolution *>workload.state.parameters
+cdef int describe(
+    Workload workload, neon_convolution *c, object d, object name, object source, object target, bint adds, Kernels kernels
+) except -1:
+    """Fill in what a `Convolve` with the descriptor `d` says, for tensors with the infos `source` and `target`; pack its weights."""
     cdef const neon_convolution_kernels *table = kernels.table.convolution
     cdef int lanes = kernels.table.lanes
     geometry = d.geometry
@@ -48,15 +46,15 @@ def create(layer, Kernels kernels):
     c.padding_top, c.padding_left = geometry.padding
     c.divisions = d.groups
     c.channels, c.filters = d.source[1] // d.groups * d.run, d.target[1] // d.groups
-    fill_pixels(<int64_t *>&c.source, layer.inputs[0].info, d.source, d.groups, lanes)
+    fill_pixels(<int64_t *>&c.source, source, d.source, d.groups, lanes)
     c.rows = d.run > 1 and c.divisions == 1
     if d.run > 1:   # a framed image: its padding lies around it
         c.source.block = d.run
         c.source.pixel_step = 1
         c.source.block_step = c.in_height * c.in_width
-        if layer.inputs[0].info.sizes[3] != c.in_width:     # channels innermost: a run of all of them
+        if source.sizes[3] != c.in_width:     # channels innermost: a run of all of them
             c.source.block, c.source.pixel_step = c.channels, d.source[1]
-    fill_pixels(<int64_t *>&c.target, layer.output.info, d.target, d.groups, lanes)
+    fill_pixels(<int64_t *>&c.target, target, d.target, d.groups, lanes)
     c.adds = adds
     c.reaches_out = reaches_out(c)
     c.activation.function, c.activation.a, c.activation.b = d.function
@@ -74,7 +72,7 @@ def create(layer, Kernels kernels):
     # Pack.
     weights = d.weights
     if weights.dtype != np.float32 or weights.shape != (c.filters * c.divisions, taps, c.channels):
-        raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
+        raise ValueError(f"weights {weights.dtype}{weights.shape} of {name!r}")
     cdef int64_t filter_step = weights.strides[0] // 4, tap_step = weights.strides[1] // 4, channel_step = weights.strides[2] // 4
     cdef const float *data = <const float *><size_t>weights.__array_interface__["data"][0]
     cdef float *packed = <float *>workload.allocate(c.divisions * c.division_weights * sizeof(float))
@@ -95,12 +93,28 @@ def create(layer, Kernels kernels):
                 bias[division * vectors * lanes + i] = given[division * c.filters + i]
     c.weights, c.bias = packed, bias
     c.zeros = <const float *>workload.allocate(c.source.block * sizeof(float))
+    return 0
+
+
+cdef double cost(const neon_convolution *c) noexcept:
+    """Estimate the nanoseconds that one thread takes."""
+    taps = c.kernel_height * c.kernel_width
+    return c.images * c.divisions * c.out_height * c.out_width * c.group_vector[c.groups] * taps * c.channels / 5.0
+
+
+def create(layer, Kernels kernels):
+    """Return the workload of a `Convolve`."""
+    cdef bint adds = len(layer.inputs) > 1
+    cdef Workload workload = new_workload(sizeof(neon_convolution), 1 + adds, 1)
+    cdef neon_convolution *c = <neon_convolution *>workload.state.parameters
+    cdef const neon_convolution_kernels *table = kernels.table.convolution
+    describe(workload, c, layer.descriptor, layer.name, layer.inputs[0].info, layer.output.info, adds, kernels)
     if layer.output.info.nbytes == 0:
         return workload.capsule()
     # Share the work out: enough items for the threads, each of some microseconds.
     cdef int64_t pixels = c.out_height * c.out_width, items = c.images * c.divisions * c.groups
-    nanoseconds = c.images * c.divisions * pixels * vectors * taps * c.channels / 5.0
+    nanoseconds = cost(c)
     wanted = max(1, min(48, int(nanoseconds // 8_000)))
-    c.chunks = max(1, min(parts(wanted, items), pixels // (2 * table.pixels[group_vector[1]])))
+    c.chunks = max(1, min(parts(wanted, items), pixels // (2 * table.pixels[c.group_vector[1]])))
     workload.phase(table.run, items * c.chunks, grain_of(items * c.chunks, nanoseconds))
     return workload.capsule()

@@ -14,16 +14,8 @@ from dovetail_neon.layouts import blocks
 from .workload import grain_of
 
 
-cdef enum:
-    SMALL_IMAGE = 32        # columns up to which a copy with the padding in place costs less than results at borders do
-    MOST_SCRATCH = 1 << 16  # bytes of such a copy
-
-
-cdef int place(Workload workload, layer, int lanes) except -1:
-    """Fill in sizes; say how the rows of a block are shared out."""
-    cdef neon_windows *w = <neon_windows *>workload.state.parameters
-    cdef int64_t width, rows
-    d = layer.descriptor
+cdef int describe(neon_windows *w, object d, int lanes) except -1:
+    """Fill in the sizes of a `Depthwise` or `Pool` with the descriptor `d`."""
     geometry = d.geometry
     w.images, w.channels, w.blocks = d.source[0], d.source[1], blocks(d.source[1], lanes)
     w.in_height, w.in_width = d.source[2:]
@@ -32,31 +24,19 @@ cdef int place(Workload workload, layer, int lanes) except -1:
     w.stride_y, w.stride_x = geometry.stride
     w.dilation_y, w.dilation_x = geometry.dilation
     w.padding_top, w.padding_left = geometry.padding
-    w.chunks = max(1, min(w.out_height, parts(24, max(w.images * w.blocks, 1))))
-    width = (w.out_width - 1) * w.stride_x + (w.kernel_width - 1) * w.dilation_x + 1
-    rows = (parts(w.out_height, w.chunks) - 1) * w.stride_y + (w.kernel_height - 1) * w.dilation_y + 1
-    nbytes = width * min(rows, w.in_height) * lanes * 4
-    reaches_out = w.padding_left > 0 or width - w.padding_left > w.in_width
-    if reaches_out and w.in_width <= SMALL_IMAGE and nbytes <= MOST_SCRATCH:
-        w.framed_width, workload.state.per_worker = width, nbytes
     return 0
 
 
-cdef int loop(Workload workload, dovetail_body body, int lanes) except -1:
-    w = <neon_windows *>workload.state.parameters
-    items = w.images * w.blocks * w.chunks if w.out_height * w.out_width else 0
-    results = w.images * w.blocks * w.out_height * w.out_width
-    workload.phase(body, items, grain_of(items, results * (2.0 + 0.4 * w.kernel_height * w.kernel_width)))
-    return 0
-
-
-def create_depthwise(layer, Kernels kernels):
-    """Return the workload of a `Depthwise`: one filter per channel."""
-    d = layer.descriptor
-    cdef Workload workload = new_workload(sizeof(neon_windows), 1, 1)
+cdef int place(Workload workload, layer, int lanes) except -1:
+    """Fill in sizes; say how the rows of a block are shared out."""
     cdef neon_windows *w = <neon_windows *>workload.state.parameters
-    cdef int lanes = kernels.table.lanes
-    place(workload, layer, lanes)
+    describe(w, layer.descriptor, lanes)
+    w.chunks = max(1, min(w.out_height, parts(24, max(w.images * w.blocks, 1))))
+    return 0
+
+
+cdef int give_filters(Workload workload, neon_windows *w, object d, int lanes) except -1:
+    """Pack the weights and the bias of a `Depthwise`."""
     channels, taps = d.source[1], w.kernel_height * w.kernel_width
     whole = np.zeros((w.blocks * lanes, taps), np.float32)
     whole[:channels] = d.weights
@@ -66,6 +46,28 @@ def create_depthwise(layer, Kernels kernels):
         bias[:channels] = d.bias
     w.weights, w.bias = keep(workload, packed), keep(workload, bias)
     w.activation.function, w.activation.a, w.activation.b = d.function
+    return 0
+
+
+cdef double cost(const neon_windows *w) noexcept:
+    """Estimate the nanoseconds that one thread takes."""
+    return w.images * w.blocks * w.out_height * w.out_width * (2.0 + 0.4 * w.kernel_height * w.kernel_width)
+
+
+cdef int loop(Workload workload, dovetail_body body, int lanes) except -1:
+    w = <neon_windows *>workload.state.parameters
+    items = w.images * w.blocks * w.chunks if w.out_height * w.out_width else 0
+    workload.phase(body, items, grain_of(items, cost(w)))
+    return 0
+
+
+def create_depthwise(layer, Kernels kernels):
+    """Return the workload of a `Depthwise`: one filter per channel."""
+    cdef Workload workload = new_workload(sizeof(neon_windows), 1, 1)
+    cdef neon_windows *w = <neon_windows *>workload.state.parameters
+    cdef int lanes = kernels.table.lanes
+    place(workload, layer, lanes)
+    give_filters(workload, w, layer.descriptor, lanes)
     loop(workload, kernels.table.windows.depthwise, lanes)
     return workload.capsule()
 

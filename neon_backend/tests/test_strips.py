@@ -1,0 +1,94 @@
+"""A convolution and the depthwise one that reads it, joined strip by strip, against NumPy in float64."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail_neon.kernels import instruction_sets
+
+HERE = [name for name, here in instruction_sets().items() if here]
+
+CASES = [
+    # channels, filters, kernel, stride of the first; kernel, stride, padding, dilation of the second
+    (16, 72, (1, 1), (1, 1), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (20, 130, (1, 1), (1, 1), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    (3, 70, (3, 3), (1, 1), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (17, 80, (1, 1), (1, 1), (5, 5), (2, 2), (2, 2, 2, 2), (1, 1)),
+    (9, 90, (1, 1), (1, 1), (5, 5), (1, 1), (0, 3, 4, 2), (1, 1)),
+    (24, 65, (3, 3), (2, 1), (3, 5), (3, 1), (0, 0, 0, 0), (2, 2)),
+    (8, 96, (1, 1), (1, 1), (2, 3), (5, 4), (1, 2, 0, 0), (1, 1)),
+]
+
+
+def load(network, isa, threads=1):
+    return dovetail.load(network, backends=["CpuAcc"], threads=threads, options={"CpuAcc": {"isa": isa}})
+
+
+def close(found, expected, terms):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=np.abs(expected).max() * (terms + 8) * 2.0**-22)
+
+
+@pytest.fixture
+def two_convolutions(convolved):
+    return partial(make_two_convolutions, convolved)
+
+
+def make_two_convolutions(convolved, case, height, width, *, reads_both=False):
+    """Return a network, its feeds and the exact result; rows of the image in between are as wide as the picture."""
+    channels, filters, kernel, stride, window, step, padding, dilation = case
+    rng = np.random.default_rng(filters)
+    x = rng.standard_normal((2, channels, height, width), np.float32)
+    first = rng.standard_normal((filters, channels, *kernel), np.float32)
+    second = rng.standard_normal((filters, 1, *window), np.float32)
+    biases = rng.standard_normal((2, filters), np.float32)
+    around = (kernel[0] // 2, kernel[1] // 2) * 2
+    network = dovetail.Network("strips")
+    y = network.relu(network.convolution2d(network.input("x", x.shape), first, biases[0], stride=stride, padding=around))
+    z = network.convolution2d(y, second, biases[1], stride=step, padding=padding, dilation=dilation, groups=filters)
+    network.output(network.activation(z, "hard_swish"), "z")
+    if reads_both:
+        network.output(y, "y")
+    between = np.maximum(convolved(x, first, biases[0], stride, around, (1, 1), 1), 0)
+    exact = convolved(between, second, biases[1], step, padding, dilation, filters)
+    exact *= np.clip(exact / 6 + 0.5, 0, 1)
+    return network, {"x": x}, exact, channels * kernel[0] * kernel[1]
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_two_convolutions_equal_their_definitions(case, isa, two_convolutions):
+    network, feeds, exact, terms = two_convolutions(case, 67, 61)
+    with load(network, isa) as net, net.profiling() as profile:
+        found = net.run(feeds)["z"]
+    close(found, exact, terms + 25)
+    assert "neon.ConvolveDepthwise" in [layer.kind for layer in profile.layers]
+
+
+@pytest.mark.parametrize("isa", HERE)
+def test_the_bits_do_not_depend_on_threads(isa, two_convolutions):
+    network, feeds, _, _ = two_convolutions(CASES[0], 83, 50)
+    found = set()
+    for threads in (1, 2, 3):
+        with load(network, isa, threads=threads) as net:
+            found.add(net.run(feeds)["z"].tobytes())
+    assert len(found) == 1
+
+
+def test_an_image_that_others_read_too_is_kept(two_convolutions):
+    network, feeds, exact, terms = two_convolutions(CASES[0], 67, 61, reads_both=True)
+    with load(network, "auto") as net, net.profiling() as profile:
+        found = net.run(feeds)
+    close(found["z"], exact, terms + 25)
+    assert "neon.ConvolveDepthwise" not in [layer.kind for layer in profile.layers]
+    assert found["y"].min() == 0
+
+
+def test_small_images_are_not_joined(two_convolutions):
+    network, feeds, exact, terms = two_convolutions(CASES[0], 20, 20)
+    with load(network, "auto") as net, net.profiling() as profile:
+        close(net.run(feeds)["z"], exact, terms + 25)
+    assert "neon.Depthwise" in [layer.kind for layer in profile.layers]
