@@ -38,9 +38,11 @@ template <int step> struct SideBySide {
 /* sum[p][v] += pixel p's element k * weights[k][v] for `count` channels; moves the weights on. */
 template <int vectors, int pixels, typename Pixels>
 INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const float *&weights, int64_t count, Ahead &ahead) {
-    /* One line per channel is enough where tiles share the fetching; a lone pixel reads each weight once. Tiles of one vector are
-     * limited by their loads, and their weights are few. */
-    constexpr int fetched = pixels == 1 ? vectors : vectors == 1 ? 0 : 1;
+    /* One line per channel is enough where tiles share the fetching. Tiles of one vector are limited by their loads, and their weights
+     * are few. A lone pixel reads each weight once, and as fast as the caches give them: what it asks for itself has to go to the first
+     * cache, and not far ahead, or it halves the bandwidth of the second. */
+    constexpr bool shares = pixels > 1 && vectors > 1;
+    constexpr int64_t near = 64 * LANES;
     int64_t k = 0;
 #if DOVETAIL_NEON_IS == 3
     for (; k + LANES <= count; k += LANES) {
@@ -64,9 +66,13 @@ INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const
         Vector w[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
+        if (shares) {
+            __builtin_prefetch(ahead.at, 0, 2);
+            ahead.at += ahead.step;
+        } else if (pixels == 1) {
 #pragma GCC unroll 4
-        for (int v = 0; v < fetched; v++) __builtin_prefetch(ahead.at + v * 64, 0, 2);
-        ahead.at += ahead.step;
+            for (int v = 0; v < vectors; v++) __builtin_prefetch(weights + near + v * LANES, 0, 3);
+        }
 #pragma GCC unroll 16
         for (int p = 0; p < pixels; p++) {
             Vector x = broadcast(in.at(p)[k]);
