@@ -67,35 +67,41 @@ struct Average {
     }
 };
 
+/* How windows of a tile reach outside from left to right: not at all, by the margin on either side, which is then half a window
+ * wide and known when this is compiled, or in any way. */
+enum Edge { INSIDE = 0, LEFT = 1, RIGHT = 2, BOTH = 3, ANYHOW = 4 };
+
 /* Where a column of a row of the image lies, or what stands for it outside. */
-template <bool edge> INLINE const float *column_at(const float *line, int64_t column, int64_t width, const float *outside) {
-    return !edge || (uint64_t)column < (uint64_t)width ? line + column * LANES : outside;
+INLINE const float *column_at(const float *line, int64_t column, int64_t width, const float *outside) {
+    return (uint64_t)column < (uint64_t)width ? line + column * LANES : outside;
 }
 
 /* The taps of one row of the window, for `pixels` results; each element of the image is loaded once. */
-template <typename Kind, int pixels, int kernel, int stride, bool edge>
+template <typename Kind, int pixels, int kernel, int stride, Edge edge>
 INLINE void add_taps(Vector (&sum)[pixels], const float *line, int64_t column, int64_t width, const float *outside, const Vector (&w)[kernel]) {
     constexpr int count = (pixels - 1) * stride + kernel;
+    constexpr int first = edge == LEFT || edge == BOTH ? kernel / 2 : 0, last = edge == RIGHT || edge == BOTH ? count - kernel / 2 : count;
     Vector x[count];
-    if constexpr (edge) {
+    if constexpr (edge == ANYHOW) {
 #pragma GCC unroll 32
-        for (int i = 0; i < count; i++) x[i] = load(column_at<true>(line, column + i, width, outside));
+        for (int i = 0; i < count; i++) x[i] = load(column_at(line, column + i, width, outside));
     } else {
         /* One address for all of them: GCC would carry one along for each, in memory. */
         const float *from = line + column * LANES;
         asm("" : "+r"(from));
 #pragma GCC unroll 32
-        for (int i = 0; i < count; i++) x[i] = load(from + i * LANES);
+        for (int i = 0; i < count; i++) x[i] = i >= first && i < last ? load(from + i * LANES) : zeros();
     }
 #pragma GCC unroll 7
     for (int kx = 0; kx < kernel; kx++)
 #pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++) sum[p] = Kind::add(sum[p], x[p * stride + kx], w[kx]);
+        for (int p = 0; p < pixels; p++)
+            if (p * stride + kx >= first && p * stride + kx < last) sum[p] = Kind::add(sum[p], x[p * stride + kx], w[kx]);
 }
 
 /* `tiles` times `pixels` results of some rows, from x on; at an edge, windows may reach outside from left to right. `kernel`, `stride`
  * and `taps` are 0 if they are only known at run time; weights of so many rows of taps stay in registers. */
-template <typename Kind, int pixels, int kernel, int stride, int taps, bool edge>
+template <typename Kind, int pixels, int kernel, int stride, int taps, Edge edge>
 static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
     const neon_windows &s = *row.self;
     const int64_t kernel_width = kernel ? kernel : s.kernel_width, step = stride ? stride : s.stride_x, dilation = kernel ? 1 : s.dilation_x;
@@ -105,7 +111,7 @@ static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
     const float *const top = row.in + (row.y * s.stride_y - s.padding_top + row.first_tap * s.dilation_y) * width * LANES;
     int64_t column = x * step - s.padding_left;
     alignas(64) float outside[LANES];
-    if constexpr (edge) store(outside, Kind::outside());
+    if constexpr (edge == ANYHOW) store(outside, Kind::outside());
     Vector w[taps ? taps : 1][kernel ? kernel : 1];
     if constexpr (taps != 0) {
 #pragma GCC unroll 7
@@ -137,8 +143,10 @@ static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
                         const float *from = line + ky * line_step;
                         const int64_t left = column + kx * dilation;
 #pragma GCC unroll 16
-                        for (int p = 0; p < pixels; p++)
-                            sum[p] = Kind::add(sum[p], load(column_at<edge>(from, left + p * step, width, outside)), weight);
+                        for (int p = 0; p < pixels; p++) {
+                            const int64_t at = left + p * step;
+                            sum[p] = Kind::add(sum[p], load(edge ? column_at(from, at, width, outside) : from + at * LANES), weight);
+                        }
                     }
             }
             Kind::template finish<pixels>(row, sum, y, x);
@@ -149,17 +157,24 @@ static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
 }
 
 template <typename Kind, int pixels, int kernel, int stride, int rows> struct WindowTiles {
-    static void run(const WindowRows &row, int64_t x, int64_t size, int64_t tiles, bool edge) {
+    static constexpr bool margins = Kind::weighted && kernel != 0;
+    static void run(const WindowRows &row, int64_t x, int64_t size, int64_t tiles, Edge edge) {
         if (size != pixels)
             WindowTiles<Kind, pixels - 1, kernel, stride, rows>::run(row, x, size, tiles, edge);
-        else if (edge)
-            window_tiles<Kind, pixels, kernel, stride, rows, true>(row, x, tiles);
+        else if (edge == INSIDE)
+            window_tiles<Kind, pixels, kernel, stride, rows, INSIDE>(row, x, tiles);
+        else if (margins && edge == LEFT)
+            window_tiles<Kind, pixels, kernel, stride, rows, margins ? LEFT : ANYHOW>(row, x, tiles);
+        else if (margins && edge == RIGHT)
+            window_tiles<Kind, pixels, kernel, stride, rows, margins ? RIGHT : ANYHOW>(row, x, tiles);
+        else if (margins && edge == BOTH)
+            window_tiles<Kind, pixels, kernel, stride, rows, margins ? BOTH : ANYHOW>(row, x, tiles);
         else
-            window_tiles<Kind, pixels, kernel, stride, rows, false>(row, x, tiles);
+            window_tiles<Kind, pixels, kernel, stride, rows, ANYHOW>(row, x, tiles);
     }
 };
 template <typename Kind, int kernel, int stride, int rows> struct WindowTiles<Kind, 0, kernel, stride, rows> {
-    static void run(const WindowRows &, int64_t, int64_t, int64_t, bool) {}
+    static void run(const WindowRows &, int64_t, int64_t, int64_t, Edge) {}
 };
 
 /* Columns [left, right) of the results have windows that lie inside the image from left to right. */
@@ -176,6 +191,15 @@ struct Inside {
 /* Results in a tile: with them the elements that they read stay in registers. */
 template <int stride> constexpr int most_results() { return REGISTERS < 32 ? 4 : stride == 2 ? 6 : 8; }
 
+template <int kernel> INLINE Edge edge_of(const neon_windows &s, int64_t x, int64_t size) {
+    const int64_t before = s.padding_left - x * s.stride_x;
+    const int64_t after = (x + size - 1) * s.stride_x + (kernel - 1) - s.padding_left - (s.in_width - 1);
+    constexpr int64_t margin = kernel / 2;
+    if (before == margin && after <= 0) return LEFT;
+    if (before <= 0 && after == margin) return RIGHT;
+    return before == margin && after == margin ? BOTH : ANYHOW;
+}
+
 /* So many tiles of one size. */
 template <typename Kind, int kernel, int stride, int rows>
 void window_run(const WindowRows &row, const Inside &inside, int64_t x, int64_t size, int64_t tiles) {
@@ -183,9 +207,9 @@ void window_run(const WindowRows &row, const Inside &inside, int64_t x, int64_t 
     const int64_t begin = lesser(tiles, greater<int64_t>(0, inside.left - x + size - 1) / size);
     const int64_t end = lesser(tiles, greater(begin, greater<int64_t>(0, inside.right - x) / size));
     typedef WindowTiles<Kind, most, kernel, stride, rows> Tiles;
-    if (begin > 0) Tiles::run(row, x, size, begin, true);
-    if (begin < end) Tiles::run(row, x + begin * size, size, end - begin, false);
-    if (end < tiles) Tiles::run(row, x + end * size, size, tiles - end, true);
+    if (begin < end) Tiles::run(row, x + begin * size, size, end - begin, INSIDE);
+    for (int64_t tile = 0; tile < tiles; tile++)
+        if (tile < begin || tile >= end) Tiles::run(row, x + tile * size, size, 1, edge_of<kernel>(*row.self, x + tile * size, size));
 }
 
 /* Tiles of two sizes, one apart: a lone result would wait for each of its additions. */

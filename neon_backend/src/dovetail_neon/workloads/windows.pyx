@@ -27,11 +27,18 @@ cdef int describe(neon_windows *w, object d, int lanes) except -1:
     return 0
 
 
+cdef double cost(const neon_windows *w) noexcept:
+    """Estimate the nanoseconds that one thread takes."""
+    return w.images * w.blocks * w.out_height * w.out_width * (1.0 + 0.2 * w.kernel_height * w.kernel_width)
+
+
 cdef int place(Workload workload, layer, int lanes) except -1:
     """Fill in sizes; say how the rows of a block are shared out."""
     cdef neon_windows *w = <neon_windows *>workload.state.parameters
     describe(w, layer.descriptor, lanes)
-    w.chunks = max(1, min(w.out_height, parts(24, max(w.images * w.blocks, 1))))
+    # Enough items for the threads, each of some microseconds.
+    wanted = max(1, min(24, int(cost(w) // 4_000)))
+    w.chunks = max(1, min(w.out_height, parts(wanted, max(w.images * w.blocks, 1))))
     return 0
 
 
@@ -47,11 +54,6 @@ cdef int give_filters(Workload workload, neon_windows *w, object d, int lanes) e
     w.weights, w.bias = keep(workload, packed), keep(workload, bias)
     w.activation.function, w.activation.a, w.activation.b = d.function
     return 0
-
-
-cdef double cost(const neon_windows *w) noexcept:
-    """Estimate the nanoseconds that one thread takes."""
-    return w.images * w.blocks * w.out_height * w.out_width * (2.0 + 0.4 * w.kernel_height * w.kernel_width)
 
 
 cdef int loop(Workload workload, dovetail_body body, int lanes) except -1:
