@@ -27,10 +27,12 @@ struct Ahead {
 /* Where the pixels of a tile lie: anywhere, or `step` elements apart, which the instructions hold, so that no register is needed
  * for the address of each. */
 template <int pixels> struct Scattered {
+    static constexpr bool overlaps = false;
     const float *in[pixels];
     INLINE_MEMBER const float *at(int p) const { return in[p]; }
 };
 template <int step> struct SideBySide {
+    static constexpr bool overlaps = step < LANES;
     const float *in;
     INLINE_MEMBER const float *at(int p) const { return in + p * step; }
 };
@@ -66,6 +68,8 @@ INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const
         Vector w[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
+        /* An element of one pixel is that of another a step later: to load it again costs less than the register to keep it. */
+        if (Pixels::overlaps) asm volatile("" ::: "memory");
         if (shares) {
             __builtin_prefetch(ahead.at, 0, 2);
             ahead.at += ahead.step;
