@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import stat
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
+from ..kept_files import KeptFiles, problem_of
 from .candidates import Candidate
 from .content import Files, Stamp
 from .reasons import ReasonCode, Refused
@@ -27,7 +27,6 @@ from .settings import cache_folder
 
 _LOGGER = logging.getLogger("dovetail")
 _FORMAT = 1
-_LARGEST = 4 << 20
 _RACY_NS = (
     2_000_000_000  # a file changed this shortly before its stamp was taken may have changed again within the clock's step
 )
@@ -122,6 +121,10 @@ class VerdictStore:
     def __init__(self) -> None:
         self._memory: dict[tuple[str, str], Verdict] = {}
         self._told = False
+        self._kept = {
+            kind: KeptFiles(kind, lambda problem: self._tell(f"verdicts on backends are not kept: {problem}"))
+            for kind in ("passed", "quarantine")
+        }
 
     # -- asking ---------------------------------------------------------------------------------------------------------------
 
@@ -149,16 +152,14 @@ class VerdictStore:
     def quarantine(self) -> list[Verdict]:
         """List what is in quarantine, whatever became of it since."""
         names = {id for kind, id in self._memory if kind == "quarantine"}
-        folder = self._folder("quarantine")
-        if folder is not None:
-            names |= {path.stem for path in folder.glob("*.json")}
+        names |= {name.removesuffix(".json") for name in self._kept["quarantine"].names() if name.endswith(".json")}
         found = (self._read("quarantine", name) for name in sorted(names))
         return [verdict for verdict in found if verdict is not None]
 
     def describe(self) -> dict[str, Any]:
         """Tell where verdicts are kept and whether that works, for `dovetail doctor`."""
         folder = cache_folder()
-        problem = "there is no home folder" if folder is None else self._problem(folder) or ""
+        problem = "there is no home folder" if folder is None else problem_of(folder) or ""
         if folder is not None and not problem and not os.access(_existing(folder), os.W_OK):
             problem = "it cannot be written"
         return {"folder": str(folder) if folder is not None else None, "problem": problem}
@@ -200,89 +201,31 @@ class VerdictStore:
             return True
         return self.identify(files)[0] == identity
 
-    def _folder(self, kind: str) -> Path | None:
-        base = cache_folder()
-        if base is None:
-            return None
-        problem = self._problem(base) or self._problem(base / kind)
-        if problem:
-            self._tell(f"verdicts on backends in {base} are not used: {problem}")
-            return None
-        return base / kind
-
-    @staticmethod
-    def _problem(folder: Path) -> str:
-        """Say why what lies in a folder must not be believed; a folder that does not exist yet is none."""
-        try:
-            facts = folder.lstat()
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            return error.strerror or "it cannot be reached"
-        if not stat.S_ISDIR(facts.st_mode):
-            return f"{folder} is no folder"
-        if facts.st_uid != os.geteuid():
-            return f"{folder} belongs to user {facts.st_uid}"
-        return f"others can write {folder}" if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else ""
-
     def _read(self, kind: str, id: str) -> Verdict | None:
-        folder = self._folder(kind)
-        if folder is not None:
-            try:
-                descriptor = os.open(folder / f"{id}.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-                with open(descriptor, "rb") as file:
-                    facts = os.fstat(descriptor)
-                    is_ours = facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-                    return _parsed(file.read(_LARGEST), id) if is_ours and stat.S_ISREG(facts.st_mode) else None
-            except (FileNotFoundError, NotADirectoryError):
-                pass
-            except Exception as error:  # whatever stands in a damaged file
-                _LOGGER.debug("the verdict on %s in %s is ignored: %s", id, folder, error)
-                return None
-        return self._memory.get((kind, id))
+        files = self._kept[kind]
+        try:
+            content = files.read(f"{id}.json")
+            return self._memory.get((kind, id)) if content is None else _parsed(content, id)
+        except Exception as error:  # whatever stands in a damaged file
+            _LOGGER.debug("the verdict on %s in %s is ignored: %s", id, files.folder, error)
+            return None
 
     def _write(self, kind: str, verdict: Verdict) -> None:
         self._memory[kind, verdict.id] = verdict
-        folder = self._folder(kind)
-        if folder is None:
-            self._tell("verdicts on backends are not kept: there is no folder for them; set DOVETAIL_CACHE_DIR")
-            return
-        temporary = folder / f".{verdict.id}.{os.getpid()}.{time.monotonic_ns()}"
+        files = self._kept[kind]
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._sweep(folder)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as file:
-                json.dump({"format": _FORMAT, **asdict(verdict)}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, folder / f"{verdict.id}.json")
+            content = json.dumps({"format": _FORMAT, **asdict(verdict)}).encode()
+            if not files.write(f"{verdict.id}.json", content):
+                self._tell("verdicts on backends are not kept: there is no folder for them; set DOVETAIL_CACHE_DIR")
+                return
         except OSError as error:
-            temporary.unlink(missing_ok=True) if folder.is_dir() else None
-            self._tell(f"verdicts on backends are not kept: {error.strerror}: {folder}")
+            self._tell(f"verdicts on backends are not kept: {error.strerror}: {files.folder}")
             return
         del self._memory[kind, verdict.id]
 
     def _remove(self, kind: str, id: str) -> bool:
         known = self._memory.pop((kind, id), None) is not None
-        folder = self._folder(kind)
-        if folder is not None:
-            try:
-                (folder / f"{id}.json").unlink()
-                known = True
-            except OSError:
-                pass
-        return known
-
-    @staticmethod
-    def _sweep(folder: Path) -> None:
-        """Remove what a process that was killed while it wrote left behind."""
-        for path in folder.glob(".*"):
-            try:
-                if path.stat().st_mtime < time.time() - 3600:
-                    path.unlink()
-            except OSError:
-                continue
+        return self._kept[kind].remove(f"{id}.json") or known
 
     def _tell(self, text: str) -> None:
         if not self._told:
