@@ -41,12 +41,15 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .registry import backends as backends
     from .runtime import LoadedNetwork as LoadedNetwork
     from .runtime import Runtime as Runtime
+    from .subgraph import Choices as Choices
     from .subgraph import OptimizationViews as OptimizationViews
     from .subgraph import SubgraphView as SubgraphView
     from .tensor import DataLayout as DataLayout
     from .tensor import DType as DType
     from .tensor import Quantization as Quantization
     from .tensor import TensorInfo as TensorInfo
+    from .tuning.measuring import tune as tune
+    from .tuning.report import TuningReport as TuningReport
 
     __version__: str
 
@@ -84,8 +87,10 @@ _NAMES_BY_MODULE = {
     "parsing": ("parse",),
     "registry": ("backends",),
     "runtime": ("LoadedNetwork", "Runtime"),
-    "subgraph": ("OptimizationViews", "SubgraphView"),
+    "subgraph": ("Choices", "OptimizationViews", "SubgraphView"),
     "tensor": ("DType", "DataLayout", "Quantization", "TensorInfo"),
+    "tuning.measuring": ("tune",),
+    "tuning.report": ("TuningReport",),
 }
 _HOME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

@@ -30,7 +30,7 @@ from .tensor import TensorInfo
 
 if TYPE_CHECKING:
     from .network import Network
-    from .subgraph import OptimizationViews, SubgraphView
+    from .subgraph import Choices, OptimizationViews, SubgraphView
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +255,18 @@ class IBackend(ABC):
         views = OptimizationViews(view)
         views.untouched(view)
         return views
+
+    def choices(self, view: SubgraphView, options: Any) -> Choices:
+        """(optional) Offer other ways to compute parts of what it runs, for `dovetail tune` to measure. Default: none.
+
+        Asked after `optimize_subgraph`, about its layers, private ones included, of one partition; and again when a network is
+        loaded on a machine on which something was tuned. It must offer the same for the same layers: what was measured is known
+        by the backend's files and options, the processor, the number of threads, and the part: kinds, attributes and infos;
+        of arrays, shape and type alone.
+        """
+        from .subgraph import Choices
+
+        return Choices(view)
 
     def capabilities(self) -> Capabilities:
         """(optional) Say what this backend promises. Default: deterministic, nothing else."""

@@ -1,7 +1,7 @@
 """Small files that the processes of one user keep for one another below the cache folder: verdicts, and what was tuned.
 
-A file is written whole and renamed, so that a reader finds the one before or the one after, and of several writers the last stays.
-One that others could have written, or that cannot be read, counts for nothing.
+A file is written whole and renamed: a reader finds the one before or the one after, and of several writers the last stays. One
+that others could have written, or that cannot be read, counts for nothing.
 """
 
 from __future__ import annotations

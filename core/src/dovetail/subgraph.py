@@ -6,10 +6,10 @@ brings its own, and an array handed from one network to the other is shared, not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from .descriptor import Constant, Input, Output
+from .descriptor import Constant, Descriptor, Input, Output
 from .errors import ErrorCode, GraphError
 from .graph import Graph, Layer, OutputSlot
 
@@ -195,6 +195,68 @@ class OptimizationViews:
         if isinstance(part, SubgraphView):
             return part
         return SubgraphView(self.view.graph, [part] if isinstance(part, Layer) else part)
+
+
+class Choice(NamedTuple):
+    """A part that can be computed in several ways.
+
+    Attributes:
+        part: What it is about.
+        taken: Name of the way that stands in the graph now.
+        others: Replacements by the names of the other ways.
+    """
+
+    part: SubgraphView
+    taken: str
+    others: Mapping[str, Graph]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all ways, the one that is taken first."""
+        return (self.taken, *self.others)
+
+
+class Choices:
+    """A backend's answer to `choices`: parts of a view, each with other ways to compute it. No layer is in two of them.
+
+    Attributes:
+        view: What was asked about.
+        offers: What was offered, in order.
+    """
+
+    def __init__(self, view: SubgraphView) -> None:
+        self.view = view
+        self.offers: list[Choice] = []
+
+    def offer(self, part: Part, taken: str, others: Mapping[str, Graph | Descriptor]) -> None:
+        """Offer other ways to compute a part.
+
+        Args:
+            part: Layers of the view; convex.
+            taken: Name of the way that stands in the graph: a word or two for people, such as "direct".
+            others: By name, either a replacement as `OptimizationViews.substitute` takes it, whose outer slots may have the
+                opaque layouts of those of the part, or, where the part is one layer, the descriptor to compute it by.
+        """
+        view = part if isinstance(part, SubgraphView) else self.view.part([part] if isinstance(part, Layer) else part)
+        graphs = {name: other if isinstance(other, Graph) else _with_descriptor(view, other) for name, other in others.items()}
+        self.offers.append(Choice(view, taken, graphs))
+
+
+def _with_descriptor(part: SubgraphView, descriptor: Descriptor) -> Graph:
+    """Return a replacement of one layer that reads and writes what the layer of a part does."""
+    (layer,) = part.layers
+    graph = Graph(layer.name)
+    known = {slot: graph.add(Input(info=slot.known_info), name=f"in {n}").output for n, slot in enumerate(part.inputs)}
+    for read in layer.inputs:
+        if read.source is not None and read.source not in known:
+            constant = read.source
+            known[constant] = graph.add(constant.layer.descriptor, quantization=constant.quantization).output
+    read_slots = [None if read.source is None else known[read.source] for read in layer.inputs]
+    made = graph.add(descriptor, *read_slots, name=layer.name, sources_of=[layer.name])
+    for slot in part.outputs:
+        made.outputs[slot.index].quantization = slot.quantization
+        graph.output(made.outputs[slot.index], f"out {slot.index}")
+    return graph
 
 
 def slot_names(slots: Iterable[OutputSlot]) -> str:

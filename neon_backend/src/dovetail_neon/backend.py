@@ -10,7 +10,7 @@ from typing import Any
 from dovetail.backend_id import BackendId
 from dovetail.graph import Layer
 from dovetail.interfaces import Capabilities, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
-from dovetail.subgraph import OptimizationViews, SubgraphView
+from dovetail.subgraph import Choices, OptimizationViews, SubgraphView
 
 _ID = BackendId("CpuAcc")
 
@@ -82,6 +82,11 @@ class NeonBackend(IBackend):
         views = OptimizationViews(view)
         views.substitute(view, lower(view, _kernels(options.isa).lanes))
         return views
+
+    def choices(self, view: SubgraphView, options: NeonOptions) -> Choices:
+        from .choices import choices_of
+
+        return choices_of(view)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(deterministic=True)

@@ -80,7 +80,8 @@ def _collect_shapes(context: click.Context, parameter: click.Parameter, value: S
     return dict(value)
 
 
-def _model_or_demo(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
+def model_or_demo(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
+    """Take ``digits``, where no such file lies, for the model of the demo."""
     if value != Path("digits") or value.is_file():
         return value
     from .bundled import demo_model
@@ -89,7 +90,7 @@ def _model_or_demo(context: click.Context, parameter: click.Parameter, value: Pa
 
 
 def _models_or_demo(context: click.Context, parameter: click.Parameter, value: Sequence[Path]) -> list[Path]:
-    return [_model_or_demo(context, parameter, path) for path in value]
+    return [model_or_demo(context, parameter, path) for path in value]
 
 
 def models_argument(function: _Function) -> _Function:
@@ -101,7 +102,7 @@ def models_argument(function: _Function) -> _Function:
 
 def model_argument(function: _Function) -> _Function:
     """Add the argument MODEL: a file, or ``digits`` for the model of the demo."""
-    return click.argument("model", type=click.Path(path_type=Path), callback=_model_or_demo)(function)
+    return click.argument("model", type=click.Path(path_type=Path), callback=model_or_demo)(function)
 
 
 def backends_option(function: _Function) -> _Function:

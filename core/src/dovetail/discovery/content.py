@@ -64,8 +64,13 @@ def files_of(candidate: Candidate) -> Files:
     if not candidate.value:
         path = candidate.path or ""
         return Files({os.path.basename(path): path}, (os.path.dirname(path),))
+    return files_of_module(candidate.module, candidate.distribution or candidate.module)
+
+
+def files_of_module(module: str, distribution: str) -> Files:
+    """List what a module consists of: a file, or a package with the folder of libraries that auditwheel put beside it."""
     try:
-        spec = find_spec(candidate.module)
+        spec = find_spec(module)
     except (ImportError, ValueError):
         spec = None
     if spec is None:
@@ -75,7 +80,7 @@ def files_of(candidate: Candidate) -> Files:
         return (
             Files({Path(spec.origin).name: spec.origin}, ()) if spec.origin and os.path.isfile(spec.origin) else Files({}, ())
         )
-    stems = {candidate.module, (candidate.distribution or candidate.module).replace("-", "_")}
+    stems = {module, distribution.replace("-", "_")}
     beside = [root.parent / f"{stem}.libs" for root in roots for stem in sorted(stems)]
     folders = [*roots, *(folder for folder in beside if folder.is_dir())]
     names = {os.path.relpath(path, folder.parent): path for folder in folders for path in _walk(folder)}

@@ -22,6 +22,7 @@ PROBE = "DOVETAIL_PROBE"
 PROBE_TIMEOUT = "DOVETAIL_PROBE_TIMEOUT"
 PROBE_MEMORY = "DOVETAIL_PROBE_MEMORY"
 CACHE_DIR = "DOVETAIL_CACHE_DIR"
+TUNING = "DOVETAIL_TUNING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,12 @@ def lock_file() -> Path | None:
 
 def probing() -> bool:
     """Tell whether backends are tried in a child process before they are loaded."""
-    return variable(PROBE).lower() not in ("off", "0", "no", "false")
+    return not _is_off(PROBE)
+
+
+def tuning() -> bool:
+    """Tell whether what was tuned on this machine is used."""
+    return not _is_off(TUNING)
 
 
 def probe_timeout() -> float:
@@ -94,7 +100,7 @@ def probe_memory() -> int:
 
 
 def cache_folder() -> Path | None:
-    """Return where verdicts are kept, or None if there is no such place; it need not exist."""
+    """Return where verdicts and what was tuned are kept, or None if there is no such place; it need not exist."""
     text = variable(CACHE_DIR)
     if text:
         return Path(text) if os.path.isabs(text) else None
@@ -135,6 +141,10 @@ def _texts(key: str) -> list[str]:
         _warn_once(f"{key} in config.toml is ignored: it must be a list of texts")
         return []
     return value
+
+
+def _is_off(name: str) -> bool:
+    return variable(name).lower() in ("off", "0", "no", "false")
 
 
 def _number(name: str, default: float, least: float, most: float) -> float:

@@ -16,6 +16,7 @@ from ..progress import Listener, listening
 from ..tensor import DType
 from .assignment import Assigned, Assigner, Refusal, is_workload
 from .candidates import Absent, BackendLike, Options, Registry, resolve
+from .choosing import Chooser
 from .copies import CopyReport
 from .core_kinds import Debug, MemoryCopy
 from .optimized import DebugCallback, OptimizedNetwork, TensorSpec
@@ -30,6 +31,7 @@ __all__ = [
     "PIPELINE",
     "Absent",
     "Assigned",
+    "Chooser",
     "CopyReport",
     "Debug",
     "LayerReport",
@@ -61,6 +63,8 @@ def optimize(
     integer_layers: bool = False,
     debug: DebugCallback | bool | None = None,
     passes: bool = True,
+    tuned: bool | Chooser = True,
+    threads: int | None = None,
     registry: Registry | None = None,
     progress: Listener | None = None,
 ) -> OptimizedNetwork:
@@ -80,6 +84,8 @@ def optimize(
         integer_layers: Turn dequantize - compute - quantize into integer layers; default: execute literally.
         debug: Called with (layer, index, array) for every tensor on its way; True logs a line for each.
         passes: False: only what is needed to run at all.
+        tuned: Compute layers in the ways that `dovetail tune` found fastest on this machine, where it was run.
+        threads: CPU threads that the network will have, for these; default: all usable cores.
         registry: Where ids are looked up; default: that of the process.
         progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the optimization.
 
@@ -109,6 +115,7 @@ def optimize(
         debug=bool(debug),
         fallback=fallback,
         passes=passes,
+        chooser=_chooser(tuned, threads) if passes else None,
     )
     graph = network.copy()
     with listening(progress):
@@ -128,6 +135,8 @@ def optimize(
             integer_layers=integer_layers,
             debug=debug,
             passes=passes,
+            tuned=tuned,
+            threads=threads,
             registry=registry,
         )
 
@@ -148,7 +157,7 @@ def optimize(
         domains=copies.domains,
         placement=Placement(
             network.name,
-            tuple(_layer_report(layer, context.assigner, partition_of) for layer in order if _is_reported(layer)),
+            tuple(_layer_report(layer, context, partition_of) for layer in order if _is_reported(layer)),
             tuple(
                 PartitionReport(number, str(home.request.id), home.request.device, tuple(layer.name for layer in layers))
                 for number, (home, layers) in enumerate(parts)
@@ -183,7 +192,16 @@ def _is_reported(layer: Layer) -> bool:
     return is_workload(layer) or isinstance(layer.descriptor, Debug)
 
 
-def _layer_report(layer: Layer, assigner: Assigner, partition_of: dict[str, int]) -> LayerReport:
+def _chooser(tuned: bool | Chooser, threads: int | None) -> Chooser | None:
+    if tuned is True:
+        from ..tuning.stored import StoredChoices, is_in_use
+
+        return StoredChoices(threads) if is_in_use() else None
+    return tuned or None
+
+
+def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, int]) -> LayerReport:
+    assigner = context.assigner
     home = assigner.assigned.get(layer)
     refusals = tuple(assigner.refusals.get(layer, ()))
     return LayerReport(
@@ -195,6 +213,7 @@ def _layer_report(layer: Layer, assigner: Assigner, partition_of: dict[str, int]
         layer.sources,
         _reason(layer, home, refusals, assigner),
         refusals,
+        context.tuned.get(layer, ""),
     )
 
 

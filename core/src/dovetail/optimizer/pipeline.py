@@ -9,6 +9,7 @@ from typing import ClassVar
 from ..graph import Graph, Layer
 from ..tensor import DType
 from .assignment import Assigner
+from .choosing import Chooser, TakeChoices
 from .copies import InsertCopies
 from .passes import (
     DropUnused,
@@ -48,7 +49,14 @@ class Compilation:
     debug: bool = False
     fallback: bool = True
     passes: bool = True
+    chooser: Chooser | None = None
     copies: InsertCopies | None = None
+    tuned: dict[Layer, str] = field(default_factory=dict)
+
+    def take_choices(self) -> Pass:
+        """Create the pass that takes what was tuned; what it says of layers goes into the report."""
+        assert self.chooser is not None  # the step runs only then
+        return TakeChoices(self.assigner, self.chooser, self.tuned, fallback=self.fallback)
 
     def insert_copies(self) -> Pass:
         """Create the pass that inserts copies and keep it: what it found goes into the result."""
@@ -107,6 +115,7 @@ PIPELINE: tuple[Step, ...] = (
     Step((lambda c: FuseActivation(c.assigner),), _optional),
     Step((lambda c: RequireHomes(c.assigner),), _always),
     Step((lambda c: OptimizeSubgraphs(c.assigner, fallback=c.fallback),), _optional),
+    Step((lambda c: c.take_choices(),), lambda c: c.passes and c.chooser is not None),
     Step((lambda c: DropUnused(),), _optional),
     Step((lambda c: InsertDebug(),), lambda c: c.debug),
     Step((lambda c: c.insert_copies(),), _always),

@@ -25,6 +25,7 @@ class LayerReport:
         sources: Layers of the original network that it stands for.
         reason: Why it is there: "first choice", "required", "fallback", "private" (made by its backend), "core".
         refusals: What the backends before this one said, of this layer or of those that it replaces.
+        tuned: How it is computed, if that was chosen by measuring on this machine: "tuned: direct, not winograd".
     """
 
     name: str
@@ -35,6 +36,7 @@ class LayerReport:
     sources: tuple[str, ...]
     reason: str
     refusals: tuple[Refusal, ...] = ()
+    tuned: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,8 @@ class Placement:
             covers = "" if row.sources == (row.name,) else ", ".join(row.sources)
             where = _label(row.backend, row.device)
             part = "" if row.partition is None else str(row.partition)
-            rows.append((row.name, row.kind.removeprefix("dovetail."), where, part, covers, row.reason))
+            why = "; ".join(filter(None, (row.reason, row.tuned)))
+            rows.append((row.name, row.kind.removeprefix("dovetail."), where, part, covers, why))
             notes.append([str(refusal) for refusal in row.refusals])
         return _table(rows, notes)
 

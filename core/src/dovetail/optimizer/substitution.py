@@ -57,7 +57,8 @@ class OptimizeSubgraphs(Pass):
                     check_answer(view, answer, candidate)
                     changes += len(answer.substitutions) + len(answer.deletions)
                     settled.update(layers)
-                    settled.update(self._carry_out(graph, answer, candidate))
+                    for made in carry_out(graph, answer, candidate, self.assigner):
+                        settled.update(made)
                     returned += self._place_anew(answer.failures, candidate)
             if not returned:
                 return changes
@@ -102,22 +103,24 @@ class OptimizeSubgraphs(Pass):
         self.assigner.require_homes(layers)
         return layers
 
-    def _carry_out(self, graph: Graph, answer: OptimizationViews, candidate: Assigned) -> list[Layer]:
-        private: list[Layer] = []
-        # Noted before anything moves: what feeds one part may be replaced together with another.
-        entries = {id(part): entry_slots(part) for part in answer.parts}
-        for substitution in answer.substitutions:
-            made = substitute(graph, substitution, entries[id(substitution.part)])
-            for layer in made:
-                self.assigner.adopt(layer, candidate, substitution.part.layers)
-            for layer in substitution.part.layers:
-                self.assigner.forget(layer)
-            private += made
-        for part in answer.deletions:
-            delete(graph, part, entries[id(part)])
-            for layer in part.layers:
-                self.assigner.forget(layer)
-        return private
+
+def carry_out(graph: Graph, answer: OptimizationViews, candidate: Assigned, assigner: Assigner) -> list[list[Layer]]:
+    """Do what a checked answer says with the parts that it replaces and deletes; returns the new layers of each replacement."""
+    # Noted before anything moves: what feeds one part may be replaced together with another.
+    entries = {id(part): entry_slots(part) for part in answer.parts}
+    private = []
+    for substitution in answer.substitutions:
+        made = substitute(graph, substitution, entries[id(substitution.part)])
+        for layer in made:
+            assigner.adopt(layer, candidate, substitution.part.layers)
+        for layer in substitution.part.layers:
+            assigner.forget(layer)
+        private.append(made)
+    for part in answer.deletions:
+        delete(graph, part, entries[id(part)])
+        for layer in part.layers:
+            assigner.forget(layer)
+    return private
 
 
 def entry_slots(part: SubgraphView) -> list[InputSlot]:

@@ -11,8 +11,8 @@ from ..tensor import TensorInfo
 from .assignment import Assigned
 
 
-def check_answer(view: SubgraphView, answer: object, candidate: Assigned) -> None:
-    """Refuse an answer that is not sound.
+def check_answer(view: SubgraphView, answer: object, candidate: Assigned, method: str = "optimize_subgraph") -> None:
+    """Refuse an answer of a method that is not sound.
 
     The parts must cover the view exactly, be convex, and together leave no cycle; a replacement must be acyclic, have a slot
     with an equal info for each slot of its part, and stand only for layers of its part; a deleted part must connect.
@@ -20,7 +20,7 @@ def check_answer(view: SubgraphView, answer: object, candidate: Assigned) -> Non
     Raises:
         BackendError: `SUBSTITUTION_INVALID`; names the backend and the layers.
     """
-    check = _Check(view, candidate)
+    check = _Check(view, candidate, method)
     if not isinstance(answer, OptimizationViews):
         raise check.error(f"returned {answer!r}, not OptimizationViews", view.layers)
     if answer.view is not view:
@@ -48,16 +48,17 @@ def given_sources(part: SubgraphView, replacement: Graph) -> dict[Layer, tuple[s
 
 
 class _Check:
-    """Words errors for one backend and view."""
+    """Words errors for one backend, method and view."""
 
-    def __init__(self, view: SubgraphView, candidate: Assigned) -> None:
+    def __init__(self, view: SubgraphView, candidate: Assigned, method: str) -> None:
         self.view = view
+        self.method = method
         self.label = candidate.label
 
     def error(self, problem: str, layers: Iterable[Layer]) -> BackendError:
         names = [layer.name for layer in layers]
         return BackendError(
-            f"backend {self.label}: optimize_subgraph() {problem} (layers {', '.join(names) or 'none'})",
+            f"backend {self.label}: {self.method}() {problem} (layers {', '.join(names) or 'none'})",
             code=ErrorCode.SUBSTITUTION_INVALID,
             hint="the answer must cover the view exactly, with parts and replacements that fit; tell the backend's vendor",
             backend=self.label,
@@ -135,10 +136,12 @@ class _Check:
                     f"expected {_text(wanted, name)}",
                     part.layers,
                 )
-        if inside.opaque is not None:
+        if inside.opaque != wanted.opaque:
+            layouts = [None if info.opaque is None else info.opaque.tag for info in (inside, wanted)]
+            found, expected = ("no opaque layout" if tag is None else f"the opaque layout {tag!r}" for tag in layouts)
             raise self.error(
-                f"gave a replacement whose {what} for {outside.name!r} has the opaque layout {inside.opaque.tag!r}: "
-                "outer slots are plain",
+                f"gave a replacement whose {what} for {outside.name!r} has {found}: "
+                + ("outer slots are plain" if wanted.opaque is None else f"outside it has {expected}"),
                 part.layers,
             )
 

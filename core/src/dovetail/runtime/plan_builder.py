@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend_calls import backend_call, checked, notify
@@ -59,6 +59,7 @@ class StepInfo:
         worker_stride: Bytes of scratch per worker.
         workspace_bytes: Bytes of scratch in all.
         private_bytes: Memory that the workload holds for itself.
+        tuned: How it is computed, if that was chosen by measuring; as in the placement report.
     """
 
     name: str
@@ -73,6 +74,7 @@ class StepInfo:
     worker_stride: int = 0
     private_bytes: int = 0
     workspace_bytes: int = 0
+    tuned: str = ""
 
 
 @dataclass(slots=True)
@@ -115,6 +117,7 @@ class PlanBuilder:
         self.pool = pool
         self.lanes = lanes
         self.network_lock = network_lock
+        self.tuned = {row.name: row.tuned for row in optimized.placement.layers if row.tuned}
         self.factories: dict[BackendKey, IWorkloadFactory] = {}
         self.managers: dict[MemoryDomain, IMemoryManager] = {HOST: HostMemoryManager()}
         self.owners: dict[MemoryDomain, str] = {}
@@ -209,6 +212,8 @@ class PlanBuilder:
         queue = self._queue(key, origin) if key is not None and workload.asynchronous else None
         backend = "core" if assigned is None else str(assigned.request.id)
         info = StepInfo(layer.name, layer.kind, backend, layer.sources, queue, private_bytes=workload.private_bytes)
+        if self.tuned.get(layer.name):
+            info = replace(info, tuned=self.tuned[layer.name])
         self.drafts.append(_Draft(info, workload, reads, writes, shared, per_worker))
 
     def _core_workload(self, layer: Layer) -> Workload:
@@ -395,6 +400,7 @@ class PlanBuilder:
             stride,
             info.private_bytes,
             shared + workers_bytes if workspace is not None else 0,
+            info.tuned,
         )
 
     def _output_copy(self, tensor: int, output: int, target: int, name: str) -> StepInfo:

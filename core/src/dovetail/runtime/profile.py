@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """Time of one step over all profiled runs, in nanoseconds."""
+    """Time of one step over all profiled runs, in nanoseconds; `tuned` says how it is computed, if that was measured."""
 
     name: str
     kind: str
@@ -22,6 +22,7 @@ class LayerTime:
     calls: int
     total_ns: int
     min_ns: int
+    tuned: str = ""
 
     @property
     def mean_ns(self) -> float:
@@ -68,7 +69,9 @@ class Profile:
                 times[number, step.name].append(end - begin)
                 infos[number, step.name] = step
         return tuple(
-            LayerTime(step.name, step.layer_kind, str(step.backend), step.sources, len(spent), sum(spent), min(spent))
+            LayerTime(
+                step.name, step.layer_kind, str(step.backend), step.sources, len(spent), sum(spent), min(spent), step.tuned
+            )
             for key, spent in sorted(times.items())
             for step in (infos[key],)
         )
@@ -83,7 +86,7 @@ class Profile:
         lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'mean us':>10}  {'share':>6}"]
         lines += [
             f"{layer.name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
-            f"{layer.mean_ns / 1e3:>10.2f}  {layer.total_ns / total:>6.1%}"
+            f"{layer.mean_ns / 1e3:>10.2f}  {layer.total_ns / total:>6.1%}" + (f"  {layer.tuned}" if layer.tuned else "")
             for layer in shown
         ]
         if len(shown) < len(layers):

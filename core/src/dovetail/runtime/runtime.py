@@ -107,6 +107,7 @@ class Runtime:
         from ..optimizer import optimize as optimize_network
         from ..optimizer.symbolic import symbolic_outputs
 
+        lanes = min(threads or self.threads, self.threads)
         again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork]
         if isinstance(network, OptimizedNetwork):
             if arguments:
@@ -117,6 +118,7 @@ class Runtime:
             outputs = network.outputs
             again = network.replan
         else:
+            arguments = {**arguments, "threads": lanes}
             optimized = _optimize_if_known(network, arguments)
             fixed = arguments.get("values") or {}
             infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}
@@ -126,7 +128,6 @@ class Runtime:
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork:
                 return optimize_network(network, **{**arguments, "shapes": shapes, "values": {**fixed, **values}})
 
-        lanes = min(threads or self.threads, self.threads)
         loaded = LoadedNetwork(self, name or network.name, inputs, again, optimized, outputs, lanes)
         with self._lock:
             self._networks.add(loaded)

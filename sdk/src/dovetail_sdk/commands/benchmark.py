@@ -269,7 +269,8 @@ def _profiled(
     if trace is not None:
         profile.to_chrome_trace(trace)
     return [
-        {"name": layer.name, "kind": layer.kind, "backend": layer.backend, "mean_seconds": layer.total_ns / layer.calls / 1e9}
+        {"name": layer.name, "kind": layer.kind, "backend": layer.backend, "tuned": layer.tuned}
+        | {"mean_seconds": layer.total_ns / layer.calls / 1e9}
         for layer in profile.layers
         if layer.calls
     ]
@@ -337,7 +338,8 @@ def layers_table(layers: list[dict[str, Any]]) -> Any:
             layer["backend"],
             seconds_text(layer["mean_seconds"]),
             f"{layer['mean_seconds'] / total:.1%}",
+            layer.get("tuned", ""),
         )
         for layer in sorted(layers, key=lambda layer: -layer["mean_seconds"])
     ]
-    return table(("layer", "kind", "backend", "mean", "share"), rows, right=("mean", "share"))
+    return table(("layer", "kind", "backend", "mean", "share", ""), rows, right=("mean", "share"))

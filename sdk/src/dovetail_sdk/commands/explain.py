@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import backend_options_option, backends_option, json_option, model_argument, shape_option
+from ..options import (
+    backend_options_option,
+    backends_option,
+    json_option,
+    model_argument,
+    shape_option,
+    threads_option,
+)
 
 if TYPE_CHECKING:
     from dovetail.optimizer.placement import Placement
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 @backends_option
 @backend_options_option
 @shape_option
+@threads_option
 @click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not where it was wanted first.")
 @json_option
 def command(
@@ -25,6 +33,7 @@ def command(
     backends: list[str] | None,
     options: dict[str, dict[str, Any]] | None,
     shape: dict[str, tuple[int, ...]],
+    threads: int | None,
     no_fallback: bool,
     as_json: bool,
 ) -> None:
@@ -41,7 +50,9 @@ def command(
     assumed = one_for_open_sizes(network, shapes)
     with working(f"placing {model.name}") as told:
         sizes = {**shapes, **assumed} or None
-        placement = dovetail.optimize(network, backends, shapes=sizes, options=options, progress=told).placement
+        placement = dovetail.optimize(
+            network, backends, shapes=sizes, options=options, threads=threads, progress=told
+        ).placement
     click.echo(json.dumps({**placement.to_dict(), "assumed": assumed}, indent=2) if as_json else placement.explain())
     complaint = fallback_complaint(placement)
     if no_fallback and complaint:

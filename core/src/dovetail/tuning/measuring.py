@@ -1,0 +1,357 @@
+"""Measure the ways to compute that backends offer, inside the network that they are for.
+
+A part alone would find its weights in the cache each time, and whatever trades multiplications for larger weights would win.
+So the whole network is loaded several times, number i with the i-th way of every part (the default of those that have fewer),
+and these networks take turns: a block of runs each, in rounds; the first run of a block is not counted. What is compared is the
+least time of a part's own steps. Last, the network with all winners is run against the untuned one; if it is not faster as a
+whole, the defaults stay.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..descriptor import Array
+from ..errors import ErrorCode, OptionError
+from ..progress import Listener, listening, report
+from ..subgraph import Choice
+from .keys import Surroundings, part_facts
+from .report import LayerTuning, TuningReport
+from .stored import Finding, Findings
+
+if TYPE_CHECKING:
+    from ..loading import BackendLike
+    from ..network import Network
+    from ..optimizer.assignment import Assigned
+    from ..runtime import LoadedNetwork, Runtime
+
+ROUNDS = 10
+"""Turns of each way."""
+LEAST_ROUNDS = 3
+"""With fewer nothing is concluded."""
+BLOCK_SECONDS, LEAST_RUNS, MOST_RUNS = 0.05, 2, 200
+"""Length of a turn."""
+LEAST_GAIN = 1.03
+"""What is not faster by so much may be so by chance."""
+
+
+class _Subject(NamedTuple):
+    """One choice in one loaded network."""
+
+    key: str
+    id: str
+    choice: Choice
+    name: str
+    layers: tuple[str, ...]
+    facts: Mapping[str, Any] | None
+
+
+class _Survey:
+    """Chooses way `number` of each part, or what is known of it; a `Chooser` that notes what it was offered."""
+
+    def __init__(self, number: int, threads: int, known: Mapping[str, Finding], findings: Findings | None) -> None:
+        self.number, self.threads = number, threads
+        self.known = dict(known)
+        self.findings = findings
+        self.subjects: list[_Subject] = []
+        self.notes: dict[str, None] = {}
+        self._surroundings: dict[Assigned, Surroundings] = {}
+
+    def wants(self, candidate: Assigned) -> bool:
+        if candidate.backend.capabilities().asynchronous:
+            # Its steps end when they are enqueued: their times say nothing.
+            self.notes[f"{candidate.label} is asynchronous: its choices cannot be measured"] = None
+            return False
+        self._surroundings[candidate] = Surroundings(candidate, self.threads)
+        return True
+
+    def choose(self, candidate: Assigned, choice: Choice) -> str:
+        surroundings = self._surroundings[candidate]
+        key, id = surroundings.key(choice), str(candidate.backend.id)
+        if key not in self.known and self.findings is not None and surroundings.facts is not None:
+            finding = self.findings.read(id, key, choice.names)
+            if finding is not None:
+                self.known[key] = finding
+        if key in self.known:
+            name = self.known[key].winner
+        else:
+            name = choice.names[self.number] if self.number < len(choice.names) else choice.taken
+        # Looked at now: what is replaced is no longer joined to anything.
+        facts = None if surroundings.facts is None else {**surroundings.facts, "part": part_facts(choice)}
+        self.subjects.append(_Subject(key, id, choice, name, (), facts))
+        return name
+
+    def placed(self, choice: Choice, name: str, layers: tuple[str, ...]) -> None:
+        place = next(i for i, one in enumerate(self.subjects) if one.choice is choice)
+        self.subjects[place] = self.subjects[place]._replace(layers=layers)
+
+    @property
+    def ways(self) -> int:
+        """The most ways that an unknown part has; 1 if there is nothing to find out."""
+        return max((len(one.choice.names) for one in self.subjects if one.key not in self.known), default=1)
+
+
+class _Turn(NamedTuple):
+    """A loaded network that takes turns with others."""
+
+    network: LoadedNetwork
+    subjects: Sequence[_Subject]
+
+
+class _Progress:
+    """Tells whoever listens how far tuning is: loading, measuring, comparing."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.low, self.high, self.done, self.total = 0.0, 0.2, 0, 1
+
+    @property
+    def fraction(self) -> float:
+        return self.low + (self.high - self.low) * self.done / self.total
+
+    def begin(self, low: float, high: float, total: int) -> None:
+        self.low, self.high, self.done, self.total = low, high, 0, max(total, 1)
+
+    def step(self, what: str) -> None:
+        self.done += 1
+        report(self.id, self.fraction, what)
+
+
+def tune(
+    model: str | os.PathLike[str] | Network,
+    backends: Sequence[BackendLike] | BackendLike | None = None,
+    *,
+    threads: int | None = None,
+    shapes: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    rounds: int = ROUNDS,
+    again: bool = False,
+    runtime: Runtime | None = None,
+    progress: Listener | None = None,
+    **optimize_options: Any,
+) -> TuningReport:
+    """Find the fastest way to compute each layer on this machine, and keep it for every later load.
+
+    It needs the machine for itself, and memory for the network once for each way. When it is interrupted, what was found until
+    then is kept. What was found earlier is not measured again.
+
+    Args:
+        model: A model file, or a network.
+        backends: In order of preference, as for `dovetail.load`.
+        threads: Number of CPU threads that what is found is for; default all of the runtime.
+        shapes: Sizes of symbolic dimensions; what is found holds for layers of the same shapes, in any network.
+        options: Options of backends, that what is found is for.
+        rounds: Turns of each way, 3 or more.
+        again: Measure also what is known.
+        runtime: Where to load the network; default one runtime for the whole process.
+        progress: Called with (backend id, fraction, what); what it raises ends the tuning.
+        optimize_options: Further arguments of `dovetail.optimize`.
+
+    Raises:
+        DovetailError: The network cannot be loaded, or symbolic sizes are open (`SHAPE_UNKNOWN`).
+    """
+    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < LEAST_ROUNDS:
+        raise OptionError(
+            f"rounds={rounds!r} is no number of turns", code=ErrorCode.OPTION_INVALID, hint=f"{LEAST_ROUNDS} or more"
+        )
+    if runtime is None:
+        from ..runtime import default_runtime
+
+        runtime = default_runtime()
+    if isinstance(model, str | os.PathLike):
+        from ..parsing import parse
+
+        model = parse(model)
+    given = {"backends": backends, "shapes": shapes, "options": options}
+    wishes = {name: value for name, value in given.items() if value is not None} | optimize_options
+    with ExitStack() as loaded, listening(progress):
+        return _Tuning(model, runtime, threads, wishes, rounds, loaded, progress).run(again=again)
+
+
+class _Tuning:
+    """One call of `tune`."""
+
+    def __init__(
+        self,
+        model: Network,
+        runtime: Runtime,
+        threads: int | None,
+        wishes: dict[str, Any],
+        rounds: int,
+        loaded: ExitStack,
+        listener: Listener | None,
+    ) -> None:
+        self.model, self.runtime, self.wishes, self.rounds = model, runtime, wishes, rounds
+        self.threads = min(threads or runtime.threads, runtime.threads)
+        self.wanted_threads = threads
+        self.loaded = loaded
+        self.listener = listener
+        self.findings = Findings()
+        self.progress = _Progress()
+        self.notes: dict[str, None] = {}
+
+    def run(self, *, again: bool) -> TuningReport:
+        survey = _Survey(0, self.threads, {}, None if again else self.findings)
+        untuned = self._load(survey)
+        untuned.optimized  # noqa: B018  # raises if sizes are open
+        self.notes |= survey.notes
+        if survey.subjects:
+            self.progress.id = survey.subjects[0].id
+        known = dict(survey.known)
+        before = after = None
+        if survey.ways > 1:
+            turns = [_Turn(untuned, survey.subjects)]
+            self.progress.begin(0.0, 0.2, survey.ways - 1)
+            for number in range(1, survey.ways):
+                other = _Survey(number, self.threads, known, None)
+                turns.append(_Turn(self._load(other), other.subjects))
+                self.progress.step("loading")
+            found = self._measured(turns, known)
+            self.loaded.close()  # no more memory than for two of them at a time is needed from here on
+            before, after = self._compared(known | found)
+            if before is not None and after is not None and after >= before:
+                self.notes["the network as a whole is not faster with the winners: the defaults stay"] = None
+                found = self._defaults(survey.subjects, found)
+            known |= found
+        return TuningReport(
+            self.model.name,
+            self.threads,
+            tuple(_row(one, known[one.key], one.key not in survey.known) for one in survey.subjects),
+            before,
+            after,
+            None if self.findings.folder is None else str(self.findings.folder),
+            tuple(self.notes),
+        )
+
+    def _load(self, chooser: _Survey | bool) -> LoadedNetwork:
+        network = self.runtime.load(
+            self.model, threads=self.wanted_threads, optimize={**self.wishes, "tuned": chooser, "progress": self._heard}
+        )
+        return self.loaded.enter_context(network)
+
+    def _heard(self, backend: str, fraction: float, what: str) -> None:
+        """Pass on what a backend says while it compiles; how far tuning is does not change by it."""
+        if self.listener is not None:
+            self.listener(backend, self.progress.fraction, what)
+
+    def _measured(self, turns: Sequence[_Turn], known: Mapping[str, Finding]) -> dict[str, Finding]:
+        """Measure all ways by turns; what was found is kept, also when it is interrupted."""
+        samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        unknown = {one.key: one for one in turns[0].subjects if one.key not in known}
+        feeds = _feeds(turns[0].network)
+        self.progress.begin(0.2, 0.8, self.rounds * len(turns))
+        found: dict[str, Finding] = {}
+        try:
+            for number in range(self.rounds):
+                for index in range(len(turns)):
+                    turn = turns[(index + number) % len(turns)]
+                    times, _ = _block(turn.network, feeds)
+                    for key, name, seconds in _times_of(turn.subjects, times):
+                        before = samples[key][name]
+                        if len(before) == number:
+                            before.append(seconds)
+                        else:  # the default of a part with fewer ways is measured in several networks
+                            before[number] = min(before[number], seconds)
+                    self.progress.step(f"round {number + 1} of {self.rounds}")
+        finally:
+            for key, one in unknown.items():
+                found.update(self._concluded(key, one, samples[key]))
+        return found
+
+    def _concluded(self, key: str, one: _Subject, samples: Mapping[str, Sequence[float]]) -> dict[str, Finding]:
+        complete = min((len(samples.get(name, ())) for name in one.choice.names), default=0)
+        if complete < LEAST_ROUNDS:
+            return {}
+        least = {name: min(samples[name][:complete]) for name in one.choice.names}
+        winner, default = min(least, key=least.__getitem__), one.choice.taken
+        wins = sum(a < b for a, b in zip(samples[winner][:complete], samples[default][:complete], strict=True))
+        if least[winner] * LEAST_GAIN > least[default] or 2 * wins <= complete:
+            winner = default
+        finding = Finding(winner, least, one.facts or {})
+        self._keep(key, one, finding)
+        return {key: finding}
+
+    def _keep(self, key: str, one: _Subject, finding: Finding) -> None:
+        problem = "the backend has no files to know it by"
+        if one.facts is not None:
+            problem = self.findings.keep(one.id, key, finding)
+        if problem:
+            self.notes[f"what was found for {one.id} is not kept: {problem}"] = None
+
+    def _defaults(self, subjects: Sequence[_Subject], found: Mapping[str, Finding]) -> dict[str, Finding]:
+        settled = {}
+        for one in subjects:
+            if one.key in found:
+                finding = found[one.key]
+                settled[one.key] = Finding(one.choice.taken, finding.seconds, finding.facts)
+                self._keep(one.key, one, settled[one.key])
+        return settled
+
+    def _compared(self, findings: Mapping[str, Finding]) -> tuple[float | None, float | None]:
+        """Run the network untuned and with all winners by turns; returns the least times, None if they are the same."""
+        survey = _Survey(0, self.threads, findings, None)
+        tuned = self._load(survey)
+        if all(one.name == one.choice.taken for one in survey.subjects):
+            return None, None
+        both = (self._load(False), tuned)
+        feeds = _feeds(tuned)
+        least = [math.inf, math.inf]
+        self.progress.begin(0.8, 1.0, 2 * self.rounds)
+        for number in range(self.rounds):
+            for index in (number % 2, 1 - number % 2):
+                least[index] = min(least[index], _block(both[index], feeds)[1])
+                self.progress.step("comparing the whole network")
+        return least[0], least[1]
+
+
+def _row(one: _Subject, finding: Finding, is_new: bool) -> LayerTuning:
+    layers = one.choice.part.layers
+    return LayerTuning(
+        one.layers or tuple(layer.name for layer in layers),
+        one.choice.part.sources,
+        one.id,
+        one.choice.taken,
+        finding.winner,
+        finding.seconds,
+        is_new,
+    )
+
+
+def _feeds(network: LoadedNetwork) -> dict[str, Array]:
+    """Make inputs: random numbers from 0 to 1, and zeros where they are no floats, since these may be positions."""
+    random = np.random.default_rng(0)
+    feeds = {}
+    for spec, layer in zip(network.inputs, network.optimized.graph.inputs, strict=True):
+        shape, dtype = layer.output.known_info.sizes, spec.dtype.numpy
+        feeds[spec.name] = random.random(shape).astype(dtype) if dtype.kind == "f" else np.zeros(shape, dtype)
+    return feeds
+
+
+def _block(network: LoadedNetwork, feeds: dict[str, Array]) -> tuple[dict[str, float], float]:
+    """Run a network for a while; returns the least time of each step, by name, and of a run, in seconds."""
+    network.run(feeds)  # the turn before left its own weights in the caches
+    times: list[float] = []
+    with network.profiling() as profile:
+        while len(times) < LEAST_RUNS or (sum(times) < BLOCK_SECONDS and len(times) < MOST_RUNS):
+            begin = perf_counter()
+            network.run(feeds)
+            times.append(perf_counter() - begin)
+    return {layer.name: layer.min_ns / 1e9 for layer in profile.layers}, min(times)
+
+
+def _times_of(subjects: Sequence[_Subject], times: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
+    """Yield (key, name, seconds) for each kind of part: the mean over those that are alike."""
+    alike: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for one in subjects:
+        # A step that has nothing left to do is gone: it takes no time.
+        alike[one.key, one.name].append(sum(times.get(layer, 0.0) for layer in one.layers))
+    for (key, name), seconds in alike.items():
+        yield key, name, sum(seconds) / len(seconds)

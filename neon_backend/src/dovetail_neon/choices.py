@@ -1,0 +1,62 @@
+"""What can be computed in several ways, for `dovetail tune` to measure on the machine at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import NamedTuple
+
+from dovetail.descriptor import Descriptor
+from dovetail.graph import Graph, Layer
+from dovetail.subgraph import Choices, Part, SubgraphView
+
+from .kinds import Convolve, PrivateLayer, WinogradConvolve
+
+
+class Ways(NamedTuple):
+    """The ways to compute a part: the one that `fusion` chose, and the others."""
+
+    part: Part
+    taken: str
+    others: Mapping[str, Graph | Descriptor]
+
+
+Rule = Callable[[SubgraphView, Layer], Ways | None]
+
+
+def choices_of(view: SubgraphView) -> Choices:
+    """Offer all that the rules find; each layer is in the first part that takes it."""
+    answer, offered = Choices(view), set[Layer]()
+    for rule in RULES:
+        for layer in view.layers:
+            ways = None if layer in offered else rule(view, layer)
+            if ways is not None:
+                answer.offer(*ways)
+                offered.update(answer.offers[-1].part.layers)
+    return answer
+
+
+def _algorithm(view: SubgraphView, layer: Layer) -> Ways | None:
+    """Windows of 3 x 3 over blocked images: direct sums, or Winograd's filtering in tiles of 2 or 4."""
+    convolve = layer.descriptor
+    if not isinstance(convolve, Convolve | WinogradConvolve) or not is_filtered_by_winograd(convolve, layer):
+        return None
+    shared = {one.name: getattr(convolve, one.name) for one in fields(WinogradConvolve) if one.name != "tile"}
+    ways: dict[str, PrivateLayer] = {"direct": Convolve(**shared)}
+    ways |= {f"winograd {tile}": WinogradConvolve(**shared, tile=tile) for tile in (2, 4)}
+    taken = f"winograd {convolve.tile}" if isinstance(convolve, WinogradConvolve) else "direct"
+    del ways[taken]
+    return Ways(layer, taken, ways)
+
+
+def is_filtered_by_winograd(convolve: Convolve | WinogradConvolve, layer: Layer) -> bool:
+    """Tell whether both kernels can compute a convolution."""
+    if isinstance(convolve, WinogradConvolve):
+        return True
+    point, source = (1, 1), layer.inputs[0].info
+    is_blocked = source is not None and source.opaque is not None
+    return is_blocked and convolve.geometry[:3] == ((3, 3), point, point) and convolve.groups == 1 == convolve.run
+
+
+RULES: tuple[Rule, ...] = (_algorithm,)
+"""What is offered: one more choice is one more rule."""

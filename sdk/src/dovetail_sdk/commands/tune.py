@@ -1,0 +1,123 @@
+"""`dovetail tune`: find the fastest way to compute each layer on this machine, and keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import backend_options_option, backends_option, json_option, shape_option, threads_option
+
+if TYPE_CHECKING:
+    from dovetail import TuningReport
+
+
+def _model_if_given(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    from ..options import model_or_demo
+
+    return None if value is None else model_or_demo(context, parameter, value)
+
+
+@click.command()
+@click.argument("model", required=False, type=click.Path(path_type=Path), callback=_model_if_given)
+@backends_option
+@backend_options_option
+@shape_option
+@threads_option
+@click.option("--rounds", type=click.IntRange(min=3), default=10, show_default=True, help="Turns of each way.")
+@click.option("--again", is_flag=True, help="Measure also what is known.")
+@click.option("--clear", is_flag=True, help="Forget what was found, of the backends of -b or of all; takes no MODEL.")
+@json_option
+def command(
+    model: Path | None,
+    backends: list[str] | None,
+    options: dict[str, dict[str, Any]] | None,
+    shape: dict[str, tuple[int, ...]],
+    threads: int | None,
+    rounds: int,
+    again: bool,
+    clear: bool,
+    as_json: bool,
+) -> None:
+    """Find the fastest way to compute each layer of MODEL on this machine, and keep it for all later loads.
+
+    Tuning is optional: without it backends choose by rules of their own. What is found holds for the same backend, options,
+    machine and number of threads. Leave the machine alone meanwhile.
+    """
+    if clear:
+        _clear(model, backends)
+        return
+    if model is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
+
+    import dovetail
+
+    from ..options import one_for_open_sizes, shapes_for
+    from ..rendering import working
+
+    network = dovetail.parse(model)
+    shapes = shapes_for(network, shape)
+    shapes |= one_for_open_sizes(network, shapes)
+    with working(f"tuning {model.name}") as told:
+        report = dovetail.tune(
+            network,
+            backends,
+            threads=threads,
+            shapes=shapes or None,
+            options=options,
+            rounds=rounds,
+            again=again,
+            progress=told,
+        )
+    if as_json:
+        import json
+
+        click.echo(json.dumps(report.to_dict(), indent=2))
+        return
+    _print(report)
+
+
+def _clear(model: Path | None, backends: list[str] | None) -> None:
+    if model is not None:
+        raise click.UsageError("--clear takes no MODEL: what is found holds for layers of any model")
+    from dovetail.backend_id import BackendRequest
+    from dovetail.tuning.stored import Findings
+
+    findings = Findings()
+    ids = None if backends is None else [str(BackendRequest.parse(name).id) for name in backends]
+    click.echo(f"{findings.clear(ids)} findings removed from {findings.folder or 'nowhere: there is no cache folder'}")
+
+
+def _print(report: TuningReport) -> None:
+    from ..rendering import seconds_text, show, table
+
+    for note in report.notes:
+        click.echo(f"note: {note}", err=True)
+    if not report.layers:
+        click.echo("there is nothing to choose: no backend offers another way to compute a layer of this network")
+        return
+    rows = [
+        (
+            ", ".join(row.layers),
+            row.backend,
+            row.default,
+            seconds_text(row.seconds[row.default]),
+            row.winner if row.winner != row.default else "the same",
+            seconds_text(row.seconds[row.winner]),
+            f"{row.gain_seconds / row.seconds[row.default]:.1%}" if row.winner != row.default else "",
+            "" if row.is_new else "known",
+        )
+        for row in report.layers
+    ]
+    columns = ("layer", "backend", "default", "takes", "winner", "takes ", "gain", "")
+    show(table(columns, rows, right=("takes", "takes ", "gain")))
+    changed = sum(row.winner != row.default for row in report.layers)
+    threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
+    click.echo(f"{changed} of {len(rows)} choices differ from the default, with {threads}")
+    if changed:
+        click.echo(f"gain, estimated from the layers: {seconds_text(report.gain_seconds)} a run")
+    if report.before_seconds is not None and report.after_seconds is not None:
+        before, after = seconds_text(report.before_seconds), seconds_text(report.after_seconds)
+        click.echo(f"the network, by turns: {before} untuned, {after} tuned")
+    click.echo(f"kept in {report.folder}" if report.folder else "kept nowhere")
