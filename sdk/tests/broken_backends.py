@@ -30,7 +30,7 @@ from dovetail.interfaces import (
     MemoryDomain,
     Support,
 )
-from dovetail.subgraph import OptimizationViews, SubgraphView
+from dovetail.subgraph import Choices, OptimizationViews, SubgraphView
 from dovetail.tensor import TensorInfo
 
 ADDITION: dict[str, Any] = {
@@ -476,6 +476,39 @@ class WrongSubstitution(Correct):
             private.output(result.output, "y")
             views.substitute(layer, private)
         return views
+
+
+class ManyWays(Correct):
+    """Offers to compute a subtraction by itself, privately."""
+
+    operation = "sub"
+
+    def name_of_way(self) -> str:
+        return "privately"
+
+    def choices(self, view: SubgraphView, options: Any) -> Choices:
+        answer = Choices(view)
+        for layer in view.layers:
+            if len(view.part([layer]).inputs) == 2 and layer.descriptor.operation == "sub":  # type: ignore[attr-defined]
+                private = Fused(operation=self.operation, info=layer.output.known_info)
+                answer.offer(layer, "by default", {self.name_of_way(): private})
+        return answer
+
+
+class WrongWay(ManyWays):
+    """Offers to compute a subtraction as an addition."""
+
+    operation = "add"
+
+
+class OtherWaysEachTime(ManyWays):
+    """Names the way otherwise whenever it is asked."""
+
+    asked = 0
+
+    def name_of_way(self) -> str:
+        OtherWaysEachTime.asked += 1
+        return f"way {self.asked}"
 
 
 class RefusesWhatItAccepted(Correct):

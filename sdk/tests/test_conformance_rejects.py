@@ -121,6 +121,8 @@ REJECTED = [
     ("RoundsThroughHalf", ADDING, "float32[2, 3, 4, 5]"),
     ("IntegersThroughFloat", ADDING, "ElementwiseBinary/int32/"),
     ("WrongSubstitution", ADDING, "rewritten"),
+    ("WrongWay", "choices.ways_are_right", "privately"),
+    ("OtherWaysEachTime", "choices.ways_are_right", "offers other things when it is asked again"),
     ("RefusesWhatItAccepted", ADDING, "it is accepted, but then"),
     ("CallsExit", ADDING, "SystemExit: no licence"),
 ]
@@ -132,6 +134,13 @@ def test_a_broken_backend_is_rejected_for_the_right_reason(broken: ModuleType, n
     assert result.status is Status.FAILED, everything(result)
     assert word in everything(result)
     assert result.check.troubleshooting
+
+
+def test_ways_that_are_right_pass_and_a_backend_without_any_has_none_to_prove(broken: ModuleType) -> None:
+    result = run_one("ManyWays", "choices.ways_are_right")
+    assert result.status is Status.PASSED, everything(result)
+    assert any("in other ways" in note for note in result.notes)
+    assert run_one("Correct", "choices.ways_are_right").status is Status.NOT_APPLICABLE
 
 
 def test_only_the_wrong_cases_fail(broken: ModuleType) -> None:

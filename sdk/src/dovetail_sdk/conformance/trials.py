@@ -12,6 +12,7 @@ from dovetail.errors import DovetailError
 from dovetail.graph import Graph, Layer, OutputSlot
 from dovetail.interfaces import Support
 from dovetail.network import Network
+from dovetail.optimizer import Chooser
 from dovetail.optimizer.assignment import is_workload
 from dovetail.runtime import LoadedNetwork
 from dovetail.tensor import DType
@@ -193,22 +194,29 @@ class Outcome:
     problem: str = ""
 
 
-def try_all(subject: Subject, trials: Sequence[Trial], *, passes: bool) -> Iterator[Outcome]:
-    """Try cases in batches; one that cannot be loaded or run is split until the guilty case is found."""
+def try_all(subject: Subject, trials: Sequence[Trial], *, passes: bool, tuned: bool | Chooser = True) -> Iterator[Outcome]:
+    """Try cases in batches; one that cannot be loaded or run is split until the guilty case is found.
+
+    Args:
+        subject: The backend.
+        trials: The cases.
+        passes: Let the optimizer and the backend rewrite the network.
+        tuned: Who chooses among the ways that the backend offers, as for `dovetail.optimize`.
+    """
     size = 1 if subject.settings.cautious else BATCH
     for start in range(0, len(trials), size):
         subject.require_time(f"{len(trials) - start} cases from {trials[start].id} on")
         part = trials[start : start + size]
         rewritten = ", rewritten by the optimizer" if passes else ""
         subject.step(f"{part[0].id}{f' and {len(part) - 1} more' if len(part) > 1 else ''}{rewritten}")
-        yield from _try_batch(subject, part, passes)
+        yield from _try_batch(subject, part, passes, tuned)
 
 
-def _try_batch(subject: Subject, trials: Sequence[Trial], passes: bool) -> list[Outcome]:
+def _try_batch(subject: Subject, trials: Sequence[Trial], passes: bool, tuned: bool | Chooser) -> list[Outcome]:
     problem = ""
     try:
         batch = Batch(trials)
-        with subject.load(batch.network, passes=passes) as loaded:
+        with subject.load(batch.network, passes=passes, tuned=tuned) as loaded:
             mine = batch.on_backend(loaded, subject.id)
             wrong = batch.run(loaded, subject)
     except DovetailError as error:
@@ -218,7 +226,7 @@ def _try_batch(subject: Subject, trials: Sequence[Trial], passes: bool) -> list[
     if len(trials) == 1:
         return [Outcome(trials[0], True, f"it is accepted, but then: {problem}")]
     middle = len(trials) // 2
-    halves = [*_try_batch(subject, trials[:middle], passes), *_try_batch(subject, trials[middle:], passes)]
+    halves = [outcome for half in (trials[:middle], trials[middle:]) for outcome in _try_batch(subject, half, passes, tuned)]
     if not any(outcome.problem for outcome in halves):
         halves[0] = Outcome(trials[0], True, f"alone it is right, but with {len(trials) - 1} other cases: {problem}")
     return halves

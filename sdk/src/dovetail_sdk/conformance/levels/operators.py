@@ -79,7 +79,7 @@ def judge_operator(subject: Subject, operator: Operator) -> None:
 def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: dict[str, str]) -> int:
     """Try one operator in one element type; returns how many cases ran or should have."""
     claims = (subject.claims or {}).get(operator.kind, ())
-    trials = _ask(subject, operator, dtype, claims)
+    trials = ask_all(subject, operator, dtype, claims)
     claimed = {trial.id for trial in trials if subject.claims is not None and refusal_of(trial.layer, subject.claims)}
     accepted = [trial for trial in trials if trial.support]
     refused = [trial for trial in trials if not trial.support]
@@ -111,7 +111,7 @@ def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: d
     return len(accepted) + len(broken)
 
 
-def _ask(subject: Subject, operator: Operator, dtype: DType, claims: Sequence[Claim]) -> list[Trial]:
+def ask_all(subject: Subject, operator: Operator, dtype: DType, claims: Sequence[Claim]) -> list[Trial]:
     """Make the cases and ask about them; of a kind that a manifest with claims leaves out, a few tell that it is refused."""
     subject.step(f"{operator.kind} of {dtype}: asking")
     trials: list[Trial] = []

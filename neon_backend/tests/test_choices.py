@@ -1,0 +1,140 @@
+"""What CpuAcc offers to be tuned: every way against NumPy in float64, and nothing where there is no choice."""
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail.network import Network
+from dovetail_neon.backend import NeonBackend
+
+
+class Way:
+    """Chooses the way of this number, or of this name, wherever there is one."""
+
+    def __init__(self, way):
+        self.way = way
+        self.taken = []
+        self.offers = []
+
+    def wants(self, candidate):
+        return candidate.backend.id == "CpuAcc"
+
+    def choose(self, candidate, choice):
+        self.offers.append(choice)
+        return self.way if self.way in choice.names else None
+
+    def placed(self, choice, name, layers):
+        self.taken.append((name, layers))
+
+
+def sample(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def block(channels, size, *, filters=None, batch=1, adds=False, relu=False, **window):
+    """A point-wise convolution, so that images are blocked, and one of windows after it; and what they compute."""
+    filters = filters or channels
+    network = Network("block")
+    x = network.input("x", (batch, channels, *size))
+    first, weights = sample(channels, channels, 1, 1) / channels**0.5, sample(filters, channels, 3, 3) / (9 * channels) ** 0.5
+    bias = sample(filters)
+    entry = network.convolution2d(x, first, name="entry")
+    y = network.convolution2d(entry, weights, bias, padding=(1, 1, 1, 1), name="windows", **window)
+    if adds:
+        y = network.addition(y, entry)
+    if relu:
+        y = network.relu(y)
+    network.output(y, "y")
+    feed = sample(batch, channels, *size)
+    inner = np.einsum("nchw,fc->nfhw", feed.astype(np.float64), first[:, :, 0, 0].astype(np.float64))
+    framed = np.pad(inner, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    expected = bias[None, :, None, None] + sum(
+        np.einsum(
+            "nchw,fc->nfhw",
+            framed[:, :, i : i + size[0], j : j + size[1]],
+            weights[:, :, i, j].astype(np.float64),
+            optimize=True,
+        )
+        for i in range(3)
+        for j in range(3)
+    )
+    expected = expected + inner if adds else expected
+    return network, feed, np.maximum(expected, 0) if relu else expected
+
+
+def load(network, way, isa="auto", **arguments):
+    return dovetail.load(network, NeonBackend(), tuned=way, options={"CpuAcc": {"isa": isa}}, **arguments)
+
+
+CASES = {
+    "plain": {"channels": 32, "size": (9, 7)},
+    "one pixel": {"channels": 16, "size": (1, 1)},
+    "a row": {"channels": 17, "size": (1, 13)},
+    "channels that fill no block": {"channels": 21, "size": (5, 6), "filters": 35},
+    "a residual": {"channels": 32, "size": (8, 8), "adds": True, "relu": True},
+    "a batch": {"channels": 24, "size": (6, 5), "batch": 3, "relu": True},
+    "many filters": {"channels": 16, "size": (14, 14), "filters": 200},
+}
+
+
+@pytest.mark.parametrize("way", ["direct", "winograd 2", "winograd 4"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_algorithm_computes_the_same(case, way, kernels):
+    network, feed, expected = block(**case)
+    chooser = Way(way)
+    with load(network, chooser, kernels.name) as net:
+        kind = net.placement.layer("windows").kind
+        y = net.run({"x": feed})["y"]
+    assert chooser.taken == [(way, ("windows",))] or (case.get("adds") and [name for name, _ in chooser.taken] == [way])
+    assert kind == ("neon.Convolve" if way == "direct" else "neon.WinogradConvolve")
+    assert np.abs(y - expected).max() <= 3e-6 * np.sqrt(case["channels"]) * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    "window", [{"stride": (2, 2)}, {"dilation": (2, 2)}, {"groups": 2}], ids=["a stride", "a dilation", "groups"]
+)
+def test_nothing_is_offered_where_there_is_one_algorithm(window):
+    network = Network("block")
+    x = network.input("x", (1, 64, 12, 12))
+    entry = network.convolution2d(x, sample(64, 64, 1, 1))
+    weights = sample(64, 64 // window.get("groups", 1), 3, 3)
+    network.output(network.convolution2d(entry, weights, padding=(2, 2, 2, 2), **window), "y")
+    chooser = Way("direct")
+    with load(network, chooser):
+        assert chooser.offers == []
+
+
+def test_a_first_layer_of_few_channels_has_no_choice(kernels):
+    network = Network("picture")
+    x = network.input("x", (1, 3, 16, 16))
+    network.output(network.convolution2d(x, sample(8, 3, 3, 3), padding=(1, 1, 1, 1)), "y")
+    chooser = Way("winograd 2")
+    with load(network, chooser, kernels.name) as net:
+        kinds = [row.kind for row in net.placement.layers]
+    assert ("neon.Frame" in kinds, len(chooser.offers)) == ((True, 0) if kernels.lanes > 3 else (False, 1))
+
+
+def test_the_default_is_among_the_names_and_changes_nothing():
+    network, feed, _ = block(32, (12, 12))
+    survey = Way("none of them")
+    with load(network, survey) as net:
+        default = net.run({"x": feed})["y"]
+    (choice,) = survey.offers
+    assert sorted(choice.names) == ["direct", "winograd 2", "winograd 4"]
+    with load(network, Way(choice.taken)) as net:
+        assert np.array_equal(net.run({"x": feed})["y"], default)
+        assert net.placement.layer("windows").tuned == f"tuned: {choice.taken}, as by default"
+
+
+def test_a_tuned_network_computes_the_same_for_any_number_of_busy_threads(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path / "cache"))
+    network, feed, expected = block(48, (10, 10), adds=True, relu=True)
+    with dovetail.Runtime(threads=2) as runtime:
+        report = dovetail.tune(network, NeonBackend(), threads=2, rounds=3, runtime=runtime)
+        assert [set(row.seconds) for row in report.layers] == [{"direct", "winograd 2", "winograd 4"}]
+        assert all(seconds > 0 for seconds in report.layers[0].seconds.values())
+        with dovetail.load(network, NeonBackend(), threads=2, runtime=runtime) as net:
+            assert net.placement.layer("windows").tuned.startswith(f"tuned: {report.layers[0].winner}")
+            results = [future.result()["y"] for future in [net.submit({"x": feed}) for _ in range(20)]]
+    assert all(np.array_equal(result, results[0]) for result in results)
+    assert np.abs(results[0] - expected).max() <= 2e-5 * np.abs(expected).max()
