@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 from dovetail.runtime.profile import Profile
 
-STEP = SimpleNamespace(name="stem", layer_kind="dovetail.Convolution2d", backend="CpuFake", sources=("stem", "relu"))
+STEP = SimpleNamespace(name="stem", layer_kind="dovetail.Convolution2d", backend="CpuFake", sources=("stem", "relu"), tuned="")
 
 
 def profile():

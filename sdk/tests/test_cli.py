@@ -29,6 +29,7 @@ COMMANDS = [
     "quarantine",
     "run",
     "show",
+    "tune",
 ]
 
 
