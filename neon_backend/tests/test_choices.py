@@ -138,3 +138,69 @@ def test_a_tuned_network_computes_the_same_for_any_number_of_busy_threads(tmp_pa
             results = [future.result()["y"] for future in [net.submit({"x": feed}) for _ in range(20)]]
     assert all(np.array_equal(result, results[0]) for result in results)
     assert np.abs(results[0] - expected).max() <= 2e-5 * np.abs(expected).max()
+
+
+def expansion(channels, filters, size, stride, batch=1, relu=True):
+    """A point-wise convolution and a depthwise one that alone reads it; and what they compute."""
+    network = Network("expansion")
+    x = network.input("x", (batch, channels, *size))
+    first, weights = sample(filters, channels, 1, 1) / channels**0.5, sample(filters, 1, 3, 3) / 3
+    bias = sample(filters)
+    y = network.convolution2d(x, first, bias, name="expand")
+    y = network.relu(y) if relu else y
+    y = network.depthwise_convolution2d(y, weights, stride=stride, padding=(1, 1, 1, 1), name="depthwise")
+    network.output(y, "y")
+    feed = sample(batch, channels, *size)
+    inner = np.einsum("nchw,fc->nfhw", feed.astype(np.float64), first[:, :, 0, 0].astype(np.float64)) + bias[:, None, None]
+    inner = np.maximum(inner, 0) if relu else inner
+    framed = np.pad(inner, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    rows, columns = ((size[axis] - 1) // stride + 1 for axis in range(2))
+    expected = sum(
+        framed[:, :, i : i + stride * rows : stride, j : j + stride * columns : stride] * weights[:, 0, i, j, None, None]
+        for i in range(3)
+        for j in range(3)
+    )
+    return network, feed, expected
+
+
+EXPANSIONS = {
+    "small": {"channels": 16, "filters": 40, "size": (7, 9), "stride": 1},
+    "a row": {"channels": 16, "filters": 16, "size": (1, 9), "stride": 1},
+    "a stride": {"channels": 24, "filters": 50, "size": (15, 14), "stride": 2, "relu": False},
+    "a batch": {"channels": 17, "filters": 33, "size": (6, 11), "stride": 2, "batch": 2},
+    "what is joined by default": {"channels": 16, "filters": 112, "size": (56, 56), "stride": 1},
+}
+
+
+@pytest.mark.parametrize("way", ["apart", "strips"])
+@pytest.mark.parametrize("case", EXPANSIONS.values(), ids=EXPANSIONS)
+def test_strips_and_layers_apart_compute_the_same(case, way, kernels):
+    network, feed, expected = expansion(**case)
+    chooser = Way(way)
+    with load(network, chooser, kernels.name) as net:
+        kinds = [row.kind for row in net.placement.layers]
+        y = net.run({"x": feed})["y"]
+    assert [name for name, _ in chooser.taken] == [way]
+    assert ("neon.ConvolveDepthwise" in kinds, "neon.Depthwise" in kinds) == (way == "strips", way == "apart")
+    assert np.abs(y - expected).max() <= 2e-6 * np.sqrt(case["channels"]) * np.abs(expected).max()
+
+
+def test_what_is_taken_apart_stands_for_the_same_layers():
+    network, _, _ = expansion(**EXPANSIONS["what is joined by default"])
+    rows = {}
+    for way in ("strips", "apart"):
+        with load(network, Way(way)) as net:
+            rows[way] = net.placement.layers
+    covered = {way: {source for row in found for source in row.sources} for way, found in rows.items()}
+    assert covered["strips"] == covered["apart"] >= {"expand", "depthwise"}
+
+
+def test_an_expansion_that_others_read_too_is_not_joined():
+    network = Network("shared")
+    x = network.input("x", (1, 32, 12, 12))
+    y = network.convolution2d(x, sample(32, 32, 1, 1))
+    z = network.depthwise_convolution2d(y, sample(32, 1, 3, 3), padding=(1, 1, 1, 1))
+    network.output(network.addition(y, z), "z")
+    chooser = Way("strips")
+    with load(network, chooser):
+        assert chooser.offers == []

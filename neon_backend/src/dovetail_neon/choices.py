@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 from dovetail.descriptor import Descriptor
 from dovetail.graph import Graph, Layer
-from dovetail.subgraph import Choices, Part, SubgraphView
+from dovetail.subgraph import Choices, SubgraphView
 
-from .kinds import Convolve, PrivateLayer, WinogradConvolve
+from .fusion.strips import apart, can_join, joined
+from .kinds import Convolve, ConvolveDepthwise, PrivateLayer, WinogradConvolve
 
 
 class Ways(NamedTuple):
     """The ways to compute a part: the one that `fusion` chose, and the others."""
 
-    part: Part
+    part: tuple[Layer, ...]
     taken: str
     others: Mapping[str, Graph | Descriptor]
 
@@ -25,31 +26,31 @@ Rule = Callable[[SubgraphView, Layer], Ways | None]
 
 
 def choices_of(view: SubgraphView) -> Choices:
-    """Offer all that the rules find; each layer is in the first part that takes it."""
+    """Offer all that the rules find; of two that want the same layer, what the first rule finds."""
     answer, offered = Choices(view), set[Layer]()
     for rule in RULES:
         for layer in view.layers:
-            ways = None if layer in offered else rule(view, layer)
-            if ways is not None:
+            ways = rule(view, layer)
+            if ways is not None and offered.isdisjoint(ways.part):
                 answer.offer(*ways)
-                offered.update(answer.offers[-1].part.layers)
+                offered.update(ways.part)
     return answer
 
 
 def _algorithm(view: SubgraphView, layer: Layer) -> Ways | None:
     """Windows of 3 x 3 over blocked images: direct sums, or Winograd's filtering in tiles of 2 or 4."""
     convolve = layer.descriptor
-    if not isinstance(convolve, Convolve | WinogradConvolve) or not is_filtered_by_winograd(convolve, layer):
+    if not isinstance(convolve, Convolve | WinogradConvolve) or not _has_winograd(convolve, layer):
         return None
     shared = {one.name: getattr(convolve, one.name) for one in fields(WinogradConvolve) if one.name != "tile"}
     ways: dict[str, PrivateLayer] = {"direct": Convolve(**shared)}
     ways |= {f"winograd {tile}": WinogradConvolve(**shared, tile=tile) for tile in (2, 4)}
     taken = f"winograd {convolve.tile}" if isinstance(convolve, WinogradConvolve) else "direct"
     del ways[taken]
-    return Ways(layer, taken, ways)
+    return Ways((layer,), taken, ways)
 
 
-def is_filtered_by_winograd(convolve: Convolve | WinogradConvolve, layer: Layer) -> bool:
+def _has_winograd(convolve: Convolve | WinogradConvolve, layer: Layer) -> bool:
     """Tell whether both kernels can compute a convolution."""
     if isinstance(convolve, WinogradConvolve):
         return True
@@ -58,5 +59,15 @@ def is_filtered_by_winograd(convolve: Convolve | WinogradConvolve, layer: Layer)
     return is_blocked and convolve.geometry[:3] == ((3, 3), point, point) and convolve.groups == 1 == convolve.run
 
 
-RULES: tuple[Rule, ...] = (_algorithm,)
+def _strips(view: SubgraphView, layer: Layer) -> Ways | None:
+    """A convolution and the depthwise one that alone reads it: strip by strip, or one after the other."""
+    producer = layer.inputs[0].source.layer if layer.inputs and layer.inputs[0].source else None
+    if isinstance(layer.descriptor, ConvolveDepthwise):
+        return Ways((layer,), "strips", {"apart": apart(layer, layer.descriptor)})
+    if producer is not None and producer in view and can_join(producer, layer):
+        return Ways((producer, layer), "apart", {"strips": joined(producer, layer)})
+    return None
+
+
+RULES: tuple[Rule, ...] = (_algorithm, _strips)
 """What is offered: one more choice is one more rule."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dovetail.graph import Graph, Layer
+from dovetail.descriptor import Input
+from dovetail.graph import Graph, Layer, OutputSlot
 
 from ..kinds import Convolve, ConvolveDepthwise, Depthwise
 
@@ -20,12 +21,49 @@ def join_strips(graph: Graph) -> None:
             _join(graph, producer, layer)
 
 
-def _pays(producer: Layer, consumer: Layer) -> bool:
+def can_join(producer: Layer, consumer: Layer) -> bool:
+    """Tell whether two layers can run together."""
     first, second = producer.descriptor, consumer.descriptor
     if not isinstance(first, Convolve) or not isinstance(second, Depthwise) or len(producer.output.consumers) != 1:
         return False
-    info = first.infos[0]
-    return first.groups == 1 and info.opaque is not None and info.nbytes >= LEAST_BYTES and second.source.width >= LEAST_WIDTH
+    return first.groups == 1 and first.infos[0].opaque is not None
+
+
+def joined(producer: Layer, consumer: Layer) -> Graph:
+    """Return what stands in for two layers that can run together."""
+    first, second = producer.descriptor, consumer.descriptor
+    if not isinstance(first, Convolve) or not isinstance(second, Depthwise):
+        raise TypeError(f"{producer.kind} and {consumer.kind} do not run together")
+    graph, sources = _with_inputs(producer)
+    both = ConvolveDepthwise(infos=second.infos, convolve=first, depthwise=second)
+    made = graph.add(both, *sources, name=consumer.name, sources_of=[producer.name, consumer.name])
+    graph.output(made.output, "result")
+    return graph
+
+
+def apart(layer: Layer, both: ConvolveDepthwise) -> Graph:
+    """Return what stands in for a layer that runs strip by strip: its two parts, one after the other."""
+    graph, sources = _with_inputs(layer)
+    first = graph.add(both.convolve, *sources, name=f"{layer.name}.before", sources_of=[layer.name])
+    graph.output(graph.add(both.depthwise, first.output, name=layer.name, sources_of=[layer.name]).output, "result")
+    return graph
+
+
+def _with_inputs(layer: Layer) -> tuple[Graph, list[OutputSlot]]:
+    """Return a graph that has the inputs of a layer, each once, and what the layer reads there."""
+    graph = Graph("CpuAcc")
+    inside: dict[OutputSlot, OutputSlot] = {}
+    for slot in layer.inputs:
+        if slot.source is not None and slot.source not in inside:
+            inside[slot.source] = graph.add(Input(info=slot.source.known_info), name=f"input {len(inside)}").output
+    return graph, [inside[slot.source] for slot in layer.inputs if slot.source is not None]
+
+
+def _pays(producer: Layer, consumer: Layer) -> bool:
+    second = consumer.descriptor
+    if not can_join(producer, consumer) or not isinstance(second, Depthwise):
+        return False
+    return producer.output.known_info.nbytes >= LEAST_BYTES and second.source.width >= LEAST_WIDTH
 
 
 def _join(graph: Graph, producer: Layer, consumer: Layer) -> None:
