@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import NamedTuple
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from dovetail.descriptor import Descriptor
 from dovetail.graph import Graph, Layer
@@ -12,6 +12,10 @@ from dovetail.subgraph import Choices, SubgraphView
 
 from .fusion.strips import apart, can_join, joined
 from .kinds import Convolve, ConvolveDepthwise, PrivateLayer, WinogradConvolve
+from .layouts import blocks
+
+if TYPE_CHECKING:
+    from .kernels import Kernels
 
 
 class Ways(NamedTuple):
@@ -22,22 +26,27 @@ class Ways(NamedTuple):
     others: Mapping[str, Graph | Descriptor]
 
 
-Rule = Callable[[SubgraphView, Layer], Ways | None]
+Rule = Callable[[SubgraphView, Layer, "Kernels"], Ways | None]
 
 
-def choices_of(view: SubgraphView) -> Choices:
-    """Offer all that the rules find; of two that want the same layer, what the first rule finds."""
+def choices_of(view: SubgraphView, kernels: Kernels) -> Choices:
+    """Offer all that the rules find; of two that want the same layer, what the first rule finds.
+
+    Args:
+        view: What is asked about.
+        kernels: Those of the instruction set that runs them.
+    """
     answer, offered = Choices(view), set[Layer]()
     for rule in RULES:
         for layer in view.layers:
-            ways = rule(view, layer)
+            ways = rule(view, layer, kernels)
             if ways is not None and offered.isdisjoint(ways.part):
                 answer.offer(*ways)
                 offered.update(ways.part)
     return answer
 
 
-def _algorithm(view: SubgraphView, layer: Layer) -> Ways | None:
+def _algorithm(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:
     """Windows of 3 x 3 over blocked images: direct sums, or Winograd's filtering in tiles of 2 or 4."""
     convolve = layer.descriptor
     if not isinstance(convolve, Convolve | WinogradConvolve) or not _has_winograd(convolve, layer):
@@ -59,7 +68,7 @@ def _has_winograd(convolve: Convolve | WinogradConvolve, layer: Layer) -> bool:
     return is_blocked and convolve.geometry[:3] == ((3, 3), point, point) and convolve.groups == 1 == convolve.run
 
 
-def _strips(view: SubgraphView, layer: Layer) -> Ways | None:
+def _strips(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:
     """A convolution and the depthwise one that alone reads it: strip by strip, or one after the other."""
     producer = layer.inputs[0].source.layer if layer.inputs and layer.inputs[0].source else None
     if isinstance(layer.descriptor, ConvolveDepthwise):
@@ -69,5 +78,16 @@ def _strips(view: SubgraphView, layer: Layer) -> Ways | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (_algorithm, _strips)
+def _tile(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:
+    """How many vectors of filters a tile of a convolution computes at once: the fewer, the more pixels."""
+    convolve = layer.descriptor
+    if not isinstance(convolve, Convolve) or convolve.groups > 1 or convolve.target.batch * convolve.target.pixels == 1:
+        return None
+    most = min(kernels.vectors, blocks(convolve.target.channels, kernels.lanes))
+    taken = min(convolve.vectors or most, most)
+    others = {f"{count} vectors": replace(convolve, vectors=count) for count in range(most, 1, -1) if count != taken}
+    return Ways((layer,), f"{taken} vectors", others) if others else None
+
+
+RULES: tuple[Rule, ...] = (_algorithm, _strips, _tile)
 """What is offered: one more choice is one more rule."""

@@ -27,6 +27,11 @@ cdef class Kernels:
         """Elements of float32 in a vector, and channels in a block."""
         return self.table.lanes
 
+    @property
+    def vectors(self):
+        """Vectors of filters that a tile of a convolution computes at once, at most."""
+        return self.table.convolution.vectors
+
 
 def instruction_sets():
     """Instruction sets of this build, best first, and whether this machine has them."""

@@ -60,7 +60,7 @@ cdef int describe(
     c.activation.function, c.activation.a, c.activation.b = d.function
     # Filters in groups of vectors, as even as can be.
     cdef int64_t vectors = parts(c.filters, lanes)
-    c.groups = max(parts(vectors, table.vectors), 1)
+    c.groups = max(parts(vectors, min(d.vectors or table.vectors, table.vectors)), 1)
     cdef int32_t *group_vector = <int32_t *>workload.allocate((c.groups + 1) * sizeof(int32_t))
     cdef int64_t *group_weights = <int64_t *>workload.allocate((c.groups + 1) * sizeof(int64_t))
     cdef int64_t taps = c.kernel_height * c.kernel_width, per_vector = taps * c.channels * lanes, group, division
