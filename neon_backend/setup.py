@@ -19,9 +19,11 @@ KERNEL_ARGUMENTS = [
     "-Wno-uninitialized",
     "-Wno-maybe-uninitialized",
 ]
+AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512"]
 INSTRUCTION_SETS = {
     "x86_64": {
-        "avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512"],
+        "avx512": AVX512,
+        "avx512_bf16": [*AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"],
         "avx2": ["-mavx2", "-mfma"],
         "scalar": [],
     },

@@ -30,6 +30,7 @@ namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
 #define DOVETAIL_NEON_IS_avx512 1
+#define DOVETAIL_NEON_IS_avx512_bf16 1 /* the same vectors, and instructions of their own */
 #define DOVETAIL_NEON_IS_avx2 2
 #define DOVETAIL_NEON_IS_neon 3
 #define DOVETAIL_NEON_IS_scalar 4

@@ -21,22 +21,25 @@ class NeonOptions:
 
     Attributes:
         isa: Instruction set: "avx512", "avx2", "neon" or "scalar"; "auto" is the best that the machine has.
+        precision: "float32", or "bfloat16": convolutions and products with constant matrices round their factors, and what
+            nobody else reads is kept in it; sums stay float32.
     """
 
     isa: str = "auto"
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.isa != "auto":
-            _kernels(self.isa)
+        if self.isa != "auto" or self.precision != "float32":
+            _kernels(self.isa, self.precision)
 
 
 @cache
-def _kernels(isa: str) -> Any:
+def _kernels(isa: str, precision: str) -> Any:
     # Imported when first asked for: listing backends loads no native code.
     from .kernels import Kernels, instruction_sets
 
     best = next(name for name, present in instruction_sets().items() if present)
-    return Kernels(best if isa == "auto" else isa)
+    return Kernels(best if isa == "auto" else isa, precision)
 
 
 class NeonFactory(IWorkloadFactory):
@@ -74,13 +77,14 @@ class NeonBackend(IBackend):
     def create_workload_factory(
         self, context: IBackendContext | None, memory: IMemoryManager, options: NeonOptions
     ) -> IWorkloadFactory:
-        return NeonFactory(_kernels(options.isa))
+        return NeonFactory(_kernels(options.isa, options.precision))
 
     def optimize_subgraph(self, view: SubgraphView, options: NeonOptions) -> OptimizationViews:
         from .fusion import lower
 
         views = OptimizationViews(view)
-        views.substitute(view, lower(view, _kernels(options.isa).lanes))
+        kernels = _kernels(options.isa, options.precision)
+        views.substitute(view, lower(view, kernels.lanes, kernels.precision))
         return views
 
     def choices(self, view: SubgraphView, options: NeonOptions) -> Choices:

@@ -438,7 +438,66 @@ cdef extern from "interface/kernels.h" nogil:
     const char *neon_instruction_set(int index, int *here)
 
 
+cdef extern from "interface/bfloat16.h" nogil:
+    ctypedef struct neon_bfloat16_image:
+        int64_t image_step
+        int64_t division_step
+        int64_t block_step
+        int64_t pixel_step
+        int64_t block
+        int64_t element
+
+    ctypedef struct neon_bfloat16:
+        int64_t images
+        int64_t in_height
+        int64_t in_width
+        int64_t out_height
+        int64_t out_width
+        int64_t stride_y
+        int64_t stride_x
+        int64_t padding_top
+        int64_t padding_left
+        int64_t divisions
+        int64_t channels
+        int64_t filters
+        int64_t blocks
+        # `in` is a word of Python's
+        neon_bfloat16_image source "in"
+        neon_bfloat16_image target "out"
+        neon_bfloat16_image added
+        int64_t planes
+        int64_t plane_height
+        int64_t plane_width
+        const int64_t *plane_y
+        const int64_t *plane_x
+        int64_t taps
+        const int64_t *tap_offset
+        int64_t image_step
+        int64_t division_step
+        int64_t block_step
+        int64_t grid
+        int64_t rows
+        const unsigned short *weights
+        const float *bias
+        int64_t vectors
+        int64_t chunks
+        neon_activation activation
+        int32_t adds
+        int32_t direct
+
+    ctypedef struct neon_bfloat16_kernels:
+        const char *name
+        dovetail_body arrange
+        dovetail_body multiply
+        void (*pack)(
+            const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
+            int64_t channels, unsigned short *packed) noexcept nogil
+
+    const neon_bfloat16_kernels *neon_bfloat16_kernels_of(const char *instruction_set, const char *unit)
+
+
 cdef class Kernels:
-    """The table of one instruction set."""
+    """The table of one instruction set, and that of products of bfloat16 if they are asked for."""
 
     cdef const neon_kernels *table
+    cdef const neon_bfloat16_kernels *bfloat16

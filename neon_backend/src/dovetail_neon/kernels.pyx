@@ -6,21 +6,41 @@ cdef class Kernels:
 
     Args:
         name: One of `instruction_sets()` that this machine has.
+        precision: One of `precisions(name)`: to what the factors of convolutions and of products with constant matrices are rounded.
+        unit: What multiplies reduced factors, "amx" or "avx512_bf16"; empty for the best that the machine has.
 
     Raises:
         ValueError: This build does not have it, or this machine.
     """
 
-    def __cinit__(self, str name):
+    def __cinit__(self, str name, str precision="float32", str unit=""):
         self.table = neon_kernels_of(name.encode())
         if self.table == NULL:
             known = ", ".join(f"{n} ({'here' if here else 'not on this machine'})" for n, here in instruction_sets().items())
             raise ValueError(f"instruction set {name!r} cannot be used; this build has {known}")
+        self.bfloat16 = NULL
+        if precision == "bfloat16":
+            encoded = unit.encode()
+            self.bfloat16 = neon_bfloat16_kernels_of(self.table.name, <const char *>encoded if unit else NULL)
+        if precision != "float32" and self.bfloat16 == NULL:
+            raise ValueError(
+                f"precision {precision!r}{' of unit ' + repr(unit) if unit else ''} cannot be used with instruction set {name!r} "
+                f"on this machine, which has {', '.join(precisions(name))}")
 
     @property
     def name(self):
         """Name of the instruction set."""
         return self.table.name.decode()
+
+    @property
+    def precision(self):
+        """To what the factors of products are rounded."""
+        return "float32" if self.bfloat16 == NULL else "bfloat16"
+
+    @property
+    def unit(self):
+        """What multiplies factors of reduced precision; empty where none are."""
+        return "" if self.bfloat16 == NULL else self.bfloat16.name.decode()
 
     @property
     def lanes(self):
@@ -41,3 +61,9 @@ def instruction_sets():
     while (name := neon_instruction_set(len(found), &here)) != NULL:
         found[name.decode()] = bool(here)
     return found
+
+
+def precisions(str name):
+    """Precisions that products may have with an instruction set on this machine."""
+    encoded = name.encode()
+    return ["float32"] + (["bfloat16"] if neon_bfloat16_kernels_of(encoded, NULL) != NULL else [])

@@ -101,6 +101,22 @@ class WinogradConvolve(PrivateLayer, kind="neon.WinogradConvolve"):
 
 
 @descriptor_class
+class ConvolveBfloat16(PrivateLayer, kind="neon.ConvolveBfloat16"):
+    """`Convolve` whose weights and pixels are rounded to bfloat16, and whose sums are float32.
+
+    Either side, and what is added, may be blocked images of bfloat16: [N, C / 32, H, W, 32].
+    """
+
+    weights: Floats
+    bias: Floats | None
+    source: Image
+    target: Image
+    geometry: Geometry
+    groups: int = 1
+    function: Function = IDENTITY
+
+
+@descriptor_class
 class Reorder(PrivateLayer, kind="neon.Reorder"):
     """Change the layout of images: between blocked, channels first and channels last; one side is blocked."""
 

@@ -51,6 +51,23 @@ def blocked_info(image: Image, lanes: int) -> TensorInfo:
     return TensorInfo(image.shape(DataLayout.NCHW), DType.FLOAT32, opaque=OpaqueLayout(f"blocked{lanes}", nbytes))
 
 
+BFLOAT16_BLOCK = 32
+"""Channels in a block of bfloat16: as many bytes as a vector of AVX-512, and a row of a matrix unit."""
+
+
+def bfloat16_info(image: Image) -> TensorInfo:
+    """Describe a tensor of bfloat16 in blocks of 32 channels; shape and type are told of the float32 that it stands for."""
+    nbytes = image.batch * blocks(image.channels, BFLOAT16_BLOCK) * image.pixels * BFLOAT16_BLOCK * 2
+    return TensorInfo(
+        image.shape(DataLayout.NCHW), DType.FLOAT32, opaque=OpaqueLayout(f"bfloat16 blocked{BFLOAT16_BLOCK}", nbytes)
+    )
+
+
+def is_bfloat16(info: TensorInfo) -> bool:
+    """Whether a tensor lies in blocks of bfloat16."""
+    return info.opaque is not None and info.opaque.tag.startswith("bfloat16")
+
+
 def plain_info(shape: tuple[int, ...]) -> TensorInfo:
     """Describe a plain float32 tensor."""
     return TensorInfo(shape, DType.FLOAT32)

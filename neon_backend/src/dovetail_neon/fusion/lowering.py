@@ -11,6 +11,7 @@ from dovetail.tensor import DataLayout, TensorInfo
 
 from ..kinds import Reorder
 from ..layouts import Image, blocked_info, plain_info
+from .bfloat16 import round_to_bfloat16
 from .chains import find_chains
 from .patterns import Applied
 from .strips import join_strips
@@ -26,10 +27,11 @@ class Lowering:
         view: What is replaced.
         graph: The replacement.
         lanes: Channels in a block.
+        precision: To what the factors of products are rounded.
     """
 
-    def __init__(self, view: SubgraphView, lanes: int) -> None:
-        self.view, self.lanes = view, lanes
+    def __init__(self, view: SubgraphView, lanes: int, precision: str = "float32") -> None:
+        self.view, self.lanes, self.precision = view, lanes, precision
         self.graph = Graph("CpuAcc")
         self._known: dict[OutputSlot, dict[str, OutputSlot]] = {}
         self._data_layouts: dict[OutputSlot, DataLayout] = {}
@@ -110,6 +112,8 @@ class Lowering:
         """Give the replacement its outputs, and join what runs strip by strip."""
         for number, slot in enumerate(self.view.outputs):
             self.graph.output(self.plain(slot), f"output_{number}")
+        if self.precision == "bfloat16":
+            round_to_bfloat16(self.graph)
         join_strips(self.graph)
         return self.graph
 
@@ -128,13 +132,13 @@ class Lowering:
 Rule = Callable[[Lowering, Layer], bool]
 
 
-def lower(view: SubgraphView, lanes: int) -> Graph:
-    """Return what stands in for a part of a graph."""
+def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
+    """Return what stands in for a part of a graph; `precision` is that of products."""
     from .attention import emit_attention, find_attention
     from .images import IMAGE_RULES, lower_convolution
     from .matrices import lower_product
 
-    lowering = Lowering(view, lanes)
+    lowering = Lowering(view, lanes, precision)
     attentions = {match.layers[-1]: match for match in find_attention(view)}
     apart = frozenset(layer for match in attentions.values() for layer in match.layers)
     chains, functions = find_chains(view, apart)

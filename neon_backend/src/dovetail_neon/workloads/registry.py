@@ -30,6 +30,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.Attention": ("attention", "create"),
     "neon.Combine": ("elementwise", "create_combine"),
     "neon.Convolve": ("convolution", "create"),
+    "neon.ConvolveBfloat16": ("bfloat16", "create"),
     "neon.ConvolveDepthwise": ("strips", "create"),
     "neon.Depthwise": ("windows", "create_depthwise"),
     "neon.Frame": ("images", "create_frame"),

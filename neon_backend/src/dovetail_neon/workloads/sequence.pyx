@@ -114,7 +114,7 @@ cdef size_t take(Step *step, object capsule) except? 0:
 def create(layer, Kernels kernels, create_private):
     """Return the workload of a public layer; `create_private` makes those of the private layers that it is made of."""
     lone = LoneLayer(layer)
-    graph = lower(lone, kernels.table.lanes)
+    graph = lower(lone, kernels.table.lanes, kernels.precision)
     places = {}
     for private, source in zip(graph.inputs, lone.inputs, strict=True):
         places[private.output] = (INPUT, [slot.source for slot in layer.inputs].index(source))

@@ -1,0 +1,324 @@
+/* Convolution with bfloat16 factors: a tile of 32 pixels by 32 filters is summed up by a matrix unit or by the dot products of
+ * vectors, and finished in float32. */
+#ifndef DOVETAIL_NEON_KERNELS_BFLOAT16_H
+#define DOVETAIL_NEON_KERNELS_BFLOAT16_H
+
+#include "../interface/bfloat16.h"
+#include "activation.h"
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+constexpr int64_t BLOCK = 32, PIXEL_BYTES = 64, TILE_ROWS = 16;
+constexpr int64_t TILE_WEIGHTS = 512;   /* elements: 16 pairs of channels of 16 filters */
+
+INLINE void store_pair(char *at, Vector low, Vector high) {
+    _mm512_storeu_si512(at, (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
+}
+INLINE Vector load_half(const char *at) {
+    return (Vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at)), 16);
+}
+
+/* --- arranging ---------------------------------------------------------------------------------------------------------------- */
+
+/* 32 channels of a pixel, of which `count` exist; lanes that nobody reads may hold anything, and become 0. */
+INLINE void arrange_pixel(const char *from, const neon_bfloat16_image &in, int64_t count, char *to) {
+    if (in.element == 2) {
+        const __mmask32 here = count >= BLOCK ? 0xFFFFFFFFu : (1u << count) - 1;
+        _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16(here, from));
+        return;
+    }
+    const int64_t more = count - LANES;
+    const char *next = in.block == LANES ? from + in.block_step : from + LANES * 4;
+    const Vector low = more >= 0 ? load((const float *)from) : load_part((const float *)from, (int)count);
+    const Vector high = more >= LANES ? load((const float *)next) : more > 0 ? load_part((const float *)next, (int)more) : zeros();
+    store_pair(to, low, high);
+}
+
+static void arrange(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_bfloat16 &c = *(const neon_bfloat16 *)job->parameters;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t rest = item;
+        const int64_t row = rest % c.plane_height;
+        rest /= c.plane_height;
+        const int64_t plane = rest % c.planes;
+        rest /= c.planes;
+        const int64_t block = rest % c.blocks;
+        rest /= c.blocks;
+        const int64_t division = rest % c.divisions, image = rest / c.divisions;
+        char *to = job->workspace + image * c.image_step + division * c.division_step + block * c.block_step +
+                   (plane * c.plane_height + row) * c.plane_width * PIXEL_BYTES;
+        const int64_t y = row * c.stride_y + c.plane_y[plane] - c.padding_top, left = c.plane_x[plane] - c.padding_left;
+        if (y < 0 || y >= c.in_height) {
+            __builtin_memset(to, 0, c.plane_width * PIXEL_BYTES);
+            continue;
+        }
+        const int64_t count = lesser(BLOCK, c.channels - block * BLOCK);
+        const int64_t at = c.in.block == LANES ? block * 2 * c.in.block_step
+                           : c.in.block == BLOCK && c.in.element == 2 ? block * c.in.block_step
+                                                                      : block * BLOCK * c.in.element;
+        const char *from = (const char *)job->inputs[0] + image * c.in.image_step + division * c.in.division_step + at +
+                           y * c.in_width * c.in.pixel_step;
+        /* Columns whose pixel lies inside the image. */
+        const int64_t first = lesser(left < 0 ? (-left + c.stride_x - 1) / c.stride_x : 0, c.plane_width);
+        const int64_t inside = c.in_width - left <= 0 ? 0 : (c.in_width - left + c.stride_x - 1) / c.stride_x;
+        const int64_t last = greater(first, lesser(inside, c.plane_width));
+        __builtin_memset(to, 0, first * PIXEL_BYTES);
+        __builtin_memset(to + last * PIXEL_BYTES, 0, (c.plane_width - last) * PIXEL_BYTES);
+        const char *pixel = from + (first * c.stride_x + left) * c.in.pixel_step;
+        const int64_t step = c.stride_x * c.in.pixel_step;
+        for (int64_t x = first; x < last; x++, pixel += step) arrange_pixel(pixel, c.in, count, to + x * PIXEL_BYTES);
+    }
+}
+
+/* --- sums --------------------------------------------------------------------------------------------------------------------- */
+
+/* What a tile sums up: up to two runs of `rows` pixels, with one or two vectors of filters. */
+struct Product {
+    const char *in[2];
+    const uint16_t *weights[2];
+    int64_t rows;
+};
+
+/* Intel's matrix unit: eight tile registers of 16 rows of 64 bytes. */
+struct MatrixUnit {
+    static constexpr const char *NAME = "amx";
+
+    struct __attribute__((packed)) Shape {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    };
+
+    static void begin(int64_t rows) {
+        Shape shape = {};
+        shape.palette = 1;
+        for (int i = 0; i < 8; i++) shape.row_bytes[i] = 64, shape.rows[i] = i == 6 || i == 7 ? 16 : (uint8_t)rows;
+        /* The instruction reads memory that its declaration does not name. */
+        __asm__ volatile("ldtilecfg %0" ::"m"(shape) : "memory");
+    }
+    static void end() { _tile_release(); }
+
+    /* sums[vector][run][row][filter] */
+    template <int runs, int vectors> static void multiply(const neon_bfloat16 &c, const Product &p, float (*sums)[2][TILE_ROWS][LANES]) {
+        _tile_zero(0);
+        if constexpr (runs > 1) _tile_zero(1);
+        if constexpr (vectors > 1) _tile_zero(2);
+        if constexpr (runs > 1 && vectors > 1) _tile_zero(3);
+        const uint16_t *w = p.weights[0];
+        const int64_t other = (p.weights[1] - w) * 2;
+        const int64_t below = p.in[1] - p.in[0];
+        for (int64_t tap = 0; tap < c.taps; tap++) {
+            const char *in = p.in[0] + c.tap_offset[tap];
+            for (int64_t block = 0; block < c.blocks; block++, in += c.block_step, w += TILE_WEIGHTS) {
+                _tile_loadd(6, w, 64);
+                _tile_loadd(4, in, PIXEL_BYTES);
+                _tile_dpbf16ps(0, 4, 6);
+                if constexpr (runs > 1) {
+                    _tile_loadd(5, in + below, PIXEL_BYTES);
+                    _tile_dpbf16ps(1, 5, 6);
+                }
+                if constexpr (vectors > 1) {
+                    _tile_loadd(7, (const char *)w + other, 64);
+                    _tile_dpbf16ps(2, 4, 7);
+                    if constexpr (runs > 1) _tile_dpbf16ps(3, 5, 7);
+                }
+            }
+        }
+        _tile_stored(0, sums[0][0], 64);
+        if constexpr (runs > 1) _tile_stored(1, sums[0][1], 64);
+        if constexpr (vectors > 1) _tile_stored(2, sums[1][0], 64);
+        if constexpr (runs > 1 && vectors > 1) _tile_stored(3, sums[1][1], 64);
+    }
+};
+
+/* Dot products of pairs, in vectors. */
+struct DotUnit {
+    static constexpr const char *NAME = "avx512_bf16";
+    static void begin(int64_t) {}
+    static void end() {}
+
+    template <int rows, int vectors>
+    static void some(const neon_bfloat16 &c, const char *pixels, const Product &p, float (*sums)[2][TILE_ROWS][LANES], int run, int64_t row) {
+        __m512 sum[rows][vectors];
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) sum[r][v] = _mm512_setzero_ps();
+        const uint16_t *w = p.weights[0];
+        const int64_t other = p.weights[1] - w;
+        for (int64_t tap = 0; tap < c.taps; tap++) {
+            const char *in = pixels + c.tap_offset[tap];
+            for (int64_t block = 0; block < c.blocks; block++, in += c.block_step)
+                for (int64_t pair = 0; pair < 16; pair++, w += 32) {
+                    __m512bh factor[vectors];
+#pragma GCC unroll 2
+                    for (int v = 0; v < vectors; v++) factor[v] = (__m512bh)_mm512_loadu_si512(w + v * other);
+#pragma GCC unroll 12
+                    for (int r = 0; r < rows; r++) {
+                        const __m512bh x = (__m512bh)_mm512_set1_epi32(*(const int32_t *)(in + r * PIXEL_BYTES + pair * 4));
+#pragma GCC unroll 2
+                        for (int v = 0; v < vectors; v++) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], factor[v], x);
+                    }
+                }
+        }
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < vectors; v++) _mm512_storeu_ps(sums[v][run][row + r], sum[r][v]);
+    }
+
+    template <int runs, int vectors> static void multiply(const neon_bfloat16 &c, const Product &p, float (*sums)[2][TILE_ROWS][LANES]) {
+        for (int run = 0; run < runs; run++) {
+            const char *pixels = p.in[run];
+            int64_t row = 0;
+            for (; row + 8 <= p.rows; row += 8) some<8, vectors>(c, pixels + row * PIXEL_BYTES, p, sums, run, row);
+            for (; row + 2 <= p.rows; row += 2) some<2, vectors>(c, pixels + row * PIXEL_BYTES, p, sums, run, row);
+            for (; row < p.rows; row++) some<1, vectors>(c, pixels + row * PIXEL_BYTES, p, sums, run, row);
+        }
+    }
+};
+
+/* --- what follows a sum ------------------------------------------------------------------------------------------------------- */
+
+/* Where the results of one pair of vectors of filters go. */
+struct Results {
+    char *out;
+    const char *added;              /* or NULL */
+    int64_t next, added_next;       /* bytes from the first vector to the second */
+    const float *bias;
+    int lanes[2];                   /* of each vector that exist, where nothing else may be written */
+};
+
+/* Finish `count` rows from `row` on: of pixels of the grid from `at` on. */
+template <int vectors>
+static void finish(const neon_bfloat16 &c, const Results &to, int64_t at, int64_t row, int64_t count, float (*sums)[TILE_ROWS][LANES],
+                   int64_t between) {
+    Vector bias[vectors];
+    for (int v = 0; v < vectors; v++) bias[v] = load(to.bias + v * LANES);
+    int64_t y = at / c.plane_width, x = at % c.plane_width;
+    /* Where the results go; those beyond the width are left out. */
+    int64_t pixel[TILE_ROWS];
+    int kept = 0;
+    float *rows[2] = {sums[0][row], sums[between][row]};
+    for (int64_t i = 0; i < count; i++) {
+        if (x < c.out_width) {
+            pixel[kept] = y * c.out_width + x;
+            if (kept != i)
+                for (int v = 0; v < vectors; v++) store(rows[v] + kept * LANES, load(rows[v] + i * LANES));
+            kept++;
+        }
+        if (++x == c.plane_width) x = 0, y++;
+    }
+    const bool simple = c.activation.function == NEON_CLAMP || c.activation.function == NEON_IDENTITY;
+    const float infinity = __builtin_inff();
+    const Vector low = broadcast(c.activation.function == NEON_CLAMP ? c.activation.a : -infinity);
+    const Vector high = broadcast(c.activation.function == NEON_CLAMP ? c.activation.b : infinity);
+    const auto with_added = [&](int64_t i, int v) __attribute__((always_inline)) {
+        Vector sum = load(rows[v] + i * LANES) + bias[v];
+        if (to.added) {
+            const char *from = to.added + pixel[i] * c.added.pixel_step + v * to.added_next;
+            sum += c.added.element == 2 ? load_half(from) : load_part((const float *)from, to.lanes[v]);
+        }
+        return sum;
+    };
+    if (!simple) {
+        for (int v = 0; v < vectors; v++) {
+            for (int64_t i = 0; i < kept; i++) store(rows[v] + i * LANES, with_added(i, v));
+            activate(c.activation, (Vector *)rows[v], kept);
+        }
+    }
+    for (int64_t i = 0; i < kept; i++) {
+        Vector result[2] = {zeros(), zeros()};
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) result[v] = simple ? clamped(with_added(i, v), low, high) : load(rows[v] + i * LANES);
+        char *at = to.out + pixel[i] * c.out.pixel_step;
+        if (c.out.element == 2) {
+            const int exist = vectors == 2 ? LANES + to.lanes[1] : to.lanes[0];
+            const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)result[1], (__m512)result[0]);
+            _mm512_storeu_si512(at, _mm512_maskz_mov_epi16(exist >= 32 ? 0xFFFFFFFFu : (1u << exist) - 1, both));
+        } else {
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) store_part((float *)(at + v * to.next), result[v], to.lanes[v]);
+        }
+    }
+}
+
+template <typename Unit, int vectors>
+static void multiply_chunk(const neon_bfloat16 &c, const char *in, const uint16_t *weights, const Results &to, int64_t first, int64_t last) {
+    alignas(64) float sums[2][2][TILE_ROWS][LANES];
+    Product p;
+    p.rows = c.rows;
+    p.weights[0] = weights;
+    p.weights[1] = weights + (vectors - 1) * c.taps * c.blocks * TILE_WEIGHTS;
+    for (int64_t at = first; at < last;) {
+        const int runs = at + c.rows < last ? 2 : 1;
+        int64_t begin[2];
+        /* The last run ends with the grid, and begins among pixels that another run has finished. */
+        for (int run = 0; run < runs; run++) {
+            begin[run] = lesser(at + run * c.rows, c.grid - c.rows);
+            p.in[run] = in + begin[run] * PIXEL_BYTES;
+        }
+        if (runs == 2)
+            Unit::template multiply<2, vectors>(c, p, sums);
+        else
+            p.in[1] = p.in[0], Unit::template multiply<1, vectors>(c, p, sums);
+        for (int run = 0; run < runs; run++, at += c.rows)
+            finish<vectors>(c, to, at, at - begin[run], lesser(c.rows, last - at), &sums[0][run], 2);
+    }
+}
+
+template <typename Unit> static void multiply(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_bfloat16 &c = *(const neon_bfloat16 *)job->parameters;
+    const int64_t pairs = (c.vectors + 1) / 2, runs = (c.grid + c.rows - 1) / c.rows;
+    const char *images = c.direct ? (const char *)job->inputs[0] : job->workspace;
+    Unit::begin(c.rows);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t pair = item % pairs, chunk = item / pairs % c.chunks, division = item / pairs / c.chunks % c.divisions;
+        const int64_t image = item / pairs / c.chunks / c.divisions, vector = pair * 2;
+        const int64_t first = runs * chunk / c.chunks * c.rows, last = lesser(runs * (chunk + 1) / c.chunks * c.rows, c.grid);
+        const char *in = images + image * c.image_step + division * c.division_step;
+        const uint16_t *weights = c.weights + (division * c.vectors + vector) * c.taps * c.blocks * TILE_WEIGHTS;
+        Results to;
+        const auto place = [&](const neon_bfloat16_image &i, int64_t v) {
+            const int64_t channel = v * LANES;
+            return image * i.image_step + division * i.division_step + channel / i.block * i.block_step + channel % i.block * i.element;
+        };
+        to.out = (char *)job->outputs[0] + place(c.out, vector);
+        to.next = place(c.out, vector + 1) - place(c.out, vector);
+        to.added = c.adds ? (const char *)job->inputs[1] + place(c.added, vector) : nullptr;
+        to.added_next = c.adds ? place(c.added, vector + 1) - place(c.added, vector) : 0;
+        to.bias = c.bias + (division * c.vectors + vector) * LANES;
+        for (int v = 0; v < 2; v++)
+            to.lanes[v] = c.out.block == LANES && c.out.element == 4 ? LANES
+                                                 : (int)lesser<int64_t>(LANES, greater<int64_t>(c.filters - (vector + v) * LANES, 0));
+        if (vector + 1 < c.vectors)
+            multiply_chunk<Unit, 2>(c, in, weights, to, first, last);
+        else
+            multiply_chunk<Unit, 1>(c, in, weights, to, first, last);
+    }
+    Unit::end();
+}
+
+static void pack_bfloat16(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters,
+                          int64_t taps, int64_t channels, uint16_t *packed) {
+    for (int64_t start = 0; start < filters; start += LANES)
+        for (int64_t tap = 0; tap < taps; tap++)
+            for (int64_t pair = 0; pair < (channels + BLOCK - 1) / BLOCK * LANES; pair++, packed += 2 * LANES) {
+                alignas(64) float both[2][LANES] = {};
+                for (int64_t half = 0; half < 2 && 2 * pair + half < channels; half++)
+                    for (int64_t f = 0; f < lesser<int64_t>(LANES, filters - start); f++)
+                        both[half][f] = weights[(start + f) * filter_step + tap * tap_step + (2 * pair + half) * channel_step];
+                const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)load(both[0])));
+                const __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)load(both[1])));
+                _mm512_storeu_si512(packed, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+            }
+}
+
+template <typename Unit>
+static const neon_bfloat16_kernels bfloat16_kernels = {Unit::NAME, arrange, multiply<Unit>, pack_bfloat16};
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif

@@ -1,0 +1,144 @@
+"""Convolution and matrix products with constant weights, of factors rounded to bfloat16."""
+
+from libc.stdint cimport int64_t
+
+from dovetail_neon.kernels cimport Kernels, neon_bfloat16, neon_bfloat16_image, neon_bfloat16_kernels
+from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.workload cimport Workload, new_workload
+
+import numpy as np
+
+from dovetail_neon.layouts import is_bfloat16
+
+from .workload import grain_of
+
+cdef enum:
+    LANES = 16              # filters of a vector
+    BLOCK = 32              # channels of a block
+    PIXEL_BYTES = 64
+    TILE_ROWS = 16
+    TILE_WEIGHTS = 512      # pairs of channels times filters
+    CHUNK_BYTES = 1 << 18   # pixels that all filters go over before the next are taken: they stay in a second cache
+
+
+cdef int describe_image(neon_bfloat16_image *fields, object info, object image, int64_t groups) except -1:
+    """Fill in how an image lies; all steps in bytes."""
+    batch, channels, height, width = image
+    cdef int64_t pixels = height * width, per_group = channels // groups
+    fields.element = 2 if is_bfloat16(info) else 4
+    if info.opaque is not None:
+        fields.block = BLOCK if fields.element == 2 else LANES
+        fields.pixel_step = PIXEL_BYTES
+        fields.block_step = pixels * PIXEL_BYTES
+        fields.image_step = parts(channels, fields.block) * fields.block_step
+        fields.division_step = per_group // fields.block * fields.block_step
+    else:
+        fields.block, fields.block_step, fields.pixel_step = max(per_group, 1), 0, channels * 4
+        fields.image_step, fields.division_step = pixels * channels * 4, per_group * 4
+    return 0
+
+
+def create(layer, Kernels kernels):
+    """Return the workload of a `ConvolveBfloat16`."""
+    d = layer.descriptor
+    if kernels.bfloat16 == NULL:
+        raise ValueError(f"{layer.name!r}: no products of bfloat16 with instruction set {kernels.name!r}")
+    cdef int adds = len(layer.inputs) > 1
+    cdef Workload workload = new_workload(sizeof(neon_bfloat16), 1 + adds, 1)
+    cdef neon_bfloat16 *c = <neon_bfloat16 *>workload.state.parameters
+    cdef const neon_bfloat16_kernels *table = kernels.bfloat16
+    geometry = d.geometry
+    cdef int64_t kernel_height = geometry.kernel[0], kernel_width = geometry.kernel[1]
+    cdef int64_t dilation_y = geometry.dilation[0], dilation_x = geometry.dilation[1]
+    c.images, _, c.in_height, c.in_width = d.source
+    c.out_height, c.out_width = d.target[2:]
+    c.stride_y, c.stride_x = geometry.stride
+    c.padding_top, c.padding_left = geometry.padding
+    c.divisions = d.groups
+    c.channels, c.filters = d.source[1] // d.groups, d.target[1] // d.groups
+    c.taps, c.blocks, c.vectors = kernel_height * kernel_width, parts(c.channels, BLOCK), parts(c.filters, LANES)
+    describe_image(&c.source, layer.inputs[0].info, d.source, d.groups)
+    describe_image(&c.target, layer.output.info, d.target, d.groups)
+    if adds:
+        describe_image(&c.added, layer.inputs[1].info, d.target, d.groups)
+    c.adds = adds
+    c.activation.function, c.activation.a, c.activation.b = d.function
+    pack_weights(workload, c, table, d, layer.name)
+    if layer.output.info.nbytes == 0:
+        return workload.capsule()
+    if c.taps == 1 and geometry.stride == (1, 1) and d.source[2:] == d.target[2:]:
+        # Every pixel by itself: one row of them.
+        c.direct = c.source.element == 2
+        if c.direct or c.in_width < 32:
+            c.in_width = c.out_width = c.in_height * c.in_width
+            c.in_height = c.out_height = 1
+    plan_planes(workload, c, kernel_width, dilation_y, dilation_x)
+    share_out(workload, c, table)
+    return workload.capsule()
+
+
+cdef int pack_weights(Workload workload, neon_bfloat16 *c, const neon_bfloat16_kernels *table, object d, object name) except -1:
+    weights = d.weights
+    if weights.dtype != np.float32 or weights.shape != (c.filters * c.divisions, c.taps, c.channels):
+        raise ValueError(f"weights {weights.dtype}{weights.shape} of {name!r}")
+    cdef int64_t filter_step = weights.strides[0] // 4, tap_step = weights.strides[1] // 4, channel_step = weights.strides[2] // 4
+    cdef const float *data = <const float *><size_t>weights.__array_interface__["data"][0]
+    cdef int64_t per_division = c.vectors * c.taps * c.blocks * TILE_WEIGHTS, division, i
+    cdef unsigned short *packed = <unsigned short *>workload.allocate(c.divisions * per_division * sizeof(unsigned short))
+    cdef float *bias = <float *>workload.allocate(c.divisions * c.vectors * LANES * sizeof(float))
+    cdef const float[::1] given
+    with nogil:
+        for division in range(c.divisions):
+            table.pack(
+                data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, c.channels,
+                packed + division * per_division)
+    if d.bias is not None:
+        given = d.bias
+        for division in range(c.divisions):
+            for i in range(c.filters):
+                bias[division * c.vectors * LANES + i] = given[division * c.filters + i]
+    c.weights, c.bias = packed, bias
+    return 0
+
+
+cdef int plan_planes(Workload workload, neon_bfloat16 *c, int64_t kernel_width, int64_t dilation_y, int64_t dilation_x) except -1:
+    """Find the planes that taps see, and where in them each tap begins."""
+    cdef int64_t *offsets = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
+    cdef int64_t *plane_y = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
+    cdef int64_t *plane_x = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
+    cdef int64_t tap, plane, y, x
+    planes = {}
+    taps = []
+    for tap in range(c.taps):
+        y, x = tap // kernel_width * dilation_y, tap % kernel_width * dilation_x
+        plane = planes.setdefault((y % c.stride_y, x % c.stride_x), len(planes))
+        taps.append((plane, y // c.stride_y, x // c.stride_x))
+    for (y, x), plane in planes.items():
+        plane_y[plane], plane_x[plane] = y, x
+    c.planes = len(planes)
+    c.plane_height = c.out_height + max(y for _, y, _ in taps)
+    c.plane_width = c.out_width + max(x for _, _, x in taps)
+    for tap, (plane, y, x) in enumerate(taps):
+        offsets[tap] = ((plane * c.plane_height + y) * c.plane_width + x) * PIXEL_BYTES
+    c.plane_y, c.plane_x, c.tap_offset = plane_y, plane_x, offsets
+    c.block_step = c.planes * c.plane_height * c.plane_width * PIXEL_BYTES
+    c.division_step = c.blocks * c.block_step
+    c.image_step = c.divisions * c.division_step
+    if c.direct:
+        c.image_step = c.source.image_step
+    c.grid = (c.out_height - 1) * c.plane_width + c.out_width
+    c.rows = min(c.grid, TILE_ROWS)
+    return 0
+
+
+cdef int share_out(Workload workload, neon_bfloat16 *c, const neon_bfloat16_kernels *table) except -1:
+    cdef int64_t pairs = parts(c.vectors, 2), runs = parts(c.grid, c.rows), items = c.images * c.divisions * pairs, rows
+    cdef double nanoseconds = items * runs * (c.taps * c.blocks * 10.0 + 40.0)
+    if not c.direct:
+        workload.state.shared = c.images * c.image_step
+        rows = c.images * c.divisions * c.blocks * c.planes * c.plane_height
+        workload.phase(table.arrange, rows, grain_of(rows, workload.state.shared / 10.0))
+    wanted = max(1, min(48, int(nanoseconds // 8_000)))
+    c.chunks = max(1, min(max(parts(wanted, items), parts(c.division_step, CHUNK_BYTES)), runs // 2))
+    workload.phase(table.multiply, items * c.chunks, grain_of(items * c.chunks, nanoseconds))
+    return 0

@@ -1,0 +1,235 @@
+"""Products of bfloat16 against NumPy in float64: exact products of rounded factors, sums in float32."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail_neon.kernels import Kernels, instruction_sets, precisions
+from dovetail_neon.kinds import POINT, ConvolveBfloat16, Function, Geometry
+from dovetail_neon.layouts import Image, plain_info
+
+_spec = spec_from_file_location("neon_test_images", Path(__file__).with_name("test_images.py"))
+images = module_from_spec(_spec)
+_spec.loader.exec_module(images)
+
+HERE = [name for name, here in instruction_sets().items() if here]
+REDUCED = [name for name in HERE if "bfloat16" in precisions(name)]
+UNITS = ["amx", "avx512_bf16"]
+needs_bfloat16 = pytest.mark.skipif(not REDUCED, reason="no instruction set of this machine multiplies bfloat16")
+
+
+def rounded(x):
+    """To the nearest bfloat16, ties to even; numbers are finite."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+def load(network, threads=1, precision="bfloat16", **options):
+    return dovetail.load(network, backends=["CpuAcc"], threads=threads, options={"CpuAcc": {"precision": precision}}, **options)
+
+
+@pytest.fixture(params=UNITS)
+def kernels(request):
+    """The kernels of each unit that this machine has."""
+    if not REDUCED:
+        pytest.skip("no instruction set of this machine multiplies bfloat16")
+    try:
+        return Kernels(REDUCED[0], "bfloat16", request.param)
+    except ValueError:
+        pytest.skip(f"this machine has no {request.param}")
+
+
+CASES = [
+    # channels, filters, height, width, kernel, stride, padding, dilation, groups
+    (17, 33, 7, 5, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    (32, 70, 13, 15, (1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+    (24, 40, 10, 9, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    (19, 16, 11, 6, (3, 3), (2, 1), (0, 2, 1, 0), (2, 2), 1),
+    (40, 130, 7, 7, (3, 2), (1, 1), (2, 1, 2, 1), (1, 1), 1),
+    (65, 31, 9, 23, (5, 3), (3, 2), (2, 1, 2, 1), (1, 1), 1),
+    (16, 16, 3, 2, (3, 3), (1, 1), (4, 5, 6, 7), (1, 1), 1),
+    (64, 64, 6, 6, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 2),
+    (48, 96, 8, 5, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 3),
+    (36, 54, 6, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 3),
+    (35, 47, 1, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    (30, 45, 1, 1, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+]
+
+
+def kinds_of(net, feeds):
+    with net.profiling() as profile:
+        net.run(feeds)
+    return [layer.kind for layer in profile.layers]
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolutions_equal_their_definition(case, layout, passes):
+    channels, filters, height, width, kernel, stride, padding, dilation, groups = case
+    rng = np.random.default_rng(channels * 1000 + filters)
+    x = rng.standard_normal((2, channels, height, width), np.float32)
+    weights = rng.standard_normal((filters, channels // groups, *kernel), np.float32)
+    bias = rng.standard_normal(filters, np.float32)
+    nhwc = layout == "NHWC"
+    network = dovetail.Network("convolution")
+    source = network.input("x", tuple(np.transpose(x, (0, 2, 3, 1)).shape) if nhwc else x.shape)
+    own = np.ascontiguousarray(weights.transpose(0, 2, 3, 1)) if nhwc else weights
+    y = network.convolution2d(
+        source, own, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
+    )
+    network.output(network.relu(y), "y")
+    feeds = {"x": np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x}
+    with load(network, passes=passes) as net:
+        found = net.run(feeds)["y"]
+        reduced = not passes or "neon.ConvolveBfloat16" in kinds_of(net, feeds)
+    if passes:
+        assert reduced
+    expected = images.convolved(rounded(x), rounded(weights), bias, stride, padding, dilation, groups)
+    images.close(found.transpose(0, 3, 1, 2) if nhwc else found, np.maximum(expected, 0), weights[0].size)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 33, 128])
+@pytest.mark.parametrize(("channels", "filters"), [(1, 1), (31, 17), (32, 32), (33, 48), (300, 95)])
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("function", [Function(), Function(1, 0.0, 6.0), Function(12, 1.0)])
+def test_products_equal_their_definition(run_layer, rows, channels, filters, adds, function):
+    """In each unit: one row and many, sizes beside those of tiles, what is added, functions in the tile and after it."""
+    rng = np.random.default_rng(rows * channels)
+    x, weights = rng.standard_normal((rows, channels), np.float32), rng.standard_normal((filters, channels), np.float32)
+    bias, added = rng.standard_normal(filters, np.float32), rng.standard_normal((rows, filters), np.float32)
+    descriptor = ConvolveBfloat16(
+        infos=(plain_info((rows, filters)),),
+        weights=weights[:, None, :],
+        bias=bias,
+        source=Image(1, channels, rows, 1),
+        target=Image(1, filters, rows, 1),
+        geometry=POINT,
+        function=function,
+    )
+    [found] = run_layer(lambda net, *slots: net.add(descriptor, *slots), *([x, added] if adds else [x]))
+    expected = rounded(x).astype(np.float64) @ rounded(weights).astype(np.float64).T + bias + (added if adds else 0)
+    if function.code == 1:
+        expected = np.clip(expected, 0, 6)
+    if function.code == 12:
+        expected = expected / (1 + np.exp(-expected))
+    images.close(found, expected, channels)
+
+
+@pytest.mark.parametrize("geometry", [Geometry((3, 3), (2, 1), (1, 2), (1, 2)), Geometry((1, 1), (3, 3))])
+def test_channels_last_in_each_unit(run_layer, geometry):
+    """Windows, strides, dilation and groups; what lies between groups is not read."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((2, 9, 8, 66), np.float32)
+    rows, columns = geometry.kernel
+    weights = rng.standard_normal((40, rows * columns, 33), np.float32)
+    padding = (*geometry.padding, *geometry.padding)
+    expected = images.convolved(
+        rounded(x).transpose(0, 3, 1, 2),
+        rounded(weights).reshape(40, rows, columns, 33).transpose(0, 3, 1, 2),
+        np.zeros(40, np.float32),
+        geometry.stride,
+        padding,
+        geometry.dilation,
+        2,
+    ).transpose(0, 2, 3, 1)
+    descriptor = ConvolveBfloat16(
+        infos=(plain_info(expected.shape),),
+        weights=weights,
+        bias=None,
+        source=Image(2, 66, 9, 8),
+        target=Image(2, 40, *expected.shape[1:3]),
+        geometry=geometry,
+        groups=2,
+    )
+    [found] = run_layer(lambda net, slot: net.add(descriptor, slot), x)
+    images.close(found, expected, weights[0].size)
+
+
+def chain(*, all_out):
+    """Convolutions one after the other, the last with a residual; with `all_out` every image is wanted outside too."""
+    rng = np.random.default_rng(8)
+    network = dovetail.Network("chain")
+    y = network.input("x", (2, 24, 13, 11))
+    for number, (channels, filters, size, stride) in enumerate(
+        [(24, 40, 3, 1), (40, 72, 1, 1), (72, 33, 3, 2), (33, 48, 1, 1), (48, 64, 5, 1)]
+    ):
+        weights = (rng.standard_normal((filters, channels, size, size)) / math.sqrt(channels * size * size)).astype(np.float32)
+        padding = (size // 2,) * 4
+        y = network.relu(network.convolution2d(y, weights, stride=(stride, stride), padding=padding))
+        if all_out:
+            network.output(y, f"y{number}")
+    if not all_out:
+        network.output(y, "y4")
+    return network, {"x": rng.standard_normal((2, 24, 13, 11), np.float32)}
+
+
+@needs_bfloat16
+def test_what_lies_between_changes_no_bit():
+    """Images that products alone read are kept in bfloat16, as they would round them."""
+    (network, feeds), (open_network, _) = chain(all_out=False), chain(all_out=True)
+    with load(network) as net, load(open_network) as apart:
+        assert net.run(feeds)["y4"].tobytes() == apart.run(feeds)["y4"].tobytes()
+        assert kinds_of(net, feeds).count("neon.ConvolveBfloat16") == 5
+
+
+@needs_bfloat16
+def test_the_bits_depend_on_nothing_but_the_input():
+    rng = np.random.default_rng(3)
+    network = dovetail.Network("bits")
+    y = network.input("x", (1, 3, 90, 90))
+    for channels, filters in ((3, 40), (40, 72), (72, 64)):
+        weights = (rng.standard_normal((filters, channels, 3, 3)) / (3 * math.sqrt(channels))).astype(np.float32)
+        y = network.activation(network.convolution2d(y, weights, padding=(1, 1, 1, 1)), "hard_swish")
+    network.output(network.fully_connected(network.flatten(y), rng.standard_normal((7, 64 * 8100), np.float32)), "y")
+    feeds = {"x": rng.standard_normal((1, 3, 90, 90), np.float32)}
+    found = set()
+    for threads in (1, 2, 3):
+        with load(network, threads=threads) as net, ThreadPoolExecutor(3) as pool:
+            found.update(run["y"].tobytes() for run in pool.map(lambda _, net=net: net.run(feeds), range(6)))
+    assert len(found) == 1
+
+
+@needs_bfloat16
+def test_lanes_that_nobody_reads_hold_what_they_like():
+    """After a logarithm the empty lanes of a block hold an infinity, which must not be multiplied by zero."""
+    rng = np.random.default_rng(6)
+    x = rng.uniform(1, 2, (1, 5, 6, 6)).astype(np.float32)
+    first, second = (rng.uniform(0.1, 1, shape).astype(np.float32) for shape in ((21, 5, 1, 1), (18, 21, 3, 3)))
+    network = dovetail.Network("lanes")
+    y = network.convolution2d(network.input("x", x.shape), first)
+    network.output(network.convolution2d(network.unary(y, "log"), second), "y")
+    with load(network) as net:
+        assert np.isfinite(net.run({"x": x})["y"]).all()
+
+
+@needs_bfloat16
+def test_nothing():
+    network = dovetail.Network("nothing")
+    y = network.convolution2d(network.input("x", (0, 32, 5, 5)), np.ones((32, 32, 3, 3), np.float32))
+    network.output(y, "y")
+    with load(network) as net:
+        assert net.run({"x": np.zeros((0, 32, 5, 5), np.float32)})["y"].shape == (0, 32, 3, 3)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in HERE if isa not in REDUCED])
+def test_an_instruction_set_without_it_refuses(isa):
+    network = dovetail.Network("relu")
+    network.output(network.relu(network.input("x", (4,))), "y")
+    with pytest.raises(dovetail.OptionError, match=f"precision 'bfloat16'.*'{isa}'.*which has float32"):
+        dovetail.load(network, backends=["CpuAcc"], options={"CpuAcc": {"isa": isa, "precision": "bfloat16"}})
+
+
+def test_a_precision_that_is_not_there_is_named():
+    network = dovetail.Network("relu")
+    network.output(network.relu(network.input("x", (4,))), "y")
+    with pytest.raises(dovetail.OptionError, match=r"precision 'float8' cannot be used .* which has float32"):
+        load(network, precision="float8")
