@@ -21,6 +21,10 @@ typedef struct {
  * in the workspace first. A tile is a run of pixels of the *grid*, rows of plane_width pixels: those beyond the width of the result
  * are computed and dropped.
  *
+ * Of `few` channels, at most 4, plain images are arranged as [images, planes, plane_height, columns, 4] with planes by rows alone: the
+ * channels of a row of the window are one run of elements, which blocks are cut from. What a block holds beyond it are other pixels,
+ * whose weights are zero: where an image holds an infinity or a NaN, results nearby in its row may be NaN too.
+ *
  * Weights are packed: for each vector of 16 filters, for each tap, for each block, 16 pairs of channels of 16 filters. */
 typedef struct {
     int64_t images;
@@ -38,6 +42,8 @@ typedef struct {
     int64_t taps;
     const int64_t *tap_offset;      /* per tap: bytes from the corner of the window */
     int64_t image_step, division_step, block_step;  /* bytes, of what tiles read */
+    int64_t pixel_step;             /* bytes, from pixel to pixel of the grid */
+    int64_t columns;                /* pixels in a row of an image of few channels */
     int64_t grid;                   /* pixels, up to the last one of the result */
     int64_t rows;                   /* pixels of a tile: 16, or all of a smaller grid */
     const uint16_t *weights;
@@ -47,12 +53,16 @@ typedef struct {
     neon_activation activation;
     int32_t adds;
     int32_t direct;
+    int32_t few;
+    int32_t channels_last;          /* of an image of few channels */
 } neon_bfloat16;
 
 typedef struct {
     const char *name;
     /* Range: images * divisions * blocks * planes * plane_height. */
     dovetail_body arrange;
+    /* Range: images * planes * plane_height. */
+    dovetail_body arrange_few;
     /* Range: images * divisions * chunks * pairs of vectors. */
     dovetail_body multiply;
     /* Packs the vectors of one division: weights [filters, taps, channels] of any strides. */

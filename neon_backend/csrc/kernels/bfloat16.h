@@ -72,6 +72,51 @@ static void arrange(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
+/* 16 pixels of up to 4 planes, of which `count` exist. */
+INLINE void interleave(const float *from, int64_t plane, int64_t channels, int count, char *to) {
+    const __mmask16 here = (__mmask16)((1u << count) - 1);
+    __m512i channel[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        channel[i] = i < channels ? _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(here, from + i * plane)))
+                                  : _mm512_setzero_si512();
+    const __m512i front = _mm512_or_si512(channel[0], _mm512_slli_epi32(channel[1], 16));
+    const __m512i back = _mm512_or_si512(channel[2], _mm512_slli_epi32(channel[3], 16));
+    const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    _mm512_mask_storeu_epi64(to, (__mmask8)here, _mm512_permutex2var_epi32(front, low, back));
+    _mm512_mask_storeu_epi64(to + 64, (__mmask8)(here >> 8), _mm512_permutex2var_epi32(front, high, back));
+}
+
+static void arrange_few(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_bfloat16 &c = *(const neon_bfloat16 *)job->parameters;
+    const int64_t rows = c.planes * c.plane_height, bytes = c.columns * 8, plane = c.in_height * c.in_width;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = item % rows, image = item / rows;
+        const int64_t y = row % c.plane_height * c.stride_y + c.plane_y[row / c.plane_height] - c.padding_top;
+        char *to = job->workspace + image * c.image_step + row * bytes;
+        if (row == rows - 1) __builtin_memset(to + bytes, 0, c.image_step - rows * bytes);
+        if (y < 0 || y >= c.in_height) {
+            __builtin_memset(to, 0, bytes);
+            continue;
+        }
+        const int64_t left = lesser(c.padding_left, c.columns), inside = lesser(c.in_width, c.columns - left);
+        __builtin_memset(to, 0, left * 8);
+        to += left * 8;
+        const float *from = (const float *)job->inputs[0] + image * plane * c.channels + y * c.in_width * (c.channels_last ? c.channels : 1);
+        if (c.channels_last) {
+            const __mmask8 here = (__mmask8)((1u << c.channels) - 1);
+            for (int64_t x = 0; x < inside; x++)
+                _mm_storel_epi64((__m128i *)(to + x * 8), (__m128i)_mm_cvtneps_pbh(_mm_maskz_loadu_ps(here, from + x * c.channels)));
+        } else {
+            for (int64_t x = 0; x < inside; x += LANES)
+                interleave(from + x, plane, c.channels, (int)lesser<int64_t>(LANES, inside - x), to + x * 8);
+        }
+        __builtin_memset(to + inside * 8, 0, bytes - (left + inside) * 8);
+    }
+}
+
 /* --- sums --------------------------------------------------------------------------------------------------------------------- */
 
 /* What a tile sums up: up to two runs of `rows` pixels, with one or two vectors of filters. */
@@ -113,10 +158,10 @@ struct MatrixUnit {
             const char *in = p.in[0] + c.tap_offset[tap];
             for (int64_t block = 0; block < c.blocks; block++, in += c.block_step, w += TILE_WEIGHTS) {
                 _tile_loadd(6, w, 64);
-                _tile_loadd(4, in, PIXEL_BYTES);
+                _tile_loadd(4, in, c.pixel_step);
                 _tile_dpbf16ps(0, 4, 6);
                 if constexpr (runs > 1) {
-                    _tile_loadd(5, in + below, PIXEL_BYTES);
+                    _tile_loadd(5, in + below, c.pixel_step);
                     _tile_dpbf16ps(1, 5, 6);
                 }
                 if constexpr (vectors > 1) {
@@ -157,7 +202,7 @@ struct DotUnit {
                     for (int v = 0; v < vectors; v++) factor[v] = (__m512bh)_mm512_loadu_si512(w + v * other);
 #pragma GCC unroll 12
                     for (int r = 0; r < rows; r++) {
-                        const __m512bh x = (__m512bh)_mm512_set1_epi32(*(const int32_t *)(in + r * PIXEL_BYTES + pair * 4));
+                        const __m512bh x = (__m512bh)_mm512_set1_epi32(*(const int32_t *)(in + r * c.pixel_step + pair * 4));
 #pragma GCC unroll 2
                         for (int v = 0; v < vectors; v++) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], factor[v], x);
                     }
@@ -171,9 +216,9 @@ struct DotUnit {
         for (int run = 0; run < runs; run++) {
             const char *pixels = p.in[run];
             int64_t row = 0;
-            for (; row + 8 <= p.rows; row += 8) some<8, vectors>(c, pixels + row * PIXEL_BYTES, p, sums, run, row);
-            for (; row + 2 <= p.rows; row += 2) some<2, vectors>(c, pixels + row * PIXEL_BYTES, p, sums, run, row);
-            for (; row < p.rows; row++) some<1, vectors>(c, pixels + row * PIXEL_BYTES, p, sums, run, row);
+            for (; row + 8 <= p.rows; row += 8) some<8, vectors>(c, pixels + row * c.pixel_step, p, sums, run, row);
+            for (; row + 2 <= p.rows; row += 2) some<2, vectors>(c, pixels + row * c.pixel_step, p, sums, run, row);
+            for (; row < p.rows; row++) some<1, vectors>(c, pixels + row * c.pixel_step, p, sums, run, row);
         }
     }
 };
@@ -189,57 +234,74 @@ struct Results {
     int lanes[2];                   /* of each vector that exist, where nothing else may be written */
 };
 
-/* Finish `count` rows from `row` on: of pixels of the grid from `at` on. */
-template <int vectors>
-static void finish(const neon_bfloat16 &c, const Results &to, int64_t at, int64_t row, int64_t count, float (*sums)[TILE_ROWS][LANES],
-                   int64_t between) {
+/* Finish sums of pixels side by side in a row of the result, from `pixel` on. `adds` is 0, or the size of an element. */
+template <int vectors, bool half, int adds>
+static void finish_row(const neon_bfloat16 &c, const Results &to, int64_t pixel, int64_t count, float *const (&sums)[2]) {
     Vector bias[vectors];
     for (int v = 0; v < vectors; v++) bias[v] = load(to.bias + v * LANES);
-    int64_t y = at / c.plane_width, x = at % c.plane_width;
-    /* Where the results go; those beyond the width are left out. */
-    int64_t pixel[TILE_ROWS];
-    int kept = 0;
-    float *rows[2] = {sums[0][row], sums[between][row]};
-    for (int64_t i = 0; i < count; i++) {
-        if (x < c.out_width) {
-            pixel[kept] = y * c.out_width + x;
-            if (kept != i)
-                for (int v = 0; v < vectors; v++) store(rows[v] + kept * LANES, load(rows[v] + i * LANES));
-            kept++;
-        }
-        if (++x == c.plane_width) x = 0, y++;
-    }
-    const bool simple = c.activation.function == NEON_CLAMP || c.activation.function == NEON_IDENTITY;
-    const float infinity = __builtin_inff();
-    const Vector low = broadcast(c.activation.function == NEON_CLAMP ? c.activation.a : -infinity);
-    const Vector high = broadcast(c.activation.function == NEON_CLAMP ? c.activation.b : infinity);
+    const char *added = adds ? to.added + pixel * c.added.pixel_step : nullptr;
+    char *at = to.out + pixel * c.out.pixel_step;
+    const __mmask16 mask[2] = {(__mmask16)((1u << to.lanes[0]) - 1), (__mmask16)((1u << to.lanes[1]) - 1)};
     const auto with_added = [&](int64_t i, int v) __attribute__((always_inline)) {
-        Vector sum = load(rows[v] + i * LANES) + bias[v];
-        if (to.added) {
-            const char *from = to.added + pixel[i] * c.added.pixel_step + v * to.added_next;
-            sum += c.added.element == 2 ? load_half(from) : load_part((const float *)from, to.lanes[v]);
-        }
+        Vector sum = load(sums[v] + i * LANES) + bias[v];
+        if (adds == 2) sum += load_half(added + i * c.added.pixel_step + v * to.added_next);
+        if (adds == 4) sum += (Vector)_mm512_maskz_loadu_ps(mask[v], added + i * c.added.pixel_step + v * to.added_next);
         return sum;
     };
-    if (!simple) {
-        for (int v = 0; v < vectors; v++) {
-            for (int64_t i = 0; i < kept; i++) store(rows[v] + i * LANES, with_added(i, v));
-            activate(c.activation, (Vector *)rows[v], kept);
-        }
-    }
-    for (int64_t i = 0; i < kept; i++) {
-        Vector result[2] = {zeros(), zeros()};
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) result[v] = simple ? clamped(with_added(i, v), low, high) : load(rows[v] + i * LANES);
-        char *at = to.out + pixel[i] * c.out.pixel_step;
-        if (c.out.element == 2) {
-            const int exist = vectors == 2 ? LANES + to.lanes[1] : to.lanes[0];
+    const auto keep = [&](int64_t i, const Vector (&result)[2]) __attribute__((always_inline)) {
+        if (half) {
             const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)result[1], (__m512)result[0]);
-            _mm512_storeu_si512(at, _mm512_maskz_mov_epi16(exist >= 32 ? 0xFFFFFFFFu : (1u << exist) - 1, both));
+            _mm512_storeu_si512(at + i * c.out.pixel_step, _mm512_maskz_mov_epi16(mask[0] | (__mmask32)mask[1] << 16, both));
         } else {
 #pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++) store_part((float *)(at + v * to.next), result[v], to.lanes[v]);
+            for (int v = 0; v < vectors; v++)
+                _mm512_mask_storeu_ps(at + i * c.out.pixel_step + v * to.next, mask[v], (__m512)result[v]);
         }
+    };
+    if (c.activation.function == NEON_CLAMP || c.activation.function == NEON_IDENTITY) {
+        const float infinity = __builtin_inff();
+        const Vector low = broadcast(c.activation.function == NEON_CLAMP ? c.activation.a : -infinity);
+        const Vector high = broadcast(c.activation.function == NEON_CLAMP ? c.activation.b : infinity);
+        for (int64_t i = 0; i < count; i++) {
+            Vector result[2] = {zeros(), zeros()};
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) result[v] = clamped(with_added(i, v), low, high);
+            keep(i, result);
+        }
+        return;
+    }
+    for (int v = 0; v < vectors; v++) {
+        for (int64_t i = 0; i < count; i++) store(sums[v] + i * LANES, with_added(i, v));
+        activate(c.activation, (Vector *)sums[v], (int)count);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        Vector result[2] = {zeros(), zeros()};
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) result[v] = load(sums[v] + i * LANES);
+        keep(i, result);
+    }
+}
+
+/* Finish the sums of `count` pixels of the grid from `at` on; those beyond the width of the result are dropped. */
+template <int vectors, bool half, int adds>
+static void finish(const neon_bfloat16 &c, const Results &to, int64_t at, int64_t count, float *first, float *second) {
+    int64_t y = at / c.plane_width, x = at % c.plane_width;
+    while (count > 0) {
+        const int64_t row = lesser(count, c.plane_width - x), kept = lesser(row, c.out_width - x);
+        float *const sums[2] = {first, second};
+        if (kept > 0) finish_row<vectors, half, adds>(c, to, y * c.out_width + x, kept, sums);
+        first += row * LANES, second += row * LANES, count -= row;
+        x = 0, y++;
+    }
+}
+
+template <int vectors>
+static void finish(const neon_bfloat16 &c, const Results &to, int64_t at, int64_t count, float *first, float *second) {
+    const bool half = c.out.element == 2;
+    switch (to.added ? c.added.element : 0) {
+    case 0: (half ? finish<vectors, true, 0> : finish<vectors, false, 0>)(c, to, at, count, first, second); break;
+    case 2: (half ? finish<vectors, true, 2> : finish<vectors, false, 2>)(c, to, at, count, first, second); break;
+    case 4: (half ? finish<vectors, true, 4> : finish<vectors, false, 4>)(c, to, at, count, first, second); break;
     }
 }
 
@@ -256,14 +318,14 @@ static void multiply_chunk(const neon_bfloat16 &c, const char *in, const uint16_
         /* The last run ends with the grid, and begins among pixels that another run has finished. */
         for (int run = 0; run < runs; run++) {
             begin[run] = lesser(at + run * c.rows, c.grid - c.rows);
-            p.in[run] = in + begin[run] * PIXEL_BYTES;
+            p.in[run] = in + begin[run] * c.pixel_step;
         }
         if (runs == 2)
             Unit::template multiply<2, vectors>(c, p, sums);
         else
             p.in[1] = p.in[0], Unit::template multiply<1, vectors>(c, p, sums);
         for (int run = 0; run < runs; run++, at += c.rows)
-            finish<vectors>(c, to, at, at - begin[run], lesser(c.rows, last - at), &sums[0][run], 2);
+            finish<vectors>(c, to, at, lesser(c.rows, last - at), sums[0][run][at - begin[run]], sums[1][run][at - begin[run]]);
     }
 }
 
@@ -290,8 +352,9 @@ template <typename Unit> static void multiply(int64_t begin, int64_t end, int32_
         to.added_next = c.adds ? place(c.added, vector + 1) - place(c.added, vector) : 0;
         to.bias = c.bias + (division * c.vectors + vector) * LANES;
         for (int v = 0; v < 2; v++)
-            to.lanes[v] = c.out.block == LANES && c.out.element == 4 ? LANES
-                                                 : (int)lesser<int64_t>(LANES, greater<int64_t>(c.filters - (vector + v) * LANES, 0));
+            to.lanes[v] = c.out.block == LANES && c.out.element == 4
+                              ? LANES
+                              : (int)lesser<int64_t>(LANES, greater<int64_t>(c.filters - (vector + v) * LANES, 0));
         if (vector + 1 < c.vectors)
             multiply_chunk<Unit, 2>(c, in, weights, to, first, last);
         else
@@ -316,7 +379,7 @@ static void pack_bfloat16(const float *weights, int64_t filter_step, int64_t tap
 }
 
 template <typename Unit>
-static const neon_bfloat16_kernels bfloat16_kernels = {Unit::NAME, arrange, multiply<Unit>, pack_bfloat16};
+static const neon_bfloat16_kernels bfloat16_kernels = {Unit::NAME, arrange, arrange_few, multiply<Unit>, pack_bfloat16};
 
 } // namespace DOVETAIL_NEON_ISA
 } // namespace dovetail_neon

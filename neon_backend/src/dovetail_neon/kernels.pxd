@@ -475,6 +475,8 @@ cdef extern from "interface/bfloat16.h" nogil:
         int64_t image_step
         int64_t division_step
         int64_t block_step
+        int64_t pixel_step
+        int64_t columns
         int64_t grid
         int64_t rows
         const unsigned short *weights
@@ -484,10 +486,13 @@ cdef extern from "interface/bfloat16.h" nogil:
         neon_activation activation
         int32_t adds
         int32_t direct
+        int32_t few
+        int32_t channels_last
 
     ctypedef struct neon_bfloat16_kernels:
         const char *name
         dovetail_body arrange
+        dovetail_body arrange_few
         dovetail_body multiply
         void (*pack)(
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,

@@ -13,6 +13,7 @@ from dovetail_neon.layouts import is_bfloat16
 from .workload import grain_of
 
 cdef enum:
+    FEW = 4                 # channels of a pixel of an image of few
     LANES = 16              # filters of a vector
     BLOCK = 32              # channels of a block
     PIXEL_BYTES = 64
@@ -63,23 +64,32 @@ def create(layer, Kernels kernels):
         describe_image(&c.added, layer.inputs[1].info, d.target, d.groups)
     c.adds = adds
     c.activation.function, c.activation.a, c.activation.b = d.function
+    c.few, c.channels_last = d.run > 1, d.channels_last
+    if c.few:
+        c.taps, c.blocks = kernel_height, parts(kernel_width * FEW, BLOCK)
     pack_weights(workload, c, table, d, layer.name)
     if layer.output.info.nbytes == 0:
         return workload.capsule()
-    if c.taps == 1 and geometry.stride == (1, 1) and d.source[2:] == d.target[2:]:
+    if c.taps == 1 and not c.few and geometry.stride == (1, 1) and d.source[2:] == d.target[2:]:
         # Every pixel by itself: one row of them.
         c.direct = c.source.element == 2
         if c.direct or c.in_width < 32:
             c.in_width = c.out_width = c.in_height * c.in_width
             c.in_height = c.out_height = 1
-    plan_planes(workload, c, kernel_width, dilation_y, dilation_x)
+    if c.few:
+        plan_rows(workload, c, kernel_width)
+    else:
+        plan_planes(workload, c, kernel_width, dilation_y, dilation_x)
+    c.grid = (c.out_height - 1) * c.plane_width + c.out_width
+    c.rows = min(c.grid, TILE_ROWS)
     share_out(workload, c, table)
     return workload.capsule()
 
 
 cdef int pack_weights(Workload workload, neon_bfloat16 *c, const neon_bfloat16_kernels *table, object d, object name) except -1:
     weights = d.weights
-    if weights.dtype != np.float32 or weights.shape != (c.filters * c.divisions, c.taps, c.channels):
+    cdef int64_t channels = d.run * FEW if c.few else c.channels
+    if weights.dtype != np.float32 or weights.shape != (c.filters * c.divisions, c.taps, channels):
         raise ValueError(f"weights {weights.dtype}{weights.shape} of {name!r}")
     cdef int64_t filter_step = weights.strides[0] // 4, tap_step = weights.strides[1] // 4, channel_step = weights.strides[2] // 4
     cdef const float *data = <const float *><size_t>weights.__array_interface__["data"][0]
@@ -90,7 +100,7 @@ cdef int pack_weights(Workload workload, neon_bfloat16 *c, const neon_bfloat16_k
     with nogil:
         for division in range(c.divisions):
             table.pack(
-                data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, c.channels,
+                data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, channels,
                 packed + division * per_division)
     if d.bias is not None:
         given = d.bias
@@ -124,10 +134,28 @@ cdef int plan_planes(Workload workload, neon_bfloat16 *c, int64_t kernel_width, 
     c.block_step = c.planes * c.plane_height * c.plane_width * PIXEL_BYTES
     c.division_step = c.blocks * c.block_step
     c.image_step = c.divisions * c.division_step
+    c.pixel_step = PIXEL_BYTES
     if c.direct:
         c.image_step = c.source.image_step
-    c.grid = (c.out_height - 1) * c.plane_width + c.out_width
-    c.rows = min(c.grid, TILE_ROWS)
+    return 0
+
+
+cdef int plan_rows(Workload workload, neon_bfloat16 *c, int64_t kernel_width) except -1:
+    """The same for few channels: a tap is a row of the window, planes are rows of one remainder."""
+    cdef int64_t *offsets = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
+    cdef int64_t *plane_y = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
+    cdef int64_t tap
+    c.planes = min(c.stride_y, c.taps)
+    c.plane_height = c.out_height + (c.taps - 1) // c.stride_y
+    c.plane_width = parts((c.out_width - 1) * c.stride_x + kernel_width, c.stride_x)
+    c.columns = c.plane_width * c.stride_x
+    for tap in range(c.taps):
+        plane_y[tap] = tap
+        offsets[tap] = (tap % c.stride_y * c.plane_height + tap // c.stride_y) * c.columns * FEW * 2
+    c.plane_y, c.tap_offset = plane_y, offsets
+    c.pixel_step, c.block_step = c.stride_x * FEW * 2, PIXEL_BYTES
+    # The last run of a row begins in it and ends in what follows.
+    c.division_step = c.image_step = c.planes * c.plane_height * c.columns * FEW * 2 + c.blocks * PIXEL_BYTES
     return 0
 
 
@@ -136,8 +164,8 @@ cdef int share_out(Workload workload, neon_bfloat16 *c, const neon_bfloat16_kern
     cdef double nanoseconds = items * runs * (c.taps * c.blocks * 10.0 + 40.0)
     if not c.direct:
         workload.state.shared = c.images * c.image_step
-        rows = c.images * c.divisions * c.blocks * c.planes * c.plane_height
-        workload.phase(table.arrange, rows, grain_of(rows, workload.state.shared / 10.0))
+        rows = c.images * c.planes * c.plane_height * (1 if c.few else c.divisions * c.blocks)
+        workload.phase(table.arrange_few if c.few else table.arrange, rows, grain_of(rows, workload.state.shared / 10.0))
     wanted = max(1, min(48, int(nanoseconds // 8_000)))
     c.chunks = max(1, min(max(parts(wanted, items), parts(c.division_step, CHUNK_BYTES)), runs // 2))
     workload.phase(table.multiply, items * c.chunks, grain_of(items * c.chunks, nanoseconds))
