@@ -115,8 +115,8 @@ class ConvolveBfloat16(PrivateLayer, kind="neon.ConvolveBfloat16"):
     groups: int = 1
     function: Function = IDENTITY
     run: int = 1
-    """Over a plain image of at most 4 channels: the width of the window, whose rows are read as runs of elements. Weights are then
-    [filters, rows, run * 4]. Where an image holds an infinity or a NaN, results nearby in its row may be NaN."""
+    """Over a plain image of at most 4 channels: the width of the window, whose rows are read as runs of elements. Weights are
+    then [filters, rows, run * 4]. Where an image holds an infinity or a NaN, results nearby in its row may be NaN."""
     channels_last: bool = False
     """The order of axes of such an image."""
 
