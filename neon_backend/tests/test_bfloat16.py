@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dovetail
 from dovetail_neon.kernels import Kernels, instruction_sets, precisions
-from dovetail_neon.kinds import POINT, ConvolveBfloat16, Function, Geometry
+from dovetail_neon.kinds import POINT, ConvolveBfloat16, DepthwiseBfloat16, Function, Geometry
 from dovetail_neon.layouts import Image, plain_info
-
-_spec = spec_from_file_location("neon_test_images", Path(__file__).with_name("test_images.py"))
-images = module_from_spec(_spec)
-_spec.loader.exec_module(images)
 
 HERE = [name for name, here in instruction_sets().items() if here]
 REDUCED = [name for name in HERE if "bfloat16" in precisions(name)]
@@ -29,6 +23,12 @@ def rounded(x):
     """To the nearest bfloat16, ties to even; numbers are finite."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+def close(found, expected, terms):
+    """As sums of so many float32 products are."""
+    scale = max(np.abs(expected).max(), 1.0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=scale * (terms + 8) * 2.0**-24 * 4)
 
 
 def load(network, threads=1, precision="bfloat16", **options):
@@ -78,7 +78,7 @@ def kinds_of(net, feeds):
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("passes", [True, False])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions_equal_their_definition(case, layout, passes):
+def test_convolutions_equal_their_definition(convolved, case, layout, passes):
     channels, filters, height, width, kernel, stride, padding, dilation, groups = case
     rng = np.random.default_rng(channels * 1000 + filters)
     x = rng.standard_normal((2, channels, height, width), np.float32)
@@ -98,8 +98,8 @@ def test_convolutions_equal_their_definition(case, layout, passes):
         reduced = not passes or "neon.ConvolveBfloat16" in kinds_of(net, feeds)
     if passes:
         assert reduced
-    expected = images.convolved(rounded(x), rounded(weights), bias, stride, padding, dilation, groups)
-    images.close(found.transpose(0, 3, 1, 2) if nhwc else found, np.maximum(expected, 0), weights[0].size)
+    expected = convolved(rounded(x), rounded(weights), bias, stride, padding, dilation, groups)
+    close(found.transpose(0, 3, 1, 2) if nhwc else found, np.maximum(expected, 0), weights[0].size)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 33, 128])
@@ -126,18 +126,18 @@ def test_products_equal_their_definition(run_layer, rows, channels, filters, add
         expected = np.clip(expected, 0, 6)
     if function.code == 12:
         expected = expected / (1 + np.exp(-expected))
-    images.close(found, expected, channels)
+    close(found, expected, channels)
 
 
 @pytest.mark.parametrize("geometry", [Geometry((3, 3), (2, 1), (1, 2), (1, 2)), Geometry((1, 1), (3, 3))])
-def test_channels_last_in_each_unit(run_layer, geometry):
+def test_channels_last_in_each_unit(run_layer, convolved, geometry):
     """Windows, strides, dilation and groups; what lies between groups is not read."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((2, 9, 8, 66), np.float32)
     rows, columns = geometry.kernel
     weights = rng.standard_normal((40, rows * columns, 33), np.float32)
     padding = (*geometry.padding, *geometry.padding)
-    expected = images.convolved(
+    expected = convolved(
         rounded(x).transpose(0, 3, 1, 2),
         rounded(weights).reshape(40, rows, columns, 33).transpose(0, 3, 1, 2),
         np.zeros(40, np.float32),
@@ -156,7 +156,105 @@ def test_channels_last_in_each_unit(run_layer, geometry):
         groups=2,
     )
     [found] = run_layer(lambda net, slot: net.add(descriptor, slot), x)
-    images.close(found, expected, weights[0].size)
+    close(found, expected, weights[0].size)
+
+
+CLAMP, SWISH, LOGARITHM = Function(1, 0.0, 6.0), Function(12, 1.0), Function(25)
+WINDOWS = [
+    # channels, height, width, kernel, stride, padding, dilation
+    (5, 7, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (32, 9, 20, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (33, 8, 13, (3, 3), (2, 2), (0, 0, 1, 1), (1, 1)),
+    (70, 11, 15, (5, 5), (1, 1), (2, 2, 2, 2), (1, 1)),
+    (17, 10, 12, (5, 5), (2, 2), (1, 2, 2, 1), (1, 1)),
+    (40, 6, 9, (2, 3), (1, 3), (1, 0, 0, 2), (2, 1)),
+    (16, 9, 9, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2)),
+    (3, 1, 1, (3, 3), (1, 1), (3, 3, 3, 3), (1, 1)),
+]
+
+
+def blocks_of(x):
+    """Images [N, C, H, W] in blocks of bfloat16, two elements to a float32; lanes that nobody reads are zero."""
+    batch, channels, height, width = x.shape
+    count = -(-channels // 32)
+    whole = np.zeros((batch, count * 32, height, width), np.float32)
+    whole[:, :channels] = rounded(x)
+    halves = (whole.view(np.uint32) >> 16).reshape(batch, count, 2, 16, height, width)
+    return np.ascontiguousarray((halves[:, :, 0] | halves[:, :, 1] << 16).transpose(0, 1, 3, 4, 2)).view(np.float32)
+
+
+def images_of(blocked, channels):
+    """The other way; also what lies in lanes that nobody should read."""
+    bits = blocked.view(np.uint32)
+    halves = np.stack([bits << 16, bits & 0xFFFF0000], axis=-2).astype(np.uint32)  # [N, blocks, H, W, 2, 16]
+    batch, count, height, width = blocked.shape[:4]
+    whole = np.ascontiguousarray(halves.transpose(0, 1, 4, 5, 2, 3)).view(np.float32).reshape(batch, count * 32, height, width)
+    return whole[:, :channels], whole[:, channels:]
+
+
+@pytest.mark.parametrize("function", [Function(), CLAMP, SWISH, LOGARITHM])
+@pytest.mark.parametrize("case", WINDOWS, ids=str)
+def test_depthwise_equals_its_definition(run_layer, convolved, case, function):
+    """The bfloat16 nearest to an exact sum; nothing in lanes that do not exist."""
+    channels, height, width, kernel, stride, padding, dilation = case
+    rng = np.random.default_rng(channels)
+    x = rounded(rng.standard_normal((2, channels, height, width), np.float32))
+    weights = rng.standard_normal((channels, 1, *kernel), np.float32)
+    bias = rng.standard_normal(channels, np.float32) + np.float32(60 if function is LOGARITHM else 0)
+    expected = convolved(x, weights, bias, stride, padding, dilation, channels)
+    target = Image(2, channels, *expected.shape[2:])
+    descriptor = DepthwiseBfloat16(
+        infos=(plain_info((2, -(-channels // 32), target.height, target.width, 16)),),
+        weights=weights.reshape(channels, -1),
+        bias=bias,
+        source=Image(2, channels, height, width),
+        target=target,
+        geometry=Geometry(kernel, stride, dilation, padding[:2]),
+        function=function,
+    )
+    [y] = run_layer(lambda net, slot: net.add(descriptor, slot), blocks_of(x))
+    found, beyond = images_of(y, channels)
+    assert (beyond == 0).all()
+    if function is CLAMP:
+        expected = np.clip(expected, 0, 6)
+    elif function is SWISH:
+        expected = expected / (1 + np.exp(-expected))
+    elif function is LOGARITHM:
+        expected = np.log(expected)
+    np.testing.assert_allclose(found, expected, rtol=2.0**-8 * 1.001, atol=1e-5)
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_block_of_a_mobile_network(convolved, inside):
+    """Expansion, depthwise convolution, projection, residual: kept in bfloat16 between them, but for what others read."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((1, 40, 9, 11), np.float32)
+    first, last = (rng.standard_normal(shape).astype(np.float32) / 6 for shape in ((72, 40, 1, 1), (40, 72, 1, 1)))
+    middle = rng.standard_normal((72, 1, 3, 3)).astype(np.float32) / 3
+    network = dovetail.Network("block")
+    source = network.input("x", x.shape)
+    start = network.convolution2d(source, last[:, :40])
+    y = network.relu(network.convolution2d(start, first))
+    y = network.relu(network.depthwise_convolution2d(y, middle, padding=(1, 1, 1, 1)))
+    if not inside:
+        network.output(y, "middle")
+    y = network.addition(network.convolution2d(y, last), start)
+    network.output(network.convolution2d(y, first), "y")
+    none = np.zeros(72, np.float32)
+    begun = convolved(x, last[:, :40], none[:40], (1, 1), (0,) * 4, (1, 1), 1)
+    expected = np.maximum(convolved(begun, first, none, (1, 1), (0,) * 4, (1, 1), 1), 0)
+    expected = np.maximum(convolved(expected, middle, none, (1, 1), (1,) * 4, (1, 1), 72), 0)
+    expected = convolved(
+        convolved(expected, last, none[:40], (1, 1), (0,) * 4, (1, 1), 1) + begun, first, none, (1, 1), (0,) * 4, (1, 1), 1
+    )
+    with load(network) as net:
+        found, kinds = net.run({"x": x})["y"], kinds_of(net, {"x": x})
+    assert kinds.count("neon.DepthwiseBfloat16") == inside
+    assert kinds.count("neon.Depthwise") == (not inside)
+    # Ten roundings to 8 bits, of half a unit at most, whose errors add up as those of independent numbers do.
+    error = np.sqrt(np.mean((found - expected) ** 2)) / np.sqrt(np.mean(expected**2))
+    assert 2.0**-12 < error < 2.0**-8 * np.sqrt(10)
 
 
 def chain(*, all_out):

@@ -25,6 +25,8 @@ typedef struct {
  * channels of a row of the window are one run of elements, which blocks are cut from. What a block holds beyond it are other pixels,
  * whose weights are zero: where an image holds an infinity or a NaN, results nearby in its row may be NaN too.
  *
+ * Channels i and 16 + i of a block lie side by side: either half becomes a vector of float32 by one shift or mask.
+ *
  * Weights are packed: for each vector of 16 filters, for each tap, for each block, 16 pairs of channels of 16 filters. */
 typedef struct {
     int64_t images;
@@ -57,6 +59,21 @@ typedef struct {
     int32_t channels_last;          /* of an image of few channels */
 } neon_bfloat16;
 
+/* Depthwise convolution of images [images, blocks, H, W, 32] of bfloat16, in float32. Range: images * blocks * chunks of rows. */
+typedef struct {
+    int64_t images, channels, blocks;
+    int64_t in_height, in_width;
+    int64_t out_height, out_width;
+    int64_t kernel_height, kernel_width;
+    int64_t stride_y, stride_x;
+    int64_t dilation_y, dilation_x;
+    int64_t padding_top, padding_left;
+    int64_t chunks;
+    const float *weights;           /* [blocks, taps, 32] */
+    const float *bias;              /* [blocks, 32] */
+    neon_activation activation;
+} neon_bfloat16_windows;
+
 typedef struct {
     const char *name;
     /* Range: images * divisions * blocks * planes * plane_height. */
@@ -65,9 +82,10 @@ typedef struct {
     dovetail_body arrange_few;
     /* Range: images * divisions * chunks * pairs of vectors. */
     dovetail_body multiply;
-    /* Packs the vectors of one division: weights [filters, taps, channels] of any strides. */
+    dovetail_body depthwise;
+    /* Packs the vectors of one division: weights [filters, taps, channels] of any strides; `runs` for images of few channels. */
     void (*pack)(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
-                 int64_t channels, uint16_t *packed);
+                 int64_t channels, int32_t runs, uint16_t *packed);
 } neon_bfloat16_kernels;
 
 #ifdef __cplusplus

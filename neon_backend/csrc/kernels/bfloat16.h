@@ -5,34 +5,28 @@
 
 #include "../interface/bfloat16.h"
 #include "activation.h"
+#include "bfloat16_blocks.h"
+#include "bfloat16_windows.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
-constexpr int64_t BLOCK = 32, PIXEL_BYTES = 64, TILE_ROWS = 16;
+constexpr int64_t TILE_ROWS = 16;
 constexpr int64_t TILE_WEIGHTS = 512;   /* elements: 16 pairs of channels of 16 filters */
-
-INLINE void store_pair(char *at, Vector low, Vector high) {
-    _mm512_storeu_si512(at, (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
-}
-INLINE Vector load_half(const char *at) {
-    return (Vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at)), 16);
-}
 
 /* --- arranging ---------------------------------------------------------------------------------------------------------------- */
 
 /* 32 channels of a pixel, of which `count` exist; lanes that nobody reads may hold anything, and become 0. */
 INLINE void arrange_pixel(const char *from, const neon_bfloat16_image &in, int64_t count, char *to) {
     if (in.element == 2) {
-        const __mmask32 here = count >= BLOCK ? 0xFFFFFFFFu : (1u << count) - 1;
-        _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16(here, from));
+        _mm512_storeu_si512(to, _mm512_loadu_si512(from));
         return;
     }
     const int64_t more = count - LANES;
     const char *next = in.block == LANES ? from + in.block_step : from + LANES * 4;
     const Vector low = more >= 0 ? load((const float *)from) : load_part((const float *)from, (int)count);
     const Vector high = more >= LANES ? load((const float *)next) : more > 0 ? load_part((const float *)next, (int)more) : zeros();
-    store_pair(to, low, high);
+    store_block(to, low, high);
 }
 
 static void arrange(int64_t begin, int64_t end, int32_t, void *arg) {
@@ -232,6 +226,7 @@ struct Results {
     int64_t next, added_next;       /* bytes from the first vector to the second */
     const float *bias;
     int lanes[2];                   /* of each vector that exist, where nothing else may be written */
+    __mmask32 channels;             /* of a block of bfloat16 that exist */
 };
 
 /* Finish sums of pixels side by side in a row of the result, from `pixel` on. `adds` is 0, or the size of an element. */
@@ -244,14 +239,13 @@ static void finish_row(const neon_bfloat16 &c, const Results &to, int64_t pixel,
     const __mmask16 mask[2] = {(__mmask16)((1u << to.lanes[0]) - 1), (__mmask16)((1u << to.lanes[1]) - 1)};
     const auto with_added = [&](int64_t i, int v) __attribute__((always_inline)) {
         Vector sum = load(sums[v] + i * LANES) + bias[v];
-        if (adds == 2) sum += load_half(added + i * c.added.pixel_step + v * to.added_next);
+        if (adds == 2) sum += half_of_block(load_block(added + i * c.added.pixel_step), v);
         if (adds == 4) sum += (Vector)_mm512_maskz_loadu_ps(mask[v], added + i * c.added.pixel_step + v * to.added_next);
         return sum;
     };
     const auto keep = [&](int64_t i, const Vector (&result)[2]) __attribute__((always_inline)) {
         if (half) {
-            const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)result[1], (__m512)result[0]);
-            _mm512_storeu_si512(at + i * c.out.pixel_step, _mm512_maskz_mov_epi16(mask[0] | (__mmask32)mask[1] << 16, both));
+            store_block(at + i * c.out.pixel_step, result[0], result[1], to.channels);
         } else {
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++)
@@ -347,7 +341,7 @@ template <typename Unit> static void multiply(int64_t begin, int64_t end, int32_
             return image * i.image_step + division * i.division_step + channel / i.block * i.block_step + channel % i.block * i.element;
         };
         to.out = (char *)job->outputs[0] + place(c.out, vector);
-        to.next = place(c.out, vector + 1) - place(c.out, vector);
+        to.next = c.out.element == 4 ? place(c.out, vector + 1) - place(c.out, vector) : 0;
         to.added = c.adds ? (const char *)job->inputs[1] + place(c.added, vector) : nullptr;
         to.added_next = c.adds ? place(c.added, vector + 1) - place(c.added, vector) : 0;
         to.bias = c.bias + (division * c.vectors + vector) * LANES;
@@ -355,6 +349,7 @@ template <typename Unit> static void multiply(int64_t begin, int64_t end, int32_
             to.lanes[v] = c.out.block == LANES && c.out.element == 4
                               ? LANES
                               : (int)lesser<int64_t>(LANES, greater<int64_t>(c.filters - (vector + v) * LANES, 0));
+        to.channels = channels_of_block(c.filters - vector * LANES);
         if (vector + 1 < c.vectors)
             multiply_chunk<Unit, 2>(c, in, weights, to, first, last);
         else
@@ -364,22 +359,22 @@ template <typename Unit> static void multiply(int64_t begin, int64_t end, int32_
 }
 
 static void pack_bfloat16(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters,
-                          int64_t taps, int64_t channels, uint16_t *packed) {
+                          int64_t taps, int64_t channels, int32_t runs, uint16_t *packed) {
     for (int64_t start = 0; start < filters; start += LANES)
         for (int64_t tap = 0; tap < taps; tap++)
             for (int64_t pair = 0; pair < (channels + BLOCK - 1) / BLOCK * LANES; pair++, packed += 2 * LANES) {
                 alignas(64) float both[2][LANES] = {};
-                for (int64_t half = 0; half < 2 && 2 * pair + half < channels; half++)
-                    for (int64_t f = 0; f < lesser<int64_t>(LANES, filters - start); f++)
-                        both[half][f] = weights[(start + f) * filter_step + tap * tap_step + (2 * pair + half) * channel_step];
-                const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)load(both[0])));
-                const __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)load(both[1])));
-                _mm512_storeu_si512(packed, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+                for (int64_t half = 0; half < 2; half++) {
+                    const int64_t channel = runs ? 2 * pair + half : pair / LANES * BLOCK + half * LANES + pair % LANES;
+                    for (int64_t f = 0; channel < channels && f < lesser<int64_t>(LANES, filters - start); f++)
+                        both[half][f] = weights[(start + f) * filter_step + tap * tap_step + channel * channel_step];
+                }
+                store_block((char *)packed, load(both[0]), load(both[1]));
             }
 }
 
 template <typename Unit>
-static const neon_bfloat16_kernels bfloat16_kernels = {Unit::NAME, arrange, arrange_few, multiply<Unit>, pack_bfloat16};
+static const neon_bfloat16_kernels bfloat16_kernels = {Unit::NAME, arrange, arrange_few, multiply<Unit>, depthwise_bfloat16, pack_bfloat16};
 
 } // namespace DOVETAIL_NEON_ISA
 } // namespace dovetail_neon

@@ -489,14 +489,36 @@ cdef extern from "interface/bfloat16.h" nogil:
         int32_t few
         int32_t channels_last
 
+    ctypedef struct neon_bfloat16_windows:
+        int64_t images
+        int64_t channels
+        int64_t blocks
+        int64_t in_height
+        int64_t in_width
+        int64_t out_height
+        int64_t out_width
+        int64_t kernel_height
+        int64_t kernel_width
+        int64_t stride_y
+        int64_t stride_x
+        int64_t dilation_y
+        int64_t dilation_x
+        int64_t padding_top
+        int64_t padding_left
+        int64_t chunks
+        const float *weights
+        const float *bias
+        neon_activation activation
+
     ctypedef struct neon_bfloat16_kernels:
         const char *name
         dovetail_body arrange
         dovetail_body arrange_few
         dovetail_body multiply
+        dovetail_body depthwise
         void (*pack)(
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
-            int64_t channels, unsigned short *packed) noexcept nogil
+            int64_t channels, int32_t runs, unsigned short *packed) noexcept nogil
 
     const neon_bfloat16_kernels *neon_bfloat16_kernels_of(const char *instruction_set, const char *unit)
 

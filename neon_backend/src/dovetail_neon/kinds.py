@@ -142,6 +142,18 @@ class Depthwise(PrivateLayer, kind="neon.Depthwise"):
 
 
 @descriptor_class
+class DepthwiseBfloat16(PrivateLayer, kind="neon.DepthwiseBfloat16"):
+    """`Depthwise` of images that lie in blocks of bfloat16; weights, products and sums are float32."""
+
+    weights: Floats
+    bias: Floats | None
+    source: Image
+    target: Image
+    geometry: Geometry
+    function: Function = IDENTITY
+
+
+@descriptor_class
 class ConvolveDepthwise(PrivateLayer, kind="neon.ConvolveDepthwise"):
     """A `Convolve` and the `Depthwise` that alone reads its result, strip by strip; inputs are those of the convolution."""
 

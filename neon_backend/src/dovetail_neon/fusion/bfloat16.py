@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
 
 from dovetail.graph import Graph, Layer, OutputSlot
 
-from ..kinds import Convolve, ConvolveBfloat16, Frame, Geometry, WinogradConvolve
+from ..kinds import Convolve, ConvolveBfloat16, Depthwise, DepthwiseBfloat16, Frame, Geometry, PrivateLayer, WinogradConvolve
 from ..layouts import BFLOAT16_BLOCK, Image, bfloat16_info, blocks
 
 LEAST_FILLED = 1 / 16
@@ -18,9 +19,10 @@ FEW = 4
 
 
 def round_to_bfloat16(graph: Graph) -> None:
-    """Let convolutions and products with constant matrices round their factors; keep what only they read in bfloat16.
+    """Let convolutions and products with constant matrices round their factors; keep what lies between them in bfloat16.
 
-    They would round it anyway: that changes no bit. Layers whose channels are too few to fill blocks stay as they are.
+    They would round what they multiply anyway; what they add, and what a depthwise convolution between them reads and makes, is
+    rounded too. Layers whose channels are too few to fill blocks stay as they are.
     """
     for layer in graph.topological_order():
         descriptor = layer.descriptor
@@ -40,10 +42,8 @@ def round_to_bfloat16(graph: Graph) -> None:
                     function=descriptor.function,
                 ),
             )
-    for layer in graph.layers:
-        for output in layer.outputs:
-            if _keeps(output):
-                _keep(graph, layer)
+    for slot in _kept(graph):
+        _keep(graph, slot.layer)
 
 
 def _groups(descriptor: Convolve | WinogradConvolve) -> int:
@@ -96,28 +96,66 @@ def _round_few(graph: Graph, layer: Layer, descriptor: Convolve) -> None:
             graph.remove(slot.layer)
 
 
-def _keeps(slot: OutputSlot) -> bool:
-    """Whether all who read a slot would round it."""
-    descriptor = slot.layer.descriptor
-    if not isinstance(descriptor, ConvolveBfloat16) or not slot.consumers:
-        return False
-    if descriptor.groups > 1 and descriptor.target.channels // descriptor.groups % BFLOAT16_BLOCK:
-        return False
-    return all(_rounds(consumer.layer, slot, descriptor.target) for consumer in slot.consumers)
+def _kept(graph: Graph) -> list[OutputSlot]:
+    """Find the images that are computed and read in bfloat16: depthwise convolutions take it on both sides or not at all."""
+    kept = {layer.output: layer for layer in graph.layers if len(layer.outputs) == 1 and _makes(layer)}
+    while True:
+        dropped = [slot for slot in kept if not all(_takes(used.layer, slot, kept) for used in slot.consumers)]
+        dropped += [
+            slot
+            for slot, layer in kept.items()
+            if isinstance(layer.descriptor, Depthwise) and layer.inputs[0].source not in kept and slot not in dropped
+        ]
+        if not dropped:
+            return list(kept)
+        for slot in dropped:
+            del kept[slot]
 
 
-def _rounds(layer: Layer, slot: OutputSlot, image: Image) -> bool:
+def _makes(layer: Layer) -> bool:
     descriptor = layer.descriptor
-    if not isinstance(descriptor, ConvolveBfloat16) or descriptor.source != image or descriptor.run > 1:
+    if isinstance(descriptor, Depthwise):
+        return bool(layer.output.consumers)
+    return isinstance(descriptor, ConvolveBfloat16) and bool(layer.output.consumers) and _whole(descriptor.target, descriptor)
+
+
+def _takes(layer: Layer, slot: OutputSlot, kept: Container[OutputSlot]) -> bool:
+    descriptor = layer.descriptor
+    if isinstance(descriptor, Depthwise):
+        return layer.output in kept
+    if not isinstance(descriptor, ConvolveBfloat16) or descriptor.run > 1:
         return False
-    if descriptor.groups > 1 and image.channels // descriptor.groups % BFLOAT16_BLOCK:
+    images = [descriptor.source, descriptor.target]
+    made = slot.layer.descriptor
+    if not isinstance(made, ConvolveBfloat16 | Depthwise):
         return False
-    return [slot] == [used.source for used in layer.inputs if used.source is slot] and layer.inputs[0].source is slot
+    return all(
+        made.target == image and _whole(image, descriptor)
+        for used, image in zip(layer.inputs, images, strict=False)
+        if used.source is slot
+    )
+
+
+def _whole(image: Image, descriptor: ConvolveBfloat16) -> bool:
+    """Whether the channels of each group fill whole blocks."""
+    return descriptor.groups == 1 or image.channels // descriptor.groups % BFLOAT16_BLOCK == 0
 
 
 def _keep(graph: Graph, layer: Layer) -> None:
     descriptor = layer.descriptor
-    if not isinstance(descriptor, ConvolveBfloat16):
+    if isinstance(descriptor, Depthwise):
+        kept: PrivateLayer = DepthwiseBfloat16(
+            infos=(bfloat16_info(descriptor.target),),
+            weights=descriptor.weights,
+            bias=descriptor.bias,
+            source=descriptor.source,
+            target=descriptor.target,
+            geometry=descriptor.geometry,
+            function=descriptor.function,
+        )
+    elif isinstance(descriptor, ConvolveBfloat16):
+        kept = replace(descriptor, infos=(bfloat16_info(descriptor.target),))
+    else:
         raise TypeError(f"{layer.kind} makes no bfloat16")
-    graph.replace_descriptor(layer, replace(descriptor, infos=(bfloat16_info(descriptor.target),)))
+    graph.replace_descriptor(layer, kept)
     graph.infer(layer)

@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.kernels cimport Kernels, neon_bfloat16, neon_bfloat16_image, neon_bfloat16_kernels
+from dovetail_neon.kernels cimport Kernels, neon_bfloat16, neon_bfloat16_image, neon_bfloat16_kernels, neon_bfloat16_windows
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
 
 import numpy as np
 
@@ -100,7 +100,7 @@ cdef int pack_weights(Workload workload, neon_bfloat16 *c, const neon_bfloat16_k
     with nogil:
         for division in range(c.divisions):
             table.pack(
-                data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, channels,
+                data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, channels, c.few,
                 packed + division * per_division)
     if d.bias is not None:
         given = d.bias
@@ -170,3 +170,36 @@ cdef int share_out(Workload workload, neon_bfloat16 *c, const neon_bfloat16_kern
     c.chunks = max(1, min(max(parts(wanted, items), parts(c.division_step, CHUNK_BYTES)), runs // 2))
     workload.phase(table.multiply, items * c.chunks, grain_of(items * c.chunks, nanoseconds))
     return 0
+
+
+def create_depthwise(layer, Kernels kernels):
+    """Return the workload of a `DepthwiseBfloat16`."""
+    d = layer.descriptor
+    if kernels.bfloat16 == NULL:
+        raise ValueError(f"{layer.name!r}: no images of bfloat16 with instruction set {kernels.name!r}")
+    cdef Workload workload = new_workload(sizeof(neon_bfloat16_windows), 1, 1)
+    cdef neon_bfloat16_windows *c = <neon_bfloat16_windows *>workload.state.parameters
+    geometry = d.geometry
+    c.images, c.channels, c.in_height, c.in_width = d.source
+    c.blocks = parts(c.channels, BLOCK)
+    c.out_height, c.out_width = d.target[2:]
+    c.kernel_height, c.kernel_width = geometry.kernel
+    c.stride_y, c.stride_x = geometry.stride
+    c.dilation_y, c.dilation_x = geometry.dilation
+    c.padding_top, c.padding_left = geometry.padding
+    taps = c.kernel_height * c.kernel_width
+    whole = np.zeros((c.blocks * BLOCK, taps), np.float32)
+    whole[:c.channels] = d.weights
+    packed = np.ascontiguousarray(whole.reshape(c.blocks, BLOCK, taps).transpose(0, 2, 1))
+    bias = np.zeros(c.blocks * BLOCK, np.float32)
+    if d.bias is not None:
+        bias[:c.channels] = d.bias
+    c.weights, c.bias = keep(workload, packed), keep(workload, bias)
+    c.activation.function, c.activation.a, c.activation.b = d.function
+    if layer.output.info.nbytes == 0:
+        return workload.capsule()
+    c.chunks = max(1, min(c.out_height, parts(24, c.images * c.blocks)))
+    items = c.images * c.blocks * c.chunks
+    results = c.images * c.blocks * c.out_height * c.out_width
+    workload.phase(kernels.bfloat16.depthwise, items, grain_of(items, results * (3.0 + 0.8 * taps)))
+    return workload.capsule()

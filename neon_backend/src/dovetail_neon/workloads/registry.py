@@ -33,6 +33,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.ConvolveBfloat16": ("bfloat16", "create"),
     "neon.ConvolveDepthwise": ("strips", "create"),
     "neon.Depthwise": ("windows", "create_depthwise"),
+    "neon.DepthwiseBfloat16": ("bfloat16", "create_depthwise"),
     "neon.Frame": ("images", "create_frame"),
     "neon.Join": ("images", "create_join"),
     "neon.MeanOfImage": ("windows", "create_mean"),
