@@ -22,7 +22,7 @@ from dovetail_sdk.versus.peers import Peer
 Invoke = Callable[..., Result]
 
 FAKE = Path(__file__).with_name("fake_runtime.py")
-QUICK = ("--rounds", 2, "--block", 0.01, "--repeats", 0)
+QUICK = ("--rounds", 2, "--block", 0.01, "--repeats", 0, "--starts", 1)
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +99,17 @@ def test_dovetail_itself(dovetail: Invoke, adder: Path, classifier: Path, monkey
     assert "best peer" not in alone.stdout
     assert "adder.onnx: not measured: --shape N=...: the network has no such input" in alone.stdout
     assert "classifier.onnx (30 MAC)" in alone.stdout
+
+
+def test_each_start_is_a_process_of_its_own(dovetail: Invoke, adder: Path) -> None:
+    quick = QUICK[: QUICK.index("--starts")]
+    result = dovetail("benchmark", adder, "--versus", "agree", "--threads", 1, "--json", *quick, "--starts", 3)
+    assert result.exit_code == 0, result.output
+    for entry in json.loads(result.stdout)["comparisons"][0]["entries"]:
+        assert len({start["load_seconds"] for start in entry["starts"]}) == 3  # no two clocks say the same
+        for start in entry["starts"]:
+            assert min(start["import_seconds"], start["load_seconds"], start["first_seconds"]) > 0
+            assert 0 < start["baseline_bytes"] <= start["imported_bytes"] <= start["peak_bytes"]
 
 
 def test_models_and_threads_in_one_run(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:

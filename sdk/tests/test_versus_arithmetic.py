@@ -10,17 +10,11 @@ import pytest
 from dovetail_sdk.versus.agreement import Agreement, Answer, Tolerance, compare, judge
 from dovetail_sdk.versus.interference import busy_seconds, is_disturbed, usable_cpus
 from dovetail_sdk.versus.peak import PeakError, PeakMeter
-from dovetail_sdk.versus.results import Block, Comparison, Entry, Report, State, geometric_mean, geometric_means
-from dovetail_sdk.versus.tables import Grid, detail, markdown, remarks, summary
+from dovetail_sdk.versus.results import Block, Comparison, Entry, Report, Start, State, geometric_mean, geometric_means
+from dovetail_sdk.versus.tables import Grid, detail, markdown, remarks, starting, summary
 
-READY = {
-    "import_seconds": 0.25,
-    "load_seconds": 0.5,
-    "first_seconds": 0.01,
-    "baseline_bytes": 2**20,
-    "peak_bytes": 3 * 2**20,
-    "facts": {},
-}
+MIB = 2**20
+READY = {"baseline_bytes": MIB, "peak_bytes": 3 * MIB, "facts": {}}
 
 
 def entry(name: str, medians: list[float], state: State = State.MEASURED, **more: object) -> Entry:
@@ -37,6 +31,8 @@ def comparison(threads: int = 1, ours: float = 2.0) -> Comparison:
         entry("wrong", [0.1] * 3, State.DISAGREES, reason="wrong answers otherwise", agreement=Agreement(False, "x", math.inf)),
         Entry("gone", State.FAILED, "gone crashed"),
     ]
+    entries[0].starts += [Start(0.25, 0.5, 0.01, MIB, 2 * MIB, 6 * MIB), Start(0.5, 0.25, 0.03, MIB, 4 * MIB, 7 * MIB)]
+    entries[2].starts += [Start(1.0, 0.13, 0.01, MIB, 2 * MIB, 3 * MIB)]
     return Comparison("model.onnx", threads, 8, "random", entries, peaks=[16.0, 8.0, 16.0])
 
 
@@ -59,8 +55,23 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert one.ratio_of_minima(one.entries[4]) is None
     assert one.ours.median == 2.0
     assert one.ours.minimum == 1.0
-    assert one.ours.load_seconds == 0.75
     assert one.ours.memory_bytes == 2 * 2**20
+
+
+def test_starts_are_compared_by_their_least() -> None:
+    one = comparison()
+    ours, quick, gone = one.ours, one.entries[2], one.entries[5]
+    assert ours.least("model_seconds") == pytest.approx(0.28)  # of 0.51 and 0.28
+    assert ours.least("seconds") == pytest.approx(0.76)  # of 0.76 and 0.78
+    assert ours.least("increase_bytes") == 3 * MIB  # of 4 and 3
+    assert one.ratio_of_starts(quick, "model_seconds") == pytest.approx(0.5)
+    assert one.ratio_of_starts(quick, "peak_bytes") == 0.5
+    assert gone.least("seconds") is one.ratio_of_starts(gone, "seconds") is None
+    first, _, third, *_, last = starting(report(one)).rows
+    assert first[2:7] == ["dovetail", "250 ms", "250 ms", "10 ms", "280 ms"]
+    assert first[7:] == ["-", "760 ms", "6.0 MiB", "-", "3.0 MiB"]
+    assert third[7:] == ["0.5", "1.14 s", "3.0 MiB", "0.5", "1.0 MiB"]
+    assert last[3:] == ["-"] * 9
 
 
 def test_no_ratio_without_a_right_answer() -> None:
@@ -88,9 +99,9 @@ def test_tables() -> None:
     one = report(comparison(1), comparison(2))
     rows = {row[2]: row for row in reversed(detail(one).rows)}
     assert rows["dovetail"][:2] == ["model.onnx (8 MAC)", "1"]
-    assert rows["dovetail"][3:10] == ["2 s", "1 s", "-", "25.0%", "750 ms", "10 ms", "2.0 MiB"]
+    assert rows["dovetail"][3:9] == ["2 s", "1 s", "-", "25.0%", "2.0 MiB", "-"]
     assert rows["quick"][3:6] == ["3 s", "500 ms", "1.5"]
-    assert rows["gone"][3:] == ["failed", *["-"] * 7]
+    assert rows["gone"][3:] == ["failed", *["-"] * 5]
     last = summary(one).rows[-1]
     assert (last[0], last[1], last[5]) == ("geometric mean of 1", "2", "1.5")
     assert summary(one).rows[0] == ["model.onnx", "1", "2 s", "quick", "3 s", "1.5", "0.5 .. 1.5", "0.5"]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..versus.results import Report
 
 ALONE = ("warm_up", "iterations", "profile", "trace")
-BESIDE = ("peer_python", "rounds", "block", "repeats", "as_markdown")
+BESIDE = ("peer_python", "rounds", "block", "repeats", "starts", "as_markdown")
 
 
 def _peers(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[Peer]:
@@ -97,6 +97,13 @@ def _peers(context: click.Context, parameter: click.Parameter, value: Sequence[s
     show_default=True,
     help="Turns measured again, per model and number of threads, because other processes took CPU time.",
 )
+@click.option(
+    "--starts",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Processes of each in which loading and the first run are timed.",
+)
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables in Markdown.")
 @json_file_option
 @click.pass_context
@@ -117,6 +124,7 @@ def command(
     rounds: int,
     block: float,
     repeats: int,
+    starts: int,
     as_markdown: bool,
     json_file: Path | None,
 ) -> None:
@@ -141,7 +149,7 @@ def command(
     from ..versus.run import measure
 
     counts = threads or [len(usable_cpus())]
-    settings = Settings(rounds=rounds, block_seconds=block, repeats=repeats, patience_seconds=timeout or 120.0)
+    settings = Settings(rounds=rounds, block_seconds=block, repeats=repeats, starts=starts, patience_seconds=timeout or 120.0)
     with progress("measuring", len(models) * len(counts) * rounds * (len(peers) + 1)) as step:
         report = measure(
             models,

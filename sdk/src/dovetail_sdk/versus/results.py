@@ -43,6 +43,47 @@ class Block:
     disturbed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One process that imports a runtime, loads a model that lies in the page cache, and runs it once.
+
+    Attributes:
+        import_seconds: Of importing all that any model needs.
+        load_seconds, first_seconds: Of this model.
+        baseline_bytes: What Python, NumPy and the inputs take.
+        imported_bytes: What the process holds once the runtime is imported.
+        peak_bytes: The most that it has held by the end of the first run.
+    """
+
+    import_seconds: float
+    load_seconds: float
+    first_seconds: float
+    baseline_bytes: int
+    imported_bytes: int
+    peak_bytes: int
+
+    @classmethod
+    def told(cls, ready: Mapping[str, Any]) -> Start:
+        """Read what a child told."""
+        names = ("import_seconds", "load_seconds", "first_seconds", "baseline_bytes", "imported_bytes", "started_bytes")
+        return cls(*(ready[name] for name in names))
+
+    @property
+    def model_seconds(self) -> float:
+        """Load and first run."""
+        return self.load_seconds + self.first_seconds
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.import_seconds + self.model_seconds
+
+    @property
+    def increase_bytes(self) -> int:
+        """What the model added."""
+        return self.peak_bytes - self.imported_bytes
+
+
 @dataclass(slots=True)
 class Entry:
     """One runtime on one model with so many threads.
@@ -54,6 +95,7 @@ class Entry:
         exact: Fit to be the best peer.
         ready: What the child told about loading, in seconds and bytes.
         agreement: How its answer compares.
+        starts: One per process that loaded the model.
         blocks: One per round.
         peak_bytes: The most that the process held.
     """
@@ -64,6 +106,7 @@ class Entry:
     exact: bool = True
     ready: Mapping[str, Any] = field(default_factory=dict)
     agreement: Agreement | None = None
+    starts: list[Start] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     peak_bytes: int = 0
 
@@ -82,15 +125,9 @@ class Entry:
         """The shortest call, in seconds."""
         return min(block.minimum for block in self.blocks) if self.blocks else None
 
-    @property
-    def load_seconds(self) -> float | None:
-        """Import and load."""
-        return self.ready["import_seconds"] + self.ready["load_seconds"] if self.ready else None
-
-    @property
-    def first_seconds(self) -> float | None:
-        """The first run."""
-        return self.ready["first_seconds"] if self.ready else None
+    def least(self, name: str) -> float | None:
+        """Return the least over the starts of one of their times or sizes, by the name of the attribute."""
+        return min((getattr(start, name) for start in self.starts), default=None)
 
     @property
     def memory_bytes(self) -> int | None:
@@ -147,6 +184,11 @@ class Comparison:
         theirs, ours = peer.minimum, self.ours.minimum
         return theirs / ours if theirs and ours else None
 
+    def ratio_of_starts(self, peer: Entry | None, name: str) -> float | None:
+        """Divide the peer's least time or size of a start by dovetail's: above 1, dovetail is faster or smaller."""
+        theirs, ours = peer.least(name) if peer else None, self.ours.least(name)
+        return theirs / ours if theirs and ours else None
+
     def part_of_peak(self, entry: Entry) -> float | None:
         """Divide the time that the multiply-accumulates take at the machine's float32 peak by that of a run, round by round."""
         if not (self.macs and self.peaks and entry.blocks):
@@ -186,9 +228,7 @@ class Comparison:
             "minimum_seconds": entry.minimum,
             "ratio": self.ratio(entry) if entry is not self.ours else None,
             "part_of_peak": self.part_of_peak(entry),
-            "import_seconds": entry.ready.get("import_seconds"),
-            "load_seconds": entry.ready.get("load_seconds"),
-            "first_run_seconds": entry.first_seconds,
+            "starts": [asdict(start) for start in entry.starts],
             "memory_bytes": entry.memory_bytes,
             "facts": entry.ready.get("facts", {}),
             "agreement": _finite(asdict(entry.agreement)) if entry.agreement else None,

@@ -82,6 +82,7 @@ def measure(
         settings={
             "rounds": settings.rounds,
             "block_seconds": settings.block_seconds,
+            "starts": settings.starts,
             "threads": list(threads),
             **(dovetail_options or {}),
         },

@@ -17,8 +17,10 @@ NONE = "-"
 EXPLANATION = (
     "peer / dovetail: the peer's median divided by dovetail's, round by round, then the median: above 1, dovetail is faster; "
     f"within {TIE:.0%} of 1 is a tie. by minima: the shortest calls divided. of peak: of the machine's float32 "
-    "multiply-accumulates per second, measured in the same rounds. load: with imports. memory: the most that the process held, "
-    "less Python, NumPy and the inputs. error: the largest difference, relative to the largest value."
+    "multiply-accumulates per second, measured in the same rounds. memory: the most that the process held, less Python, NumPy "
+    "and the inputs. load + first run: of this model, in a new process, by minima; import is what any model needs, total is "
+    "all of it. peak: VmHWM after the first run; increase: less what the imports left. error: the largest difference, "
+    "relative to the largest value."
 )
 
 
@@ -69,8 +71,6 @@ def detail(report: Report) -> Grid:
         "min",
         "peer / dovetail",
         "of peak",
-        "load",
-        "first run",
         "memory",
         "error",
     )
@@ -94,8 +94,6 @@ def _cells(comparison: Comparison, entry: Entry) -> list[str]:
         seconds_text(entry.minimum) if entry.minimum is not None else NONE,
         f"{ratio:.3g}" if ratio is not None else NONE,
         f"{part:.1%}" if part is not None else NONE,
-        seconds_text(entry.load_seconds) if entry.load_seconds is not None else NONE,
-        seconds_text(entry.first_seconds) if entry.first_seconds is not None else NONE,
         bytes_text(max(0, entry.memory_bytes)) if entry.memory_bytes is not None else NONE,
         _error(entry),
     ]
@@ -134,6 +132,38 @@ def summary(report: Report) -> Grid:
     return Grid(columns, rows, tuple(column for column in columns if column not in ("model", "best peer")))
 
 
+def starting(report: Report) -> Grid:
+    """Build the table of what it takes until the first answer of a process is there."""
+    times = ("import", "load", "first run", "load + first run", "peer / dovetail", "total")
+    columns = ("model", "threads", "runtime", *times, "peak", "peer / dovetail's", "increase")
+    rows: list[list[str]] = []
+    for comparison in report.comparisons:
+        for entry in comparison.entries:
+            ours = entry is comparison.ours
+            seconds = {
+                name: seconds_text(found) if (found := entry.least(f"{name}_seconds")) is not None else NONE
+                for name in ("import", "load", "first", "model")
+            }
+            total, peak, increase = (entry.least(name) for name in ("seconds", "peak_bytes", "increase_bytes"))
+            faster, smaller = (
+                None if ours else comparison.ratio_of_starts(entry, name) for name in ("model_seconds", "peak_bytes")
+            )
+            rows.append(
+                [
+                    comparison.model if ours else "",
+                    str(comparison.threads) if ours else "",
+                    entry.runtime,
+                    *seconds.values(),
+                    f"{faster:.3g}" if faster is not None else NONE,
+                    seconds_text(total) if total is not None else NONE,
+                    bytes_text(int(peak)) if peak is not None else NONE,
+                    f"{smaller:.3g}" if smaller is not None else NONE,
+                    bytes_text(int(increase)) if increase is not None else NONE,
+                ]
+            )
+    return Grid(columns, rows, tuple(column for column in columns if column not in ("model", "runtime")))
+
+
 def remarks(report: Report) -> list[str]:
     """Say what is wrong, what was left out, and how undisturbed it was."""
     lines = [f"{model}: not measured: {reason}" for model, reason in report.failures.items()]
@@ -161,8 +191,8 @@ def _peaks(report: Report) -> dict[int, list[float]]:
 
 
 def grids(report: Report) -> list[Grid]:
-    """Return the tables that a report has: every runtime, and the best peers if there are any."""
-    return [detail(report), summary(report)] if _has_peers(report) else [detail(report)]
+    """Return the tables that a report has: every runtime, the way to the first answer, and the best peers if there are any."""
+    return [detail(report), starting(report), *([summary(report)] if _has_peers(report) else [])]
 
 
 def explanation(report: Report) -> list[str]:

@@ -66,7 +66,9 @@ def runtime_module(source: str) -> Any:
     if spec is None or spec.loader is None:
         raise ImportError(f"{source} is no Python module")
     module = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode = True
     spec.loader.exec_module(module)
+    sys.dont_write_bytecode = False  # a runtime whose bytecode was never kept would be compiled anew in each process
     return module
 
 
@@ -87,22 +89,26 @@ class Measured:
         self.baseline = memory(peak=False)
         begun = now()
         importlib.import_module(task["module"])
-        imported = now()
-        session = runtime_module(task["source"]).Session(task["model"], shapes, task["threads"], task["options"])
+        runtime = runtime_module(task["source"])
+        getattr(runtime, "prepare", lambda options: None)(task["options"])
+        prepared, imported_bytes = now(), memory(peak=False)
+        session = runtime.Session(task["model"], shapes, task["threads"], task["options"])
         loaded = now()
         self.call = session.bind(feeds)
         bound = now()
         result = self.call()
-        first = now()
+        first, started_bytes = now(), memory(peak=True)
         np.savez(task["first"], *[np.asarray(array) for array in session.outputs(result)])
         estimate = self.warm_up(task["warm_up"])
         np.savez(task["later"], *[np.asarray(array) for array in session.outputs(self.call())])
         self.batch = max(1, int(SHORTEST_SAMPLE / max(1, estimate)))
         self.ready = {
-            "import_seconds": imported - begun,
-            "load_seconds": loaded - imported,
+            "import_seconds": prepared - begun,
+            "load_seconds": loaded - prepared,
             "first_seconds": first - bound,
             "baseline_bytes": self.baseline,
+            "imported_bytes": imported_bytes,
+            "started_bytes": started_bytes,
             "peak_bytes": memory(peak=True),
             "facts": session.facts(),
         }
@@ -146,7 +152,6 @@ def main() -> None:
     """Obey the command line and then the pipe."""
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if path != folder]  # its modules are none of the runtime's business
-    sys.dont_write_bytecode = True
     if sys.argv[1] == "--versions":
         if importlib.util.find_spec("numpy") is None:
             sys.exit("it has no NumPy")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from typing import Any
 
 import dovetail
 
 Arrays = dict[str, Any]
+
+
+def prepare(options: dict[str, Any]) -> None:
+    """Import the parser, and by a network of one layer the optimizer, the runtime and the backends."""
+    importlib.metadata.entry_points(group="dovetail.parsers", name="onnx")["onnx"].load()
+    network = dovetail.Network("one layer")
+    network.output(network.relu(network.input("x", (1,))))
+    dovetail.load(network, options.get("backends"), options=options.get("options")).unload()
 
 
 class Session:
