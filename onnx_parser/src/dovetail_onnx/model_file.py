@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy.typing as npt
 import onnx
 from google.protobuf.message import DecodeError
 
 from dovetail.errors import ErrorCode, ModelError
+
+from .large_tensors import OddEncodingError, read_apart
 
 LOW_LEVEL_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What Python raises when values from a file do not make sense."""
@@ -15,29 +20,50 @@ LOW_LEVEL_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, R
 _EXPORT_AGAIN = "check that the download or export is complete"
 
 
-def read_model(model: str | Path | bytes | onnx.ModelProto) -> tuple[onnx.ModelProto, str, Path | None]:
-    """Return the model, how to call it in messages, and the folder that it lies in.
+class ModelFile(NamedTuple):
+    """A model that was read.
+
+    Attributes:
+        proto: The model.
+        origin: How to call it in messages.
+        folder: Where it lies, if it lies anywhere.
+        cut: Bytes of initializers of the main graph that `proto` does not have, by their place.
+    """
+
+    proto: onnx.ModelProto
+    origin: str
+    folder: Path | None = None
+    cut: Mapping[int, npt.NDArray[Any]] = {}
+
+
+def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
+    """Read a model.
 
     Raises:
         ModelError: Missing, not a file, empty, or not an ONNX model.
     """
     if isinstance(model, onnx.ModelProto):
-        return _plausible(model, "the model"), "the model", None
+        return ModelFile(_plausible(model, "the model"), "the model")
     if isinstance(model, bytes | bytearray | memoryview):
-        return _decode(bytes(model), "the model"), "the model", None
+        return ModelFile(_decode(bytes(model), "the model"), "the model")
     path = Path(model)
     origin = f"{str(path)!r}"
-    return _decode(_read(path, origin), origin), origin, path.parent
+    proto, cut = _read(path, origin)
+    return ModelFile(_plausible(proto, origin), origin, path.parent, cut)
 
 
-def _read(path: Path, origin: str) -> bytes:
+def _read(path: Path, origin: str) -> tuple[onnx.ModelProto, Mapping[int, npt.NDArray[Any]]]:
     try:
         if not path.exists():
             raise ModelError(f"there is no file {origin}", code=ErrorCode.MODEL_NOT_FOUND, hint="check the path")
         if not path.is_file():
             what = "a folder" if path.is_dir() else "not a regular file"
             raise ModelError(f"{origin} is {what}", code=ErrorCode.MODEL_NOT_FOUND, hint="give the path of an .onnx file")
-        return path.read_bytes()
+        try:
+            rest, cut = read_apart(path)
+            return onnx.ModelProto.FromString(rest), cut
+        except (OddEncodingError, DecodeError):  # whoever knows all of the encoding says what is wrong, if anything is
+            return _decode(path.read_bytes(), origin), {}
     except (OSError, ValueError) as error:
         raise ModelError(f"{origin} cannot be read: {error}", code=ErrorCode.MODEL_NOT_FOUND, hint="check the path") from error
 

@@ -49,15 +49,15 @@ def parse(model: str | Path | bytes | onnx.ModelProto, *, base_dir: str | Path |
         ModelError: The model is missing (`MODEL_NOT_FOUND`), malformed, or reaches for files elsewhere
             (`EXTERNAL_DATA_REFUSED`).
     """
-    proto, origin, folder = read_model(model)
+    found = read_model(model)
     try:
-        return translate(proto, ExternalData(base_dir if base_dir is not None else folder), origin)
+        return translate(found, ExternalData(base_dir if base_dir is not None else found.folder))
     except DovetailError:
         raise
     except LOW_LEVEL_ERRORS as error:
         # A file may lie in ways that no check foresees; whatever Python then says is about the file.
         raise ModelError(
-            f"{origin} is malformed: {type(error).__name__}: {error}",
+            f"{found.origin} is malformed: {type(error).__name__}: {error}",
             code=ErrorCode.MODEL_MALFORMED,
             hint="check the file with onnx.checker, or export the model again",
         ) from error

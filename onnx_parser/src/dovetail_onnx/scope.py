@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy.typing as npt
 import onnx
 from onnx import AttributeProto
 
@@ -37,6 +38,7 @@ class Scope:
         prefix: Put before the names of layers.
         depth: How many levels lie around it.
         initializers: Constants by name; one becomes a layer when it is first read.
+        cut: Bytes of initializers that were read apart from their messages, by name.
         values: Slots by name.
     """
 
@@ -46,6 +48,7 @@ class Scope:
     prefix: str = ""
     depth: int = 0
     initializers: dict[str, Initializer] = field(default_factory=dict)
+    cut: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     values: dict[str, Found] = field(default_factory=dict)
 
     def branch(self, label: str, graph: onnx.GraphProto) -> Scope:
@@ -58,10 +61,13 @@ class Scope:
         """Return the scope of a function that a node calls: it sees its inputs alone."""
         return Scope(opsets, None, bound, f"{label}/", self._deeper(label))
 
-    def bind_initializers(self, graph: onnx.GraphProto) -> None:
-        """Make the initializers of a graph known."""
-        for tensor in graph.initializer:
+    def bind_initializers(self, graph: onnx.GraphProto, cut: Mapping[int, npt.NDArray[Any]] | None = None) -> None:
+        """Make the initializers of a graph known, with the bytes that were cut out of them by their place."""
+        for place, tensor in enumerate(graph.initializer):
             self.initializers[tensor.name] = tensor
+            self.cut.pop(tensor.name, None)  # of two that have one name the last counts
+            if cut and place in cut:
+                self.cut[tensor.name] = cut[place]
         for sparse in graph.sparse_initializer:
             self.initializers[sparse.values.name] = sparse
 

@@ -74,8 +74,8 @@ def dtype_of_code(code: int, what: str) -> DType:
         raise Unsupported(f"{what} has element type {dtype_name(code)}", attribute=dtype_name(code)) from None
 
 
-def read_tensor(tensor: onnx.TensorProto, external: ExternalData) -> Tensor:
-    """Return the value of a tensor.
+def read_tensor(tensor: onnx.TensorProto, external: ExternalData, cut: npt.NDArray[Any] | None = None) -> Tensor:
+    """Return the value of a tensor, whose bytes may have been cut out of it.
 
     Raises:
         Unsupported: The element type, or a segment.
@@ -91,11 +91,12 @@ def read_tensor(tensor: onnx.TensorProto, external: ExternalData) -> Tensor:
     count = math.prod(shape)
     if tensor.data_location == TensorProto.EXTERNAL:
         return Tensor(_from_bytes(external.read(tensor, count * dtype.itemsize), dtype, shape), dtype)
-    if tensor.HasField("raw_data"):
-        if len(tensor.raw_data) != count * dtype.itemsize:
-            found = f"{len(tensor.raw_data)} bytes, but needs {count * dtype.itemsize} for its shape {list(shape)}"
+    if cut is not None or tensor.HasField("raw_data"):
+        raw = tensor.raw_data if cut is None else cut
+        if len(raw) != count * dtype.itemsize:
+            found = f"{len(raw)} bytes, but needs {count * dtype.itemsize} for its shape {list(shape)}"
             raise _misfit(tensor, f"has {found}")
-        return Tensor(_from_bytes(tensor.raw_data, dtype, shape), dtype)
+        return Tensor(_from_bytes(raw, dtype, shape), dtype)
     field, storage = _FIELDS.get(dtype, ("int32_data", ""))
     data = getattr(tensor, field)
     if len(data) != count:
@@ -135,7 +136,7 @@ def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:
     return np.asarray((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, np.uint16)
 
 
-def _from_bytes(data: bytes, dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def _from_bytes(data: bytes | npt.NDArray[Any], dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     array = np.frombuffer(data, dtype.numpy.newbyteorder("<"))
     native = array.astype(dtype.numpy, copy=False)
     native.flags.writeable = False  # so that the network shares it

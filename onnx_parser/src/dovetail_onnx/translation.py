@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, TypeProto
 
@@ -15,7 +17,7 @@ from . import operators as operators  # fills the registry
 from .external_data import ExternalData
 from .functions import bound_attributes, is_function, resolve_references, schema_function, schema_of
 from .knowledge import Knowledge
-from .model_file import LOW_LEVEL_ERRORS
+from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
 from .ordering import sorted_nodes
 from .registry import NEWEST_OPSET, find, is_known
@@ -27,19 +29,22 @@ NODE_LIMIT = 1 << 18
 """Most nodes of a model once its functions are expanded; the largest models known have some ten thousand."""
 
 
-def translate(model: onnx.ModelProto, external: ExternalData, origin: str) -> Network:
+def translate(model: ModelFile, external: ExternalData) -> Network:
     """Return the network of a model.
 
     Raises:
         UnsupportedModelError: Lists everything that dovetail does not have.
         ModelError: The model contradicts itself.
     """
-    return _Translation(model, external, origin).run()
+    return _Translation(model.proto, external, model.origin, model.cut).run()
 
 
 class _Translation:
-    def __init__(self, model: onnx.ModelProto, external: ExternalData, origin: str) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, external: ExternalData, origin: str, cut: Mapping[int, npt.NDArray[Any]]
+    ) -> None:
         self._graph = model.graph
+        self._cut = cut
         self._external = external
         self._origin = origin
         self._network = Network(model.graph.name or "network")
@@ -62,7 +67,7 @@ class _Translation:
             self._note("graph", "", version, self._graph.name, reason)
             raise report(self._unsupported, self._origin)
         scope = Scope(self._opsets)
-        scope.bind_initializers(self._graph)
+        scope.bind_initializers(self._graph, self._cut)
         self._add_inputs(scope)
         self._translate_nodes(self._graph.node, scope)
         self._add_outputs(scope)
@@ -150,7 +155,7 @@ class _Translation:
             if isinstance(proto, onnx.SparseTensorProto):
                 read = read_sparse(proto, self._external)
             else:
-                read = read_tensor(proto, self._external)
+                read = read_tensor(proto, self._external, scope.cut.get(name))
         except Unsupported as problem:
             self._note("initializer", "", scope.opsets.get("", 0), scope.prefix + name, problem.reason, problem.attribute)
             return MISSING

@@ -1,0 +1,139 @@
+"""Read a model file so that its weights are copied once: from the file into the arrays that the network will hold.
+
+Protobuf copies a tensor's bytes twice, into its message and out of it. So the initializers' bytes are cut out of the file
+before protobuf sees it, by the few rules of its encoding (https://protobuf.dev/programming-guides/encoding/); everything
+else, and every file that is in any way unusual, is protobuf's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from io import BufferedReader
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from onnx import GraphProto, ModelProto, TensorProto
+
+_LARGE = 1 << 12
+"""Bytes of a tensor that are worth the cutting."""
+_VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
+"""Wire types."""
+
+
+class OddEncodingError(ValueError):
+    """The file is not encoded as was expected, or not at all."""
+
+
+class _Field(NamedTuple):
+    number: int
+    wire: int
+    begin: int
+    payload: int
+    end: int
+
+
+def read_apart(path: Path) -> tuple[bytes, Mapping[int, npt.NDArray[Any]]]:
+    """Return an ONNX file without the bytes of large initializers, and these by their place among the initializers.
+
+    Raises:
+        OddEncodingError: The file wants to be read by protobuf.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return _Cutter(file).cut()
+
+
+class _Cutter:
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._size = file.seek(0, 2)
+        self._places = count()
+        self._cut: dict[int, npt.NDArray[Any]] = {}
+
+    def cut(self) -> tuple[bytes, dict[int, npt.NDArray[Any]]]:
+        """Return what is left, and what was cut out."""
+        if not self._size:
+            raise OddEncodingError("the file is empty")
+        return self._shortened(0, self._size, ModelProto.GRAPH_FIELD_NUMBER, self._graph), self._cut
+
+    def _graph(self, begin: int, end: int) -> bytes:
+        return self._shortened(begin, end, GraphProto.INITIALIZER_FIELD_NUMBER, self._tensor)
+
+    def _tensor(self, begin: int, end: int) -> bytes | None:
+        place = next(self._places)
+        if end - begin < _LARGE:
+            return None
+        raw = [field for field in self._fields(begin, end) if field.number == TensorProto.RAW_DATA_FIELD_NUMBER]
+        if len(raw) != 1 or raw[0].wire != _SIZED or raw[0].end - raw[0].payload < _LARGE:
+            return None
+        array = np.empty(raw[0].end - raw[0].payload, np.uint8)
+        self._file.seek(raw[0].payload)
+        if self._file.readinto(array.data) != array.nbytes:
+            raise OddEncodingError("the file ends within a tensor")
+        array.flags.writeable = False  # so that the network shares it
+        self._cut[place] = array
+        return self._read(begin, raw[0].begin) + self._read(raw[0].end, end)
+
+    def _shortened(self, begin: int, end: int, number: int, shorten: Callable[[int, int], bytes | None]) -> bytes:
+        """Return a message whose fields of a number were shortened, where they could be."""
+        parts, done = [], begin
+        for field in self._fields(begin, end):
+            shorter = shorten(field.payload, field.end) if field.number == number and field.wire == _SIZED else None
+            if shorter is not None:
+                parts += [self._read(done, field.begin), bytes([number << 3 | _SIZED]), _encoded(len(shorter)), shorter]
+                done = field.end
+        return b"".join([*parts, self._read(done, end)])
+
+    def _fields(self, begin: int, end: int) -> Iterator[_Field]:
+        while begin < end:
+            self._file.seek(begin)
+            tag = self._number()
+            wire = tag & 7
+            if wire == _VARINT:
+                self._number()
+                payload = stop = self._file.tell()
+            elif wire == _SIZED:
+                size = self._number()
+                payload = self._file.tell()
+                stop = payload + size
+            elif wire in (_EIGHT_BYTES, _FOUR_BYTES):
+                payload = self._file.tell()
+                stop = payload + (8 if wire == _EIGHT_BYTES else 4)
+            else:
+                raise OddEncodingError(f"wire type {wire}")
+            if stop > end:
+                raise OddEncodingError("a field is longer than what is around it")
+            yield _Field(tag >> 3, wire, begin, payload, stop)
+            begin = stop
+
+    def _number(self) -> int:
+        value = shift = 0
+        while shift < 64:
+            byte = self._file.read(1)
+            if not byte:
+                break
+            value |= (byte[0] & 0x7F) << shift
+            if byte[0] < 0x80:
+                return value
+            shift += 7
+        raise OddEncodingError("a number without an end")
+
+    def _read(self, begin: int, end: int) -> bytes:
+        self._file.seek(begin)
+        found = self._file.read(end - begin)
+        if len(found) != end - begin:
+            raise OddEncodingError("the file ends early")
+        return found
+
+
+def _encoded(value: int) -> bytes:
+    """Encode a number in groups of seven bits."""
+    groups = bytearray()
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
