@@ -62,8 +62,7 @@ def _fold(graph: Graph, weighted: Layer, normalization: Layer) -> bool:
     if not np.isfinite(factor).all() or weights is None:
         return False
     shift = ((0.0 if bias is None else np.asarray(bias, np.float64)) - mean) * factor + offset
-    scaled = _scaled(descriptor, np.asarray(weights, np.float64), factor)
-    _store(graph, weighted, scaled.astype(weights.dtype), shift.astype(weights.dtype))
+    _store(graph, weighted, _scaled(descriptor, weights, factor), shift.astype(weights.dtype))
     weighted.sources = merged_sources(weighted, normalization)
     graph.redirect(normalization.output, weighted.output)
     graph.remove(normalization)
@@ -83,10 +82,15 @@ def _scaled(descriptor: _Weighted, weights: Array, factor: Array) -> Array:
     if isinstance(descriptor, TransposeConvolution2d) and channels_first:
         inward, per_group, *kernel = weights.shape
         grouped = weights.reshape(descriptor.groups, inward // descriptor.groups, per_group, *kernel)
-        return np.asarray((grouped * factor.reshape(descriptor.groups, 1, per_group, 1, 1)).reshape(weights.shape))
+        return _product(grouped, factor.reshape(descriptor.groups, 1, per_group, 1, 1)).reshape(weights.shape)
     if isinstance(descriptor, DepthwiseConvolution2d) and not channels_first:
-        return np.asarray(weights * factor)
-    return np.asarray(weights * factor.reshape(-1, *(1,) * (weights.ndim - 1)))
+        return _product(weights, factor)
+    return _product(weights, factor.reshape(-1, *(1,) * (weights.ndim - 1)))
+
+
+def _product(weights: Array, factor: Array) -> Array:
+    """Multiply in float64 and round once, some thousand elements at a time: all in float64 would be twice the weights."""
+    return np.multiply(weights, factor, out=np.empty(weights.shape, weights.dtype), dtype=np.float64, casting="same_kind")
 
 
 def _store(graph: Graph, layer: Layer, weights: Array, bias: Array) -> None:
