@@ -5,6 +5,7 @@
 
 #include "../interface/convolution.h"
 #include "activation.h"
+#include "filters.h"
 #include "tile.h"
 
 namespace dovetail_neon {
@@ -320,13 +321,16 @@ static void pack_convolution(const float *weights, int64_t filter_step, int64_t 
                              int64_t first_filter, int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block,
                              float *packed) {
     const int64_t width = vectors * LANES;
-    for (int64_t start = 0; start < channels; start += block)
-        for (int64_t tap = 0; tap < taps; tap++)
-            for (int64_t channel = start; channel < lesser(channels, start + block); channel++, packed += width) {
-                const float *from = weights + tap * tap_step + channel * channel_step;
-                for (int64_t f = 0; f < width; f++)
-                    packed[f] = first_filter + f < filters ? from[(first_filter + f) * filter_step] : 0.0f;
-            }
+    for (int64_t v = 0; v < vectors; v++) {
+        const int64_t first = first_filter + v * LANES;
+        const int rows = (int)lesser<int64_t>(LANES, filters - first);
+        take_filters(weights + first * filter_step, filter_step, tap_step, channel_step, rows, taps, channels,
+                     [=](int64_t channel, int64_t tap, Vector x) {
+                         const int64_t start = block < channels ? (uint32_t)channel / (uint32_t)block * block : 0;
+                         const int64_t beside = lesser(block, channels - start);
+                         store(packed + (start * taps + tap * beside + channel - start) * width + v * LANES, x);
+                     });
+    }
 }
 
 static const neon_convolution_kernels convolution_kernels = {

@@ -22,6 +22,9 @@ constexpr double POINT_A = 0.625, POINT_B = 1.5;
  * hundredths of the time, of 16 up to a tenth. */
 constexpr int64_t LONGEST_SUM = 32;
 
+/* Weights are transformed in double, a vector of filters at once. */
+typedef double Doubles __attribute__((vector_size(2 * sizeof(Vector))));
+
 template <int tile> struct Filtering;
 
 template <> struct Filtering<2> {
@@ -35,10 +38,10 @@ template <> struct Filtering<2> {
         to[0] = x[0] + (x[1] + x[2]);
         to[1] = (x[1] - x[2]) - x[3];
     }
-    INLINE void weights(double (&to)[4], const double (&g)[3]) {
+    INLINE void weights(Doubles (&to)[4], const Doubles (&g)[3]) {
         to[0] = g[0];
-        to[1] = (g[0] + g[1] + g[2]) / 2;
-        to[2] = (g[0] - g[1] + g[2]) / 2;
+        to[1] = (g[0] + g[1] + g[2]) * 0.5;
+        to[2] = (g[0] - g[1] + g[2]) * 0.5;
         to[3] = g[2];
     }
 };
@@ -67,13 +70,15 @@ template <> struct Filtering<4> {
         to[2] = fma(broadcast((float)(b * b)), even_b, even_a * broadcast((float)(a * a)));
         to[3] = fma(broadcast((float)(b * b * b)), odd_b, fma(broadcast((float)(a * a * a)), odd_a, x[5]));
     }
-    INLINE void weights(double (&to)[6], const double (&g)[3]) {
-        constexpr double a = POINT_A, b = POINT_B, of_a = 2 * a * a * (a * a - b * b), of_b = 2 * b * b * (b * b - a * a);
-        to[0] = g[0] / (a * a * b * b);
-        to[1] = (g[0] + a * g[1] + a * a * g[2]) / of_a;
-        to[2] = (g[0] - a * g[1] + a * a * g[2]) / of_a;
-        to[3] = (g[0] + b * g[1] + b * b * g[2]) / of_b;
-        to[4] = (g[0] - b * g[1] + b * b * g[2]) / of_b;
+    INLINE void weights(Doubles (&to)[6], const Doubles (&g)[3]) {
+        constexpr double a = POINT_A, b = POINT_B;
+        constexpr double of_a = 1 / (2 * a * a * (a * a - b * b)), of_b = 1 / (2 * b * b * (b * b - a * a));
+        const Doubles even_a = g[0] + a * a * g[2], odd_a = a * g[1], even_b = g[0] + b * b * g[2], odd_b = b * g[1];
+        to[0] = g[0] * (1 / (a * a * b * b));
+        to[1] = (even_a + odd_a) * of_a;
+        to[2] = (even_a - odd_a) * of_a;
+        to[3] = (even_b + odd_b) * of_b;
+        to[4] = (even_b - odd_b) * of_b;
         to[5] = g[2];
     }
 };
@@ -328,35 +333,43 @@ static void winograd_multiply(int64_t begin, int64_t end, int32_t worker, void *
         winograd_groups<4>(begin, end, worker, job);
 }
 
-template <int tile>
-static void pack_filter(const float *from, int64_t tap_step, int64_t step, float *to) {
+template <int tile> INLINE void pack_filters(const Vector (&taps)[9], int64_t step, float *to) {
     constexpr int size = tile + 2;
-    double half[3][size];
+    Doubles half[3][size];
     for (int x = 0; x < 3; x++) {
-        const double g[3] = {from[x * tap_step], from[(3 + x) * tap_step], from[(6 + x) * tap_step]};
+        Doubles g[3];
+        for (int y = 0; y < 3; y++) g[y] = __builtin_convertvector(taps[3 * y + x], Doubles);
         Filtering<tile>::weights(half[x], g);
     }
     for (int y = 0; y < size; y++) {
-        const double g[3] = {half[0][y], half[1][y], half[2][y]};
-        double out[size];
+        const Doubles g[3] = {half[0][y], half[1][y], half[2][y]};
+        Doubles out[size];
         Filtering<tile>::weights(out, g);
-        for (int x = 0; x < size; x++, to += step) *to = (float)out[x];
+        for (int x = 0; x < size; x++, to += step) store(to, __builtin_convertvector(out[x], Vector));
+    }
+}
+
+template <int tile>
+static void pack_vector(const float *from, int64_t filter_step, int64_t tap_step, int64_t channel_step, int rows, int64_t channels,
+                        int64_t width, float *to) {
+    Vector taps[LANES][9];
+    for (int64_t first = 0; first < channels; first += LANES) {
+        const int64_t count = lesser<int64_t>(LANES, channels - first);
+        take_filters(from + first * channel_step, filter_step, tap_step, channel_step, rows, 9, count,
+                     [&](int64_t channel, int64_t tap, Vector x) { taps[channel][tap] = x; });
+        for (int64_t channel = 0; channel < count; channel++)
+            pack_filters<tile>(taps[channel], channels * width, to + (first + channel) * width);
     }
 }
 
 static void pack_winograd(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
                           int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed) {
-    const int64_t width = vectors * LANES, count = lesser(width, filters - first_filter);
-    /* What is beyond the last filter stays zero. */
-    for (int64_t channel = 0; channel < channels; channel++)
-        for (int64_t f = 0; f < count; f++) {
-            const float *from = weights + (first_filter + f) * filter_step + channel * channel_step;
-            float *to = packed + channel * width + f;
-            if (tile == 2)
-                pack_filter<2>(from, tap_step, channels * width, to);
-            else
-                pack_filter<4>(from, tap_step, channels * width, to);
-        }
+    const auto pack = tile == 2 ? pack_vector<2> : pack_vector<4>;
+    for (int64_t v = 0; v < vectors; v++) {
+        const int64_t first = first_filter + v * LANES;
+        pack(weights + first * filter_step, filter_step, tap_step, channel_step, (int)lesser<int64_t>(LANES, filters - first),
+             channels, vectors * LANES, packed + v * LANES);
+    }
 }
 
 static const neon_winograd_kernels winograd_kernels = {winograd_banded, winograd_transform, winograd_multiply, pack_winograd};

@@ -2,9 +2,8 @@
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
-from posix.stdlib cimport posix_memalign
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from dovetail.abi cimport (
     DOVETAIL_OK,
@@ -16,8 +15,27 @@ from dovetail.abi cimport (
 )
 from dovetail_neon.kernels cimport neon_job
 
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <sys/mman.h>
+
+    /* Weights of some megabytes in large pages, where they are to be had: a fault each for 4 KiB takes longer than packing them. */
+    static void dovetail_neon_large_pages(void *block, size_t nbytes) {
+    #ifdef MADV_HUGEPAGE
+        const uintptr_t page = 4096, begin = ((uintptr_t)block + page - 1) / page * page;
+        if (nbytes >= (size_t)4 << 20) (void)madvise((void *)begin, ((uintptr_t)block + nbytes - begin) / page * page, MADV_HUGEPAGE);
+    #else
+        (void)block, (void)nbytes;
+    #endif
+    }
+    """
+    void large_pages "dovetail_neon_large_pages"(void *block, size_t nbytes) nogil
+
 cdef enum:
     MOST_TENSORS = 64
+    LINE = 64                   # bytes
 
 
 cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job *job) noexcept nogil:
@@ -72,16 +90,17 @@ cdef class Workload:
 
     cdef void *allocate(self, size_t nbytes) except NULL:
         """Return zeroed memory, aligned to a cache line, that lives as long as the workload."""
-        cdef void *block = NULL
         if self.state.n_blocks == MOST_BLOCKS:
             raise ValueError("a workload owns too many blocks of memory")
-        if posix_memalign(&block, 64, max(nbytes, 1)):
+        # Pages fresh from the system are zero: calloc does not write to them, so that packing is the first to touch them.
+        cdef void *block = calloc(nbytes + LINE, 1)
+        if block == NULL:
             raise MemoryError(f"no {nbytes} bytes for constants of a layer")
-        memset(block, 0, nbytes)
+        large_pages(block, nbytes + LINE)
         self.state.blocks[self.state.n_blocks] = block
         self.state.n_blocks += 1
         self.state.private_bytes += nbytes
-        return block
+        return <void *>((<size_t>block + LINE - 1) // LINE * LINE)
 
     cdef int phase(self, dovetail_body body, int64_t range, int64_t grain) except -1:
         """Add a parallel loop, run after those before it; `range` items in chunks of `grain`."""
