@@ -161,6 +161,14 @@ class IWorkloadFactory(ABC):
         slow but simple, an object with ``execute(inputs, outputs)`` that gets lists of NumPy arrays and fills the outputs in.
         """
 
+    def release(self, layer: Layer) -> None:  # noqa: B027  # optional: most private layers hold next to nothing
+        """(optional) Let go of what a private layer held for `create_workload` alone, such as weights that were packed since.
+
+        Called once the workload of a layer is made, if nobody will see the layer again: of networks that the runtime optimized
+        itself. So weights and what was made of them are never all there at once. Constant inputs stay whatever this does.
+        Default: nothing is let go of before the network is.
+        """
+
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
         """(optional) Return a workload with one input in `source` and one output in `target`, one of them this backend's.
 

@@ -59,6 +59,12 @@ class NeonFactory(IWorkloadFactory):
         create = getattr(import_module(f".workloads.{module}", __package__), function)
         return create(layer, self._kernels)
 
+    def release(self, layer: Layer) -> None:
+        from .kinds import PrivateLayer
+
+        if isinstance(layer.descriptor, PrivateLayer):
+            layer.descriptor.release()
+
 
 class NeonBackend(IBackend):
     """Fast kernels for float32 on plain host memory."""

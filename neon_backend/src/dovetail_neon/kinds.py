@@ -59,6 +59,14 @@ class PrivateLayer(Descriptor):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         return self.infos
 
+    def release(self) -> None:
+        """Let go of all arrays; no workload can be made of it any more."""
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, None)
+            elif isinstance(value, PrivateLayer):
+                value.release()
+
 
 @descriptor_class
 class Convolve(PrivateLayer, kind="neon.Convolve"):

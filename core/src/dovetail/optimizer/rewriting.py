@@ -60,6 +60,13 @@ def prune(graph: Graph, layers: Iterable[Layer | None]) -> int:
     return removed
 
 
+def forget_values(graph: Graph, layers: Iterable[Layer]) -> None:
+    """Take their values from constants that were removed: they lie in cycles, which the collector may find late."""
+    for layer in layers:
+        if layer.name not in graph or graph.layer(layer.name) is not layer:
+            layer.descriptor = Constant(value=np.empty(0, np.uint8))
+
+
 def drop_unread_constants(graph: Graph) -> int:
     """Remove constants that nobody reads."""
     unread = [layer for layer in graph if isinstance(layer.descriptor, Constant) and not layer.outputs[0].consumers]

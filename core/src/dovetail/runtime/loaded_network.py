@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,14 @@ PLAN_CACHE = 8
 """Plans kept per network: one per set of sizes of the symbolic dimensions."""
 
 
+class _Planned(NamedTuple):
+    """A plan, what it was made of, and whether backends let go of the weights in that."""
+
+    plan: Plan
+    optimized: OptimizedNetwork
+    spent: bool
+
+
 class LoadedNetwork(NetworkRunner):
     """A network loaded into a runtime; made by `dovetail.load` or `Runtime.load`.
 
@@ -51,18 +59,21 @@ class LoadedNetwork(NetworkRunner):
         optimized: OptimizedNetwork | None,
         outputs: tuple[TensorSpec, ...] | None,
         lanes: int,
+        *,
+        owns: bool,
     ) -> None:
         self._name = name
         self._runtime = runtime
         self._inputs = inputs
         self._optimize = optimize
         self._optimized = optimized
+        self._spent = False
         self._lanes = lanes
         self._outputs = outputs
         self._network_lock = threading.Lock()
         self._plan_lock = threading.Lock()
         self._planner = 0
-        self._plans: OrderedDict[Any, tuple[Plan, OptimizedNetwork]] = OrderedDict()
+        self._plans: OrderedDict[Any, _Planned] = OrderedDict()
         self._value_inputs: set[str] = set()
         self._opened: dict[BackendKey, OpenBackend] = {}
         self._told: set[BackendRequest | str] = set()
@@ -75,8 +86,8 @@ class LoadedNetwork(NetworkRunner):
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
         if optimized is not None:
             key = _plan_key(_symbol_sizes(inputs, optimized), {})
-            self._plans[key] = (self._build(optimized, {}), optimized)
-            self._plan = self._plans[key][0]
+            self._plans[key] = self._build(optimized, {}, spends=owns)
+            self._plan, _, self._spent = self._plans[key]
 
     # -- describing -----------------------------------------------------------------------------------------------------------
 
@@ -97,15 +108,21 @@ class LoadedNetwork(NetworkRunner):
         Raises:
             RunError: They depend on the value of an input, and nothing was run yet.
         """
-        return self._outputs if self._outputs is not None else self.optimized.outputs
+        return self._outputs if self._outputs is not None else self._latest.outputs
 
     @property
     def optimized(self) -> OptimizedNetwork:
-        """The optimized network behind the latest plan.
+        """The optimized network behind the latest plan; made anew where backends let go of its weights while it was loaded.
 
         Raises:
             RunError: Nothing was planned yet, since symbolic dimensions are open; run it once, or give `shapes`.
         """
+        if self._spent:
+            self._optimized, self._spent = self._latest.replan(), False
+        return self._latest
+
+    @property
+    def _latest(self) -> OptimizedNetwork:
         if self._optimized is None:
             raise RunError(
                 f"network {self._name!r} is not planned yet: its symbolic dimensions are open",
@@ -117,7 +134,7 @@ class LoadedNetwork(NetworkRunner):
     @property
     def placement(self) -> Placement:
         """Which layer went where, and why; `print(net.placement.explain())`."""
-        return self.optimized.placement
+        return self._latest.placement
 
     @property
     def memory(self) -> PlannedMemory:
@@ -132,7 +149,7 @@ class LoadedNetwork(NetworkRunner):
         Raises:
             RunError: The network was unloaded, or nothing was planned yet.
         """
-        self.optimized  # noqa: B018  # raises if nothing is planned
+        self._latest  # noqa: B018  # raises if nothing is planned
         plan: Plan | None = self._plan
         if plan is None:
             raise self._unloaded()
@@ -256,7 +273,7 @@ class LoadedNetwork(NetworkRunner):
                 if key not in self._plans:
                     try:
                         optimized = self._optimize(symbols, values)
-                        self._plans[key] = (self._build(optimized, values), optimized)
+                        self._plans[key] = self._build(optimized, values, spends=True)
                     except GraphError as error:
                         wanted = set(error.details.get("inputs", ())) & set(arrays) - self._value_inputs
                         if error.code != ErrorCode.VALUE_REQUIRED or not wanted:
@@ -266,7 +283,7 @@ class LoadedNetwork(NetworkRunner):
                 self._plans.move_to_end(key)
                 while len(self._plans) > PLAN_CACHE:
                     self._plans.popitem(last=False)
-                plan, self._optimized = self._plans[key]
+                plan, self._optimized, self._spent = self._plans[key]
                 self._plan = plan
                 return plan
 
@@ -279,7 +296,7 @@ class LoadedNetwork(NetworkRunner):
         finally:
             self._planner = 0
 
-    def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array]) -> Plan:
+    def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, spends: bool) -> _Planned:
         from ..optimizer.optimized import TensorSpec
 
         self._tell_placement(optimized.placement)
@@ -297,13 +314,13 @@ class LoadedNetwork(NetworkRunner):
             assert source is not None  # an optimized network has an info on every slot
             outputs.append(TensorSpec(layer.name, source.sizes, source.dtype, source.quantization))
         opened = self._open_backends(optimized)
-        builder = PlanBuilder(optimized, opened, self._runtime.pool, self._lanes, self._network_lock)
+        builder = PlanBuilder(optimized, opened, self._runtime.pool, self._lanes, self._network_lock, spends=spends)
         fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
         for context in fresh:
             notify(context.before_load, self._name)
         failure: BaseException | None = None
         try:
-            return builder.build(inputs, outputs, dict(values))
+            return _Planned(builder.build(inputs, outputs, dict(values)), optimized, builder.spent)
         except BaseException as error:
             failure = error
             raise
@@ -381,14 +398,12 @@ def _contexts(opened: Mapping[BackendKey, OpenBackend]) -> list[IBackendContext]
     return [one.context for one in opened.values() if one.context is not None]
 
 
-def _let_go(
-    opened: Mapping[BackendKey, OpenBackend], plans: OrderedDict[Any, tuple[Plan, OptimizedNetwork]], name: str
-) -> None:
+def _let_go(opened: Mapping[BackendKey, OpenBackend], plans: OrderedDict[Any, _Planned], name: str) -> None:
     """Free workloads and memory, the backends' contexts being told before and after."""
     contexts = _contexts(opened)
     for context in contexts:
         notify(context.before_unload, name)
-    for plan, _ in plans.values():
+    for plan, *_ in plans.values():
         plan.close()  # whoever still holds the plan, or a binding, holds no memory of a backend
         for one in opened.values():
             one.stuck = one.stuck or (plan.is_stuck and bool(plan.queues))

@@ -102,7 +102,19 @@ class _Tap:
 
 
 class PlanBuilder:
-    """Builds one plan; used once."""
+    """Builds one plan; used once.
+
+    Args:
+        optimized: What is planned.
+        opened: The backends in use.
+        pool: Threads.
+        lanes: How many of them a run may use.
+        network_lock: Of the network's.
+        spends: Nobody else has the optimized network: backends may let go of what its layers hold.
+
+    Attributes:
+        spent: A backend was told so; the optimized network cannot be loaded again.
+    """
 
     def __init__(
         self,
@@ -111,7 +123,11 @@ class PlanBuilder:
         pool: ThreadPool,
         lanes: int,
         network_lock: threading.Lock,
+        *,
+        spends: bool = False,
     ) -> None:
+        self.spends = spends
+        self.spent = False
         self.optimized = optimized
         self.opened = opened
         self.pool = pool
@@ -215,6 +231,14 @@ class PlanBuilder:
         if self.tuned.get(layer.name):
             info = replace(info, tuned=self.tuned[layer.name])
         self.drafts.append(_Draft(info, workload, reads, writes, shared, per_worker))
+        if self.spends and key is not None:
+            self._release(layer, self.factories[key], origin)
+
+    def _release(self, layer: Layer, factory: IWorkloadFactory, origin: str) -> None:
+        if type(factory).release is not IWorkloadFactory.release:
+            self.spent = True
+            with backend_call(origin, "release"):
+                factory.release(layer)
 
     def _core_workload(self, layer: Layer) -> Workload:
         """The core runs `Debug` layers, whose callback only the optimized network knows, and copies within host memory."""

@@ -128,7 +128,9 @@ class Runtime:
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork:
                 return optimize_network(network, **{**arguments, "shapes": shapes, "values": {**fixed, **values}})
 
-        loaded = LoadedNetwork(self, name or network.name, inputs, again, optimized, outputs, lanes)
+        loaded = LoadedNetwork(
+            self, name or network.name, inputs, again, optimized, outputs, lanes, owns=optimized is not network
+        )
         with self._lock:
             self._networks.add(loaded)
             self._finalizers[:] = [one for one in self._finalizers if getattr(one, "alive", False)]

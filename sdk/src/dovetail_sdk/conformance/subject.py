@@ -19,7 +19,7 @@ from dovetail.discovery.reasons import Refused
 from dovetail.errors import BackendError, ErrorCode, OptionError
 from dovetail.graph import Graph, Layer
 from dovetail.interfaces import IBackend, Support
-from dovetail.optimizer import build_options
+from dovetail.optimizer import OptimizedNetwork, build_options, optimize
 from dovetail.optimizer.assignment import is_workload
 from dovetail.registry import BackendRow, default_registry
 from dovetail.runtime import LoadedNetwork, Runtime
@@ -222,10 +222,18 @@ class Subject:
         Raises:
             DovetailError: Whatever loading reports.
         """
-        arguments = {"backends": [self.backend, *extra_backends], "passes": passes, "fallback": fallback, **keywords}
+        arguments = self._arguments(extra_backends, {"passes": passes, "fallback": fallback, **keywords})
+        return (runtime or self._own_runtime).load(network, threads=threads, optimize=arguments)  # type: ignore[arg-type]  # a Graph has all that is used
+
+    def optimize(self, network: Graph) -> OptimizedNetwork:
+        """Optimize a network for this backend alone."""
+        return optimize(network, **self._arguments((), {"fallback": False}))
+
+    def _arguments(self, extra_backends: Sequence[str | IBackend], keywords: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = {"backends": [self.backend, *extra_backends], **keywords}
         if self.options:
             arguments["options"] = {self.id: self.options, **keywords.get("options", {})}
-        return (runtime or self._own_runtime).load(network, threads=threads, optimize=arguments)  # type: ignore[arg-type]  # a Graph has all that is used
+        return arguments
 
     def ask(self, layer: Layer) -> Support:
         """Ask about one layer, all of whose infos are known.

@@ -1,0 +1,194 @@
+"""Backends let go of weights while a network is loaded, where nobody else can see it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from dovetail.backend_id import BackendId
+from dovetail.descriptor import Array, Descriptor, descriptor_class
+from dovetail.graph import Graph, Layer
+from dovetail.interfaces import IBackend, IWorkloadFactory, Support
+from dovetail.network import Network
+from dovetail.optimizer import optimize
+from dovetail.runtime import Runtime
+from dovetail.subgraph import OptimizationViews, SubgraphView
+from dovetail.tensor import TensorInfo
+
+WEIGHTS = np.arange(4, dtype=np.float32)
+
+
+@descriptor_class
+class Scaled(Descriptor, kind="acme.Scaled"):
+    input_names: ClassVar[tuple[str, ...]] = ("x",)
+    weights: Array | None
+    info: TensorInfo
+
+    def infer(self, inputs: Any) -> Sequence[TensorInfo]:
+        return (self.info,)
+
+
+class Packed:
+    """Keeps a copy, as a backend does that packs its weights."""
+
+    def __init__(self, weights: Array) -> None:
+        self.weights = weights.copy()
+
+    def execute(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        np.multiply(inputs[0], self.weights, out=outputs[0])
+
+
+class Factory(IWorkloadFactory):
+    def __init__(self, backend: Acme) -> None:
+        self.backend = backend
+
+    def create_workload(self, layer: Layer) -> Any:
+        descriptor = layer.descriptor
+        assert isinstance(descriptor, Scaled)
+        assert descriptor.weights is not None, "it was released before its workload was made"
+        self.backend.alive.append(sum(ref() is not None for ref in self.backend.seen))
+        return Packed(descriptor.weights)
+
+
+class LettingGo(Factory):
+    def release(self, layer: Layer) -> None:
+        object.__setattr__(layer.descriptor, "weights", None)
+
+
+class Acme(IBackend):
+    """Replaces each multiplication by a constant with a private layer whose weights are an array of its own."""
+
+    def __init__(self, factory: type[Factory]) -> None:
+        self.factory = factory
+        self.seen: list[weakref.ref[Array]] = []
+        self.alive: list[int] = []
+        """How many of the arrays were there, whenever a workload was made."""
+
+    @property
+    def id(self) -> BackendId:
+        return BackendId("Acme")
+
+    def supports(self, layer: Layer, options: Any) -> Support:
+        return Support.yes()
+
+    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+        return self.factory(self)
+
+    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+        graph = Graph("acme")
+        slot = graph.input("in", view.inputs[0].shape, view.inputs[0].dtype)
+        for layer in view.layers:
+            weights = np.array(layer.constant(1))
+            self.seen.append(weakref.ref(weights))
+            slot = graph.add(Scaled(weights=weights, info=layer.output.known_info), slot, name=layer.name).output
+        graph.output(slot, "out")
+        views = OptimizationViews(view)
+        views.substitute(view, graph)
+        return views
+
+
+def network() -> Network:
+    net = Network("three products")
+    slot = net.input("x", ("N", 4))
+    for i in range(3):
+        slot = net.multiplication(slot, net.constant(WEIGHTS + i))
+    net.output(slot, "y")
+    return net
+
+
+EXPECTED = WEIGHTS * (WEIGHTS + 1) * (WEIGHTS + 2)
+
+
+@pytest.fixture
+def runtime() -> Iterator[Runtime]:
+    """A runtime; the collector is off, so that what goes, goes at once."""
+    gc.collect()
+    gc.disable()
+    try:
+        with Runtime(threads=1) as made:
+            yield made
+    finally:
+        gc.enable()
+
+
+def run(net: Any, rows: int = 1) -> Array:
+    result: Array = net.run({"x": np.ones((rows, 4), np.float32)})["y"]
+    return result
+
+
+def test_weights_go_one_by_one(runtime: Runtime) -> None:
+    acme = Acme(LettingGo)
+    net = runtime.load(network(), optimize={"backends": [acme], "shapes": {"N": 1}})
+    assert acme.alive == [3, 2, 1]
+    assert not any(ref() is not None for ref in acme.seen)
+    np.testing.assert_array_equal(run(net)[0], EXPECTED)
+
+
+def test_they_stay_with_a_factory_that_says_nothing(runtime: Runtime) -> None:
+    acme = Acme(Factory)
+    net = runtime.load(network(), optimize={"backends": [acme], "shapes": {"N": 1}})
+    assert acme.alive == [3, 3, 3]
+    assert net.optimized is net.optimized
+    assert len(acme.seen) == 3  # nothing was optimized again
+
+
+def test_a_network_that_somebody_else_optimized_keeps_them(runtime: Runtime) -> None:
+    acme = Acme(LettingGo)
+    optimized = optimize(network(), [acme], shapes={"N": 1})
+    for _ in range(2):
+        np.testing.assert_array_equal(run(runtime.load(optimized))[0], EXPECTED)
+    assert acme.alive == [3] * 6
+
+
+def test_what_was_optimized_is_made_anew_when_asked_for(runtime: Runtime) -> None:
+    acme = Acme(LettingGo)
+    net = runtime.load(network(), optimize={"backends": [acme], "shapes": {"N": 1}})
+    assert [row.backend for row in net.placement.layers] == ["Acme"] * 3
+    assert net.outputs[0].shape == (1, 4)
+    assert len(acme.seen) == 3  # neither needs the weights
+    optimized = net.optimized
+    assert net.optimized is optimized
+    assert [layer.descriptor.weights is not None for layer in optimized.graph if layer.kind == "acme.Scaled"] == [True] * 3  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(run(runtime.load(optimized))[0], EXPECTED)
+    np.testing.assert_array_equal(run(net)[0], EXPECTED)
+
+
+def test_the_users_network_is_loaded_again_and_planned_for_each_size(runtime: Runtime) -> None:
+    acme, mine = Acme(LettingGo), network()
+    for _ in range(2):
+        net = runtime.load(mine, optimize={"backends": [acme]})
+        for rows in (1, 3, 1):
+            np.testing.assert_array_equal(run(net, rows), np.broadcast_to(EXPECTED, (rows, 4)))
+        assert net.optimized.graph.inputs[0].output.known_info.sizes == (1, 4)
+    assert acme.alive[:6] == [3, 2, 1] * 2
+
+
+def test_a_failing_release_is_the_backends_fault(runtime: Runtime) -> None:
+    class Failing(Factory):
+        def release(self, layer: Layer) -> None:
+            raise RuntimeError("no")
+
+    with pytest.raises(Exception, match=r"'Acme'.*release\(\) raised RuntimeError: no"):
+        runtime.load(network(), optimize={"backends": [Acme(Failing)], "shapes": {"N": 1}})
+
+
+def test_folded_constants_go_with_the_part_that_read_them(runtime: Runtime) -> None:
+    """They hang on removed layers, which are parts of cycles; the collector is off."""
+    folded: list[weakref.ref[Array]] = []
+
+    class Watching(Acme):
+        def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+            folded.extend(weakref.ref(value) for layer in view.layers if (value := layer.constant(1)) is not None)
+            return super().optimize_subgraph(view, options)
+
+    net = Network("a product with a sum of constants")
+    both = net.addition(net.constant(WEIGHTS), net.constant(WEIGHTS + 1))
+    net.output(net.multiplication(net.input("x", (1, 4)), both), "y")
+    loaded = runtime.load(net, optimize={"backends": [Watching(LettingGo)]})
+    assert [ref() for ref in folded] == [None]
+    np.testing.assert_array_equal(run(loaded)[0], WEIGHTS * 2 + 1)
