@@ -96,7 +96,7 @@ class NeonBackend(IBackend):
     def choices(self, view: SubgraphView, options: NeonOptions) -> Choices:
         from .choices import choices_of
 
-        return choices_of(view, _kernels(options.isa))
+        return choices_of(view, _kernels(options.isa, options.precision))
 
     def capabilities(self) -> Capabilities:
         return Capabilities(deterministic=True)
