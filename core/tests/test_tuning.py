@@ -136,6 +136,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(folder))
     monkeypatch.delenv("DOVETAIL_TUNING", raising=False)
     monkeypatch.setattr(measuring, "BLOCK_SECONDS", 0.001)
+    monkeypatch.setattr(measuring, "is_disturbed", lambda foreign, threads: False)
     return folder / "tuning"
 
 
@@ -491,6 +492,27 @@ def test_where_nothing_can_be_kept_a_note_says_so(monkeypatch: pytest.MonkeyPatc
     assert report.layers[0].winner == "quick"
     assert report.folder is None
     assert report.notes == ("what was found for Fake is not kept: there is no folder for it; set DOVETAIL_CACHE_DIR",)
+
+
+def test_turns_that_others_disturb_are_repeated_and_told_of_when_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+
+    def disturbed(foreign: float, threads: int) -> bool:
+        told.append((foreign, threads))
+        return len(told) <= limit
+
+    monkeypatch.setattr(measuring, "is_disturbed", disturbed)
+    limit = 20
+    report = dovetail.tune(network(SLOW), Fake(), threads=1, rounds=3)
+    if not told:
+        pytest.skip("this system does not tell how busy it is")
+    assert len(told) == 20 + 3 * 3 + 2 * 3
+    assert {threads for _, threads in told} == {1}
+    assert report.notes == ()
+    told, limit = [], 10_000
+    (note,) = dovetail.tune(network(SLOW), Fake(), threads=1, rounds=3, again=True).notes
+    assert "other processes took CPU time" in note
+    assert len(told) == measuring.REPEATS + 3 * 3 + 2 * 3
 
 
 def test_findings_of_some_backends_are_forgotten() -> None:

@@ -68,6 +68,7 @@ class PatientBackend(IBackend):
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("dovetail.tuning.measuring.is_disturbed", lambda foreign, threads: False)
     return tmp_path / "cache" / "tuning"
 
 

@@ -2,7 +2,7 @@
 
     command -> problem   the model, its inputs and expected outputs, its multiply-accumulates
             -> measuring the children (`child`, in which `worker` runs one of `runtimes`), compared (`agreement`), then timed by
-                         turns, disturbed blocks again (`interference`), the machine's peak beside them (`peak`)
+                         turns, disturbed blocks again, the machine's peak beside them (`peak`)
             -> results   the arithmetic, and JSON
             -> tables    for terminals and in Markdown
 

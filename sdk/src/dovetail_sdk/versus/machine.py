@@ -6,7 +6,7 @@ import os
 import platform
 from typing import Any
 
-from .interference import usable_cpus
+from dovetail.tuning.interference import usable_cpus
 
 
 def cpu_model() -> str:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dovetail.errors import DovetailError
+from dovetail.tuning.interference import busy_now, is_disturbed
 
 from .agreement import Agreement, Answer, Tolerance, judge
 from .child import Child, ChildError
-from .interference import busy_now, is_disturbed
 from .peak import PeakError, PeakMeter
 from .peers import Peer
 from .problem import Problem
