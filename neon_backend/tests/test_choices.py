@@ -136,6 +136,7 @@ def test_a_tuned_network_computes_the_same_for_any_number_of_busy_threads(tmp_pa
         assert all(seconds > 0 for seconds in windows.seconds.values())
         with dovetail.load(network, NeonBackend(), threads=2, runtime=runtime) as net:
             assert net.placement.layer("windows").tuned.startswith(f"tuned: {windows.winner}")
+            assert net.optimized.placement == net.placement  # made anew: weights are let go of
             results = [future.result()["y"] for future in [net.submit({"x": feed}) for _ in range(20)]]
     assert all(np.array_equal(result, results[0]) for result in results)
     assert np.abs(results[0] - expected).max() <= 2e-5 * np.abs(expected).max()

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..descriptor import Array
 from ..errors import ErrorCode, OptionError
+from ..graph import Layer
 from ..progress import Listener, listening, report
 from ..subgraph import Choice
 from .interference import busy_now, is_disturbed
@@ -47,14 +48,28 @@ LEAST_GAIN = 1.03
 
 
 class _Subject(NamedTuple):
-    """One choice in one loaded network."""
+    """One choice in one loaded network: what is to be known of it without its weights, which are let go of.
+
+    Attributes:
+        key, facts: What it is known by; no facts if nothing can be kept.
+        id: Of the backend.
+        names: The ways, the default first.
+        sources: Layers of the original network.
+        name: The way that is taken.
+        layers: What computes it that way.
+    """
 
     key: str
-    id: str
-    choice: Choice
-    name: str
-    layers: tuple[str, ...]
     facts: Mapping[str, Any] | None
+    id: str
+    names: tuple[str, ...]
+    sources: tuple[str, ...]
+    name: str
+    layers: tuple[str, ...] = ()
+
+    @property
+    def default(self) -> str:
+        return self.names[0]
 
 
 class _Survey:
@@ -67,6 +82,7 @@ class _Survey:
         self.subjects: list[_Subject] = []
         self.notes: dict[str, None] = {}
         self._surroundings: dict[Assigned, Surroundings] = {}
+        self._waiting: dict[tuple[Layer, ...], int] = {}
 
     def wants(self, candidate: Assigned) -> bool:
         if candidate.backend.capabilities().asynchronous:
@@ -89,17 +105,18 @@ class _Survey:
             name = choice.names[self.number] if self.number < len(choice.names) else choice.taken
         # Looked at now: what is replaced is no longer joined to anything.
         facts = None if surroundings.facts is None else {**surroundings.facts, "part": part_facts(choice)}
-        self.subjects.append(_Subject(key, id, choice, name, (), facts))
+        self._waiting[choice.part.layers] = len(self.subjects)
+        self.subjects.append(_Subject(key, facts, id, choice.names, choice.part.sources, name))
         return name
 
     def placed(self, choice: Choice, name: str, layers: tuple[str, ...]) -> None:
-        place = next(i for i, one in enumerate(self.subjects) if one.choice is choice)
+        place = self._waiting.pop(choice.part.layers)
         self.subjects[place] = self.subjects[place]._replace(layers=layers)
 
     @property
     def ways(self) -> int:
         """The most ways that an unknown part has; 1 if there is nothing to find out."""
-        return max((len(one.choice.names) for one in self.subjects if one.key not in self.known), default=1)
+        return max((len(one.names) for one in self.subjects if one.key not in self.known), default=1)
 
 
 class _Turn(NamedTuple):
@@ -205,7 +222,7 @@ class _Tuning:
     def run(self, *, again: bool) -> TuningReport:
         survey = _Survey(0, self.threads, {}, None if again else self.findings)
         untuned = self._load(survey)
-        untuned.optimized  # noqa: B018  # raises if sizes are open
+        untuned.plan  # noqa: B018  # raises if sizes are open
         self.notes |= survey.notes
         if survey.subjects:
             self.progress.id = survey.subjects[0].id
@@ -271,11 +288,11 @@ class _Tuning:
         return found
 
     def _concluded(self, key: str, one: _Subject, samples: Mapping[str, Sequence[float]]) -> dict[str, Finding]:
-        complete = min((len(samples.get(name, ())) for name in one.choice.names), default=0)
+        complete = min((len(samples.get(name, ())) for name in one.names), default=0)
         if complete < LEAST_ROUNDS:
             return {}
-        least = {name: min(samples[name][:complete]) for name in one.choice.names}
-        winner, default = min(least, key=least.__getitem__), one.choice.taken
+        least = {name: min(samples[name][:complete]) for name in one.names}
+        winner, default = min(least, key=least.__getitem__), one.default
         wins = sum(a < b for a, b in zip(samples[winner][:complete], samples[default][:complete], strict=True))
         if least[winner] * LEAST_GAIN > least[default] or 2 * wins <= complete:
             winner = default
@@ -295,7 +312,7 @@ class _Tuning:
         for one in subjects:
             if one.key in found:
                 finding = found[one.key]
-                settled[one.key] = Finding(one.choice.taken, finding.seconds, finding.facts)
+                settled[one.key] = Finding(one.default, finding.seconds, finding.facts)
                 self._keep(one.key, one, settled[one.key])
         return settled
 
@@ -316,7 +333,7 @@ class _Tuning:
         """Run the network untuned and with all winners by turns; returns the least times, None if they are the same."""
         survey = _Survey(0, self.threads, findings, None)
         tuned = self._load(survey)
-        if all(one.name == one.choice.taken for one in survey.subjects):
+        if all(one.name == one.default for one in survey.subjects):
             return None, None
         both = (self._load(False), tuned)
         feeds = _feeds(tuned)
@@ -330,25 +347,16 @@ class _Tuning:
 
 
 def _row(one: _Subject, finding: Finding, is_new: bool) -> LayerTuning:
-    layers = one.choice.part.layers
-    return LayerTuning(
-        one.layers or tuple(layer.name for layer in layers),
-        one.choice.part.sources,
-        one.id,
-        one.choice.taken,
-        finding.winner,
-        finding.seconds,
-        is_new,
-    )
+    return LayerTuning(one.layers, one.sources, one.id, one.default, finding.winner, finding.seconds, is_new)
 
 
 def _feeds(network: LoadedNetwork) -> dict[str, Array]:
     """Make inputs: random numbers from 0 to 1, and zeros where they are no floats, since these may be positions."""
     random = np.random.default_rng(0)
     feeds = {}
-    for spec, layer in zip(network.inputs, network.optimized.graph.inputs, strict=True):
-        shape, dtype = layer.output.known_info.sizes, spec.dtype.numpy
-        feeds[spec.name] = random.random(shape).astype(dtype) if dtype.kind == "f" else np.zeros(shape, dtype)
+    for spec in network.plan.inputs.specs:
+        dtype = spec.dtype.numpy
+        feeds[spec.name] = random.random(spec.shape).astype(dtype) if dtype.kind == "f" else np.zeros(spec.shape, dtype)
     return feeds
 
 

@@ -12,7 +12,7 @@ class LayerTuning:
     """One part of the network that can be computed in several ways.
 
     Attributes:
-        layers: Names of the layers that compute it by default.
+        layers: Names of the layers that computed it when the network was loaded.
         sources: Layers of the original network that they stand for.
         backend: Id.
         default: What the backend does untuned.
