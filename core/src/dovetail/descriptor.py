@@ -7,7 +7,8 @@ kinds is open: a vendor's descriptor class is as good as one of ours.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, dataclass_transform
 
 import numpy as np
@@ -71,14 +72,14 @@ class Descriptor:
             cls.kind, cls.version = kind, version
 
     def __init__(self, **values: Any) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            if field.name in values:
-                value = values.pop(field.name)
+        for name, field in _fields(type(self)).items():
+            if name in values:
+                value = values.pop(name)
             elif (value := _default(field)) is dataclasses.MISSING:
-                raise TypeError(f"{type(self).__name__}() needs the attribute {field.name!r}")
-            object.__setattr__(self, field.name, value)
+                raise TypeError(f"{type(self).__name__}() needs the attribute {name!r}")
+            object.__setattr__(self, name, value)
         if values:
-            known = ", ".join(field.name for field in dataclasses.fields(self)) or "none"  # type: ignore[arg-type]  # as above
+            known = ", ".join(_fields(type(self))) or "none"
             raise TypeError(f"{type(self).__name__}() has no attribute {next(iter(values))!r}; it has {known}")
 
     def __repr__(self) -> str:
@@ -135,15 +136,24 @@ class Descriptor:
 
     def attributes(self) -> dict[str, Any]:
         """The attributes by name, in order."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
+        return {name: getattr(self, name) for name in _fields(type(self))}
 
     def newer_attributes(self, known_version: int) -> list[str]:
         """Names of attributes younger than `known_version` that are not at their default."""
         return [
-            f.name
-            for f in dataclasses.fields(self)  # type: ignore[arg-type]  # subclasses are dataclasses
-            if f.metadata.get("since", 1) > known_version and not _same(getattr(self, f.name), _default(f))
+            name
+            for name, f in _fields(type(self)).items()
+            if f.metadata.get("since", 1) > known_version and not _same(getattr(self, name), _default(f))
         ]
+
+
+def _fields_of(kind: Any) -> dict[str, dataclasses.Field[Any]]:
+    """Return the attributes of a class of descriptors by name."""
+    return {field.name: field for field in dataclasses.fields(kind)}
+
+
+_fields: Callable[[Any], dict[str, dataclasses.Field[Any]]] = cache(_fields_of)
+"""The same, kept: `dataclasses.fields` looks through all of a class each time."""
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

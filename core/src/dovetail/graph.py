@@ -203,24 +203,31 @@ class Graph:
         Raises:
             GraphError: There is a cycle (`GRAPH_CYCLE`); the message spells it out.
         """
-        for layer in self._layers.values():
+        members, waiting = self._layers, {}
+        order: list[Layer] = []
+        for layer in members.values():
+            count = 0
             for slot in layer.inputs:
-                if slot.source is not None and self._layers.get(slot.source.layer.name) is not slot.source.layer:
+                source = slot.source
+                if source is None:
+                    continue
+                if members.get(source.layer.name) is not source.layer:
                     raise GraphError(
-                        f"layer {layer.name!r} reads {slot.source.name!r}, which is no layer of network {self.name!r}",
+                        f"layer {layer.name!r} reads {source.name!r}, which is no layer of network {self.name!r}",
                         code=ErrorCode.GRAPH_DANGLING,
                         hint="it was removed, or belongs to another network",
                     )
-        waiting = {layer: sum(1 for slot in layer.inputs if slot.source is not None) for layer in self._layers.values()}
-        ready = [layer for layer, count in waiting.items() if count == 0]
-        order: list[Layer] = []
-        for layer in ready:
-            order.append(layer)
+                count += 1
+            waiting[layer] = count
+            if not count:
+                order.append(layer)
+        for layer in order:  # which grows meanwhile
             for output in layer.outputs:
                 for consumer in output.consumers:
-                    waiting[consumer.layer] -= 1
-                    if waiting[consumer.layer] == 0:
-                        ready.append(consumer.layer)
+                    reader = consumer.layer
+                    waiting[reader] -= 1
+                    if not waiting[reader]:
+                        order.append(reader)
         if len(order) != len(waiting):
             raise self._cycle_error({layer for layer, count in waiting.items() if count > 0})
         return order
@@ -295,9 +302,8 @@ class Graph:
 
     def _check_arity(self, label: str, descriptor: Descriptor, sources: Sequence[Any]) -> None:
         names = descriptor.input_names
-        missing = [
-            names[min(i, len(names) - 1)] for i in range(descriptor.required_inputs) if i >= len(sources) or sources[i] is None
-        ]
+        required = descriptor.required_inputs
+        missing = [names[min(i, len(names) - 1)] for i in range(required) if i >= len(sources) or sources[i] is None]
         if missing:
             raise GraphError(
                 f"layer {label!r} ({descriptor.kind}) lacks its input {', '.join(map(repr, missing))}",
@@ -379,16 +385,18 @@ class Graph:
                 code=ErrorCode.ATTRIBUTE_INVALID,
                 hint="give a NumPy array, a number, or nested lists whose rows are equally long",
             ) from error
-        if array.dtype.name == "bfloat16":
+        if array.dtype.kind == "V" and array.dtype.name == "bfloat16":
             dtype = DType.BFLOAT16
         if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
             array = array.astype(np.float32)
-        native = array.astype(array.dtype.newbyteorder("="), copy=False)
+        native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
         if dtype is not None and native.dtype != dtype.numpy:
             native = native.view(dtype.numpy) if native.dtype.itemsize == dtype.itemsize else native.astype(dtype.numpy)
         DType.of(native.dtype)
-        contiguous = np.ascontiguousarray(native).reshape(native.shape)
-        fresh = isinstance(value, list | tuple | int | float | np.generic) or not np.may_share_memory(contiguous, array)
+        contiguous = native if native.flags.c_contiguous else np.ascontiguousarray(native).reshape(native.shape)
+        fresh = isinstance(value, list | tuple | int | float | np.generic) or (
+            contiguous is not array and not np.may_share_memory(contiguous, array)
+        )
         if copy or (copy is None and not fresh and _is_writeable(contiguous)):
             contiguous = contiguous.copy()
             fresh = True
@@ -523,18 +531,20 @@ class Graph:
 
     def resolve(self, layer: Layer) -> bool:
         """Absorb what is known now into attributes; False if a value input is not constant yet."""
-        wanted = [i for i in layer.descriptor.value_inputs if i < len(layer.inputs) and layer.inputs[i].source is not None]
-        values = [layer.constant(i) for i in range(len(layer.inputs))]
-        if any(values[i] is None for i in wanted):
-            return False
-        try:
-            layer.descriptor = layer.descriptor.resolve(layer.input_infos, values)
-        except DovetailError as error:
-            error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
-            error.args = (error.message,)
-            raise
-        for i in wanted:
-            self.disconnect(layer.inputs[i])
+        descriptor = layer.descriptor
+        if descriptor.value_inputs or type(descriptor).resolve is not Descriptor.resolve:
+            wanted = [i for i in descriptor.value_inputs if i < len(layer.inputs) and layer.inputs[i].source is not None]
+            values = [layer.constant(i) for i in range(len(layer.inputs))]
+            if any(values[i] is None for i in wanted):
+                return False
+            try:
+                layer.descriptor = descriptor.resolve(layer.input_infos, values)
+            except DovetailError as error:
+                error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
+                error.args = (error.message,)
+                raise
+            for i in wanted:
+                self.disconnect(layer.inputs[i])
         while layer.inputs and layer.inputs[-1].source is None:
             layer.inputs.pop()
         return True

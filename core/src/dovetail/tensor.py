@@ -74,6 +74,8 @@ class DType(Enum):
         """
         if isinstance(value, DType):
             return value
+        if isinstance(value, np.dtype) and value in _BY_NUMPY:
+            return _BY_NUMPY[value]
         name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
         if isinstance(name, str) and name in _BY_NAME:
             return _BY_NAME[name]
@@ -97,6 +99,8 @@ _MEMORY_LIMIT = 1 << 47
 """Bytes that no tensor can have, nor elements along an axis: the address space of a process on today's 64-bit machines."""
 
 _BY_NAME = {dtype.label: dtype for dtype in DType}
+_BY_NUMPY = {np.dtype(label): dtype for label, dtype in _BY_NAME.items() if label != "bfloat16"}
+"""NumPy works the name of a type out anew each time it is asked."""
 
 
 class DataLayout(StrEnum):
@@ -286,9 +290,12 @@ class TensorInfo:
         Raises:
             GraphError: The tensor is too large (`SHAPE_MISMATCH`), or a zero point is out of range (`ATTRIBUTE_INVALID`).
         """
-        known = [d for d in self.shape if isinstance(d, int)]
-        nbytes = math.prod(known) * self.dtype.itemsize
-        if nbytes >= _MEMORY_LIMIT or any(d >= _MEMORY_LIMIT for d in known):
+        nbytes, largest = self.dtype.itemsize, 0
+        for d in self.shape:
+            if isinstance(d, int):
+                nbytes *= d
+                largest = d if d > largest else largest
+        if nbytes >= _MEMORY_LIMIT or largest >= _MEMORY_LIMIT:
             raise GraphError(
                 f"a tensor {self} would take {nbytes} bytes",
                 code=ErrorCode.SHAPE_MISMATCH,

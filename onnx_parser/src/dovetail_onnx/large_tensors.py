@@ -21,6 +21,8 @@ _LARGE = 1 << 12
 """Bytes of a tensor that are worth the cutting."""
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
+_LONGEST_HEAD = 20
+"""Bytes of a tag and a size."""
 
 
 class OddEncodingError(ValueError):
@@ -90,18 +92,18 @@ class _Cutter:
     def _fields(self, begin: int, end: int) -> Iterator[_Field]:
         while begin < end:
             self._file.seek(begin)
-            tag = self._number()
+            head = self._file.read(_LONGEST_HEAD)
+            tag, at = _number(head, 0)
             wire = tag & 7
+            payload = stop = begin + at
             if wire == _VARINT:
-                self._number()
-                payload = stop = self._file.tell()
+                payload = stop = begin + _number(head, at)[1]
             elif wire == _SIZED:
-                size = self._number()
-                payload = self._file.tell()
+                size, at = _number(head, at)
+                payload = begin + at
                 stop = payload + size
             elif wire in (_EIGHT_BYTES, _FOUR_BYTES):
-                payload = self._file.tell()
-                stop = payload + (8 if wire == _EIGHT_BYTES else 4)
+                stop += 8 if wire == _EIGHT_BYTES else 4
             else:
                 raise OddEncodingError(f"wire type {wire}")
             if stop > end:
@@ -109,24 +111,25 @@ class _Cutter:
             yield _Field(tag >> 3, wire, begin, payload, stop)
             begin = stop
 
-    def _number(self) -> int:
-        value = shift = 0
-        while shift < 64:
-            byte = self._file.read(1)
-            if not byte:
-                break
-            value |= (byte[0] & 0x7F) << shift
-            if byte[0] < 0x80:
-                return value
-            shift += 7
-        raise OddEncodingError("a number without an end")
-
     def _read(self, begin: int, end: int) -> bytes:
         self._file.seek(begin)
         found = self._file.read(end - begin)
         if len(found) != end - begin:
             raise OddEncodingError("the file ends early")
         return found
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Decode a number, groups of seven bits; returns it and where it ends."""
+    value = shift = 0
+    while shift < 64 and at < len(data):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise OddEncodingError("a number without an end")
 
 
 def _encoded(value: int) -> bytes:

@@ -142,11 +142,13 @@ class Assigner:
             refusals.append(refusal)
         return None
 
-    def adopt(self, layer: Layer, home: Assigned, replaced: Iterable[Layer]) -> None:
-        """Give a private layer to the backend that made it, without asking; what was said of the layers it replaces stays."""
-        self.assigned[layer] = home
-        self.refusals[layer] = list(dict.fromkeys(refusal for old in replaced for refusal in self.refusals.get(old, ())))
-        self._private.add(layer)
+    def adopt(self, made: Iterable[Layer], home: Assigned, replaced: Iterable[Layer]) -> None:
+        """Give private layers to the backend that made them, without asking; what was said of what they replace stays."""
+        said = dict.fromkeys(refusal for old in replaced for refusal in self.refusals.get(old, ()))
+        for layer in made:
+            self.assigned[layer] = home
+            self.refusals[layer] = list(said)
+            self._private.add(layer)
 
     def is_private(self, layer: Layer) -> bool:
         """Say whether a layer came from a substitution."""

@@ -111,8 +111,7 @@ def carry_out(graph: Graph, answer: OptimizationViews, candidate: Assigned, assi
     private = []
     for substitution in answer.substitutions:
         made = substitute(graph, substitution, entries[id(substitution.part)])
-        for layer in made:
-            assigner.adopt(layer, candidate, substitution.part.layers)
+        assigner.adopt(made, candidate, substitution.part.layers)
         for layer in substitution.part.layers:
             assigner.forget(layer)
         private.append(made)
