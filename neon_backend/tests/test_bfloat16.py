@@ -336,3 +336,31 @@ def test_a_precision_that_is_not_there_is_named():
     network.output(network.relu(network.input("x", (4,))), "y")
     with pytest.raises(dovetail.OptionError, match=r"precision 'float8' cannot be used .* which has float32"):
         load(network, precision="float8")
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("function", ["gelu", "gelu_tanh", "sigmoid", "swish"])
+def test_functions_before_rounding(function):
+    """Between products with unit matrices nothing but the function and its rounding is left."""
+    x = rounded(
+        np.concatenate([np.linspace(-12, 12, 3000), np.geomspace(1e-30, 90, 520), -np.geomspace(1e-30, 90, 520), np.zeros(24)])
+    )
+    x = x[: x.size // 32 * 32].reshape(-1, 32)
+    unit = np.eye(32, dtype=np.float32)
+    network = dovetail.Network("function")
+    y = network.fully_connected(network.input("x", x.shape), unit)
+    y = network.multiplication(y, network.sigmoid(y)) if function == "swish" else network.activation(y, function)
+    network.output(network.fully_connected(y, unit), "y")
+    with load(network) as net:
+        found = net.run({"x": x})["y"]
+        assert kinds_of(net, {"x": x}) == ["neon.ConvolveBfloat16"] * 2
+    wide = x.astype(np.float64)
+    exact = {
+        "gelu": lambda: wide * 0.5 * np.vectorize(math.erfc)(-wide / math.sqrt(2)),
+        "gelu_tanh": lambda: wide / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))),
+        "sigmoid": lambda: 1 / (1 + np.exp(-wide)),
+        "swish": lambda: wide / (1 + np.exp(-wide)),
+    }
+    with np.errstate(over="ignore"):
+        expected = exact[function]()
+    np.testing.assert_allclose(found, expected, rtol=2.0**-8 * 1.1, atol=2e-8)

@@ -6,6 +6,7 @@
 #include "../interface/bfloat16.h"
 #include "activation.h"
 #include "bfloat16_blocks.h"
+#include "bfloat16_functions.h"
 #include "bfloat16_windows.h"
 
 namespace dovetail_neon {
@@ -118,6 +119,8 @@ struct Product {
     const char *in[2];
     const uint16_t *weights[2];
     int64_t rows;
+    const char *next;               /* weights that are wanted after these: so many lines of them are asked for with each block */
+    int64_t lines;
 };
 
 /* Intel's matrix unit: eight tile registers of 16 rows of 64 bytes. */
@@ -148,9 +151,11 @@ struct MatrixUnit {
         const uint16_t *w = p.weights[0];
         const int64_t other = (p.weights[1] - w) * 2;
         const int64_t below = p.in[1] - p.in[0];
+        const char *next = p.next;
         for (int64_t tap = 0; tap < c.taps; tap++) {
             const char *in = p.in[0] + c.tap_offset[tap];
             for (int64_t block = 0; block < c.blocks; block++, in += c.block_step, w += TILE_WEIGHTS) {
+                for (int64_t line = 0; line < p.lines; line++, next += 64) __builtin_prefetch(next, 0, 2);
                 _tile_loadd(6, w, 64);
                 _tile_loadd(4, in, c.pixel_step);
                 _tile_dpbf16ps(0, 4, 6);
@@ -264,6 +269,16 @@ static void finish_row(const neon_bfloat16 &c, const Results &to, int64_t pixel,
         }
         return;
     }
+    if (half) {
+        const Logistic logistic(c.activation);
+        for (int64_t i = 0; logistic.known && i < count; i++) {
+            Vector result[2] = {zeros(), zeros()};
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) result[v] = logistic(with_added(i, v));
+            keep(i, result);
+        }
+        if (logistic.known) return;
+    }
     for (int v = 0; v < vectors; v++) {
         for (int64_t i = 0; i < count; i++) store(sums[v] + i * LANES, with_added(i, v));
         activate(c.activation, (Vector *)sums[v], (int)count);
@@ -300,13 +315,17 @@ static void finish(const neon_bfloat16 &c, const Results &to, int64_t at, int64_
 }
 
 template <typename Unit, int vectors>
-static void multiply_chunk(const neon_bfloat16 &c, const char *in, const uint16_t *weights, const Results &to, int64_t first, int64_t last) {
+static void multiply_chunk(const neon_bfloat16 &c, const char *in, const uint16_t *weights, const uint16_t *next, const Results &to,
+                           int64_t first, int64_t last) {
     alignas(64) float sums[2][2][TILE_ROWS][LANES];
     Product p;
     p.rows = c.rows;
     p.weights[0] = weights;
     p.weights[1] = weights + (vectors - 1) * c.taps * c.blocks * TILE_WEIGHTS;
-    for (int64_t at = first; at < last;) {
+    const int64_t steps = (last - first + 2 * c.rows - 1) / (2 * c.rows);
+    p.lines = (2 * TILE_WEIGHTS * 2 / 64 + steps - 1) / steps;
+    p.next = (const char *)next;
+    for (int64_t at = first; at < last; p.next += c.taps * c.blocks * p.lines * 64) {
         const int runs = at + c.rows < last ? 2 : 1;
         int64_t begin[2];
         /* The last run ends with the grid, and begins among pixels that another run has finished. */
@@ -350,10 +369,11 @@ template <typename Unit> static void multiply(int64_t begin, int64_t end, int32_
                               ? LANES
                               : (int)lesser<int64_t>(LANES, greater<int64_t>(c.filters - (vector + v) * LANES, 0));
         to.channels = channels_of_block(c.filters - vector * LANES);
+        const uint16_t *next = pair + 1 < pairs ? weights + 2 * c.taps * c.blocks * TILE_WEIGHTS : c.weights + division * c.vectors * c.taps * c.blocks * TILE_WEIGHTS;
         if (vector + 1 < c.vectors)
-            multiply_chunk<Unit, 2>(c, in, weights, to, first, last);
+            multiply_chunk<Unit, 2>(c, in, weights, next, to, first, last);
         else
-            multiply_chunk<Unit, 1>(c, in, weights, to, first, last);
+            multiply_chunk<Unit, 1>(c, in, weights, next, to, first, last);
     }
     Unit::end();
 }
