@@ -43,8 +43,8 @@ def feeds() -> dict[str, np.ndarray]:
 def test_no_weights_are_left_once_they_are_packed(feeds, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    def lower(view, lanes):
-        graph = whole(view, lanes)
+    def lower(view, lanes, precision):
+        graph = whole(view, lanes, precision)
         made.extend(weakref.ref(d.weights) for d in private(graph) if getattr(d, "weights", None) is not None)
         return graph
 
