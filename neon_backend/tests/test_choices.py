@@ -5,7 +5,9 @@ import pytest
 
 import dovetail
 from dovetail.network import Network
+from dovetail_neon.algorithms import tile_vectors
 from dovetail_neon.backend import NeonBackend
+from dovetail_neon.layouts import Image
 
 
 class Way:
@@ -256,3 +258,9 @@ def test_one_row_or_one_vector_of_filters_has_no_tiles_to_choose(kernels):
         with load(network, chooser, kernels.name):
             offered = [names for names in chooser.offers if "2 vectors" in names]
         assert len(offered) == 0
+
+
+@pytest.mark.parametrize(("size", "vectors"), [((1, 1), 0), ((2, 3), 0), ((7, 7), 2), ((7, 8), 2), ((8, 8), 0), ((28, 28), 0)])
+def test_small_images_take_tiles_of_many_pixels(size, vectors):
+    assert tile_vectors(Image(1, 512, *size)) == vectors
+    assert tile_vectors(Image(3, 512, *size)) == (2 if 6 < 3 * size[0] * size[1] <= 56 else 0)

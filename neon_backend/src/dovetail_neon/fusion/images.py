@@ -21,7 +21,7 @@ from dovetail.layers import (
 )
 from dovetail.tensor import DataLayout, TensorInfo
 
-from ..algorithms import wins
+from ..algorithms import tile_vectors, wins
 from ..functions import function_of
 from ..kinds import (
     POINT,
@@ -101,6 +101,7 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
         geometry=geometry,
         groups=groups,
         function=chain.function,
+        vectors=tile_vectors(target),
     )
     if groups > 1 and (image.channels // groups % lanes or target.channels // groups % lanes):
         _emit_channels_last(lowering, chain, convolve, source, layout)
