@@ -23,6 +23,7 @@ def close(found, expected, terms):
 CASES = [
     # channels, filters, height, width, kernel, stride, padding, dilation, groups
     (3, 8, 9, 11, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 1),
+    (8, 16, 6, 6, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),  # with its frame as wide as there are channels
     (1, 5, 7, 7, (5, 3), (1, 1), (2, 0, 1, 3), (1, 1), 1),
     (2, 20, 8, 30, (1, 7), (1, 2), (0, 3, 0, 3), (1, 1), 1),
     (17, 33, 7, 5, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),

@@ -5,7 +5,7 @@
 #include "activation.h"
 #include "job.h"
 
-/* Input and output are blocked. Range: images * blocks of channels * chunks of rows. */
+/* Input and output are blocked. Range: images * chunks of rows * blocks of channels. */
 typedef struct {
     int64_t images, channels, blocks;
     int64_t in_height, in_width;

@@ -248,8 +248,8 @@ template <typename Kind> static void window_rows(WindowRows &row, const Inside &
             window_row<Kind, 3, 1, 0>(row, inside);
         else if (kernel == 3)
             window_row<Kind, 3, 2, 0>(row, inside);
-        else if (kernel == 5 && s.stride_x == 1)
-            window_row<Kind, 5, 1, 0>(row, inside);
+        else if (kernel == 5 && s.stride_x == 1 && Kind::weighted)
+            window_row<Kind, five, Kind::weighted ? 1 : 0, 0>(row, inside);
         else if (kernel == 5 && Kind::weighted)
             window_row<Kind, five, two, 0>(row, inside);
         else
@@ -272,7 +272,7 @@ template <typename Kind> static void windows(int64_t begin, int64_t end, int32_t
     const neon_windows &s = *(const neon_windows *)job->parameters;
     const Inside inside(s);
     for (int64_t item = begin; item < end; item++) {
-        const int64_t plane = item / s.chunks, chunk = item % s.chunks;
+        const int64_t chunk = item / s.blocks % s.chunks, plane = item / s.blocks / s.chunks * s.blocks + item % s.blocks;
         const int64_t first = s.out_height * chunk / s.chunks, last = s.out_height * (chunk + 1) / s.chunks;
         WindowRows row = rows_of<Kind>(s, plane % s.blocks, (const float *)job->inputs[0] + plane * s.in_height * s.in_width * LANES);
         window_rows<Kind>(row, inside, (float *)job->outputs[0] + plane * s.out_height * s.out_width * LANES, first, last);

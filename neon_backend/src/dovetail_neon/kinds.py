@@ -86,6 +86,8 @@ class Convolve(PrivateLayer, kind="neon.Convolve"):
     run: int = 1
     """Over a framed image of few channels: the width of the window, which is read as one run of elements. Weights are then
     [filters, rows, channels * run] or, with channels innermost, [filters, rows, run * channels]."""
+    channels_last: bool = False
+    """Of a framed image of few channels."""
     vectors: int = 0
     """Vectors of filters that a tile computes at once, at most: with fewer it holds more pixels, and reads the weights less
     often; 0 is as many as the kernel can."""

@@ -167,7 +167,7 @@ def _framed(
     taps = convolve.weights.reshape(filters, rows, columns, image.channels)
     weights = (taps if last else taps.transpose(0, 1, 3, 2)).reshape(filters, rows, columns * image.channels)
     geometry = Geometry((rows, 1), convolve.geometry.stride)
-    return made, replace(convolve, weights=weights, source=framed, geometry=geometry, run=columns)
+    return made, replace(convolve, weights=weights, source=framed, geometry=geometry, run=columns, channels_last=last)
 
 
 def _emit_as_matrix(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot) -> None:

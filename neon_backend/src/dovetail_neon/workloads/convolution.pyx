@@ -52,7 +52,7 @@ cdef int describe(
         c.source.block = d.run
         c.source.pixel_step = 1
         c.source.block_step = c.in_height * c.in_width
-        if source.sizes[3] != c.in_width:     # channels innermost: a run of all of them
+        if d.channels_last:     # a run of all channels
             c.source.block, c.source.pixel_step = c.channels, d.source[1]
     fill_pixels(<int64_t *>&c.target, target, d.target, d.groups, lanes)
     c.adds = adds

@@ -36,9 +36,9 @@ cdef int place(Workload workload, layer, int lanes) except -1:
     """Fill in sizes; say how the rows of a block are shared out."""
     cdef neon_windows *w = <neon_windows *>workload.state.parameters
     describe(w, layer.descriptor, lanes)
-    # Enough items for the threads, each of some microseconds.
+    # Rows are shared out rather than channels: what a thread reads is then what it has just written.
     wanted = max(1, min(24, int(cost(w) // 4_000)))
-    w.chunks = max(1, min(w.out_height, parts(wanted, max(w.images * w.blocks, 1))))
+    w.chunks = max(1, min(w.out_height, parts(wanted, max(w.images, 1))))
     return 0
 
 
