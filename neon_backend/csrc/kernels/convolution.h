@@ -28,10 +28,25 @@ struct Band {
     int64_t fetched;        /* bytes of them that a tile asks for per channel: tiles share the work */
 };
 
+/* What few layers need, for a tile of any size: functions other than limits, and results that end in the middle of a vector. */
+static __attribute__((noinline)) void finish_results(const Band &band, int64_t first, Vector *results, int pixels, int vectors) {
+    const neon_convolution &c = *band.self;
+    if (c.activation.function != NEON_IDENTITY) activate(c.activation, results, pixels * vectors);
+    for (int p = 0; p < pixels; p++)
+        for (int v = 0; v < vectors; v++) {
+            float *at = band.out + (first + p) * c.out.pixel_step + v * band.out_vector_step;
+            if (v == vectors - 1)
+                store_part(at, results[p * vectors + v], band.last_lanes);
+            else
+                store(at, results[p * vectors + v]);
+        }
+}
+
 /* Add what is added, apply the function, store. All loops are unrolled: a sum whose index is not a constant, or whose address is
  * handed on, would live in memory through the whole tile. */
 template <int vectors, int pixels> INLINE void finish_tile(const Band &band, int64_t first, Vector (&sum)[pixels][vectors]) {
     const neon_convolution &c = *band.self;
+    const bool whole = band.last_lanes == LANES;
     if (band.adds) {
         const float *adds = band.adds + first * c.out.pixel_step;
 #pragma GCC unroll 16
@@ -39,8 +54,17 @@ template <int vectors, int pixels> INLINE void finish_tile(const Band &band, int
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
                 const float *at = adds + v * band.out_vector_step + p * c.out.pixel_step;
-                sum[p][v] += v == vectors - 1 ? load_part(at, band.last_lanes) : load(at);
+                sum[p][v] += v == vectors - 1 && !whole ? load_part(at, band.last_lanes) : load(at);
             }
+    }
+    if (!whole || c.activation.function > NEON_CLAMP) {
+        Vector results[pixels * vectors];
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) results[p * vectors + v] = sum[p][v];
+        finish_results(band, first, results, pixels, vectors);
+        return;
     }
     if (c.activation.function == NEON_CLAMP) {
         const Vector low = broadcast(c.activation.a), high = broadcast(c.activation.b);
@@ -48,36 +72,12 @@ template <int vectors, int pixels> INLINE void finish_tile(const Band &band, int
         for (int p = 0; p < pixels; p++)
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) sum[p][v] = minimum(high, maximum(low, sum[p][v]));
-    } else if (c.activation.function != NEON_IDENTITY) {
-        Vector results[pixels * vectors];
-#pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) results[p * vectors + v] = sum[p][v];
-        activate(c.activation, results, pixels * vectors);
-#pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) sum[p][v] = results[p * vectors + v];
     }
     float *out = band.out + first * c.out.pixel_step;
-    if (band.last_lanes == LANES) {
 #pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++)
+    for (int p = 0; p < pixels; p++)
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) store(out + v * band.out_vector_step + p * c.out.pixel_step, sum[p][v]);
-    } else {
-#pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) {
-                float *at = out + v * band.out_vector_step + p * c.out.pixel_step;
-                if (v == vectors - 1)
-                    store_part(at, sum[p][v], band.last_lanes);
-                else
-                    store(at, sum[p][v]);
-            }
-    }
+        for (int v = 0; v < vectors; v++) store(out + v * band.out_vector_step + p * c.out.pixel_step, sum[p][v]);
 }
 
 template <int vectors, int pixels> INLINE void begin_tile(const Band &band, Vector (&sum)[pixels][vectors]) {

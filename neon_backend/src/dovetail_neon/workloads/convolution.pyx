@@ -97,9 +97,9 @@ cdef int describe(
 
 
 cdef double cost(const neon_convolution *c) noexcept:
-    """Estimate the nanoseconds that one thread takes."""
-    taps = c.kernel_height * c.kernel_width
-    return c.images * c.divisions * c.out_height * c.out_width * c.group_vector[c.groups] * taps * c.channels / 5.0
+    """Estimate the nanoseconds that one thread takes: for the products, or for the weights to arrive from a third cache."""
+    cdef double products = <double>c.divisions * c.group_vector[c.groups] * c.kernel_height * c.kernel_width * c.channels
+    return max(c.images * c.out_height * c.out_width * products / 5.0, c.divisions * c.division_weights / 7.0)
 
 
 def create(layer, Kernels kernels):
