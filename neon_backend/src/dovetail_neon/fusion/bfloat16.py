@@ -64,13 +64,9 @@ def _round_few(graph: Graph, layer: Layer, descriptor: Convolve) -> None:
     if slot is None or image.channels > FEW or 0 in descriptor.weights.shape:
         return
     frame = slot.layer.descriptor
-    top = left = 0
+    last, top, left = descriptor.channels_last, 0, 0
     if isinstance(frame, Frame):
-        last, image, (top, left, _, _) = frame.channels_last, frame.image, frame.padding
-    elif image.channels == image.height == image.width:
-        return  # the order of its axes cannot be told
-    else:
-        last = slot.known_info.sizes != (image.batch, image.channels, image.height, image.width)
+        image, (top, left, _, _) = frame.image, frame.padding
     filters, rows, _ = descriptor.weights.shape
     columns = descriptor.run
     order = (filters, rows, columns, image.channels) if last else (filters, rows, image.channels, columns)
