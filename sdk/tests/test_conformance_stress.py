@@ -27,7 +27,10 @@ broken: Any = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = broken
 _spec.loader.exec_module(broken)
 
-CHECKS = {one.id: one for one in all_checks() if one.level in (Level.GRAPHS, Level.STRESS)}
+# Those of choices are made to fail beside the backends that make other checks of operators fail, in test_conformance_rejects.py.
+CHECKS = {
+    one.id: one for one in all_checks() if one.level in (Level.GRAPHS, Level.STRESS) and not one.id.startswith("choices.")
+}
 CAREFUL = {"late_failure": {"fail": True}}
 
 
