@@ -27,7 +27,7 @@ broken: Any = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = broken
 _spec.loader.exec_module(broken)
 
-# Those of choices are made to fail beside the backends that make other checks of operators fail, in test_conformance_rejects.py.
+# Backends that fail the check of choices stand in test_conformance_rejects.py, with those that compute wrong numbers.
 CHECKS = {
     one.id: one for one in all_checks() if one.level in (Level.GRAPHS, Level.STRESS) and not one.id.startswith("choices.")
 }
