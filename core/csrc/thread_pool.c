@@ -41,7 +41,14 @@ struct region {
     int64_t range;
     int64_t grain;
     int64_t chunks;
+    int lanes;
+    int64_t share, larger;          /* chunks of a lane's segment; one more for the first `larger` lanes */
     const _Atomic int *stop;
+};
+
+/* The next chunk of a lane's own segment: of so many chunks side by side that come after those of the lane before it. */
+struct lane {
+    alignas(LINE) _Atomic int64_t next;
 };
 
 struct worker {
@@ -55,13 +62,13 @@ struct worker {
 
 struct dvt_pool {
     alignas(LINE) _Atomic uint32_t gate;
-    alignas(LINE) _Atomic int64_t next_chunk;
-    struct region region;           /* written with the gate closed and nobody inside */
+    alignas(LINE) struct region region;     /* written with the gate closed and nobody inside, as are all lanes */
     alignas(LINE) _Atomic int busy; /* a caller owns the gate, the region and what follows */
     int threads;
     int started;                    /* workers that run: 1..started */
     int exhausted;                  /* the system refused another thread */
     int64_t spin_ns;
+    struct lane *lanes;
     struct worker *workers;         /* of lane i: workers[i - 1] */
     dvt_pool *next;
     dvt_pool **link;
@@ -110,17 +117,35 @@ static void run_chunk(const struct region *region, int64_t chunk, int worker)
     region->body(begin, end, worker, region->arg);
 }
 
-static void run_shared(const struct region *region, _Atomic int64_t *next, int worker, void (*poll)(void *), void *poll_arg)
+static int64_t segment_begin(const struct region *region, int lane)
 {
-    while (!ended(region)) {
-        int64_t chunk = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
-        if (chunk >= region->chunks) {
+    return region->share * lane + (lane < region->larger ? lane : region->larger);
+}
+
+/* What is left of one lane's segment. */
+static void run_segment(const struct region *region, struct lane *lane, int64_t end, int worker, void (*poll)(void *),
+                        void *poll_arg)
+{
+    /* Looked at before it is written to: most segments of others are done when this thread comes to them. */
+    while (!ended(region) && atomic_load_explicit(&lane->next, memory_order_relaxed) < end) {
+        int64_t chunk = atomic_fetch_add_explicit(&lane->next, 1, memory_order_relaxed);
+        if (chunk >= end) {
             return;
         }
         run_chunk(region, chunk, worker);
         if (poll) {
             poll(poll_arg);
         }
+    }
+}
+
+/* Its own segment first, the same part of the range in every region of as many lanes: what a thread reads is then likely to be
+ * what it wrote in the region before, and lies in its own cache. After that it helps those that come next. */
+static void run_shared(const struct region *region, struct lane *lanes, int worker, void (*poll)(void *), void *poll_arg)
+{
+    for (int i = 0; i < region->lanes; i++) {
+        int lane = worker + i < region->lanes ? worker + i : worker + i - region->lanes;
+        run_segment(region, &lanes[lane], segment_begin(region, lane + 1), worker, poll, poll_arg);
     }
 }
 
@@ -261,9 +286,8 @@ static void *work_forever(void *arg)
         }
         int lanes = enter(self);
         if (lanes) {
-            struct region region = pool->region;    /* a copy: the original shares its line with next_chunk */
             wake_next(pool, self->index, lanes);
-            run_shared(&region, &pool->next_chunk, self->index, NULL, NULL);
+            run_shared(&pool->region, pool->lanes, self->index, NULL, NULL);
             leave(pool);
         }
     }
@@ -347,21 +371,36 @@ static void open_gate(dvt_pool *pool, int lanes)
     atomic_store(&pool->gate, (gate & GATE_EPOCHS) + GATE_EPOCH + (uint32_t)lanes * GATE_LANE);
 }
 
+static int any_undone(const struct region *region, const struct lane *lanes)
+{
+    for (int lane = 0; lane < region->lanes; lane++) {
+        if (atomic_load_explicit(&lanes[lane].next, memory_order_relaxed) < segment_begin(region, lane + 1)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* The pool is ours. */
-static int run_parallel(dvt_pool *pool, int lanes, const struct region *region, void (*poll)(void *), void *poll_arg)
+static int run_parallel(dvt_pool *pool, int lanes, struct region *region, void (*poll)(void *), void *poll_arg)
 {
     unsigned forks_before = forks;
     owned = pool;
     start_workers(pool, lanes);
     lanes = lanes - 1 < pool->started ? lanes : pool->started + 1;
+    region->lanes = lanes;
+    region->share = region->chunks / lanes;
+    region->larger = region->chunks % lanes;
     pool->region = *region;
-    atomic_store_explicit(&pool->next_chunk, 0, memory_order_relaxed);
+    for (int lane = 0; lane < lanes; lane++) {
+        atomic_store_explicit(&pool->lanes[lane].next, segment_begin(region, lane), memory_order_relaxed);
+    }
     open_gate(pool, lanes);
     wake_next(pool, 0, lanes);
-    run_shared(region, &pool->next_chunk, 0, poll, poll_arg);
+    run_shared(region, pool->lanes, 0, poll, poll_arg);
     atomic_fetch_and_explicit(&pool->gate, ~GATE_LANES, memory_order_acq_rel);
     wait_for_stragglers(pool, poll, poll_arg);
-    int undone = atomic_load_explicit(&pool->next_chunk, memory_order_relaxed) < region->chunks;
+    int undone = any_undone(region, pool->lanes);
     owned = NULL;
     atomic_store_explicit(&pool->busy, 0, memory_order_release);
     return undone || forks != forks_before;
@@ -406,13 +445,16 @@ dvt_pool *dvt_pool_create(int threads, int spin_us)
     threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
     dvt_pool *pool = aligned_alloc(LINE, sizeof *pool);
     struct worker *workers = aligned_alloc(LINE, sizeof *workers * (size_t)threads);
-    if (!pool || !workers) {
+    struct lane *lanes = aligned_alloc(LINE, sizeof *lanes * (size_t)threads);
+    if (!pool || !workers || !lanes) {
         free(pool);
         free(workers);
+        free(lanes);
         return NULL;
     }
     memset(workers, 0, sizeof *workers * (size_t)threads);
-    *pool = (dvt_pool){.threads = threads, .spin_ns = (int64_t)spin_us * 1000, .workers = workers};
+    memset(lanes, 0, sizeof *lanes * (size_t)threads);
+    *pool = (dvt_pool){.threads = threads, .spin_ns = (int64_t)spin_us * 1000, .lanes = lanes, .workers = workers};
     pthread_mutex_lock(&pools_mutex);
     pool->next = pools;
     pool->link = &pools;
@@ -443,6 +485,7 @@ void dvt_pool_destroy(dvt_pool *pool)
         pthread_join(pool->workers[i].thread, NULL);
     }
     free(pool->workers);
+    free(pool->lanes);
     free(pool);
 }
 

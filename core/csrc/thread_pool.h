@@ -1,8 +1,9 @@
 /* The one pool of CPU threads that a runtime owns.
  *
- * A region (one call of dvt_pool_run) is cut into chunks whose boundaries depend on range and grain alone; threads take them
- * in turn. The caller works too and never waits for a thread to wake up: it closes the region when no chunk is left and
- * waits only for those that had come in. */
+ * A region (one call of dvt_pool_run) is cut into chunks whose boundaries depend on range and grain alone. Each lane has a
+ * segment of chunks side by side, the same share in each region, and helps others when it is done: a body whose items lie in
+ * memory in their order reads what its thread has written. The caller works too and never waits for a thread to wake up: it
+ * closes the region when no chunk is left and waits only for those that had come in. */
 #ifndef DVT_THREAD_POOL_H
 #define DVT_THREAD_POOL_H
 

@@ -167,6 +167,37 @@ static void uses_every_lane(void)
     dvt_pool_destroy(pool);
 }
 
+/* Lanes that keep step: nobody ends before the others, so that nobody helps. */
+#define STEPS 9
+
+struct march {
+    int lanes;
+    _Atomic int arrived[STEPS];
+};
+
+static void keep_step(int64_t begin, int64_t end, int32_t worker, void *arg)
+{
+    struct march *march = arg;
+    CHECK(begin / STEPS == worker && end == begin + 1);
+    _Atomic int *arrived = &march->arrived[begin % STEPS];
+    for (atomic_fetch_add(arrived, 1); *arrived < march->lanes;) {
+        sched_yield();
+    }
+}
+
+static void gives_each_lane_its_own_segment(void)
+{
+    dvt_pool *pool = dvt_pool_create(5, 50);
+    for (int lanes = 1; lanes <= 5; lanes++) {
+        struct march march = {.lanes = lanes};
+        CHECK(dvt_pool_run(pool, lanes, lanes * STEPS, 1, keep_step, &march, NULL, NULL, NULL) == 0);
+        for (int i = 0; i < STEPS; i++) {
+            CHECK(march.arrived[i] == lanes);
+        }
+    }
+    dvt_pool_destroy(pool);
+}
+
 /* Whether a straggler is waited for: the slow chunk is taken by a pool thread, the caller runs out of chunks at once. */
 struct straggler {
     _Atomic int taken;
@@ -702,6 +733,7 @@ int main(int argc, char **argv)
         TEST(covers_huge_ranges),
         TEST(takes_no_grain_as_one),
         TEST(uses_every_lane),
+        TEST(gives_each_lane_its_own_segment),
         TEST(waits_for_stragglers_and_polls),
         TEST(runs_nested_regions_inline_as_the_same_worker),
         TEST(serves_eight_callers_at_once),

@@ -42,7 +42,7 @@ typedef struct {
     int32_t adds;
     int32_t reaches_out;            /* some window reaches outside the image */
     int32_t rows;                   /* a row of the window is one run of elements of each block: the window is one tap wide */
-    int32_t reserved;
+    int32_t chunks_first;           /* items go by images, chunks, divisions and groups; else by images, divisions, groups and chunks */
 } neon_convolution;
 
 typedef struct {

@@ -21,7 +21,11 @@ typedef struct {
 typedef struct {
     dovetail_body body;
     int64_t range;
-    int64_t grain;
+    int64_t multiple;       /* chunks are multiples of so many items */
+    int64_t most;           /* chunks that are worth their handing out */
+    int64_t alone;          /* items that one worker takes at once */
+    int32_t per_worker;     /* chunks for each of several, at most */
+    int32_t reserved;
 } neon_phase;
 
 #endif

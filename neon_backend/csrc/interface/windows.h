@@ -5,7 +5,8 @@
 #include "activation.h"
 #include "job.h"
 
-/* Input and output are blocked. Range: images * chunks of rows * blocks of channels. */
+/* Input and output are blocked. Range: the rows of the results of all images if `by_rows`, those side by side are done as
+ * one; else images * blocks of channels. */
 typedef struct {
     int64_t images, channels, blocks;
     int64_t in_height, in_width;
@@ -14,7 +15,7 @@ typedef struct {
     int64_t stride_y, stride_x;
     int64_t dilation_y, dilation_x;
     int64_t padding_top, padding_left;
-    int64_t chunks;                     /* of the rows of a block */
+    int32_t by_rows, reserved;
     const float *weights;               /* depthwise: [blocks, taps, lanes] */
     const float *bias;                  /* depthwise: [blocks, lanes] */
     neon_activation activation;         /* depthwise */

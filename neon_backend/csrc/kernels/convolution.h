@@ -308,9 +308,12 @@ static void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_convolution &c = *(const neon_convolution *)job->parameters;
     const int64_t pixels = c.out_height * c.out_width;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t chunk = item % c.chunks, group = item / c.chunks % c.groups, division = item / c.chunks / c.groups % c.divisions;
-        Band band = band_of(job, c, item / c.chunks / c.groups / c.divisions, division, group);
-        if (chunk == c.chunks - 1 && group + 1 < c.groups)
+        const int64_t image = item / (c.chunks * c.divisions * c.groups), filters = c.divisions * c.groups;
+        const int64_t chunk = c.chunks_first ? item / filters % c.chunks : item % c.chunks;
+        const int64_t either = c.chunks_first ? item % filters : item / c.chunks % filters;
+        const int64_t division = either / c.groups, group = either % c.groups;
+        Band band = band_of(job, c, image, division, group);
+        if ((c.chunks_first || chunk == c.chunks - 1) && group + 1 < c.groups)
             band.next = c.weights + division * c.division_weights + c.group_weights[group + 1];
         convolve_pixels(band, c.group_vector[group + 1] - c.group_vector[group], pixels * chunk / c.chunks,
                         pixels * (chunk + 1) / c.chunks);

@@ -267,15 +267,31 @@ template <typename Kind> static WindowRows rows_of(const neon_windows &s, int64_
     return row;
 }
 
+/* Rows [first, last) of blocks [first_block, last_block) of the results of one image. */
+template <typename Kind>
+static void windows_of_image(const neon_job *job, const Inside &inside, int64_t image, int64_t first_block, int64_t last_block,
+                             int64_t first, int64_t last) {
+    const neon_windows &s = *(const neon_windows *)job->parameters;
+    const float *in = (const float *)job->inputs[0] + image * s.blocks * s.in_height * s.in_width * LANES;
+    float *out = (float *)job->outputs[0] + image * s.blocks * s.out_height * s.out_width * LANES;
+    for (int64_t block = first_block; block < last_block; block++) {
+        WindowRows row = rows_of<Kind>(s, block, in + block * s.in_height * s.in_width * LANES);
+        window_rows<Kind>(row, inside, out + block * s.out_height * s.out_width * LANES, first, last);
+    }
+}
+
 template <typename Kind> static void windows(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     const neon_windows &s = *(const neon_windows *)job->parameters;
     const Inside inside(s);
-    for (int64_t item = begin; item < end; item++) {
-        const int64_t chunk = item / s.blocks % s.chunks, plane = item / s.blocks / s.chunks * s.blocks + item % s.blocks;
-        const int64_t first = s.out_height * chunk / s.chunks, last = s.out_height * (chunk + 1) / s.chunks;
-        WindowRows row = rows_of<Kind>(s, plane % s.blocks, (const float *)job->inputs[0] + plane * s.in_height * s.in_width * LANES);
-        window_rows<Kind>(row, inside, (float *)job->outputs[0] + plane * s.out_height * s.out_width * LANES, first, last);
+    const int64_t items = s.by_rows ? s.out_height : s.blocks;
+    for (int64_t item = begin; item < end;) {
+        const int64_t image = item / items, first = item % items, last = lesser(items, first + end - item);
+        if (s.by_rows)
+            windows_of_image<Kind>(job, inside, image, 0, s.blocks, first, last);
+        else
+            windows_of_image<Kind>(job, inside, image, first, last, 0, s.out_height);
+        item += last - first;
     }
 }
 

@@ -17,7 +17,10 @@ cdef extern from "interface/kernels.h" nogil:
     ctypedef struct neon_phase:
         dovetail_body body
         int64_t range
-        int64_t grain
+        int64_t multiple
+        int64_t most
+        int64_t alone
+        int32_t per_worker
 
     ctypedef struct neon_activation:
         int32_t function
@@ -58,6 +61,7 @@ cdef extern from "interface/kernels.h" nogil:
         const int32_t *group_vector
         int64_t groups
         int64_t chunks
+        int32_t chunks_first
         int64_t division_weights
         neon_activation activation
         int32_t adds
@@ -100,7 +104,7 @@ cdef extern from "interface/kernels.h" nogil:
         int64_t dilation_x
         int64_t padding_top
         int64_t padding_left
-        int64_t chunks
+        int32_t by_rows
         const float *weights
         const float *bias
         neon_activation activation

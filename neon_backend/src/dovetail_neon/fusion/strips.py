@@ -10,7 +10,9 @@ from ..kinds import Convolve, ConvolveDepthwise, Depthwise
 LEAST_BYTES = 1 << 20
 """Of what lies between: less than half of a second cache would be found there anyway."""
 LEAST_WIDTH = 40
-"""Columns: no rule was measured for images with shorter rows; whether it pays there is left to tuning."""
+"""Columns of a large image: with shorter rows threads would compute too many of them twice, where their parts meet."""
+SMALL_BYTES = 48 << 10
+"""Of what lies between: it stays in the first cache, and threads meet once rather than twice."""
 
 
 def join_strips(graph: Graph) -> None:
@@ -63,7 +65,8 @@ def _pays(producer: Layer, consumer: Layer) -> bool:
     second = consumer.descriptor
     if not can_join(producer, consumer) or not isinstance(second, Depthwise):
         return False
-    return producer.output.known_info.nbytes >= LEAST_BYTES and second.source.width >= LEAST_WIDTH
+    nbytes = producer.output.known_info.nbytes
+    return nbytes <= SMALL_BYTES or (nbytes >= LEAST_BYTES and second.source.width >= LEAST_WIDTH)
 
 
 def _join(graph: Graph, producer: Layer, consumer: Layer) -> None:

@@ -8,7 +8,6 @@ from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import math
 
-from .workload import grain_of
 
 cdef enum:
     BLOCK_ROWS = 32             # queries whose scores are held at once
@@ -50,8 +49,8 @@ def create(layer, Kernels kernels):
     workload.state.shared = (a.packed_values + heads * value_vectors * lanes * a.keys) * 4
     workload.state.per_worker = (a.block_rows * key_vectors * lanes + a.block_rows) * 4
     packing = heads * a.keys * (a.size + a.value_size) / 6.0
-    workload.phase(kernels.table.attention.pack, heads, grain_of(heads, packing))
+    workload.phase(kernels.table.attention.pack, heads, packing)
     nanoseconds = heads * a.queries * key_vectors * ((a.size + a.value_size) / 5.0 + 6.0)
     items = heads * a.blocks
-    workload.phase(kernels.table.attention.run, items, grain_of(items, nanoseconds))
+    workload.phase(kernels.table.attention.run, items, nanoseconds)
     return workload.capsule()

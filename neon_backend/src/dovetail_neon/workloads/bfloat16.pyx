@@ -10,7 +10,6 @@ import numpy as np
 
 from dovetail_neon.layouts import is_bfloat16
 
-from .workload import grain_of
 
 cdef enum:
     FEW = 4                 # channels of a pixel of an image of few
@@ -165,10 +164,10 @@ cdef int share_out(Workload workload, neon_bfloat16 *c, const neon_bfloat16_kern
     if not c.direct:
         workload.state.shared = c.images * c.image_step
         rows = c.images * c.planes * c.plane_height * (1 if c.few else c.divisions * c.blocks)
-        workload.phase(table.arrange_few if c.few else table.arrange, rows, grain_of(rows, workload.state.shared / 10.0))
+        workload.phase(table.arrange_few if c.few else table.arrange, rows, workload.state.shared / 10.0)
     wanted = max(1, min(48, int(nanoseconds // 8_000)))
     c.chunks = max(1, min(max(parts(wanted, items), parts(c.division_step, CHUNK_BYTES)), runs // 2))
-    workload.phase(table.multiply, items * c.chunks, grain_of(items * c.chunks, nanoseconds))
+    workload.phase(table.multiply, items * c.chunks, nanoseconds)
     return 0
 
 
@@ -201,5 +200,5 @@ def create_depthwise(layer, Kernels kernels):
     c.chunks = max(1, min(c.out_height, parts(24, c.images * c.blocks)))
     items = c.images * c.blocks * c.chunks
     results = c.images * c.blocks * c.out_height * c.out_width
-    workload.phase(kernels.bfloat16.depthwise, items, grain_of(items, results * (3.0 + 0.8 * taps)))
+    workload.phase(kernels.bfloat16.depthwise, items, results * (3.0 + 0.8 * taps))
     return workload.capsule()

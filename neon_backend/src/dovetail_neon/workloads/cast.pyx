@@ -6,7 +6,6 @@ from dovetail_neon.workloads.workload cimport Workload, new_workload
 from dovetail_neon.moved import CAST_TYPES
 
 from .images import create_view
-from .workload import grain_of
 
 
 def create(layer, Kernels kernels):
@@ -16,5 +15,5 @@ def create(layer, Kernels kernels):
         return create_view(layer, kernels)
     cdef Workload workload = new_workload(1, 1, 1)
     cdef int source = CAST_TYPES.index(info.dtype), target = CAST_TYPES.index(result.dtype)
-    workload.phase(kernels.table.cast.between[source][target], info.elements, grain_of(info.elements, info.elements * 0.7))
+    workload.phase(kernels.table.cast.between[source][target], info.elements, info.elements * 0.7, 64)
     return workload.capsule()

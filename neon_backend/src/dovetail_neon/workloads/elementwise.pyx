@@ -13,7 +13,6 @@ from dovetail_neon.functions import OPERATIONS, function_of
 from dovetail_neon.kinds import IDENTITY
 from dovetail_neon.layouts import elements
 
-from .workload import grain_of
 
 
 def create_binary(layer, Kernels kernels):
@@ -52,7 +51,7 @@ cdef object build(Kernels kernels, str operation, function, list shapes, tuple r
     s.chunks = max(1, min(s.row // 1024, parts(32, max(rows, 1))))
     if count:
         each = 0.15 + (0.8 if function != IDENTITY else 0.0) + (6.0 if operation in ("pow", "mod", "fmod") else 0.0)
-        workload.phase(kernels.table.elementwise.binary, rows * s.chunks, grain_of(rows * s.chunks, count * each + rows * 4.0))
+        workload.phase(kernels.table.elementwise.binary, rows * s.chunks, count * each + rows * 4.0)
     for operand, shape in enumerate(shapes):
         if tuple(shape) == tuple(result):
             workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, operand, 0)

@@ -9,7 +9,6 @@ from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 from dovetail_neon.layouts import blocks, elements
 
-from .workload import grain_of
 
 def create_scale(layer, Kernels kernels):
     """Return the workload of a `ScaleChannels`."""
@@ -20,7 +19,7 @@ def create_scale(layer, Kernels kernels):
     s.activation.function, s.activation.a, s.activation.b = layer.descriptor.function
     planes = s.images * blocks(s.channels, kernels.table.lanes)
     s.chunks = max(1, min(parts(16, max(planes, 1)), s.pixels // 64))
-    workload.phase(kernels.table.images.scale, planes * s.chunks, grain_of(planes * s.chunks, planes * s.pixels * 2.0))
+    workload.phase(kernels.table.images.scale, planes * s.chunks, planes * s.pixels * 2.0)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()
 
@@ -46,7 +45,7 @@ def create_join(layer, Kernels kernels):
             workload.alias(DOVETAIL_ALIAS_PART, 0, part, start * s.pixels * 4)
         start += count
     items = s.images * s.parts
-    workload.phase(kernels.table.images.join, items, grain_of(items, layer.output.info.nbytes / 10.0))
+    workload.phase(kernels.table.images.join, items, layer.output.info.nbytes / 10.0)
     return workload.capsule(DOVETAIL_WORKLOAD_ELIDABLE if alone else 0)
 
 
@@ -59,7 +58,7 @@ def create_frame(layer, Kernels kernels):
     s.planes, s.element = (images, channels) if d.channels_last else (images * channels, 1)
     s.top, s.left, s.bottom, s.right = d.padding
     rows = s.planes * (s.height + s.top + s.bottom)
-    workload.phase(kernels.table.images.frame, rows, grain_of(rows, layer.output.info.nbytes / 15.0))
+    workload.phase(kernels.table.images.frame, rows, layer.output.info.nbytes / 15.0)
     return workload.capsule()
 
 
@@ -69,7 +68,7 @@ def create_apply(layer, Kernels kernels):
     cdef neon_flat *s = <neon_flat *>workload.state.parameters
     s.activation.function, s.activation.a, s.activation.b = layer.descriptor.function
     count = elements(layer.output.info)
-    workload.phase(kernels.table.images.apply, count, parts(grain_of(count, count * 0.3), 64) * 64)
+    workload.phase(kernels.table.images.apply, count, count * 0.3, 64)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()
 
@@ -78,6 +77,6 @@ def create_view(layer, Kernels kernels):
     """Return the workload that hands on bytes under another shape; the step disappears where it can."""
     cdef Workload workload = new_workload(1, 1, 1)
     nbytes = layer.output.info.nbytes
-    workload.phase(kernels.table.images.copy, nbytes, grain_of(nbytes, nbytes / 10.0))
+    workload.phase(kernels.table.images.copy, nbytes, nbytes / 10.0, 4096)
     workload.alias(DOVETAIL_ALIAS_VIEW, 0, 0, 0)
     return workload.capsule(DOVETAIL_WORKLOAD_ELIDABLE)

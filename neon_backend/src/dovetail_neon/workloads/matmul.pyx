@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from .workload import grain_of
 
 cdef enum:
     LARGE = 1048576             # bytes of a matrix that will hardly be in the caches of a core
@@ -71,7 +70,7 @@ def create(layer, Kernels kernels):
     if m.left_transposed:
         matrices = math.prod(left_batch)
         cost = matrices * m.rows * m.depth / 4.0
-        workload.phase(table.pack_left, matrices * parts(m.rows, lanes), grain_of(matrices * parts(m.rows, lanes), cost))
+        workload.phase(table.pack_left, matrices * parts(m.rows, lanes), cost)
         workload.state.shared = parts(matrices * m.rows * m.depth * 4, 64) * 64
     cdef bint large = m.depth * m.columns * 4 > LARGE
     if m.depth > 0 and m.rows <= (table.dot_rows if right_transposed else table.few_rows if large else 1):
@@ -84,7 +83,7 @@ def create(layer, Kernels kernels):
             # Runs long enough that memory delivers them, and short enough that what is added to stays in the first cache.
             m.chunks = max(1, parts(m.columns, 2048 // m.rows), min(wanted, m.columns // 512))
         body = table.dots if right_transposed else table.few
-        workload.phase(body, m.batches * m.chunks, grain_of(m.batches * m.chunks, nanoseconds))
+        workload.phase(body, m.batches * m.chunks, nanoseconds)
         return workload.capsule()
     body = table.direct
     if m.depth > 0 and (right_transposed or m.rows >= 3 * table.rows and m.depth * m.columns > 4096):
@@ -93,9 +92,8 @@ def create(layer, Kernels kernels):
         workload.state.shared += matrices * vectors * lanes * m.depth * 4
         cost = matrices * m.depth * vectors * lanes / (4.0 if right_transposed else 10.0)
         workload.phase(
-            table.pack_right_transposed if right_transposed else table.pack_right, matrices * vectors,
-            grain_of(matrices * vectors, cost))
+            table.pack_right_transposed if right_transposed else table.pack_right, matrices * vectors, cost)
         body = table.packed
     m.chunks = max(1, min(parts(wanted, m.batches * m.groups), m.rows // (2 * table.rows)))
-    workload.phase(body, m.batches * m.groups * m.chunks, grain_of(m.batches * m.groups * m.chunks, nanoseconds))
+    workload.phase(body, m.batches * m.groups * m.chunks, nanoseconds)
     return workload.capsule()

@@ -34,7 +34,6 @@ from dovetail.tensor import DataLayout
 from dovetail_neon.filling import element_bytes
 from dovetail_neon.strides import RUN, STRIDED, TRANSPOSED, Move, contiguous, padded, pieces, plan
 
-from .workload import grain_of
 
 # How long a chunk is: bytes of a run, elements, rows of a matrix. Long enough to cost more than finding it.
 STRIPES = {RUN: 1 << 14, STRIDED: 1 << 12, TRANSPOSED: 32}
@@ -189,7 +188,7 @@ cdef object moved(Kernels kernels, int itemsize, given, int relation, bytes fill
         items += m.items
         nanoseconds += rows * (5 + m.length * m.columns * COSTS[walk.method])
         s.count += 1
-    workload.phase(kernels.table.movement.move, items, grain_of(items, nanoseconds))
+    workload.phase(kernels.table.movement.move, items, nanoseconds)
     return workload.capsule(DOVETAIL_WORKLOAD_ELIDABLE if relation else 0)
 
 
@@ -232,7 +231,7 @@ def create_gather(layer, Kernels kernels):
     s.chunks = max(1, s.inner // 16384)
     rows = s.total * s.outer if s.inner else 0
     items = rows * s.chunks
-    workload.phase(kernels.table.movement.gather, items, grain_of(items, rows * (3.0 + s.inner * 0.08)))
+    workload.phase(kernels.table.movement.gather, items, rows * (3.0 + s.inner * 0.08))
     state.first_outside = kernels.table.movement.first_outside
     capsule = workload.capsule()
     made = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)

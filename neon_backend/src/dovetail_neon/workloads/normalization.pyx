@@ -18,7 +18,6 @@ import numpy as np
 
 from dovetail.tensor import DataLayout
 
-from .workload import grain_of
 
 
 def create_batch(layer, Kernels kernels):
@@ -35,7 +34,7 @@ def create_batch(layer, Kernels kernels):
     count = math.prod(shape)
     if count:
         items = count // s.inner if s.inner != 1 else count // s.channels
-        workload.phase(kernels.table.normalization.affine, items, grain_of(items, count * 0.15 + items * 3.0))
+        workload.phase(kernels.table.normalization.affine, items, count * 0.15 + items * 3.0)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()
 
@@ -60,7 +59,7 @@ def create_instance(layer, Kernels kernels):
     count = math.prod(shape)
     if count:
         items = images * parts(s.channels, kernels.table.lanes)
-        workload.phase(kernels.table.normalization.columns, items, grain_of(items, count * 0.8))
+        workload.phase(kernels.table.normalization.columns, items, count * 0.8)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()
 
@@ -76,7 +75,7 @@ cdef object build_groups(layer, Kernels kernels, int64_t groups):
     count = math.prod(shape)
     if count:
         items = shape[0] * groups
-        workload.phase(kernels.table.normalization.groups, items, grain_of(items, count * 0.3 + items * 10.0))
+        workload.phase(kernels.table.normalization.groups, items, count * 0.3 + items * 10.0)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()
 

@@ -26,7 +26,6 @@ import math
 
 from dovetail_neon.stages import stages_of
 
-from .workload import grain_of
 
 # How elements are combined, what is done to each before, and to the result after.
 METHODS = {
@@ -71,6 +70,6 @@ def create(layer, Kernels kernels):
         scratch += 0 if last else outer * inner
         items = outer * stage.chunks
         each = 1.5 if combine == NEON_REDUCE_LOG_SUM_EXP else 0.1
-        workload.phase(kernels.table.reduction.stages[number], items, grain_of(items, outer * (size * inner * each + 8.0)))
+        workload.phase(kernels.table.reduction.stages[number], items, outer * (size * inner * each + 8.0))
     workload.state.shared = scratch * sizeof(float)
     return workload.capsule()

@@ -6,7 +6,6 @@ from dovetail_neon.kernels cimport Kernels, neon_reorder
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
-from .workload import grain_of
 
 
 def create(layer, Kernels kernels):
@@ -23,5 +22,5 @@ def create(layer, Kernels kernels):
         body = table.blocked_of_nhwc if layer.descriptor.channels_last else table.blocked_of_nchw
     else:
         body = table.nhwc_of_blocked if layer.descriptor.channels_last else table.nchw_of_blocked
-    workload.phase(body, planes * r.chunks, grain_of(planes * r.chunks, nanoseconds))
+    workload.phase(body, planes * r.chunks, nanoseconds)
     return workload.capsule()

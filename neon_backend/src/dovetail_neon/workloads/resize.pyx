@@ -9,7 +9,6 @@ import numpy as np
 
 from dovetail_neon.layouts import blocks
 
-from .workload import grain_of
 
 
 cdef int place(Workload workload, neon_taps *axis, given) except -1:
@@ -41,5 +40,5 @@ def create(layer, Kernels kernels):
     taps = len(d.rows[0]) * len(d.columns[0])
     nanoseconds = items * s.out_width * (1.5 * taps if d.interpolates else 1.0)
     body = kernels.table.resize.interpolate if d.interpolates else kernels.table.resize.nearest
-    workload.phase(body, items, grain_of(items, nanoseconds))
+    workload.phase(body, items, nanoseconds)
     return workload.capsule()

@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from .workload import grain_of
 
 
 def create_softmax(layer, Kernels kernels):
@@ -27,9 +26,9 @@ def create_softmax(layer, Kernels kernels):
     if math.prod(shape) == 0:
         return workload.capsule()
     if s.inner == 1:
-        workload.phase(kernels.table.rows.softmax, s.outer, grain_of(s.outer, nanoseconds))
+        workload.phase(kernels.table.rows.softmax, s.outer, nanoseconds)
     else:
-        workload.phase(kernels.table.rows.softmax_across, s.outer * s.chunks, grain_of(s.outer * s.chunks, nanoseconds))
+        workload.phase(kernels.table.rows.softmax_across, s.outer * s.chunks, nanoseconds)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()
 
@@ -50,6 +49,6 @@ def create_layer_normalization(layer, Kernels kernels):
     s.size, s.epsilon, s.center = size, d.epsilon, d.center
     s.scale, s.offset = keep(workload, np.ascontiguousarray(scale)), keep(workload, np.ascontiguousarray(offset))
     rows = math.prod(shape) // size if size else 0
-    workload.phase(kernels.table.rows.layer_normalization, rows, grain_of(rows, rows * size * 0.5))
+    workload.phase(kernels.table.rows.layer_normalization, rows, rows * size * 0.5)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()

@@ -7,11 +7,10 @@ from dovetail_neon.workloads cimport convolution, windows
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
-from .workload import grain_of
 
 cdef enum:
     STRIP_BYTES = 384 << 10     # a part of a second cache, which also holds what is read and written meanwhile
-    LEAST_ITEMS = 6             # so that threads get equal shares
+    CHUNKS_PER_WORKER = 2       # few: where one ends and another begins, rows are computed twice
 
 
 def create(layer, Kernels kernels):
@@ -32,9 +31,10 @@ def create(layer, Kernels kernels):
     reach = (w.kernel_height - 1) * w.dilation_y + 1
     p.rows = max(1, (STRIP_BYTES // max(row, 1) - reach) // w.stride_y + 1)
     p.rows = min(p.rows, w.out_height)
-    p.bands = max(1, min(parts(LEAST_ITEMS, max(w.images * p.convolution.groups, 1)), w.out_height // (4 * reach)))
+    p.bands = w.out_height
     p.strip_rows = (p.rows - 1) * w.stride_y + reach
     workload.state.per_worker = p.strip_rows * row
-    items = w.images * p.convolution.groups * p.bands if layer.output.info.nbytes else 0
-    workload.phase(kernels.table.strips.depthwise, items, grain_of(items, convolution.cost(&p.convolution) + windows.cost(w)))
+    items = w.images * p.bands if layer.output.info.nbytes else 0
+    nanoseconds = convolution.cost(&p.convolution) + windows.cost(w)
+    workload.phase(kernels.table.strips.depthwise, items, nanoseconds, 1, CHUNKS_PER_WORKER)
     return workload.capsule()

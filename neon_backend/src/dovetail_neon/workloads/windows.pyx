@@ -11,7 +11,9 @@ import numpy as np
 
 from dovetail_neon.layouts import blocks
 
-from .workload import grain_of
+cdef enum:
+    LEAST_ROWS = 8              # that are shared out as a convolution shares them: a thread reads what it has just written
+    CHUNKS_PER_WORKER = 2       # few: rows where one ends and another begins are read twice
 
 
 cdef int describe(neon_windows *w, object d, int lanes) except -1:
@@ -36,9 +38,7 @@ cdef int place(Workload workload, layer, int lanes) except -1:
     """Fill in sizes; say how the rows of a block are shared out."""
     cdef neon_windows *w = <neon_windows *>workload.state.parameters
     describe(w, layer.descriptor, lanes)
-    # Rows are shared out rather than channels: what a thread reads is then what it has just written.
-    wanted = max(1, min(24, int(cost(w) // 4_000)))
-    w.chunks = max(1, min(w.out_height, parts(wanted, max(w.images, 1))))
+    w.by_rows = w.out_height >= LEAST_ROWS
     return 0
 
 
@@ -58,9 +58,8 @@ cdef int give_filters(Workload workload, neon_windows *w, object d, int lanes) e
 
 cdef int loop(Workload workload, dovetail_body body, int lanes) except -1:
     w = <neon_windows *>workload.state.parameters
-    items = w.images * w.blocks * w.chunks if w.out_height * w.out_width else 0
-    # Twice: most of it may be that its input arrives from another core, and then two fetch it faster than one.
-    workload.phase(body, items, grain_of(items, 2 * cost(w)))
+    items = w.images * (w.out_height if w.by_rows else w.blocks) if w.out_height * w.out_width else 0
+    workload.phase(body, items, cost(w), 1, CHUNKS_PER_WORKER)
     return 0
 
 
@@ -98,5 +97,5 @@ def create_mean(layer, Kernels kernels):
     w.images, w.channels, w.blocks = d.source[0], d.source[1], blocks(d.source[1], kernels.table.lanes)
     w.in_height, w.in_width = d.source[2:]
     items = w.images * w.blocks
-    workload.phase(kernels.table.windows.mean, items, grain_of(items, items * w.in_height * w.in_width * 1.5))
+    workload.phase(kernels.table.windows.mean, items, items * w.in_height * w.in_width * 1.5)
     return workload.capsule()

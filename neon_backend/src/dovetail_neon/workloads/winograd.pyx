@@ -8,11 +8,12 @@ from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import numpy as np
 
-from .workload import grain_of
 
 cdef enum:
     BAND_BYTES = 1 << 20        # transformed elements and products of a band: half of a second cache
-    LEAST_TILES = 24            # of a band: so often is a weight used that is fetched from a third cache or memory
+    LEAST_TILES = 8             # of a band
+    LARGE_WEIGHTS = 512 << 10   # bytes: more do not stay in a second cache from band to band
+    LEAST_USES = 24             # of each weight, if they come from a third cache or memory
     MOST_BANDS = 16             # more are only made where the cache wants them
     LEAST_BANDS = 8             # fewer do not share out well: then groups of filters are shared out too
     PAGE = 2048                 # bytes: rows a multiple of this apart compete for the same lines of the first cache
@@ -40,6 +41,8 @@ def create(layer, Kernels kernels):
     # Filters in groups of vectors, as even as can be.
     cdef int64_t vectors = parts(w.filters, lanes), group, i
     w.groups = max(parts(vectors, kernels.table.convolution.vectors), 1)
+    if w.tiles < 2 * LEAST_TILES:   # a band or two: there are groups to share out too
+        w.groups = max(w.groups, min(vectors, 2))
     cdef int64_t most_vectors = parts(vectors, w.groups)
     cdef int32_t *group_vector = <int32_t *>workload.allocate((w.groups + 1) * sizeof(int32_t))
     for group in range(w.groups + 1):
@@ -69,22 +72,25 @@ def create(layer, Kernels kernels):
         return workload.capsule()
     # Share the work out.
     cdef int64_t most, held
+    cdef bint large = vectors * lanes * positions * w.channels * 4 > LARGE_WEIGHTS
     w.row_step = parts(w.channels, lanes) * lanes
     if w.row_step * 4 % PAGE == 0:
         w.row_step += lanes
     w.product_step = (positions * most_vectors + 1) * lanes
-    most = max(LEAST_TILES, min(parts(w.tiles, MOST_BANDS), BAND_BYTES // (4 * (positions * w.row_step + w.product_step))))
+    most = min(parts(w.tiles, MOST_BANDS), BAND_BYTES // (4 * (positions * w.row_step + w.product_step)))
+    most = max(most, LEAST_USES if large else LEAST_TILES)
     w.bands = parts(w.tiles, most)
     nanoseconds = w.tiles * positions * (vectors * w.channels / 5.0 + (w.channels + w.filters) / 8.0)
-    held = w.tiles if w.bands < LEAST_BANDS else parts(w.tiles, w.bands)
+    cdef bint banded = w.bands >= LEAST_BANDS or w.groups == 1 or not large
+    held = parts(w.tiles, w.bands) if banded else w.tiles
     w.position_step = held * w.row_step + lanes
-    if w.bands < LEAST_BANDS:
+    if not banded:
         workload.state.shared = positions * w.position_step * 4
         transforming = w.tiles * positions * w.channels / 8.0
-        workload.phase(kernels.table.winograd.transform, w.tiles, grain_of(w.tiles, transforming))
-        workload.phase(kernels.table.winograd.multiply, w.groups * w.bands, grain_of(w.groups * w.bands, nanoseconds))
+        workload.phase(kernels.table.winograd.transform, w.tiles, transforming)
+        workload.phase(kernels.table.winograd.multiply, w.groups * w.bands, nanoseconds)
     else:
         w.products_at = positions * w.position_step * 4
-        workload.phase(kernels.table.winograd.banded, w.bands, grain_of(w.bands, nanoseconds))
+        workload.phase(kernels.table.winograd.banded, w.bands, nanoseconds)
     workload.state.per_worker = w.products_at + parts(w.tiles, w.bands) * w.product_step * 4
     return workload.capsule()

@@ -29,7 +29,7 @@ cdef class Workload:
 
     cdef neon_state *state
     cdef void *allocate(self, size_t nbytes) except NULL
-    cdef int phase(self, dovetail_body body, int64_t range, int64_t grain) except -1
+    cdef int phase(self, dovetail_body body, int64_t range, double nanoseconds, int64_t multiple=*, int32_t per_worker=*) except -1
     cdef int alias(self, int relation, int output, int input, int64_t offset) except -1
 
 cdef const float *keep(Workload workload, array) except NULL

@@ -36,18 +36,39 @@ cdef extern from *:
 cdef enum:
     MOST_TENSORS = 64
     LINE = 64                   # bytes
+    # Nanoseconds. Handing out work costs about one microsecond, and what another core wrote arrives from there at some 10 GB/s: a
+    # shorter loop gains little, loses as often, and stays on one thread.
+    WORTH_SHARING = 3_500
+    LEAST_CHUNK = 1_500
+    LONGEST_CHUNK = 2_000_000   # a run is stopped between chunks
+    CHUNKS_PER_WORKER = 8       # so that a thread that is held up can be helped
+
+
+cdef int64_t grain_of(const neon_phase *phase, int32_t workers) noexcept nogil:
+    """Choose how many items a thread takes at once; where the parts of two threads meet, a chunk ends."""
+    cdef int64_t share = (phase.range + workers - 1) // workers, chunks = min(phase.most // workers, phase.per_worker), parts = 1
+    if phase.most <= 1:
+        return phase.range
+    if share <= chunks:
+        return 1
+    while 2 * parts <= chunks:
+        parts *= 2
+    share = (share + parts - 1) // parts
+    return (share + phase.multiple - 1) // phase.multiple * phase.multiple
 
 
 cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job *job) noexcept nogil:
     """Run the loops one after the other; a loop of one chunk costs a call."""
     cdef int32_t i
     cdef int status
+    cdef int64_t grain
     for i in range(state.n_phases):
         phase = &state.phases[i]
-        if phase.range <= phase.grain:
+        grain = phase.alone if call.workers == 1 else grain_of(phase, call.workers)
+        if grain >= phase.range:
             phase.body(0, phase.range, 0, job)
             continue
-        status = call.host.parallel_for(call, phase.range, phase.grain, phase.body, job)
+        status = call.host.parallel_for(call, phase.range, grain, phase.body, job)
         if status != DOVETAIL_OK:
             return status
     return DOVETAIL_OK
@@ -102,13 +123,21 @@ cdef class Workload:
         self.state.private_bytes += nbytes
         return <void *>((<size_t>block + LINE - 1) // LINE * LINE)
 
-    cdef int phase(self, dovetail_body body, int64_t range, int64_t grain) except -1:
-        """Add a parallel loop, run after those before it; `range` items in chunks of `grain`."""
+    cdef int phase(
+        self, dovetail_body body, int64_t range, double nanoseconds, int64_t multiple=1, int32_t per_worker=CHUNKS_PER_WORKER
+    ) except -1:
+        """Add a parallel loop, run after those before it: `range` items, which take one thread so long.
+
+        `multiple`: how many items belong together; `per_worker`: chunks for each of several workers, where fewer do not suffice.
+        """
         cdef neon_state *state = self.state
         if state.n_phases == MOST_PHASES:
             raise ValueError("a workload has too many phases")
-        state.phases[state.n_phases].body = body
-        state.phases[state.n_phases].range, state.phases[state.n_phases].grain = range, max(grain, 1)
+        phase = &state.phases[state.n_phases]
+        phase.body, phase.range, phase.multiple, phase.per_worker = body, range, multiple, per_worker
+        phase.most = 1 if nanoseconds < WORTH_SHARING else <int64_t>min(nanoseconds / LEAST_CHUNK, 1e6)
+        phase.alone = range // (1 + <int64_t>min(nanoseconds / LONGEST_CHUNK, 1e6))
+        phase.alone = max(1, (phase.alone + multiple - 1) // multiple * multiple)
         state.n_phases += 1
         return 0
 
@@ -155,15 +184,3 @@ cdef const float *keep(Workload workload, array) except NULL:
     if source.shape[0]:
         memcpy(kept, &source[0], source.shape[0] * sizeof(float))
     return kept
-
-
-def grain_of(range, nanoseconds):
-    """Choose how many items of a loop a thread takes at once, from what all of it costs on one thread.
-
-    Handing out work costs about a microsecond, and what another core wrote arrives from there at some 10 GB/s: a loop below 20
-    microseconds gains little, loses as often, and stays on one thread.
-    """
-    if nanoseconds < 20_000:
-        return max(range, 1)
-    chunks = min(32, max(2, int(nanoseconds // 5_000)))
-    return max(1, -(-range // chunks))
