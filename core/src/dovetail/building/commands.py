@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,21 +44,41 @@ class BuildPackage(build_py):
         return outputs if self.editable_mode else list(dict.fromkeys([*outputs, str(self._target())]))
 
 
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class BuildModules(build_ext):
     """Builds table libraries, and puts the manifest into the binaries that may be found in a searched folder."""
 
     manifest: ClassVar[Manifest]
     source_arguments: ClassVar[dict[Path, list[str]]] = {}
     """Flags of single files, in place of those of their extension."""
+    parallel: Any
 
     def build_extensions(self) -> None:
-        compile_one = self.compiler._compile
+        """Compile as many files at a time as there are cores; a build with ``--parallel N`` takes N."""
+        jobs: int = self.parallel or _usable_cores()
+        self.parallel = jobs
+        compile_all, compile_one = self.compiler.compile, self.compiler._compile
+        begun = threading.local()  # extensions are built in threads of their own, which wait for their files
+        compiling = ThreadPoolExecutor(jobs)
 
-        def compile_with_own(obj: str, source: str, extension: str, includes: Any, flags: Any, settings: Any) -> None:
-            compile_one(obj, source, extension, includes, self.source_arguments.get(Path(source), flags), settings)
+        def begin(obj: str, source: str, extension: str, includes: Any, flags: Any, settings: Any) -> None:
+            own = self.source_arguments.get(Path(source), flags)
+            begun.files.append(compiling.submit(compile_one, obj, source, extension, includes, own, settings))
 
-        self.compiler._compile = compile_with_own
-        super().build_extensions()
+        def compile_together(*arguments: Any, **keywords: Any) -> Any:
+            begun.files = []
+            objects = compile_all(*arguments, **keywords)
+            wait(begun.files)
+            for file in begun.files:
+                file.result()
+            return objects
+
+        with compiling:
+            self.compiler.compile, self.compiler._compile = compile_together, begin
+            super().build_extensions()
 
     def get_ext_filename(self, fullname: str) -> str:
         extension = self.ext_map.get(fullname)
