@@ -185,7 +185,7 @@ def test_strips_and_layers_apart_compute_the_same(case, way, kernels):
         kinds = [row.kind for row in net.placement.layers]
         y = net.run({"x": feed})["y"]
     assert [name for name, _ in chooser.taken] == [way]
-    assert ("neon.ConvolveDepthwise" in kinds, "neon.Depthwise" in kinds) == (way == "strips", way == "apart")
+    assert ("neon.Strips" in kinds, "neon.Depthwise" in kinds) == (way == "strips", way == "apart")
     assert np.abs(y - expected).max() <= 2e-6 * np.sqrt(case["channels"]) * np.abs(expected).max()
 
 

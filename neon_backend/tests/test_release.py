@@ -11,7 +11,7 @@ import pytest
 import dovetail
 from dovetail.optimizer import optimize
 from dovetail_neon import fusion
-from dovetail_neon.kinds import Convolve, ConvolveDepthwise, Depthwise, PrivateLayer, WinogradConvolve
+from dovetail_neon.kinds import Convolve, Strips, Depthwise, PrivateLayer, WinogradConvolve
 
 RNG = np.random.default_rng(3)
 
@@ -63,7 +63,7 @@ def test_no_weights_are_left_once_they_are_packed(feeds, monkeypatch: pytest.Mon
     kept = optimize(net, ["CpuAcc"])
     kinds = {type(descriptor) for descriptor in private(kept.graph)}
     assert {Convolve, WinogradConvolve} < kinds
-    assert kinds & {ConvolveDepthwise, Depthwise}
+    assert kinds & {Strips, Depthwise}
     with dovetail.Runtime(threads=1) as runtime:
         for _ in range(2):  # what the caller holds can be loaded as often as they like
             np.testing.assert_array_equal(runtime.load(kept).run(feeds)["y"], y)

@@ -1,4 +1,4 @@
-"""A convolution and the depthwise one that reads it, joined strip by strip, against NumPy in float64."""
+"""Chains of convolutions and depthwise ones, joined strip by strip, against NumPy in float64."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_two_convolutions_equal_their_definitions(case, isa, two_convolutions):
     with load(network, isa) as net, net.profiling() as profile:
         found = net.run(feeds)["z"]
     close(found, exact, terms + 25)
-    assert "neon.ConvolveDepthwise" in [layer.kind for layer in profile.layers]
+    assert "neon.Strips" in [layer.kind for layer in profile.layers]
 
 
 @pytest.mark.parametrize("isa", HERE)
@@ -83,7 +83,7 @@ def test_an_image_that_others_read_too_is_kept(two_convolutions):
     with load(network, "auto") as net, net.profiling() as profile:
         found = net.run(feeds)
     close(found["z"], exact, terms + 25)
-    assert "neon.ConvolveDepthwise" not in [layer.kind for layer in profile.layers]
+    assert "neon.Strips" not in [layer.kind for layer in profile.layers]
     assert found["y"].min() == 0
 
 
@@ -92,3 +92,61 @@ def test_small_images_are_not_joined(two_convolutions):
     with load(network, "auto") as net, net.profiling() as profile:
         close(net.run(feeds)["z"], exact, terms + 25)
     assert "neon.Depthwise" in [layer.kind for layer in profile.layers]
+
+
+# Stages: filters of a convolution or, for a depthwise one, None; kernel; stride. The last may add what the chain reads.
+CHAINS = {
+    "from an image on": (3, [(40, 3, 2), (None, 3, 1), (70, 1, 1), (None, 5, 2), (130, 1, 1)], False),
+    "expand, filter, project": (24, [(90, 1, 1), (None, 3, 1), (24, 1, 1)], True),
+    "expand, filter wide, project": (33, [(80, 1, 1), (None, 5, 1), (33, 1, 1)], True),
+    "depthwise first": (90, [(None, 3, 1), (70, 1, 1), (None, 3, 3)], False),
+    "two depthwise": (100, [(None, 3, 1), (None, 3, 2), (72, 1, 1)], False),
+    "longer than one chain": (16, [(80, 1, 1), (None, 3, 1)] * 6, False),
+}
+
+
+def make_chain(convolved, case, height, width):
+    """Return a network, its feeds and the exact result."""
+    channels, stages, adds = case
+    rng = np.random.default_rng(len(stages))
+    x = rng.standard_normal((2, channels, height, width), np.float32)
+    network = dovetail.Network("chain")
+    start = y = network.input("x", x.shape)
+    exact = x.astype(np.float64)
+    for filters, size, stride in stages:
+        before = exact.shape[1]
+        groups = before if filters is None else 1
+        weights = rng.standard_normal((filters or before, before // groups, size, size), np.float32)
+        weights /= np.float32(np.sqrt(weights[0].size))
+        bias = rng.standard_normal(weights.shape[0], np.float32)
+        padding = (size // 2,) * 4
+        y = network.relu(network.convolution2d(y, weights, bias, stride=(stride, stride), padding=padding, groups=groups))
+        exact = np.maximum(convolved(exact, weights, bias, (stride, stride), padding, (1, 1), groups), 0)
+    if adds:
+        y, exact = network.addition(y, start), exact + x
+    network.output(y, "y")
+    return network, {"x": x}, exact
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("case", CHAINS.values(), ids=CHAINS)
+def test_chains_equal_their_definitions(case, isa, convolved):
+    network, feeds, exact = make_chain(convolved, case, 131, 93)
+    with load(network, isa) as net, net.profiling() as profile:
+        found = net.run(feeds)["y"]
+    np.testing.assert_allclose(found, exact, rtol=0, atol=np.abs(exact).max() * 2.0**-18)
+    chains = [layer for layer in profile.layers if layer.kind == "neon.Strips"]
+    assert chains
+    assert sum(len(layer.sources) for layer in profile.layers) >= 2 * len(case[1])
+    if case is CHAINS["longer than one chain"]:
+        assert len(chains) > 1
+
+
+@pytest.mark.parametrize("case", CHAINS.values(), ids=CHAINS)
+def test_chains_give_the_same_bits_on_any_number_of_threads(case, convolved):
+    network, feeds, _ = make_chain(convolved, case, 90, 97)
+    found = set()
+    for threads in (1, 2, 3, 5):
+        with load(network, "auto", threads=threads) as net:
+            found.add(net.run(feeds)["y"].tobytes())
+    assert len(found) == 1

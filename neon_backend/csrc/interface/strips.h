@@ -1,22 +1,34 @@
-/* A convolution and the depthwise one that reads it, strip by strip: what lies between them never leaves the second cache. */
+/* A chain of layers, strip by strip: what lies between them never leaves the second cache. */
 #ifndef DOVETAIL_NEON_STRIPS_H
 #define DOVETAIL_NEON_STRIPS_H
 
 #include "convolution.h"
 #include "windows.h"
 
-/* Inputs: those of the convolution, whose result is blocked and has one division; output: that of the windows. A strip holds some
- * rows of a group of filters in scratch memory of the worker. Range: images * groups * bands. */
+#define NEON_MOST_STAGES 8
+
+/* A convolution of one division, whose result is blocked, or a depthwise one. */
 typedef struct {
+    int32_t is_windows, reserved;
     neon_convolution convolution;
     neon_windows windows;
-    int64_t bands;          /* of the rows of an image */
-    int64_t rows;           /* of the result, computed at a time */
-    int64_t strip_rows;     /* that these read */
+    int64_t in_height, stride, padding, reach;  /* of rows; a window reaches over so many */
+    int64_t strip;              /* where its result lies in the worker's memory, in elements; of the last one: nowhere */
+    int64_t block_step;         /* from a block of channels of the result to the next, in elements */
+    int64_t row;                /* elements of a row of a block of the result */
+} neon_stage;
+
+/* Inputs: those of the first layer, or what the last one adds; output: that of the last. A strip holds some rows of all channels of
+ * what lies between two layers. Range: the rows of the results of all images; those side by side are done as one. */
+typedef struct {
+    int64_t stages;
+    int64_t out_height;
+    int64_t rows;               /* of the last result, computed at a time */
+    neon_stage stage[NEON_MOST_STAGES];
 } neon_strips;
 
 typedef struct {
-    dovetail_body depthwise;
+    dovetail_body run;
 } neon_strips_kernels;
 
 #endif

@@ -10,8 +10,8 @@ from dovetail.descriptor import Descriptor
 from dovetail.graph import Graph, Layer
 from dovetail.subgraph import Choices, SubgraphView
 
-from .fusion.strips import apart, can_join, joined
-from .kinds import Convolve, ConvolveDepthwise, PrivateLayer, WinogradConvolve
+from .fusion.strips import apart, can_join, joined, stages_of
+from .kinds import Convolve, PrivateLayer, Strips, WinogradConvolve
 from .layouts import blocks
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ def _has_winograd(convolve: Convolve | WinogradConvolve, layer: Layer) -> bool:
 
 
 def _strips(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:
-    """A convolution and the depthwise one that alone reads it: strip by strip, or one after the other."""
+    """A chain of layers, or two that might be one: strip by strip, or one after the other."""
     producer = layer.inputs[0].source.layer if layer.inputs and layer.inputs[0].source else None
-    if isinstance(layer.descriptor, ConvolveDepthwise):
+    if isinstance(layer.descriptor, Strips):
         return Ways((layer,), "strips", {"apart": apart(layer, layer.descriptor)})
-    if producer is not None and producer in view and can_join(producer, layer):
+    if producer is not None and producer in view and len(stages_of(producer)) == 1 and can_join(producer, layer):
         return Ways((producer, layer), "apart", {"strips": joined(producer, layer)})
     return None
 

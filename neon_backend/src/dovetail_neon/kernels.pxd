@@ -405,15 +405,28 @@ cdef extern from "interface/kernels.h" nogil:
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
             int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed) noexcept nogil
 
-    ctypedef struct neon_strips:
+    enum: NEON_MOST_STAGES
+
+    ctypedef struct neon_stage:
+        int32_t is_windows
         neon_convolution convolution
         neon_windows windows
-        int64_t bands
+        int64_t in_height
+        int64_t stride
+        int64_t padding
+        int64_t reach
+        int64_t strip
+        int64_t block_step
+        int64_t row
+
+    ctypedef struct neon_strips:
+        int64_t stages
+        int64_t out_height
         int64_t rows
-        int64_t strip_rows
+        neon_stage stage[NEON_MOST_STAGES]
 
     ctypedef struct neon_strips_kernels:
-        dovetail_body depthwise
+        dovetail_body run
 
     ctypedef struct neon_kernels:
         const char *name

@@ -64,8 +64,10 @@ class PrivateLayer(Descriptor):
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, name, None)
-            elif isinstance(value, PrivateLayer):
-                value.release()
+            elif isinstance(value, tuple):
+                for part in value:
+                    if isinstance(part, PrivateLayer):
+                        part.release()
 
 
 @descriptor_class
@@ -164,11 +166,13 @@ class DepthwiseBfloat16(PrivateLayer, kind="neon.DepthwiseBfloat16"):
 
 
 @descriptor_class
-class ConvolveDepthwise(PrivateLayer, kind="neon.ConvolveDepthwise"):
-    """A `Convolve` and the `Depthwise` that alone reads its result, strip by strip; inputs are those of the convolution."""
+class Strips(PrivateLayer, kind="neon.Strips"):
+    """A chain of layers of blocked images, each of which alone reads the one before it, strip by strip.
 
-    convolve: Convolve
-    depthwise: Depthwise
+    Inputs are what the first one reads and, where the last one is a convolution that adds something, that.
+    """
+
+    stages: tuple[Convolve | Depthwise, ...]
 
 
 @descriptor_class

@@ -31,7 +31,6 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.Combine": ("elementwise", "create_combine"),
     "neon.Convolve": ("convolution", "create"),
     "neon.ConvolveBfloat16": ("bfloat16", "create"),
-    "neon.ConvolveDepthwise": ("strips", "create"),
     "neon.Depthwise": ("windows", "create_depthwise"),
     "neon.DepthwiseBfloat16": ("bfloat16", "create_depthwise"),
     "neon.Frame": ("images", "create_frame"),
@@ -41,6 +40,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.Reorder": ("reorder", "create"),
     "neon.Resample": ("resize", "create"),
     "neon.ScaleChannels": ("images", "create_scale"),
+    "neon.Strips": ("strips", "create"),
     "neon.View": ("images", "create_view"),
     "neon.WinogradConvolve": ("winograd", "create"),
 }

@@ -1,40 +1,69 @@
-"""A convolution and the depthwise one that reads it, computed together strip by strip."""
+"""Chains of convolutions and depthwise ones, computed together strip by strip."""
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.kernels cimport Kernels, neon_strips
+from dovetail_neon.kernels cimport NEON_MOST_STAGES, Kernels, neon_stage, neon_strips
 from dovetail_neon.workloads cimport convolution, windows
-from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
+from dovetail_neon.kinds import Depthwise
 
 cdef enum:
-    STRIP_BYTES = 384 << 10     # a part of a second cache, which also holds what is read and written meanwhile
+    STRIP_BYTES = 512 << 10     # a part of a second cache, which also holds what is read and written meanwhile
     CHUNKS_PER_WORKER = 2       # few: where one ends and another begins, rows are computed twice
 
 
+cdef double describe(Workload workload, neon_stage *s, object stage, object source, object name, bint adds, Kernels kernels) except -1:
+    """Fill in one layer, which reads what has the info `source`; answers with its cost in nanoseconds."""
+    cdef int lanes = kernels.table.lanes
+    height, width = stage.target[2:]
+    s.row, s.block_step = width * lanes, height * width * lanes
+    geometry = stage.geometry
+    s.in_height, s.stride, s.padding = stage.source[2], geometry.stride[0], geometry.padding[0]
+    s.reach = (geometry.kernel[0] - 1) * geometry.dilation[0] + 1
+    s.is_windows = isinstance(stage, Depthwise)
+    if s.is_windows:
+        windows.describe(&s.windows, stage, lanes)
+        windows.give_filters(workload, &s.windows, stage, lanes)
+        return windows.cost(&s.windows)
+    convolution.describe(workload, &s.convolution, stage, name, source, stage.infos[0], adds, kernels)
+    return convolution.cost(&s.convolution)
+
+
+cdef int64_t plan(neon_strips *p, int64_t rows) noexcept:
+    """Lay out the strips for so many rows of the result at a time; answers with their bytes."""
+    cdef int64_t at = 0, blocks, k
+    for k in range(p.stages - 2, -1, -1):
+        after, s = &p.stage[k + 1], &p.stage[k]
+        blocks = s.windows.blocks if s.is_windows else s.convolution.group_vector[s.convolution.groups]
+        rows = min((rows - 1) * after.stride + after.reach, after.in_height)
+        s.strip, s.block_step = at, rows * s.row
+        at += blocks * s.block_step
+    return at * sizeof(float)
+
+
 def create(layer, Kernels kernels):
-    """Return the workload of a `ConvolveDepthwise`."""
+    """Return the workload of a `Strips`."""
     d = layer.descriptor
+    cdef int count = len(d.stages), k
+    if not 2 <= count <= NEON_MOST_STAGES:
+        raise ValueError(f"{layer.name!r}: a chain of {count} layers; 2 to {NEON_MOST_STAGES} were expected")
     cdef bint adds = len(layer.inputs) > 1
     cdef Workload workload = new_workload(sizeof(neon_strips), 1 + adds, 1)
     cdef neon_strips *p = <neon_strips *>workload.state.parameters
-    cdef int lanes = kernels.table.lanes
-    cdef int64_t row, reach, vectors
-    first, second = d.convolve, d.depthwise
-    convolution.describe(workload, &p.convolution, first, layer.name, layer.inputs[0].info, first.infos[0], adds, kernels)
-    windows.describe(&p.windows, second, lanes)
-    windows.give_filters(workload, &p.windows, second, lanes)
-    w = &p.windows
-    vectors = parts(p.convolution.group_vector[p.convolution.groups], p.convolution.groups)
-    row = vectors * w.in_width * lanes * sizeof(float)
-    reach = (w.kernel_height - 1) * w.dilation_y + 1
-    p.rows = max(1, (STRIP_BYTES // max(row, 1) - reach) // w.stride_y + 1)
-    p.rows = min(p.rows, w.out_height)
-    p.bands = w.out_height
-    p.strip_rows = (p.rows - 1) * w.stride_y + reach
-    workload.state.per_worker = p.strip_rows * row
-    items = w.images * p.bands if layer.output.info.nbytes else 0
-    nanoseconds = convolution.cost(&p.convolution) + windows.cost(w)
-    workload.phase(kernels.table.strips.depthwise, items, nanoseconds, 1, CHUNKS_PER_WORKER)
+    cdef double nanoseconds = 0
+    batch, _, p.out_height, _ = d.stages[count - 1].target
+    p.stages = count
+    source = layer.inputs[0].info
+    for k, stage in enumerate(d.stages):
+        nanoseconds += describe(workload, &p.stage[k], stage, source, layer.name, adds and k == count - 1, kernels)
+        source = stage.infos[0]
+    p.rows = max(p.out_height, 1)
+    while p.rows > 1 and plan(p, p.rows) > STRIP_BYTES:
+        p.rows -= 1
+    workload.state.per_worker = plan(p, p.rows)
+    for k in range(1, count):
+        p.stage[k].convolution.source.block_step = p.stage[k - 1].block_step
+    items = batch * p.out_height if layer.output.info.nbytes else 0
+    workload.phase(kernels.table.strips.run, items, nanoseconds, 1, CHUNKS_PER_WORKER)
     return workload.capsule()

@@ -7,7 +7,7 @@ from dovetail_neon.kernels cimport neon_job, neon_phase
 
 cdef enum:
     MOST_PHASES = 4
-    MOST_BLOCKS = 12
+    MOST_BLOCKS = 48
     MOST_ALIASES = 64
 
 cdef struct neon_state:

@@ -13,7 +13,7 @@ from dovetail.abi cimport (
     tensor_data,
     workload_capsule,
 )
-from dovetail_neon.kernels cimport neon_job
+from dovetail_neon.kernels cimport neon_job, neon_phase
 
 cdef extern from *:
     """
@@ -62,6 +62,7 @@ cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job
     cdef int32_t i
     cdef int status
     cdef int64_t grain
+    cdef const neon_phase *phase
     for i in range(state.n_phases):
         phase = &state.phases[i]
         grain = phase.alone if call.workers == 1 else grain_of(phase, call.workers)
