@@ -57,9 +57,9 @@ INLINE Vector exponential_less_one(Vector x) {
 
 /* 1 / (1 + e^-x); below 2.5 ulp. */
 INLINE Vector sigmoid(Vector x) {
-    /* e^-|x| cannot overflow; far below zero the result is e^x itself. */
-    const Vector one = broadcast(1.0f), e = exponential_below_one(-absolute(x));
-    return quotient(select(x < zeros(), e, one), one + e);
+    /* From 30 on it is 1; far below zero it is e^x itself. */
+    const Vector e = exponential_inside(minimum(broadcast(30.0f), maximum(broadcast(-105.0f), x)));
+    return quotient(e, broadcast(1.0f) + e);
 }
 
 /* Below 2.5 ulp. */

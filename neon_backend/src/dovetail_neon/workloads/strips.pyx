@@ -9,7 +9,7 @@ from dovetail_neon.workloads.workload cimport Workload, new_workload
 from dovetail_neon.kinds import Depthwise
 
 cdef enum:
-    STRIP_BYTES = 512 << 10     # a part of a second cache, which also holds what is read and written meanwhile
+    STRIP_BYTES = 768 << 10     # a part of a second cache, which also holds what is read and written meanwhile
     CHUNKS_PER_WORKER = 2       # few: where one ends and another begins, rows are computed twice
 
 
