@@ -11,7 +11,7 @@ import pytest
 import dovetail
 from dovetail.optimizer import optimize
 from dovetail_neon import fusion
-from dovetail_neon.kinds import Convolve, Strips, Depthwise, PrivateLayer, WinogradConvolve
+from dovetail_neon.kinds import Convolve, Depthwise, PrivateLayer, Strips, WinogradConvolve
 
 RNG = np.random.default_rng(3)
 
