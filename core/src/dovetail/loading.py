@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .collecting import collecting_seldom
+
 if TYPE_CHECKING:
     from .backend_id import BackendRequest
     from .interfaces import IBackend
@@ -54,11 +56,12 @@ def load(
         from .runtime import default_runtime
 
         runtime = default_runtime()
-    if isinstance(model, str | os.PathLike):
-        from .parsing import parse
-
-        model = parse(model)
     wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
     given: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
     given |= {"fallback": fallback, "progress": progress}
-    return runtime.load(model, threads=threads, optimize={**given, **optimize_options})
+    with collecting_seldom():
+        if isinstance(model, str | os.PathLike):
+            from .parsing import parse
+
+            model = parse(model)
+        return runtime.load(model, threads=threads, optimize={**given, **optimize_options})

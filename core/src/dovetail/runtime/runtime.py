@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..backend_calls import backend_call, checked, device_names, notify
+from ..collecting import collecting_seldom
 from ..descriptor import Array
 from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
 from ..interfaces import IBackend, IBackendContext
@@ -97,7 +98,8 @@ class Runtime:
         if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
         arguments = dict(optimize or {})
-        with listening(arguments.pop("progress", None)):  # of this load only: plans that are made later have no listener
+        # The listener is of this load only: plans that are made later have none.
+        with collecting_seldom(), listening(arguments.pop("progress", None)):
             return self._load(network, threads, name, arguments)
 
     def _load(

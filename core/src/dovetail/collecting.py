@@ -1,0 +1,46 @@
+"""Python's cyclic collector while a network is made."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_MANY = 50_000
+"""Containers made since the last collection: a network of some hundred layers has about as many, and keeps them."""
+
+
+@contextmanager
+def collecting_seldom() -> Iterator[None]:
+    """Put collections off until a load is done: what it makes it keeps, so that looking for garbage in it finds none.
+
+    At the usual threshold (700) a load of some hundred layers sets off collections of all generations, the last of which walks
+    every object of the process. The collector is not turned off: a backend that compiles for minutes may leave cycles behind.
+    A program that set as high a threshold itself, or none, keeps it; so does whoever loads at the same time, and it is the
+    first of them that puts the old one back.
+    """
+    usual = gc.get_threshold()
+    if not 0 < usual[0] < _MANY:
+        yield
+        return
+    gc.set_threshold(_MANY, *usual[1:])
+    try:
+        yield
+    finally:
+        if gc.get_threshold()[0] == _MANY:  # else somebody set another meanwhile
+            put_off = gc.get_count()[0] // usual[0]
+            gc.set_threshold(*usual)
+            if gc.isenabled():
+                _count(put_off, max(usual[1], 1))
+
+
+def _count(put_off: int, young: int) -> None:
+    """Make up for collections of the youngest generation, of which every `young` bring about one of the next.
+
+    The first looks at all that is new, the others at nothing, but they count: the oldest generation is looked at when as many
+    were counted, and networks that were dropped rather than unloaded wait there, with their weights, to be found.
+    """
+    for _ in range(put_off // young):
+        gc.collect(1)
+    for _ in range(put_off % young):
+        gc.collect(0)

@@ -1,0 +1,75 @@
+"""How often Python's collector runs while a network is made, and afterwards."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from dovetail.collecting import collecting_seldom
+
+
+@pytest.fixture(autouse=True)
+def thresholds() -> Iterator[tuple[int, int, int]]:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield gc.get_threshold()
+    gc.set_threshold(*before)
+
+
+def test_it_runs_less_often_inside_and_as_before_afterwards(thresholds: tuple[int, int, int]) -> None:
+    with collecting_seldom():
+        inside = gc.get_threshold()
+    assert inside[0] > thresholds[0]
+    assert inside[1:] == thresholds[1:]
+    assert gc.get_threshold() == thresholds
+
+
+def test_it_is_as_before_after_an_error(thresholds: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="inside"), collecting_seldom():
+        raise ValueError("inside")
+    assert gc.get_threshold() == thresholds
+
+
+def test_loads_that_overlap_leave_it_as_the_first_found_it(thresholds: tuple[int, int, int]) -> None:
+    first, second = collecting_seldom(), collecting_seldom()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == thresholds
+
+
+@pytest.mark.parametrize("own", [0, 1_000_000], ids=["off", "higher"])
+def test_what_the_program_set_itself_stays(own: int) -> None:
+    gc.set_threshold(own, 5, 5)
+    with collecting_seldom():
+        assert gc.get_threshold() == (own, 5, 5)
+    assert gc.get_threshold() == (own, 5, 5)
+
+
+def test_what_is_set_inside_stays() -> None:
+    with collecting_seldom():
+        gc.set_threshold(123, 4, 5)
+    assert gc.get_threshold() == (123, 4, 5)
+
+
+def test_what_was_put_off_counts(thresholds: tuple[int, int, int]) -> None:
+    gc.collect()
+    with collecting_seldom():
+        kept = [[index] for index in range(25 * thresholds[0])]
+        assert gc.get_count()[0] > 20 * thresholds[0]
+    assert len(kept) > gc.get_count()[0] < thresholds[0]
+    assert gc.get_count()[1:] == (5, 2)
+
+
+def test_a_collector_that_is_off_is_not_called() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with collecting_seldom():
+            kept = [[index] for index in range(3_000)]
+        assert gc.get_count()[0] >= len(kept)
+    finally:
+        gc.enable()
