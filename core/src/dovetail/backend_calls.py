@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .errors import BackendError, DovetailError, ErrorCode
@@ -51,15 +50,10 @@ def checked(origin: str, method: str, answer: Any, *kinds: type) -> Any:
     )
 
 
-@contextmanager
-def backend_call(
-    origin: str,
-    method: str,
-    *,
-    code: ErrorCode = ErrorCode.BACKEND_CONTRACT,
-    hint: str = "this is a bug of the backend: tell its vendor",
-) -> Iterator[None]:
+class backend_call:  # used as a function is: `with backend_call(...)`
     """Name the backend in whatever the block raises.
+
+    A class rather than a generator: a load enters some of these for each layer, and a generator takes twice as long.
 
     Args:
         origin: Backend, and layer if there is one, as in "backend 'AcmeNpu', layer 'stem'".
@@ -71,24 +65,44 @@ def backend_call(
         DovetailError: One of ours that the backend raised, with `origin` before its message.
         BackendError: For anything else but Ctrl-C.
     """
-    try:
-        yield
-    except DovetailError as error:
-        error.message = f"{origin}: {error.message}"
-        error.args = (error.message,)
-        raise
-    except MemoryError as error:
-        text = described(error).partition(": ")[2]
+
+    __slots__ = ("code", "hint", "method", "origin")
+
+    def __init__(
+        self,
+        origin: str,
+        method: str,
+        *,
+        code: ErrorCode = ErrorCode.BACKEND_CONTRACT,
+        hint: str = "this is a bug of the backend: tell its vendor",
+    ) -> None:
+        self.origin = origin
+        self.method = method
+        self.code = code
+        self.hint = hint
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, KeyboardInterrupt):
+            return
+        if isinstance(error, DovetailError):
+            error.message = f"{self.origin}: {error.message}"
+            error.args = (error.message,)
+            return
+        if isinstance(error, MemoryError):
+            text = described(error).partition(": ")[2]
+            raise BackendError(
+                f"{self.origin}: {self.method}() ran out of memory" + (f": {text}" if text else ""),
+                code=ErrorCode.OUT_OF_MEMORY,
+                hint="use a smaller batch, or a machine with more memory",
+                method=self.method,
+            ) from error
+        # SystemExit too: a backend must not end somebody else's program
         raise BackendError(
-            f"{origin}: {method}() ran out of memory" + (f": {text}" if text else ""),
-            code=ErrorCode.OUT_OF_MEMORY,
-            hint="use a smaller batch, or a machine with more memory",
-            method=method,
+            f"{self.origin}: {self.method}() raised {described(error)}", code=self.code, hint=self.hint, method=self.method
         ) from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit too: a backend must not end somebody else's program
-        raise BackendError(f"{origin}: {method}() raised {described(error)}", code=code, hint=hint, method=method) from error
 
 
 def device_names(origin: str, backend: IBackend) -> list[str]:

@@ -72,15 +72,11 @@ class Descriptor:
             cls.kind, cls.version = kind, version
 
     def __init__(self, **values: Any) -> None:
-        for name, field in _fields(type(self)).items():
-            if name in values:
-                value = values.pop(name)
-            elif (value := _default(field)) is dataclasses.MISSING:
-                raise TypeError(f"{type(self).__name__}() needs the attribute {name!r}")
-            object.__setattr__(self, name, value)
-        if values:
-            known = ", ".join(_fields(type(self))) or "none"
-            raise TypeError(f"{type(self).__name__}() has no attribute {next(iter(values))!r}; it has {known}")
+        kind = type(self)
+        attributes = _plain_defaults(kind) | values
+        if attributes.keys() != _fields(kind).keys():
+            attributes = _completed(kind, values)
+        vars(self).update(attributes)
 
     def __repr__(self) -> str:
         return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self.attributes().items())})"
@@ -142,7 +138,7 @@ class Descriptor:
         """Names of attributes younger than `known_version` that are not at their default."""
         return [
             name
-            for name, f in _fields(type(self)).items()
+            for name, f in (_fields if known_version < 1 else _later_fields)(type(self)).items()
             if f.metadata.get("since", 1) > known_version and not _same(getattr(self, name), _default(f))
         ]
 
@@ -154,6 +150,41 @@ def _fields_of(kind: Any) -> dict[str, dataclasses.Field[Any]]:
 
 _fields: Callable[[Any], dict[str, dataclasses.Field[Any]]] = cache(_fields_of)
 """The same, kept: `dataclasses.fields` looks through all of a class each time."""
+
+
+def _plain_defaults_of(kind: Any) -> dict[str, Any]:
+    return {name: field.default for name, field in _fields(kind).items() if field.default is not dataclasses.MISSING}
+
+
+_plain_defaults: Callable[[Any], dict[str, Any]] = cache(_plain_defaults_of)
+"""The values of attributes that may be left out, those apart which are made anew each time."""
+
+
+def _later_fields_of(kind: Any) -> dict[str, dataclasses.Field[Any]]:
+    return {name: field for name, field in _fields(kind).items() if field.metadata.get("since", 1) > 1}
+
+
+_later_fields: Callable[[Any], dict[str, dataclasses.Field[Any]]] = cache(_later_fields_of)
+"""The attributes that came after version 1 of a kind; most kinds have none, and each layer is asked."""
+
+
+def _completed(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a new descriptor in order, those that are made anew included.
+
+    Raises:
+        TypeError: One that must be given is not, or one is given that there is not.
+    """
+    attributes = {}
+    for name, field in _fields(kind).items():
+        if name in values:
+            value = values.pop(name)
+        elif (value := _default(field)) is dataclasses.MISSING:
+            raise TypeError(f"{kind.__name__}() needs the attribute {name!r}")
+        attributes[name] = value
+    if values:
+        known = ", ".join(_fields(kind)) or "none"
+        raise TypeError(f"{kind.__name__}() has no attribute {next(iter(values))!r}; it has {known}")
+    return attributes
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -6,6 +6,7 @@ An input slot has one producer; an output slot has any number of consumers and c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from .descriptor import Array, Constant, Descriptor, Input, Output
 from .errors import DovetailError, ErrorCode, GraphError
-from .tensor import Dimension, DType, Quantization, TensorInfo
+from .tensor import STORED, Dimension, DType, Quantization, TensorInfo
 
 
 class OutputSlot:
@@ -131,7 +132,7 @@ class Layer:
     @property
     def input_infos(self) -> list[TensorInfo | None]:
         """Infos of the inputs, None where not connected."""
-        return [slot.info for slot in self.inputs]
+        return [None if slot.source is None else slot.source.info for slot in self.inputs]
 
     @property
     def output_infos(self) -> list[TensorInfo]:
@@ -143,7 +144,10 @@ class Layer:
         if index >= len(self.inputs):
             return None
         source = self.inputs[index].source
-        return source.layer.descriptor.value if source and isinstance(source.layer.descriptor, Constant) else None
+        if source is None:
+            return None
+        descriptor = source.layer.descriptor
+        return descriptor.value if isinstance(descriptor, Constant) else None
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r}>"
@@ -173,6 +177,10 @@ class Graph:
     def outputs(self) -> tuple[Layer, ...]:
         """Output layers, in order of creation."""
         return tuple(layer for layer in self._layers.values() if isinstance(layer.descriptor, Output))
+
+    def newest(self, count: int) -> list[Layer]:
+        """Layers that were added last, the last one first."""
+        return list(islice(reversed(self._layers.values()), count))
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -283,7 +291,7 @@ class Graph:
         while sources and sources[-1] is None:
             sources = sources[:-1]
         self._check_arity(label, descriptor, sources)
-        slots = [self._as_slot(s, f"{label}.{i}") for i, s in enumerate(sources)]
+        slots = [self._as_slot(source, label, index) for index, source in enumerate(sources)]
         layer = Layer(self._next_id, label, descriptor, len(slots), tuple(sources_of) if sources_of else (label,))
         for slot, source in zip(layer.inputs, slots, strict=True):
             if source is not None:
@@ -302,8 +310,11 @@ class Graph:
 
     def _check_arity(self, label: str, descriptor: Descriptor, sources: Sequence[Any]) -> None:
         names = descriptor.input_names
-        required = descriptor.required_inputs
-        missing = [names[min(i, len(names) - 1)] for i in range(required) if i >= len(sources) or sources[i] is None]
+        missing = [
+            names[min(index, len(names) - 1)]
+            for index in range(descriptor.required_inputs)
+            if index >= len(sources) or sources[index] is None
+        ]
         if missing:
             raise GraphError(
                 f"layer {label!r} ({descriptor.kind}) lacks its input {', '.join(map(repr, missing))}",
@@ -316,7 +327,7 @@ class Graph:
                 hint=f"its inputs are {', '.join(names) or 'none'}",
             )
 
-    def _as_slot(self, source: OutputSlot | npt.ArrayLike | None, name: str) -> OutputSlot | None:
+    def _as_slot(self, source: OutputSlot | npt.ArrayLike | None, label: str, index: int) -> OutputSlot | None:
         if source is None:
             return None
         if isinstance(source, OutputSlot):
@@ -328,7 +339,7 @@ class Graph:
             return source
         if isinstance(source, Layer):
             return source.output
-        return self.constant(source, name=name)
+        return self.constant(source, name=f"{label}.{index}")
 
     def input(
         self,
@@ -377,6 +388,8 @@ class Graph:
         Raises:
             GraphError: It is no array, or of another element type than dovetail has.
         """
+        if type(value) is np.ndarray and not copy and _is_taken_as_it_is(value, dtype, shared=copy is False):
+            return self._hold(value, dtype, name, quantization)
         try:
             array = np.asarray(value)
         except (ValueError, TypeError) as error:
@@ -400,12 +413,15 @@ class Graph:
         if copy or (copy is None and not fresh and _is_writeable(contiguous)):
             contiguous = contiguous.copy()
             fresh = True
-        held = contiguous.view()
-        held.flags.writeable = False
         owner: Any = contiguous if fresh else None
         while isinstance(owner, np.ndarray):  # what is ours stays read-only whoever takes it next
             owner.flags.writeable = False
             owner = owner.base
+        return self._hold(contiguous, dtype, name, quantization)
+
+    def _hold(self, array: Array, dtype: DType | None, name: str | None, quantization: Quantization | None) -> OutputSlot:
+        held = array.view()
+        held.flags.writeable = False
         descriptor = Constant(value=held, dtype=dtype if dtype is DType.BFLOAT16 else None)
         return self.add(descriptor, name=name or "constant", quantization=quantization).output
 
@@ -518,9 +534,10 @@ class Graph:
         if isinstance(layer.descriptor, Input):
             self.infer(layer)
             return
-        connected = [slot.source for slot in layer.inputs if slot.source is not None]
-        if any(source.info is None or not source.info.is_concrete for source in connected):
-            return
+        for slot in layer.inputs:
+            source = slot.source
+            if source is not None and (source.info is None or not source.info.is_concrete):
+                return
         if not self.resolve(layer):
             return
         try:
@@ -600,7 +617,9 @@ class Graph:
             target._layers[label] = clone
             for mine, theirs in zip(layer.inputs, clone.inputs, strict=True):
                 if mine.source is not None:
-                    target.connect(twins[mine.source], theirs)
+                    source = twins[mine.source]
+                    theirs.source = source  # nothing feeds it yet
+                    source.consumers.append(theirs)
             for old, new in zip(layer.outputs, clone.outputs, strict=True):
                 new.info, new.quantization = old.info, old.quantization
                 twins[old] = new
@@ -621,6 +640,12 @@ def _check_descriptor(descriptor: Descriptor) -> None:
             code=ErrorCode.ATTRIBUTE_INVALID,
             hint=f"declare it: class {name}(Descriptor, kind='vendor.{name}')",
         )
+
+
+def _is_taken_as_it_is(array: Array, dtype: DType | None, *, shared: bool) -> bool:
+    """True if nothing of an array must be converted or copied, as of the weights that a parser brings."""
+    is_known = array.dtype in STORED if dtype is None else array.dtype == dtype.numpy
+    return is_known and array.flags.c_contiguous and (shared or not _is_writeable(array))
 
 
 def _is_writeable(array: npt.NDArray[Any]) -> bool:

@@ -13,6 +13,8 @@ from .descriptor import Constant, Descriptor, Input, Output
 from .errors import ErrorCode, GraphError
 from .graph import Graph, Layer, OutputSlot
 
+_NO_MEMBERS = (Input, Output, Constant)
+
 
 class SubgraphView:
     """Some layers of a graph and where they touch the rest; a view reads, it never changes the graph.
@@ -31,7 +33,7 @@ class SubgraphView:
         for layer in sorted(members, key=_by_id):
             if layer.name not in graph or graph.layer(layer.name) is not layer:
                 raise GraphError(f"layer {layer.name!r} is not a layer of network {graph.name!r}")
-            if isinstance(layer.descriptor, Input | Output | Constant):
+            if isinstance(layer.descriptor, _NO_MEMBERS):
                 raise GraphError(
                     f"{layer.kind} {layer.name!r} cannot be a member of a subgraph",
                     hint="name the layers that compute; constants are seen through layer.constant(index)",

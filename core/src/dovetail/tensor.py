@@ -74,8 +74,8 @@ class DType(Enum):
         """
         if isinstance(value, DType):
             return value
-        if isinstance(value, np.dtype) and value in _BY_NUMPY:
-            return _BY_NUMPY[value]
+        if isinstance(value, np.dtype) and (known := STORED.get(value)) is not None:
+            return known
         name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
         if isinstance(name, str) and name in _BY_NAME:
             return _BY_NAME[name]
@@ -88,6 +88,9 @@ class DType(Enum):
                 hint=f"use one of {', '.join(_BY_NAME)}",
             ) from None
 
+    # Members are alone of their kind; Enum's own hash is Python that hashes the name, in every set and dict of types.
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return f"DType.{self.name}"
 
@@ -99,8 +102,8 @@ _MEMORY_LIMIT = 1 << 47
 """Bytes that no tensor can have, nor elements along an axis: the address space of a process on today's 64-bit machines."""
 
 _BY_NAME = {dtype.label: dtype for dtype in DType}
-_BY_NUMPY = {np.dtype(label): dtype for label, dtype in _BY_NAME.items() if label != "bfloat16"}
-"""NumPy works the name of a type out anew each time it is asked."""
+STORED = {np.dtype(label): dtype for label, dtype in _BY_NAME.items() if label != "bfloat16"}
+"""By NumPy's types, those that are stored as they are; NumPy works the name of a type out anew each time it is asked."""
 
 
 class DataLayout(StrEnum):
@@ -250,7 +253,10 @@ class TensorInfo:
     @property
     def is_concrete(self) -> bool:
         """True if no dimension is symbolic."""
-        return all(isinstance(d, int) for d in self.shape)
+        for d in self.shape:  # noqa: SIM110  # a generator would take three times as long, and this is asked of every slot
+            if not isinstance(d, int):
+                return False
+        return True
 
     @property
     def sizes(self) -> tuple[int, ...]:

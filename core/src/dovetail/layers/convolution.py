@@ -60,7 +60,7 @@ class _Windowed(FusedActivation):
         require_rank(weights, 4, "weights")
         require_positive("stride", *self.stride)
         require_positive("dilation", *self.dilation)
-        if x.dtype.is_float:
+        if x.dtype is not weights.dtype and x.dtype.is_float:
             require_same_dtype([x, weights], "input and weights")
         return x, weights
 
@@ -70,8 +70,8 @@ class _Windowed(FusedActivation):
             require_shape(bias, (channels,), "bias")
 
     def _spatial(self, x: TensorInfo) -> tuple[int, int]:
-        height, width = (x.sizes[axis] for axis in self.layout.spatial_axes())
-        return height, width
+        sizes = x.sizes
+        return (sizes[2], sizes[3]) if self.layout is DataLayout.NCHW else (sizes[1], sizes[2])
 
     def _result(self, x: TensorInfo, channels: int, height: int, width: int) -> TensorInfo:
         batch = x.sizes[0]
@@ -79,16 +79,15 @@ class _Windowed(FusedActivation):
         return TensorInfo((batch, channels, height, width) if nchw else (batch, height, width, channels), x.dtype)
 
     def _window_result(self, x: TensorInfo, channels: int, kernel: tuple[int, int]) -> TensorInfo:
-        height, width = (
-            window_output(size, kernel[i], self.stride[i], self.padding[i], self.padding[i + 2], self.dilation[i])
-            for i, size in enumerate(self._spatial(x))
-        )
+        sizes, stride, dilation = self._spatial(x), self.stride, self.dilation
+        top, left, bottom, right = self.padding
+        height = window_output(sizes[0], kernel[0], stride[0], top, bottom, dilation[0])
+        width = window_output(sizes[1], kernel[1], stride[1], left, right, dilation[1])
         return self._result(x, channels, height, width)
 
     def kernel_size(self, weights: TensorInfo) -> tuple[int, int]:
         """(height, width) of the filter."""
-        height, width = (weights.sizes[axis] for axis in self.layout.spatial_axes())
-        return height, width
+        return self._spatial(weights)  # whose axes are ordered as those of images
 
 
 @descriptor_class

@@ -103,6 +103,8 @@ def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
 
 def require_rank(info: TensorInfo, ranks: int | Sequence[int], what: str) -> None:
     """Refuse a tensor of another rank."""
+    if len(info.shape) == ranks:
+        return
     allowed = (ranks,) if isinstance(ranks, int) else tuple(ranks)
     if info.rank not in allowed:
         raise shape_error(
@@ -228,7 +230,7 @@ def _integers(value: Any, what: str, times: int = 1) -> tuple[int, ...]:
 
 def require_positive(what: str, *values: int) -> None:
     """Refuse anything below one."""
-    if any(v < 1 for v in values):
+    if values and min(values) < 1:
         raise attribute_error(f"{what} must be at least 1, got {values if len(values) > 1 else values[0]}")
 
 

@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("dovetail.optimizer")
+_UNASSIGNED = (Input, Output, Constant)
 _REDUCED = {DType.FLOAT16.label: DType.FLOAT16, DType.BFLOAT16.label: DType.BFLOAT16}
 
 
@@ -151,7 +152,7 @@ def optimize(
         assignment={
             layer.name: copies.copiers.get(layer) if layer in copies.copiers else homes.get(layer)
             for layer in order
-            if not isinstance(layer.descriptor, Input | Output | Constant)
+            if not isinstance(layer.descriptor, _UNASSIGNED)
         },
         partition_of=partition_of,
         domains=copies.domains,

@@ -60,9 +60,12 @@ class Refusal:
         return f"{self.backend}: [{self.code}] {self.reason}{f' (attribute {self.attribute})' if self.attribute else ''}"
 
 
+_WITHOUT_BACKEND = (Input, Output, Constant, Debug, MemoryCopy)
+
+
 def is_workload(layer: Layer) -> bool:
     """Say whether a layer needs a backend: all but inputs, outputs, constants, debug and copies."""
-    return not isinstance(layer.descriptor, Input | Output | Constant | Debug | MemoryCopy)
+    return not isinstance(layer.descriptor, _WITHOUT_BACKEND)
 
 
 class Assigner:
@@ -167,6 +170,10 @@ class Assigner:
         """Give every layer that needs one a backend; returns how many have one. `require_homes` tells about the others."""
         return sum(1 for layer in graph.topological_order() if is_workload(layer) and self.assign(layer) is not None)
 
+    def is_homeless(self, layer: Layer) -> bool:
+        """Say whether a layer needs a backend and has none."""
+        return layer not in self.assigned and is_workload(layer)
+
     def require_homes(self, layers: Iterable[Layer]) -> None:
         """Refuse layers without a backend.
 
@@ -174,7 +181,7 @@ class Assigner:
             PlacementError: Lists all of them, each with what every backend said; `PLACEMENT_FORBIDDEN` where the caller's own
                 wishes were in the way of each.
         """
-        homeless = [layer for layer in layers if is_workload(layer) and layer not in self.assigned]
+        homeless = [layer for layer in layers if self.is_homeless(layer)]
         if not homeless:
             return
         lines = [f"  {layer.name!r} ({layer.kind}): " + "; ".join(map(str, self.refusals.get(layer, []))) for layer in homeless]

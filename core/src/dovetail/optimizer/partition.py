@@ -9,6 +9,7 @@ from ..descriptor import Constant, Input, Output
 from ..graph import Layer
 
 Home = TypeVar("Home", bound=Hashable)
+_WITHOUT_WORK = (Input, Output, Constant)
 
 
 class _Groups:
@@ -93,7 +94,7 @@ def partition(order: Sequence[Layer], homes: Mapping[Layer, Home]) -> list[tuple
     groups = _Groups()
     position = {layer: number for number, layer in enumerate(order)}
     for layer in order:
-        if isinstance(layer.descriptor, Input | Output | Constant):
+        if isinstance(layer.descriptor, _WITHOUT_WORK):
             continue
         feeding = list(
             dict.fromkeys(

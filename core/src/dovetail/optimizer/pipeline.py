@@ -148,7 +148,8 @@ class RequireHomes(Pass):
         self.assigner = assigner
 
     def run(self, graph: Graph) -> int:
-        self.assigner.require_homes(graph.topological_order())
+        if any(self.assigner.is_homeless(layer) for layer in graph):
+            self.assigner.require_homes(graph.topological_order())
         return 0
 
 

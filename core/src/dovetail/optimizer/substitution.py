@@ -66,6 +66,8 @@ class OptimizeSubgraphs(Pass):
 
     def _unsettled(self, graph: Graph, candidate: Assigned, settled: set[Layer]) -> list[list[Layer]]:
         homes = {layer: (home, layer in settled) for layer, home in self.assigner.assigned.items()}
+        if (candidate, False) not in homes.values():
+            return []
         parts = partition(graph.topological_order(), homes)
         return [layers for home, layers in parts if home == (candidate, False)]
 

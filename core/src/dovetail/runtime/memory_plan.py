@@ -160,7 +160,9 @@ def plan_memory(tensors: Sequence[Tensor], steps: Sequence[Step], *, offsets: bo
         steps: In order of execution, waits included.
         offsets: False if tensors cannot lie at an offset into an arena of a device domain.
     """
-    plans = [_Planner(tensors, steps, in_parts=in_parts, offsets=offsets).plan() for in_parts in (True, False)]
+    has_parts = any(alias.relation is Relation.PART for step in steps for alias in step.aliases)
+    ways = (True, False) if has_parts else (False,)  # without parts both are one
+    plans = [_Planner(tensors, steps, in_parts=in_parts, offsets=offsets).plan() for in_parts in ways]
     return min(plans, key=lambda plan: (plan.peak_bytes, -len(plan.elided)))
 
 

@@ -433,7 +433,8 @@ class PlanBuilder:
         )
 
     def _constant_bytes(self) -> int:
-        return sum({value.ctypes.data: value.nbytes for value in self.constants}.values())
+        # Not by `ctypes`, which NumPy would import for it.
+        return sum({value.__array_interface__["data"][0]: value.nbytes for value in self.constants}.values())
 
 
 def _sound_manager(origin: str, manager: IMemoryManager) -> IMemoryManager:

@@ -15,6 +15,7 @@ from ..rewriting import drop_unread_constants
 from .base import Pass
 from .fix_inputs import refuse_symbols
 
+_UNFOLDED = (Input, Constant)
 _FOLD_BYTES = 1 << 24
 """A fold that makes more bytes than this, and more than it reads, is left to the run: a file must not blow up in memory."""
 
@@ -72,7 +73,7 @@ class InferAndFold(Pass):
     def _evaluate(self, layer: Layer) -> list[Array] | None:
         descriptor = layer.descriptor
         unknown = any(slot.info is None for slot in layer.outputs)
-        folds = type(descriptor).evaluate is not Descriptor.evaluate and not isinstance(descriptor, Input | Constant)
+        folds = type(descriptor).evaluate is not Descriptor.evaluate and not isinstance(descriptor, _UNFOLDED)
         if folds and self.keep_dequantize and isinstance(descriptor, Dequantize):
             folds = False
         if folds and not unknown and _is_too_large(layer):

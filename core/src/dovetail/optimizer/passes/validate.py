@@ -19,7 +19,8 @@ class Validate(Pass):
     name: ClassVar[str] = "validate"
 
     def run(self, graph: Graph) -> int:
-        for layer in graph:
+        members = {layer.name: layer for layer in graph}
+        for layer in members.values():
             if not layer.kind:
                 raise GraphError(
                     f"layer {layer.name!r}: {type(layer.descriptor).__name__} has no kind",
@@ -27,7 +28,7 @@ class Validate(Pass):
                 )
             for slot in layer.inputs:
                 owner = None if slot.source is None else slot.source.layer
-                if owner is not None and (owner.name not in graph or graph.layer(owner.name) is not owner):
+                if owner is not None and members.get(owner.name) is not owner:
                     raise GraphError(
                         f"layer {layer.name!r} reads {owner.name!r}, which is no layer of network {graph.name!r}",
                         code=ErrorCode.GRAPH_DANGLING,
