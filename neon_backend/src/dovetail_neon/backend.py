@@ -50,13 +50,12 @@ class NeonFactory(IWorkloadFactory):
 
     def create_workload(self, layer: Layer) -> Any:
         from .fusion.chains import is_product_of_rows
-        from .workloads.registry import CREATORS
+        from .workloads.registry import creator
 
+        create = creator(layer.kind)
         # A product with a constant matrix that stands alone becomes the private layer whose weights are packed at load time.
-        if layer.kind not in CREATORS or is_product_of_rows(layer):
+        if create is None or is_product_of_rows(layer):
             return import_module(".workloads.sequence", __package__).create(layer, self._kernels, self.create_workload)
-        module, function = CREATORS[layer.kind]
-        create = getattr(import_module(f".workloads.{module}", __package__), function)
         return create(layer, self._kernels)
 
     def release(self, layer: Layer) -> None:

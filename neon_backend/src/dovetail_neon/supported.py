@@ -27,8 +27,10 @@ def check(layer: Layer) -> Support:
 
 
 def _computes_in_float32(layer: Layer) -> Support | None:
-    for name, info in zip(layer.descriptor.input_names * 64, layer.input_infos, strict=False):
+    for index, info in enumerate(layer.input_infos):
         if info is not None and info.dtype is not DType.FLOAT32:
+            names = layer.descriptor.input_names
+            name = names[index % len(names)]
             return Support.no("dtype", f"input {name!r} is {info.dtype}; CpuAcc computes in float32", name)
     return None
 

@@ -121,6 +121,8 @@ class _Cutter:
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
     """Decode a number, groups of seven bits; returns it and where it ends."""
+    if at < len(data) and data[at] < 0x80:  # as most are
+        return data[at], at + 1
     value = shift = 0
     while shift < 64 and at < len(data):
         byte = data[at]

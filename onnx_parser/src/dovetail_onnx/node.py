@@ -167,7 +167,7 @@ class Node:
 
     def unread(self) -> list[str]:
         """List the attributes that nobody asked for."""
-        return sorted(set(self._attributes) - self._read)
+        return sorted(self._attributes.keys() - self._read)
 
     def _attribute(self, name: str, kind: AttributeProto.AttributeType) -> AttributeProto | None:
         self._read.add(name)

@@ -51,8 +51,10 @@ def operator(*names: str, since: int = 1, domain: str = "", ignored: Sequence[st
 
 def find(domain: str, name: str, opset: int) -> Operator | None:
     """Return the translation that fits an operator set, if there is one."""
-    fitting = [entry for entry in _TABLE.get((domain, name), []) if entry.since <= opset]
-    return fitting[-1] if fitting else None
+    for entry in reversed(_TABLE.get((domain, name), ())):
+        if entry.since <= opset:
+            return entry
+    return None
 
 
 def is_known(domain: str, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +87,7 @@ def read_tensor(tensor: onnx.TensorProto, external: ExternalData, cut: npt.NDArr
     if tensor.HasField("segment"):
         raise Unsupported(f"{what} is one segment of a larger one", attribute="segment")
     shape = tuple(tensor.dims)
-    if any(d < 0 for d in shape):
+    if shape and min(shape) < 0:
         raise _misfit(tensor, f"has the shape {list(shape)}")
     count = math.prod(shape)
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -137,8 +138,8 @@ def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:
 
 
 def _from_bytes(data: bytes | npt.NDArray[Any], dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    array = np.frombuffer(data, dtype.numpy.newbyteorder("<"))
-    native = array.astype(dtype.numpy, copy=False)
+    array = np.frombuffer(data, dtype.numpy)
+    native = array if sys.byteorder == "little" or dtype.itemsize == 1 else array.byteswap()
     native.flags.writeable = False  # so that the network shares it
     return native.reshape(shape)
 

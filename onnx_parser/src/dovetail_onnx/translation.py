@@ -221,7 +221,8 @@ class _Translation:
     def _translate_node(
         self, proto: onnx.NodeProto, domain: str, opset: int, label: str, scope: Scope
     ) -> Sequence[Found] | None:
-        inputs = [self._look_up(name, scope, f"node {label!r} ({proto.op_type})") for name in proto.input]
+        reader = f"node {label!r} ({proto.op_type})"
+        inputs = [self._look_up(name, scope, reader) for name in proto.input]
         attributes = resolve_references(proto, scope.bound)
         local = self._functions.get((domain, proto.op_type, proto.overload))
         if local is not None:
@@ -234,19 +235,19 @@ class _Translation:
         known = find(domain, proto.op_type, opset)
         if known is None:
             return self._expand_schema(proto, domain, opset, label, inputs, attributes, scope)
-        if any(isinstance(slot, Missing) for slot in inputs):
-            return None
         slots = [slot for slot in inputs if not isinstance(slot, Missing)]
+        if len(slots) != len(inputs):
+            return None
         node = Node(proto, opset, label, slots, attributes, self._network, self._knowledge, self._external)
         before = len(self._network)
         results = known.translate(node)
         node.ignore(*known.ignored)
-        if node.unread():
-            name = node.unread()[0]
-            raise Unsupported(f"attribute {name!r} is not known", attribute=name)
+        unread = node.unread()
+        if unread:
+            raise Unsupported(f"attribute {unread[0]!r} is not known", attribute=unread[0])
         self._attribute_sources(before, label)
         listed = [results] if isinstance(results, OutputSlot) else list(results)
-        for index in range(len(proto.output)):
+        for index in range(len(node.outputs)):
             if node.wants(index) and (index >= len(listed) or listed[index] is None):
                 formal = _output_name(proto, opset, domain, index)
                 raise Unsupported(f"output {index} ({formal or proto.output[index]}) is not there", attribute=formal)
@@ -255,7 +256,7 @@ class _Translation:
     def _attribute_sources(self, before: int, label: str) -> None:
         """Let every layer that a node became name the node: profile and errors speak in the model's names."""
         if label in self._network:
-            for layer in self._network.layers[before:]:
+            for layer in self._network.newest(len(self._network) - before):
                 layer.sources = (label,)
 
     # -- nesting --------------------------------------------------------------------------------------------------------------

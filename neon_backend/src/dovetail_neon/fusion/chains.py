@@ -72,8 +72,11 @@ def constant_of(layer: Layer, index: int) -> Floats | None:
 
 def is_product_of_rows(layer: Layer) -> bool:
     """True for a matrix product whose second operand is one constant matrix: each row of the first is multiplied by it."""
-    descriptor, weights, a = layer.descriptor, constant_of(layer, 1), layer.input_infos[0]
-    if not isinstance(descriptor, MatMul) or weights is None or a is None:
+    descriptor = layer.descriptor
+    if not isinstance(descriptor, MatMul):
+        return False
+    weights, a = constant_of(layer, 1), layer.inputs[0].info
+    if weights is None or a is None:
         return False
     return weights.ndim == 2 and a.rank >= 2 and not descriptor.transpose_a
 

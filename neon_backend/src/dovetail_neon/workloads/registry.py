@@ -1,5 +1,12 @@
 """Which function creates the workload of a kind: module of this package, and its function."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
 CREATORS: dict[str, tuple[str, str]] = {
     "dovetail.BatchNormalization": ("normalization", "create_batch"),
     "dovetail.BroadcastTo": ("movement", "create_broadcast"),
@@ -44,3 +51,13 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.View": ("images", "create_view"),
     "neon.WinogradConvolve": ("winograd", "create"),
 }
+
+
+@cache
+def creator(kind: str) -> Callable[..., Any] | None:
+    """Return the function that creates the workloads of a kind, whose module is imported now; None if there is none."""
+    if kind not in CREATORS:
+        return None
+    module, function = CREATORS[kind]
+    create: Callable[..., Any] = getattr(import_module(f".{module}", __package__), function)
+    return create
