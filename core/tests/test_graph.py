@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from dovetail.descriptor import Descriptor
+from dovetail.descriptor import Descriptor, Infos, descriptor_class
 from dovetail.errors import ErrorCode, GraphError
 from dovetail.graph import Graph, OutputSlot
 from dovetail.graph_dump import to_dict, to_dot, to_json
 from dovetail.layers import Activation, ActivationFunction, BinaryOperation, ElementwiseBinary, Fill, Permute, Reshape
 from dovetail.network import Network
-from dovetail.tensor import DType, Quantization
+from dovetail.tensor import DType, Quantization, TensorInfo
 
 
 def chain() -> Network:
@@ -376,3 +377,52 @@ def test_newer_attributes_may_have_factories_and_arrays_as_defaults() -> None:
     assert Tabled(needed=0).newer_attributes(2) == []
     assert Tabled(needed=0, table=np.array([1.0, 2.0]), order=(1,)).newer_attributes(1) == ["table", "order", "needed"]
     assert Tabled(needed=0, tables=(np.zeros(2),)).newer_attributes(1) == ["tables", "needed"]
+
+
+def counted() -> tuple[Network, Any]:
+    """A network of one layer whose sizes are known at once, and the layer's kind, which counts what it was asked."""
+
+    @descriptor_class
+    class Doubled(Descriptor, kind="test.Doubled"):
+        asked: ClassVar[int] = 0
+
+        def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+            type(self).asked += 1
+            assert inputs[0] is not None
+            return [inputs[0].with_shape([2 * size for size in inputs[0].sizes])]
+
+    net = Network()
+    net.output(net.add(Doubled(), net.input("x", (2, 3)), name="doubled").output, "y")
+    return net, Doubled
+
+
+def test_what_is_inferred_already_is_not_inferred_again() -> None:
+    net, kind = counted()
+    for graph in (net, net.copy()):
+        graph.infer(graph.layer("doubled"))
+        assert graph.layer("doubled").output.shape == (4, 6)
+    assert kind.asked == 1
+
+
+def test_what_changed_is_inferred_again() -> None:
+    net, kind = counted()
+    layer, source = net.layer("doubled"), net.layer("x").output
+    source.info = TensorInfo((5,), DType.FLOAT32)
+    net.infer(layer)
+    assert layer.output.shape == (10,)
+    layer.output.info = None
+    net.infer(layer)
+    assert layer.output.shape == (10,)
+    layer.output.info = TensorInfo((1,), DType.FLOAT32)
+    net.infer(layer)
+    assert layer.output.shape == (10,)
+    layer.output.quantization = Quantization.per_tensor(0.5)
+    net.infer(layer)
+    assert layer.output.known_info.quantization == Quantization.per_tensor(0.5)
+    layer.output.quantization = None
+    net.infer(layer)
+    assert layer.output.known_info.quantization is None
+    net.replace_descriptor(layer, kind())
+    before = kind.asked
+    net.infer(layer)
+    assert kind.asked == before + 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,15 @@ class InputSlot:
         return f"<{self.layer.name}.{self.name} <- {self.source}>"
 
 
+class _Inferred(NamedTuple):
+    """What a layer's outputs were inferred from, and what they were."""
+
+    descriptor: Descriptor
+    inputs: list[TensorInfo | None]
+    quantizations: list[Quantization | None]
+    outputs: list[TensorInfo]
+
+
 class Layer:
     """One node.
 
@@ -105,15 +114,17 @@ class Layer:
         descriptor: Kind and attributes.
         inputs, outputs: Slots.
         sources: Names of the layers of the original network that this one stands for.
+        inferred: From what the infos of the outputs were inferred last, and what they were; see `Graph.infer`.
     """
 
-    __slots__ = ("descriptor", "id", "inputs", "name", "outputs", "sources")
+    __slots__ = ("descriptor", "id", "inferred", "inputs", "name", "outputs", "sources")
 
     def __init__(self, id: int, name: str, descriptor: Descriptor, n_inputs: int, sources: tuple[str, ...]) -> None:
         self.id = id
         self.name = name
         self.descriptor = descriptor
         self.sources = sources
+        self.inferred: _Inferred | None = None
         self.inputs = [InputSlot(self, i) for i in range(n_inputs)]
         self.outputs = [OutputSlot(self, i) for i in range(descriptor.output_count)]
 
@@ -512,13 +523,28 @@ class Graph:
     def infer(self, layer: Layer) -> None:
         """Infer the outputs of one layer whose inputs are known.
 
+        Inferring depends on the descriptor, which never changes, the inputs' infos and the outputs' quantizations alone: where
+        all of these are what they were the last time, and nobody set another info meanwhile, there is nothing to do. So a
+        network whose sizes its file states is inferred once, while it is built, and not again when it is optimized.
+
         Raises:
             GraphError: The inputs do not fit; the message names the layer.
         """
+        inputs = layer.input_infos
+        quantizations = [slot.quantization for slot in layer.outputs]
+        last = layer.inferred
+        if (
+            last is not None
+            and last.descriptor is layer.descriptor
+            and last.inputs == inputs
+            and last.quantizations == quantizations
+            and last.outputs == [slot.info for slot in layer.outputs]
+        ):
+            return
         try:
             infos = [
                 info if slot.quantization is None else info.with_quantization(slot.quantization)
-                for slot, info in zip(layer.outputs, layer.descriptor.infer(layer.input_infos), strict=True)
+                for slot, info in zip(layer.outputs, layer.descriptor.infer(inputs), strict=True)
             ]
             for info in infos:
                 info.check()
@@ -529,6 +555,7 @@ class Graph:
             raise
         for slot, info in zip(layer.outputs, infos, strict=True):
             slot.info = info
+        layer.inferred = _Inferred(layer.descriptor, inputs, quantizations, infos)
 
     def _infer_if_known(self, layer: Layer) -> None:
         if isinstance(layer.descriptor, Input):
@@ -623,6 +650,7 @@ class Graph:
             for old, new in zip(layer.outputs, clone.outputs, strict=True):
                 new.info, new.quantization = old.info, old.quantization
                 twins[old] = new
+            clone.inferred = layer.inferred
         return twins
 
 

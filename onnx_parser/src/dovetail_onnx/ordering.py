@@ -12,10 +12,10 @@ from onnx import AttributeProto
 
 def sorted_nodes(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
     """Return the nodes, producers first and otherwise as they stand; those on a cycle come last."""
+    if _is_in_order(nodes):
+        return list(nodes)
     producers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     needed = [{producers[name] for name in _reads(node) if name in producers} - {index} for index, node in enumerate(nodes)]
-    if all(max(before, default=-1) < index for index, before in enumerate(needed)):
-        return list(nodes)
     consumers: dict[int, list[int]] = defaultdict(list)
     for index, before in enumerate(needed):
         for producer in before:
@@ -32,6 +32,19 @@ def sorted_nodes(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
                 heappush(ready, consumer)
     stuck = set(range(len(nodes))) - set(order)
     return [nodes[index] for index in (*order, *sorted(stuck))]
+
+
+def _is_in_order(nodes: Sequence[onnx.NodeProto]) -> bool:
+    """True if no node reads what a later one or itself writes, as is the rule, and no tensor is written twice."""
+    written: set[str] = set()
+    awaited: set[str] = set()
+    for node in nodes:
+        awaited.update(name for name in _reads(node) if name not in written)
+        for name in node.output:
+            if name and (name in awaited or name in written):
+                return False
+            written.add(name)
+    return True
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:

@@ -87,12 +87,12 @@ class Assigner:
 
     def refusal(self, layer: Layer, candidate: Assigned) -> Refusal | None:
         """Ask one backend; None means yes. Wishes and bars are not looked at."""
-        backend, label = candidate.backend, candidate.label
+        backend, label, kind = candidate.backend, candidate.label, layer.descriptor.kind
         with backend_call(f"backend {label}", "kind_versions"):
-            known = int(backend.kind_versions.get(layer.kind, 1))
+            known = int(backend.kind_versions.get(kind, 1))
         newer = layer.descriptor.newer_attributes(known)
         if newer:
-            reason = f"it knows version {known} of {layer.kind}, now {layer.descriptor.version}; {', '.join(newer)} came later"
+            reason = f"it knows version {known} of {kind}, now {layer.descriptor.version}; {', '.join(newer)} came later"
             return Refusal(label, "version", reason, newer[0])
         try:
             answer = backend.supports(layer, candidate.options)

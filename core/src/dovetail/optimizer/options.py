@@ -39,7 +39,7 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
             hint=f"options={{{str(backend.id)!r}: {{name: value}}}}",
         )
     fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
-    hints = _hints(kind)
+    hints = _hints(kind) if given else {}  # evaluating annotations takes longer than all else here
     values: dict[str, Any] = {}
     for name, value in (given or {}).items():
         if name not in fields:

@@ -39,6 +39,11 @@ class _Groups:
         self.above[group], self.sources[group], self.targets[group] = above, set(sources), set()
         return group
 
+    def join(self, layer: Layer, group: int) -> None:
+        """Take a layer that reads this group alone into it: no path leads around, and nothing depends on the layer yet."""
+        self.of[layer] = group
+        self.members[group].append(layer)
+
     def can_merge(self, a: int, b: int) -> bool:
         """Say whether no path leads from one to the other through a third."""
         return not self._has_detour(a, b) and not self._has_detour(b, a)
@@ -101,7 +106,11 @@ def partition(order: Sequence[Layer], homes: Mapping[Layer, Home]) -> list[tuple
                 slot.source.layer for slot in layer.inputs if slot.source is not None and slot.source.layer in groups.of
             )
         )
-        group = groups.add(layer, list(dict.fromkeys(groups.of[source] for source in feeding)))
+        fed_by = list(dict.fromkeys(groups.of[source] for source in feeding))
+        if len(fed_by) == 1 and layer in homes and feeding[0] in homes and homes[layer] == homes[feeding[0]]:
+            groups.join(layer, fed_by[0])
+            continue
+        group = groups.add(layer, fed_by)
         for source in feeding:
             if layer in homes and source in homes and homes[layer] == homes[source]:
                 other = groups.of[source]
