@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dovetail.descriptor import Descriptor, Infos, descriptor_class
+from dovetail.descriptor import Constant, Descriptor, Infos, descriptor_class
 from dovetail.errors import ErrorCode, GraphError
 from dovetail.graph import Graph, OutputSlot
 from dovetail.graph_dump import to_dict, to_dot, to_json
@@ -426,3 +427,12 @@ def test_what_changed_is_inferred_again() -> None:
     before = kind.asked
     net.infer(layer)
     assert kind.asked == before + 1
+
+
+def test_what_was_inferred_keeps_no_constant() -> None:
+    graph = Graph("weights")
+    layer = graph.constant(np.ones(3, np.float32)).layer
+    graph.infer(layer)
+    kept = weakref.ref(layer.descriptor)
+    layer.descriptor = Constant(value=np.empty(0, np.uint8))
+    assert kept() is None

@@ -32,7 +32,7 @@ def network() -> dovetail.Network:
 def private(graph) -> list[PrivateLayer]:
     """Descriptors of private layers, those within others included."""
     found = [layer.descriptor for layer in graph if isinstance(layer.descriptor, PrivateLayer)]
-    return found + [part for one in found for part in vars(one).values() if isinstance(part, PrivateLayer)]
+    return found + [stage for one in found if isinstance(one, Strips) for stage in one.stages]
 
 
 @pytest.fixture

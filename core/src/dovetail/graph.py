@@ -555,7 +555,8 @@ class Graph:
             raise
         for slot, info in zip(layer.outputs, infos, strict=True):
             slot.info = info
-        layer.inferred = _Inferred(layer.descriptor, inputs, quantizations, infos)
+        if not isinstance(layer.descriptor, Constant):  # whose array would be kept when the layer has let go of it
+            layer.inferred = _Inferred(layer.descriptor, inputs, quantizations, infos)
 
     def _infer_if_known(self, layer: Layer) -> None:
         if isinstance(layer.descriptor, Input):
