@@ -5,7 +5,7 @@
 #include "convolution.h"
 #include "windows.h"
 
-#define NEON_MOST_STAGES 8
+#define NEON_LONGEST_CHAIN 8
 
 /* A convolution of one division, whose result is blocked, or a depthwise one. */
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
     int64_t stages;
     int64_t out_height;
     int64_t rows;               /* of the last result, computed at a time */
-    neon_stage stage[NEON_MOST_STAGES];
+    neon_stage stage[NEON_LONGEST_CHAIN];
 } neon_strips;
 
 typedef struct {

@@ -61,12 +61,12 @@ static void strips_of_image(const neon_job *job, const neon_strips &p, char *mem
     const float *source = begin.is_windows ? (const float *)job->inputs[0] + image * begin.windows.blocks * first_step : nullptr;
     const int64_t blocks = end.is_windows ? end.windows.blocks : end.convolution.group_vector[end.convolution.groups];
     float *const target = (float *)job->outputs[0] + image * blocks * end.block_step;
-    Kept kept[NEON_MOST_STAGES];
+    Kept kept[NEON_LONGEST_CHAIN];
     for (int64_t k = 0; k < p.stages; k++) kept[k] = Kept{(float *)memory + p.stage[k].strip, 0, 0};
     const int64_t steps = (last - first + p.rows - 1) / p.rows, rows = (last - first + steps - 1) / steps;
     for (int64_t y = first; y < last; y += rows) {
         /* The rows [done, to) that each stage has to add, and the first that it has to keep: the last stage first. */
-        int64_t done[NEON_MOST_STAGES], to[NEON_MOST_STAGES];
+        int64_t done[NEON_LONGEST_CHAIN], to[NEON_LONGEST_CHAIN];
         done[p.stages - 1] = y, to[p.stages - 1] = lesser(y + rows, last);
         for (int64_t k = p.stages - 1; k > 0; k--) {
             const neon_stage &s = p.stage[k];

@@ -405,7 +405,7 @@ cdef extern from "interface/kernels.h" nogil:
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
             int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed) noexcept nogil
 
-    enum: NEON_MOST_STAGES
+    enum: NEON_LONGEST_CHAIN
 
     ctypedef struct neon_stage:
         int32_t is_windows
@@ -423,7 +423,7 @@ cdef extern from "interface/kernels.h" nogil:
         int64_t stages
         int64_t out_height
         int64_t rows
-        neon_stage stage[NEON_MOST_STAGES]
+        neon_stage stage[NEON_LONGEST_CHAIN]
 
     ctypedef struct neon_strips_kernels:
         dovetail_body run

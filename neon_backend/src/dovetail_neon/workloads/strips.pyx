@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.kernels cimport NEON_MOST_STAGES, Kernels, neon_stage, neon_strips
+from dovetail_neon.kernels cimport NEON_LONGEST_CHAIN, Kernels, neon_stage, neon_strips
 from dovetail_neon.workloads cimport convolution, windows
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
@@ -46,8 +46,8 @@ def create(layer, Kernels kernels):
     """Return the workload of a `Strips`."""
     d = layer.descriptor
     cdef int count = len(d.stages), k
-    if not 2 <= count <= NEON_MOST_STAGES:
-        raise ValueError(f"{layer.name!r}: a chain of {count} layers; 2 to {NEON_MOST_STAGES} were expected")
+    if not 2 <= count <= NEON_LONGEST_CHAIN:
+        raise ValueError(f"{layer.name!r}: a chain of {count} layers; 2 to {NEON_LONGEST_CHAIN} were expected")
     cdef bint adds = len(layer.inputs) > 1
     cdef Workload workload = new_workload(sizeof(neon_strips), 1 + adds, 1)
     cdef neon_strips *p = <neon_strips *>workload.state.parameters
