@@ -30,7 +30,7 @@ typedef struct {
     int64_t divisions;              /* convolution groups: each has its own channels and filters */
     int64_t channels, filters;      /* of one division */
     neon_pixels in, out;
-    const float *weights;
+    const float *weights;           /* of kernels of float16: pairs of them */
     const float *bias;              /* of each division as many as there are filters, rounded up to whole vectors */
     const float *zeros;             /* as long as a block: what lies outside the image */
     const int64_t *group_weights;   /* per group: where its weights begin, in elements */
@@ -49,9 +49,13 @@ typedef struct {
     dovetail_body run;
     /* Largest number of vectors in a group. */
     int32_t vectors;
+    /* Vectors that are computed as one: all groups but the last have a multiple of them. */
+    int32_t together;
     /* Pixels that a tile with so many vectors holds. */
-    int32_t pixels[8];
-    /* Packs one group: weights [filters, taps, channels] of any strides, into the order above. */
+    int32_t pixels[9];
+    /* Elements of float32 that the packed weights of a group take. */
+    int64_t (*packed)(int64_t vectors, int64_t taps, int64_t channels, int64_t block);
+    /* Packs one group: weights [filters, taps, channels] of any strides, into the order above; `packed` holds zeros. */
     void (*pack)(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
                  int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed);
 } neon_convolution_kernels;

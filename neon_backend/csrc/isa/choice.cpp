@@ -1,11 +1,15 @@
 /* Which instruction sets were built, and which this machine has. */
 #include "../interface/bfloat16.h"
+#include "../interface/float16.h"
 #include "../interface/kernels.h"
 #include <string.h>
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 extern "C" {
@@ -14,6 +18,7 @@ extern const neon_kernels neon_kernels_avx512, neon_kernels_avx2;
 extern const neon_bfloat16_kernels *const neon_bfloat16_amx, *const neon_bfloat16_avx512;
 #elif defined(__aarch64__)
 extern const neon_kernels neon_kernels_neon;
+extern const neon_float16_kernels *const neon_float16_neon;
 #endif
 extern const neon_kernels neon_kernels_scalar;
 }
@@ -73,6 +78,16 @@ extern "C" const neon_bfloat16_kernels *neon_bfloat16_kernels_of(const char *ins
     const neon_bfloat16_kernels *const units[] = {neon_bfloat16_amx, neon_bfloat16_avx512};
     for (const neon_bfloat16_kernels *each : units)
         if ((unit == NULL || strcmp(unit, each->name) == 0) && (each != neon_bfloat16_amx || has_matrix_unit())) return each;
+#endif
+    (void)instruction_set, (void)unit;
+    return NULL;
+}
+
+extern "C" const neon_float16_kernels *neon_float16_kernels_of(const char *instruction_set, const char *unit) {
+#if defined(__aarch64__) && defined(__linux__)
+    if (strcmp(instruction_set, "neon") == 0 && (unit == NULL || strcmp(unit, neon_float16_neon->name) == 0) &&
+        (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0)
+        return neon_float16_neon;
 #endif
     (void)instruction_set, (void)unit;
     return NULL;

@@ -303,7 +303,9 @@ static void convolve_pixels(Band &band, int vectors, int64_t begin, int64_t end)
     }
 }
 
-static void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
+typedef void ConvolvePixels(Band &band, int vectors, int64_t begin, int64_t end);
+
+template <ConvolvePixels *convolve_some> void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     const neon_convolution &c = *(const neon_convolution *)job->parameters;
     const int64_t pixels = c.out_height * c.out_width;
@@ -315,9 +317,13 @@ static void convolve(int64_t begin, int64_t end, int32_t, void *arg) {
         Band band = band_of(job, c, image, division, group);
         if ((c.chunks_first || chunk == c.chunks - 1) && group + 1 < c.groups)
             band.next = c.weights + division * c.division_weights + c.group_weights[group + 1];
-        convolve_pixels(band, c.group_vector[group + 1] - c.group_vector[group], pixels * chunk / c.chunks,
-                        pixels * (chunk + 1) / c.chunks);
+        convolve_some(band, c.group_vector[group + 1] - c.group_vector[group], pixels * chunk / c.chunks,
+                      pixels * (chunk + 1) / c.chunks);
     }
+}
+
+static int64_t packed_convolution(int64_t vectors, int64_t taps, int64_t channels, int64_t) {
+    return vectors * LANES * taps * channels;
 }
 
 static void pack_convolution(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step,
@@ -337,7 +343,8 @@ static void pack_convolution(const float *weights, int64_t filter_step, int64_t 
 }
 
 static const neon_convolution_kernels convolution_kernels = {
-    convolve, MOST_VECTORS, {0, pixels_of(1), pixels_of(2), pixels_of(3), pixels_of(4)}, pack_convolution};
+    convolve<convolve_pixels>, MOST_VECTORS, 1, {0, pixels_of(1), pixels_of(2), pixels_of(3), pixels_of(4)},
+    packed_convolution, pack_convolution};
 
 } // namespace DOVETAIL_NEON_ISA
 } // namespace dovetail_neon

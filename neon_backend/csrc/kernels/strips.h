@@ -18,8 +18,9 @@ struct Kept {
 
 /* Rows [from, to) of a stage whose row 0, if all rows were there, would lie at `in` and `out`; `in` is NULL for the input of the
  * layer. */
-static void convolve_stage(const neon_job *job, const neon_stage &stage, int64_t image, const float *in, float *out, int64_t from,
-                           int64_t to) {
+template <ConvolvePixels *convolve_some>
+void convolve_stage(const neon_job *job, const neon_stage &stage, int64_t image, const float *in, float *out, int64_t from,
+                    int64_t to) {
     const neon_convolution &c = stage.convolution;
     for (int64_t group = 0; group < c.groups; group++) {
         const int64_t vector = c.group_vector[group];
@@ -28,7 +29,7 @@ static void convolve_stage(const neon_job *job, const neon_stage &stage, int64_t
         band.out = out + vector * stage.block_step;
         band.out_vector_step = stage.block_step;
         if (group + 1 < c.groups) band.next = c.weights + c.group_weights[group + 1];
-        convolve_pixels(band, (int)(c.group_vector[group + 1] - vector), from * c.out_width, to * c.out_width);
+        convolve_some(band, (int)(c.group_vector[group + 1] - vector), from * c.out_width, to * c.out_width);
     }
 }
 
@@ -55,7 +56,8 @@ INLINE void move_up(const neon_stage &stage, Kept &kept, int64_t top) {
 }
 
 /* Rows [first, last) of the last result of one image. */
-static void strips_of_image(const neon_job *job, const neon_strips &p, char *memory, int64_t image, int64_t first, int64_t last) {
+template <ConvolvePixels *convolve_some>
+void strips_of_image(const neon_job *job, const neon_strips &p, char *memory, int64_t image, int64_t first, int64_t last) {
     const neon_stage &begin = p.stage[0], &end = p.stage[p.stages - 1];
     const int64_t first_step = begin.is_windows ? begin.windows.in_height * begin.windows.in_width * LANES : 0;
     const float *source = begin.is_windows ? (const float *)job->inputs[0] + image * begin.windows.blocks * first_step : nullptr;
@@ -84,24 +86,24 @@ static void strips_of_image(const neon_job *job, const neon_strips &p, char *mem
             if (done[k] < to[k] && s.is_windows)
                 windows_stage(s, in, in_step, out, done[k], to[k]);
             else if (done[k] < to[k])
-                convolve_stage(job, s, image, in, out, done[k], to[k]);
+                convolve_stage<convolve_some>(job, s, image, in, out, done[k], to[k]);
             in = out, in_step = s.block_step;
         }
     }
 }
 
-static void run_strips(int64_t begin, int64_t end, int32_t worker, void *arg) {
+template <ConvolvePixels *convolve_some> void run_strips(int64_t begin, int64_t end, int32_t worker, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     const neon_strips &p = *(const neon_strips *)job->parameters;
     char *const memory = job->worker_workspace + (size_t)worker * job->worker_stride;
     for (int64_t item = begin; item < end;) {
         const int64_t image = item / p.out_height, first = item % p.out_height, last = lesser(p.out_height, first + end - item);
-        strips_of_image(job, p, memory, image, first, last);
+        strips_of_image<convolve_some>(job, p, memory, image, first, last);
         item += last - first;
     }
 }
 
-static const neon_strips_kernels strips_kernels = {run_strips};
+static const neon_strips_kernels strips_kernels = {run_strips<convolve_pixels>};
 
 } // namespace DOVETAIL_NEON_ISA
 } // namespace dovetail_neon

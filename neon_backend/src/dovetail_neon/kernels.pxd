@@ -71,7 +71,9 @@ cdef extern from "interface/kernels.h" nogil:
     ctypedef struct neon_convolution_kernels:
         dovetail_body run
         int32_t vectors
-        int32_t pixels[8]
+        int32_t together
+        int32_t pixels[9]
+        int64_t (*packed)(int64_t vectors, int64_t taps, int64_t channels, int64_t block) noexcept nogil
         void (*pack)(
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
             int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed) noexcept nogil
@@ -540,8 +542,23 @@ cdef extern from "interface/bfloat16.h" nogil:
     const neon_bfloat16_kernels *neon_bfloat16_kernels_of(const char *instruction_set, const char *unit)
 
 
+cdef extern from "interface/float16.h" nogil:
+    ctypedef struct neon_float16_kernels:
+        const char *name
+        const neon_convolution_kernels *convolution
+        const neon_strips_kernels *strips
+
+    const neon_float16_kernels *neon_float16_kernels_of(const char *instruction_set, const char *unit)
+
+
 cdef class Kernels:
-    """The table of one instruction set, and that of products of bfloat16 if they are asked for."""
+    """The table of one instruction set, and that of products of bfloat16 or float16 if they are asked for.
+
+    `convolution` and `strips` are what runs convolutions of images of float32: the table's own, or those of float16.
+    """
 
     cdef const neon_kernels *table
     cdef const neon_bfloat16_kernels *bfloat16
+    cdef const neon_float16_kernels *float16
+    cdef const neon_convolution_kernels *convolution
+    cdef const neon_strips_kernels *strips

@@ -7,7 +7,7 @@ cdef class Kernels:
     Args:
         name: One of `instruction_sets()` that this machine has.
         precision: One of `precisions(name)`: to what the factors of convolutions and of products with constant matrices are rounded.
-        unit: What multiplies reduced factors, "amx" or "avx512_bf16"; empty for the best that the machine has.
+        unit: What multiplies reduced factors, "amx", "avx512_bf16" or "neon_fp16"; empty for the best that the machine has.
 
     Raises:
         ValueError: This build does not have it, or this machine.
@@ -18,11 +18,17 @@ cdef class Kernels:
         if self.table == NULL:
             known = ", ".join(f"{n} ({'here' if here else 'not on this machine'})" for n, here in instruction_sets().items())
             raise ValueError(f"instruction set {name!r} cannot be used; this build has {known}")
-        self.bfloat16 = NULL
+        self.bfloat16, self.float16 = NULL, NULL
+        self.convolution, self.strips = self.table.convolution, self.table.strips
+        encoded = unit.encode()
+        cdef const char *wanted = <const char *>encoded if unit else NULL
         if precision == "bfloat16":
-            encoded = unit.encode()
-            self.bfloat16 = neon_bfloat16_kernels_of(self.table.name, <const char *>encoded if unit else NULL)
-        if precision != "float32" and self.bfloat16 == NULL:
+            self.bfloat16 = neon_bfloat16_kernels_of(self.table.name, wanted)
+        elif precision == "float16":
+            self.float16 = neon_float16_kernels_of(self.table.name, wanted)
+        if self.float16 != NULL:
+            self.convolution, self.strips = self.float16.convolution, self.float16.strips
+        elif precision != "float32" and self.bfloat16 == NULL:
             raise ValueError(
                 f"precision {precision!r}{' of unit ' + repr(unit) if unit else ''} cannot be used with instruction set {name!r} "
                 f"on this machine, which has {', '.join(precisions(name))}")
@@ -35,11 +41,13 @@ cdef class Kernels:
     @property
     def precision(self):
         """To what the factors of products are rounded."""
-        return "float32" if self.bfloat16 == NULL else "bfloat16"
+        return "bfloat16" if self.bfloat16 != NULL else "float16" if self.float16 != NULL else "float32"
 
     @property
     def unit(self):
         """What multiplies factors of reduced precision; empty where none are."""
+        if self.float16 != NULL:
+            return self.float16.name.decode()
         return "" if self.bfloat16 == NULL else self.bfloat16.name.decode()
 
     @property
@@ -49,8 +57,8 @@ cdef class Kernels:
 
     @property
     def vectors(self):
-        """Vectors of filters that a tile of a convolution computes at once, at most."""
-        return self.table.convolution.vectors
+        """Vectors of filters that a tile of a convolution computes at once, at most; those of float16 hold twice as many."""
+        return self.convolution.vectors // self.convolution.together
 
 
 def instruction_sets():
@@ -66,4 +74,9 @@ def instruction_sets():
 def precisions(str name):
     """Precisions that products may have with an instruction set on this machine."""
     encoded = name.encode()
-    return ["float32"] + (["bfloat16"] if neon_bfloat16_kernels_of(encoded, NULL) != NULL else [])
+    found = ["float32"]
+    if neon_bfloat16_kernels_of(encoded, NULL) != NULL:
+        found.append("bfloat16")
+    if neon_float16_kernels_of(encoded, NULL) != NULL:
+        found.append("float16")
+    return found

@@ -39,7 +39,7 @@ cdef int describe(
     Workload workload, neon_convolution *c, object d, object name, object source, object target, bint adds, Kernels kernels
 ) except -1:
     """Fill in what a `Convolve` with the descriptor `d` says, for tensors with the infos `source` and `target`; pack its weights."""
-    cdef const neon_convolution_kernels *table = kernels.table.convolution
+    cdef const neon_convolution_kernels *table = kernels.convolution
     cdef int lanes = kernels.table.lanes
     geometry = d.geometry
     c.images = d.source[0]
@@ -64,16 +64,17 @@ cdef int describe(
     c.reaches_out = reaches_out(c)
     c.activation.function, c.activation.a, c.activation.b = d.function
     # Filters in groups of vectors, as even as can be.
-    cdef int64_t vectors = parts(c.filters, lanes)
-    c.groups = max(parts(vectors, min(d.vectors or table.vectors, table.vectors)), 1)
+    cdef int64_t vectors = parts(c.filters, lanes), joined = parts(vectors, table.together)
+    c.groups = max(parts(vectors, min(d.vectors * table.together or table.vectors, table.vectors)), 1)
     cdef int32_t *group_vector = <int32_t *>workload.allocate((c.groups + 1) * sizeof(int32_t))
     cdef int64_t *group_weights = <int64_t *>workload.allocate((c.groups + 1) * sizeof(int64_t))
-    cdef int64_t taps = c.kernel_height * c.kernel_width, per_vector = taps * c.channels * lanes, group, division
-    for group in range(c.groups + 1):
-        group_vector[group] = <int32_t>(vectors * group // c.groups)
-        group_weights[group] = group_vector[group] * per_vector
+    cdef int64_t taps = c.kernel_height * c.kernel_width, group, division
+    for group in range(c.groups):   # zeroed memory: the first begins at 0
+        group_vector[group + 1] = <int32_t>min(joined * (group + 1) // c.groups * table.together, vectors)
+        group_weights[group + 1] = group_weights[group] + table.packed(
+            group_vector[group + 1] - group_vector[group], taps, c.channels, c.source.block)
     c.group_vector, c.group_weights = group_vector, group_weights
-    c.division_weights = vectors * per_vector
+    c.division_weights = group_weights[c.groups]
     # Pack.
     weights = d.weights
     if weights.dtype != np.float32 or weights.shape != (c.filters * c.divisions, taps, c.channels):
@@ -130,7 +131,7 @@ def create(layer, Kernels kernels):
     cdef bint adds = len(layer.inputs) > 1
     cdef Workload workload = new_workload(sizeof(neon_convolution), 1 + adds, 1)
     cdef neon_convolution *c = <neon_convolution *>workload.state.parameters
-    cdef const neon_convolution_kernels *table = kernels.table.convolution
+    cdef const neon_convolution_kernels *table = kernels.convolution
     describe(workload, c, layer.descriptor, layer.name, layer.inputs[0].info, layer.output.info, adds, kernels)
     if layer.output.info.nbytes == 0:
         return workload.capsule()

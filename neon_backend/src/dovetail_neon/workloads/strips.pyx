@@ -65,5 +65,5 @@ def create(layer, Kernels kernels):
     for k in range(1, count):
         p.stage[k].convolution.source.block_step = p.stage[k - 1].block_step
     items = batch * p.out_height if layer.output.info.nbytes else 0
-    workload.phase(kernels.table.strips.run, items, nanoseconds, 1, CHUNKS_PER_WORKER)
+    workload.phase(kernels.strips.run, items, nanoseconds, 1, CHUNKS_PER_WORKER)
     return workload.capsule()
