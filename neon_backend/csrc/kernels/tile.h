@@ -1,7 +1,8 @@
 /* The register tile: `vectors` vectors of filters times `pixels` pixels stay in registers while the channels go by.
  *
  * Per channel a tile loads its weights once, and broadcasts one element of each pixel from memory. With 32 registers of 16 lanes
- * 4 x 6 sums, 4 weights and a broadcast fit: 24 multiply-adds for 10 loads, so that the multipliers are the limit.
+ * 4 x 6 sums, 4 weights and a broadcast fit: 24 multiply-adds for 10 loads, so that the multipliers are the limit. NEON multiplies
+ * by a lane: 4 x 6 sums, a vector of channels for each pixel and one of weights.
  */
 #ifndef DOVETAIL_NEON_TILE_H
 #define DOVETAIL_NEON_TILE_H
@@ -14,9 +15,12 @@ namespace DOVETAIL_NEON_ISA {
 constexpr int MOST_VECTORS = REGISTERS >= 32 ? 4 : 2;
 constexpr int MOST_PIXELS = 14;
 
-constexpr int pixels_of(int vectors) {
-    return (REGISTERS - 1 - vectors) / vectors < MOST_PIXELS ? (REGISTERS - 1 - vectors) / vectors : MOST_PIXELS;
-}
+#if DOVETAIL_NEON_IS == 3
+constexpr int room_for_pixels(int vectors) { return (REGISTERS - 1) / (vectors + 1); }
+#else
+constexpr int room_for_pixels(int vectors) { return (REGISTERS - 1 - vectors) / vectors; }
+#endif
+constexpr int pixels_of(int vectors) { return room_for_pixels(vectors) < MOST_PIXELS ? room_for_pixels(vectors) : MOST_PIXELS; }
 
 /* Memory that is wanted soon: a few bytes of it are asked for with every channel, so that it arrives while others are computed. */
 struct Ahead {
