@@ -238,33 +238,3 @@ def test_the_bits_depend_on_nothing_but_the_input():
         with load(network, threads=threads) as net, ThreadPoolExecutor(3) as pool:
             found.update(run["y"].tobytes() for run in pool.map(lambda _, net=net: net.run(feeds), range(3)))
     assert len(found) == 1
-
-
-@needs_float16
-def test_lanes_that_nobody_reads_hold_what_they_like():
-    """After a logarithm the empty lanes of a block hold an infinity, which must not be multiplied by zero."""
-    rng = np.random.default_rng(6)
-    x = rng.uniform(1, 2, (1, 5, 6, 6)).astype(np.float32)
-    first, second = (rng.uniform(0.1, 1, shape).astype(np.float32) for shape in ((21, 5, 1, 1), (18, 21, 3, 2)))
-    network = dovetail.Network("lanes")
-    y = network.convolution2d(network.input("x", x.shape), first)
-    network.output(network.convolution2d(network.unary(y, "log"), second), "y")
-    with load(network) as net:
-        assert np.isfinite(net.run({"x": x})["y"]).all()
-
-
-@needs_float16
-def test_nothing():
-    network = dovetail.Network("nothing")
-    y = network.convolution2d(network.input("x", (0, 32, 5, 5)), np.ones((32, 32, 3, 3), np.float32))
-    network.output(y, "y")
-    with load(network) as net:
-        assert net.run({"x": np.zeros((0, 32, 5, 5), np.float32)})["y"].shape == (0, 32, 3, 3)
-
-
-@pytest.mark.parametrize("isa", [isa for isa in HERE if isa not in HALVED])
-def test_an_instruction_set_without_it_refuses(isa):
-    network = dovetail.Network("relu")
-    network.output(network.relu(network.input("x", (4,))), "y")
-    with pytest.raises(dovetail.OptionError, match=f"precision 'float16'.*'{isa}'.*which has float32"):
-        dovetail.load(network, backends=["CpuAcc"], options={"CpuAcc": {"isa": isa, "precision": "float16"}})
