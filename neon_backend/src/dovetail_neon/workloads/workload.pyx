@@ -51,7 +51,7 @@ cdef int64_t grain_of(const neon_phase *phase, int32_t workers) noexcept nogil:
         return phase.range
     if share <= chunks:
         return 1
-    while 2 * parts <= chunks:
+    while 2 * parts <= chunks and (share % (2 * parts) == 0 or share >= 32 * parts):  # never 7 rows as 4 and 3
         parts *= 2
     share = (share + parts - 1) // parts
     return (share + phase.multiple - 1) // phase.multiple * phase.multiple
