@@ -6,9 +6,9 @@ import os
 import stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-import onnx
-
 from dovetail.errors import ErrorCode, ModelError
+
+from .messages import TensorProto
 
 _OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
@@ -23,7 +23,7 @@ class ExternalData:
     def __init__(self, folder: str | Path | None) -> None:
         self._folder = None if folder is None else Path(folder).resolve()
 
-    def read(self, tensor: onnx.TensorProto, nbytes: int) -> bytes:
+    def read(self, tensor: TensorProto, nbytes: int) -> bytes:
         """Return the bytes of a tensor.
 
         Raises:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import onnx
-from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs
+from .messages import AttributeProto, FunctionProto, NodeProto, TypeProto
+
+if TYPE_CHECKING:
+    from onnx import defs
 
 
 def schema_of(op: str, opset: int, domain: str) -> defs.OpSchema | None:
     """Return the schema of an operator, if ONNX has one."""
+    from onnx import defs  # which imports all of onnx; most models have no operator that must be looked up
+
     try:
         return defs.get_schema(op, max_inclusive_version=opset, domain=domain)
     except defs.SchemaError:
@@ -67,7 +71,7 @@ def bound_attributes(
     return bound | given
 
 
-def resolve_references(node: onnx.NodeProto, bound: dict[str, AttributeProto] | None) -> dict[str, AttributeProto]:
+def resolve_references(node: NodeProto, bound: dict[str, AttributeProto] | None) -> dict[str, AttributeProto]:
     """Return a node's attributes by name, references replaced by what they refer to; one that refers to nothing is left out."""
     resolved: dict[str, AttributeProto] = {}
     for attribute in node.attribute:

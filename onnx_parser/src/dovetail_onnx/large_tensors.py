@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from onnx import GraphProto, ModelProto, TensorProto
+
+from .messages import GraphProto, ModelProto, TensorProto
 
 _LARGE = 1 << 12
 """Bytes of a tensor that are worth the cutting."""

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
-import onnx
 from google.protobuf.message import DecodeError
 
 from dovetail.errors import ErrorCode, ModelError
 
 from .large_tensors import OddEncodingError, read_apart
+from .messages import ModelProto
 
 LOW_LEVEL_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What Python raises when values from a file do not make sense."""
@@ -30,19 +30,19 @@ class ModelFile(NamedTuple):
         cut: Bytes of initializers of the main graph that `proto` does not have, by their place.
     """
 
-    proto: onnx.ModelProto
+    proto: ModelProto
     origin: str
     folder: Path | None = None
     cut: Mapping[int, npt.NDArray[Any]] = {}
 
 
-def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
+def read_model(model: str | Path | bytes | ModelProto) -> ModelFile:
     """Read a model.
 
     Raises:
         ModelError: Missing, not a file, empty, or not an ONNX model.
     """
-    if isinstance(model, onnx.ModelProto):
+    if isinstance(model, ModelProto):
         return ModelFile(_plausible(model, "the model"), "the model")
     if isinstance(model, bytes | bytearray | memoryview):
         return ModelFile(_decode(bytes(model), "the model"), "the model")
@@ -52,7 +52,7 @@ def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
     return ModelFile(_plausible(proto, origin), origin, path.parent, cut)
 
 
-def _read(path: Path, origin: str) -> tuple[onnx.ModelProto, Mapping[int, npt.NDArray[Any]]]:
+def _read(path: Path, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray[Any]]]:
     try:
         if not path.exists():
             raise ModelError(f"there is no file {origin}", code=ErrorCode.MODEL_NOT_FOUND, hint="check the path")
@@ -61,17 +61,17 @@ def _read(path: Path, origin: str) -> tuple[onnx.ModelProto, Mapping[int, npt.ND
             raise ModelError(f"{origin} is {what}", code=ErrorCode.MODEL_NOT_FOUND, hint="give the path of an .onnx file")
         try:
             rest, cut = read_apart(path)
-            return onnx.ModelProto.FromString(rest), cut
+            return ModelProto.FromString(rest), cut
         except (OddEncodingError, DecodeError):  # whoever knows all of the encoding says what is wrong, if anything is
             return _decode(path.read_bytes(), origin), {}
     except (OSError, ValueError) as error:
         raise ModelError(f"{origin} cannot be read: {error}", code=ErrorCode.MODEL_NOT_FOUND, hint="check the path") from error
 
 
-def _decode(data: bytes, origin: str) -> onnx.ModelProto:
+def _decode(data: bytes, origin: str) -> ModelProto:
     if not data:
         raise ModelError(f"{origin} is empty", code=ErrorCode.MODEL_MALFORMED, hint=_EXPORT_AGAIN)
-    model = onnx.ModelProto()
+    model = ModelProto()
     try:
         model.ParseFromString(data)
     except (DecodeError, ValueError) as error:
@@ -83,7 +83,7 @@ def _decode(data: bytes, origin: str) -> onnx.ModelProto:
     return _plausible(model, origin)
 
 
-def _plausible(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+def _plausible(model: ModelProto, origin: str) -> ModelProto:
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError(f"{origin} holds no graph with outputs", code=ErrorCode.MODEL_MALFORMED, hint=_EXPORT_AGAIN)
     if not model.opset_import and model.ir_version >= 3:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-from onnx import AttributeProto
 
 from dovetail.errors import ErrorCode, ModelError
 from dovetail.graph import OutputSlot
 from dovetail.network import Network
 from dovetail.tensor import DType
 
+from .messages import AttributeProto, GraphProto, NodeProto
 from .tensors import Tensor, dtype_of_code, read_sparse, read_tensor, scalar_of
 from .unsupported import Unsupported
 
@@ -40,7 +39,7 @@ class Node:
 
     def __init__(
         self,
-        proto: onnx.NodeProto,
+        proto: NodeProto,
         opset: int,
         name: str,
         inputs: Sequence[OutputSlot | None],
@@ -235,10 +234,10 @@ class Node:
         found = self._attribute(name, AttributeProto.SPARSE_TENSOR)
         return None if found is None else read_sparse(found.sparse_tensor, self._external)
 
-    def graph(self, name: str) -> onnx.GraphProto:
+    def graph(self, name: str) -> GraphProto:
         """Return a required attribute that is a graph."""
         found = self._attribute(name, AttributeProto.GRAPH)
-        proto: onnx.GraphProto = self._required(name, None if found is None else found.g)
+        proto: GraphProto = self._required(name, None if found is None else found.g)
         return proto
 
     def dtype_attribute(self, name: str, default: DType | None = None) -> DType:

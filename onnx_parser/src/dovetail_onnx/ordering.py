@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
-import onnx
-from onnx import AttributeProto
+from .messages import AttributeProto, NodeProto
 
 
-def sorted_nodes(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+def sorted_nodes(nodes: Sequence[NodeProto]) -> list[NodeProto]:
     """Return the nodes, producers first and otherwise as they stand; those on a cycle come last."""
     if _is_in_order(nodes):
         return list(nodes)
@@ -34,7 +33,7 @@ def sorted_nodes(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
     return [nodes[index] for index in (*order, *sorted(stuck))]
 
 
-def _is_in_order(nodes: Sequence[onnx.NodeProto]) -> bool:
+def _is_in_order(nodes: Sequence[NodeProto]) -> bool:
     """True if no node reads what a later one or itself writes, as is the rule, and no tensor is written twice."""
     written: set[str] = set()
     awaited: set[str] = set()
@@ -47,7 +46,7 @@ def _is_in_order(nodes: Sequence[onnx.NodeProto]) -> bool:
     return True
 
 
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
+def _reads(node: NodeProto) -> Iterator[str]:
     """List the tensors that a node reads, those that its branches see from outside included."""
     yield from node.input
     for attribute in node.attribute:

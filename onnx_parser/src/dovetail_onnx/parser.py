@@ -13,7 +13,7 @@ from .model_file import LOW_LEVEL_ERRORS, read_model
 from .translation import translate
 
 if TYPE_CHECKING:
-    import onnx
+    from .messages import ModelProto
 
 
 class OnnxParser:
@@ -30,7 +30,7 @@ class OnnxParser:
         return parse(path)
 
 
-def parse(model: str | Path | bytes | onnx.ModelProto, *, base_dir: str | Path | None = None) -> Network:
+def parse(model: str | Path | bytes | ModelProto, *, base_dir: str | Path | None = None) -> Network:
     """Turn a model into a network.
 
     Inputs and outputs keep their names, a symbolic dimension keeps its `dim_param`, an unknown one is called

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-import onnx
-from onnx import AttributeProto
 
 from dovetail.errors import ErrorCode, ModelError
 from dovetail.graph import OutputSlot
+
+from .messages import AttributeProto, GraphProto, OperatorSetIdProto, SparseTensorProto, TensorProto
 
 _DEPTH_LIMIT = 64
 """Deepest nesting of functions and branches; a function that calls itself would never end."""
@@ -24,7 +24,7 @@ class Missing:
 MISSING = Missing()
 Found: TypeAlias = OutputSlot | Missing | None
 """A slot, `MISSING`, or None for an optional input left out."""
-Initializer: TypeAlias = onnx.TensorProto | onnx.SparseTensorProto
+Initializer: TypeAlias = TensorProto | SparseTensorProto
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Scope:
     cut: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     values: dict[str, Found] = field(default_factory=dict)
 
-    def branch(self, label: str, graph: onnx.GraphProto) -> Scope:
+    def branch(self, label: str, graph: GraphProto) -> Scope:
         """Return the scope of a branch of a node: it sees what is around it."""
         scope = Scope(self.opsets, self, self.bound, f"{label}/", self._deeper(label))
         scope.bind_initializers(graph)
@@ -61,7 +61,7 @@ class Scope:
         """Return the scope of a function that a node calls: it sees its inputs alone."""
         return Scope(opsets, None, bound, f"{label}/", self._deeper(label))
 
-    def bind_initializers(self, graph: onnx.GraphProto, cut: Mapping[int, npt.NDArray[Any]] | None = None) -> None:
+    def bind_initializers(self, graph: GraphProto, cut: Mapping[int, npt.NDArray[Any]] | None = None) -> None:
         """Make the initializers of a graph known, with the bytes that were cut out of them by their place."""
         for place, tensor in enumerate(graph.initializer):
             self.initializers[tensor.name] = tensor
@@ -87,6 +87,6 @@ def plain_domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def imported(entries: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+def imported(entries: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     """Return the version of each domain's operator set."""
     return {plain_domain(entry.domain): entry.version for entry in entries}

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-from onnx import TensorProto
 
 from dovetail.errors import ErrorCode, ModelError
 from dovetail.tensor import DType
 
 from .external_data import ExternalData
+from .messages import SparseTensorProto, TensorProto
 from .unsupported import Unsupported
 
 DTYPES: dict[int, DType] = {
@@ -75,7 +74,7 @@ def dtype_of_code(code: int, what: str) -> DType:
         raise Unsupported(f"{what} has element type {dtype_name(code)}", attribute=dtype_name(code)) from None
 
 
-def read_tensor(tensor: onnx.TensorProto, external: ExternalData, cut: npt.NDArray[Any] | None = None) -> Tensor:
+def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[Any] | None = None) -> Tensor:
     """Return the value of a tensor, whose bytes may have been cut out of it.
 
     Raises:
@@ -108,7 +107,7 @@ def read_tensor(tensor: onnx.TensorProto, external: ExternalData, cut: npt.NDArr
     return Tensor(narrow.view(dtype.numpy).reshape(shape), dtype)
 
 
-def read_sparse(sparse: onnx.SparseTensorProto, external: ExternalData) -> Tensor:
+def read_sparse(sparse: SparseTensorProto, external: ExternalData) -> Tensor:
     """Return the value of a sparse tensor, filled in.
 
     Raises:
@@ -144,7 +143,7 @@ def _from_bytes(data: bytes | npt.NDArray[Any], dtype: DType, shape: tuple[int, 
     return native.reshape(shape)
 
 
-def _misfit(tensor: onnx.TensorProto, found: str) -> ModelError:
+def _misfit(tensor: TensorProto, found: str) -> ModelError:
     return ModelError(
         f"tensor {tensor.name!r} {found}",
         code=ErrorCode.MODEL_MALFORMED,

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
-import onnx
-from onnx import AttributeProto, TypeProto
 
 from dovetail.errors import ErrorCode, GraphError, ModelError
 from dovetail.graph import OutputSlot
@@ -17,6 +15,7 @@ from . import operators as operators  # fills the registry
 from .external_data import ExternalData
 from .functions import bound_attributes, is_function, resolve_references, schema_function, schema_of
 from .knowledge import Knowledge
+from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, SparseTensorProto, TypeProto, ValueInfoProto
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
 from .ordering import sorted_nodes
@@ -40,9 +39,7 @@ def translate(model: ModelFile, external: ExternalData) -> Network:
 
 
 class _Translation:
-    def __init__(
-        self, model: onnx.ModelProto, external: ExternalData, origin: str, cut: Mapping[int, npt.NDArray[Any]]
-    ) -> None:
+    def __init__(self, model: ModelProto, external: ExternalData, origin: str, cut: Mapping[int, npt.NDArray[Any]]) -> None:
         self._graph = model.graph
         self._cut = cut
         self._external = external
@@ -92,7 +89,7 @@ class _Translation:
                 scope.values[entry.name] = MISSING
                 self._note("graph input", "", self._opsets.get("", 0), entry.name, problem.reason, problem.attribute)
 
-    def _add_input(self, entry: onnx.ValueInfoProto, taken: set[str]) -> OutputSlot:
+    def _add_input(self, entry: ValueInfoProto, taken: set[str]) -> OutputSlot:
         what = f"input {entry.name!r}"
         if entry.type.WhichOneof("value") != "tensor_type":
             kind = entry.type.WhichOneof("value") or "of no type"
@@ -152,7 +149,7 @@ class _Translation:
 
     def _add_initializer(self, name: str, proto: Initializer, scope: Scope) -> OutputSlot | Missing:
         try:
-            if isinstance(proto, onnx.SparseTensorProto):
+            if isinstance(proto, SparseTensorProto):
                 read = read_sparse(proto, self._external)
             else:
                 read = read_tensor(proto, self._external, scope.cut.get(name))
@@ -167,7 +164,7 @@ class _Translation:
 
     # -- nodes ----------------------------------------------------------------------------------------------------------------
 
-    def _translate_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
+    def _translate_nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
         for proto in sorted_nodes(nodes):
             self._count_node(proto)
             label = self._label(proto, scope)
@@ -198,18 +195,18 @@ class _Translation:
                 ) from error
             self._bind_outputs(proto, results, scope)
 
-    def _count_node(self, proto: onnx.NodeProto) -> None:
+    def _count_node(self, proto: NodeProto) -> None:
         """Stop functions that call functions that call functions: a short file may stand for any number of nodes."""
         self._nodes += 1
         if self._nodes > NODE_LIMIT:
             raise self._malformed(f"becomes more than {NODE_LIMIT} nodes when its functions are expanded, at {proto.op_type}")
 
-    def _label(self, proto: onnx.NodeProto, scope: Scope) -> str:
+    def _label(self, proto: NodeProto, scope: Scope) -> str:
         name = proto.name or next((o for o in proto.output if o), proto.op_type)
         label = scope.prefix + name
         return f"{label}/{proto.op_type}" if label in self._reserved else label
 
-    def _bind_outputs(self, proto: onnx.NodeProto, results: Sequence[Found] | None, scope: Scope) -> None:
+    def _bind_outputs(self, proto: NodeProto, results: Sequence[Found] | None, scope: Scope) -> None:
         for index, name in enumerate(proto.output):
             if not name:
                 continue
@@ -218,9 +215,7 @@ class _Translation:
             if isinstance(slot, OutputSlot) and scope.parent is None and name in self._declared_ranks:
                 self._knowledge.declare_rank(slot, self._declared_ranks[name])
 
-    def _translate_node(
-        self, proto: onnx.NodeProto, domain: str, opset: int, label: str, scope: Scope
-    ) -> Sequence[Found] | None:
+    def _translate_node(self, proto: NodeProto, domain: str, opset: int, label: str, scope: Scope) -> Sequence[Found] | None:
         reader = f"node {label!r} ({proto.op_type})"
         inputs = [self._look_up(name, scope, reader) for name in proto.input]
         attributes = resolve_references(proto, scope.bound)
@@ -263,7 +258,7 @@ class _Translation:
 
     def _expand_schema(
         self,
-        proto: onnx.NodeProto,
+        proto: NodeProto,
         domain: str,
         opset: int,
         label: str,
@@ -274,7 +269,7 @@ class _Translation:
         if is_known(domain, proto.op_type):
             raise Unsupported(f"operator set {opset} of it is too old")
         missing = any(isinstance(slot, Missing) for slot in inputs)
-        plain = onnx.NodeProto()
+        plain = NodeProto()
         plain.CopyFrom(proto)
         del plain.attribute[:]
         plain.attribute.extend(attributes.values())
@@ -291,8 +286,8 @@ class _Translation:
 
     def _expand(
         self,
-        proto: onnx.NodeProto,
-        function: onnx.FunctionProto,
+        proto: NodeProto,
+        function: FunctionProto,
         inputs: Sequence[Found],
         bound: dict[str, AttributeProto],
         opsets: Mapping[str, int],
@@ -312,7 +307,7 @@ class _Translation:
         self._translate_nodes(function.node, inner)
         return [self._function_output(name, index, proto, inner) for index, name in enumerate(function.output)]
 
-    def _function_output(self, name: str, index: int, proto: onnx.NodeProto, inner: Scope) -> Found:
+    def _function_output(self, name: str, index: int, proto: NodeProto, inner: Scope) -> Found:
         # Bodies that depend on the node leave out what the node does not ask for.
         if index >= len(proto.output) or not proto.output[index]:
             return None
@@ -320,7 +315,7 @@ class _Translation:
 
     def _choose(
         self,
-        proto: onnx.NodeProto,
+        proto: NodeProto,
         opset: int,
         label: str,
         inputs: Sequence[Found],
@@ -386,6 +381,6 @@ def _fresh(wish: str, taken: set[str]) -> str:
     return wish
 
 
-def _output_name(proto: onnx.NodeProto, opset: int, domain: str, index: int) -> str | None:
+def _output_name(proto: NodeProto, opset: int, domain: str, index: int) -> str | None:
     schema = schema_of(proto.op_type, opset, domain)
     return schema.outputs[index].name if schema is not None and index < len(schema.outputs) else None
