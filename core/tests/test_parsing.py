@@ -70,6 +70,14 @@ def test_parser_is_found_by_suffix(add_parser: AddParser, tmp_path: Path, name: 
     assert parse(str(path)).name == "named_in_file"
 
 
+def test_a_parser_that_is_being_installed_is_found_when_it_is_there(add_parser: AddParser, tmp_path: Path, model: Path) -> None:
+    package = add_parser(suffix="other")
+    assert refusal(model).code == ErrorCode.MODEL_FORMAT_UNKNOWN
+    text = tmp_path / "site" / f"{package}-1.0.dist-info" / "entry_points.txt"
+    text.write_text(f"[dovetail.parsers]\nfake = {package}:Parser\n")  # the folder's time stays as it is
+    assert parse(model).name == "named_in_file"
+
+
 def test_listing_suffixes_imports_no_parser(add_parser: AddParser) -> None:
     package = add_parser(source="raise SystemExit")
     assert "fake" in installed_suffixes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import BackendError, ErrorCode
 
@@ -30,8 +30,7 @@ class BackendId(str):
         return super().__new__(cls, value)
 
 
-@dataclass(frozen=True, slots=True)
-class BackendRequest:
+class BackendRequest(NamedTuple):
     """One entry of a preference list: ``AcmeNpu``, ``AcmeNpu:1`` (device 1), ``AcmeNpu?`` (may be absent)."""
 
     id: BackendId

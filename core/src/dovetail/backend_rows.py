@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from .discovery.candidates import Candidate
 from .discovery.reasons import QUARANTINING, ReasonCode, Refused, Step
@@ -35,8 +34,7 @@ class BackendState(StrEnum):
         return self in (BackendState.AVAILABLE, BackendState.LOADED)
 
 
-@dataclass(frozen=True, slots=True)
-class BackendRow:
+class BackendRow(NamedTuple):
     """One line of the list of backends.
 
     Attributes:
@@ -105,13 +103,12 @@ def listed(candidate: Candidate) -> BackendRow:
 
 def ready(row: BackendRow, state: BackendState, step: Step, notes: Iterable[str] = ()) -> BackendRow:
     """Return a row of a backend that got as far as this step."""
-    return replace(row, state=state, reason="", hint="", step=str(step), code="", notes=tuple(notes))
+    return row._replace(state=state, reason="", hint="", step=str(step), code="", notes=tuple(notes))
 
 
 def refused(row: BackendRow, refusal: Refused) -> BackendRow:
     """Return a row of a backend that was refused."""
-    return replace(
-        row,
+    return row._replace(
         state=_STATES.get(refusal.code, BackendState.BROKEN),
         reason=refusal.text,
         hint=refusal.hint,
@@ -129,8 +126,13 @@ def unavailable(row: BackendRow, error: BackendUnavailableError) -> BackendRow:
     except ValueError:
         state = BackendState.BROKEN
     code = _DEVICE_CODES.get(state, ReasonCode.UNAVAILABLE)
-    return replace(
-        row, state=state, reason=error.message, hint=error.hint or code.remedy, step=str(code.step), code=str(code), notes=()
+    return row._replace(
+        state=state,
+        reason=error.message,
+        hint=error.hint or code.remedy,
+        step=str(code.step),
+        code=str(code),
+        notes=(),
     )
 
 

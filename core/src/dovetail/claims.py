@@ -28,8 +28,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .tensor import DataLayout, DType
 
@@ -47,8 +46,7 @@ class ClaimsError(Exception):
     """Claims are malformed; the text says where and how."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """What the values of one quantity must be.
 
     Attributes:
@@ -92,8 +90,7 @@ class Condition:
         return f"{self.quantity} must be {' and '.join(limits)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One way in which a kind is taken.
 
     Attributes:

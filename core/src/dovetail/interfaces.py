@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from .subgraph import Choices, OptimizationViews, SubgraphView
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(NamedTuple):
     """Answer to "can you run this layer?". A refusal is false, so `check(layer) or Support.yes()` always says yes.
 
     Attributes:
@@ -86,8 +85,7 @@ class MemoryDomain(NamedTuple):
 HOST = MemoryDomain()
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(NamedTuple):
     """What a backend promises, each positive and off by default.
 
     Attributes:

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .discovery import Offer, offers
+from .discovery import Offer, forget, offers
 from .errors import DovetailError, ErrorCode, ModelError
 
 if TYPE_CHECKING:
@@ -84,7 +84,10 @@ def _close_names(file: Path) -> list[str]:
 
 
 def _offer_for(file: Path, suffix: str) -> Offer:
-    matching = [offer for offer in offers(GROUP) if suffix and offer.name.lower() == suffix]
+    matching = _matching(suffix)
+    if not matching:
+        forget()  # an installation may have been under way when all was looked through
+        matching = _matching(suffix)
     if not matching:
         known = installed_suffixes()
         raise ModelError(
@@ -104,6 +107,10 @@ def _offer_for(file: Path, suffix: str) -> Offer:
             hint="uninstall all but one",
         )
     return matching[0]
+
+
+def _matching(suffix: str) -> list[Offer]:
+    return [offer for offer in offers(GROUP) if suffix and offer.name.lower() == suffix]
 
 
 def _create(offer: Offer, suffix: str) -> Any:

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import invalidate_caches
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from .backend_rows import (
     refused,
     unavailable,
 )
-from .discovery import settings
+from .discovery import forget, settings
 from .discovery.candidates import Candidate
 from .discovery.listing import duplicates, installed, scanned
 from .discovery.manifest import check
@@ -119,6 +119,7 @@ class Registry:
     def refresh(self) -> None:
         """Look again for backends, keeping those that are loaded; for programs that install while they run."""
         invalidate_caches()
+        forget()
         with self._lock:
             loaded = {_key(entry): entry for entry in self._installed or () if entry.backend is not None}
             self._installed = [
@@ -399,7 +400,7 @@ def _current(entry: _Entry) -> BackendRow:
     if entry.backend is None or entry.files is None or entry.stamps is None:
         return entry.row
     is_stale = entry.files.stamps() != entry.stamps
-    return entry.row if is_stale == entry.row.stale else replace(entry.row, stale=is_stale)
+    return entry.row if is_stale == entry.row.stale else entry.row._replace(stale=is_stale)
 
 
 def _key(entry: _Entry) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -195,8 +195,7 @@ class Quantization:
         return self.axis is not None
 
 
-@dataclass(frozen=True, slots=True)
-class OpaqueLayout:
+class OpaqueLayout(NamedTuple):
     """Private storage of a tensor inside one backend's substitution, such as a channel-blocked layout.
 
     Attributes:
@@ -210,8 +209,7 @@ class OpaqueLayout:
     alignment: int = 64
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """Shape, element type and quantization of a tensor; lives on the output slot that produces it."""
 
     shape: tuple[Dimension, ...]
@@ -312,7 +310,7 @@ class TensorInfo:
 
     def with_shape(self, shape: Sequence[Dimension]) -> TensorInfo:
         """Return the same with another shape."""
-        return replace(self, shape=tuple(shape), opaque=None)
+        return self._replace(shape=tuple(shape), opaque=None)
 
     def with_dtype(self, dtype: DType) -> TensorInfo:
         """Return the same shape with another dtype, unquantized."""
@@ -320,7 +318,7 @@ class TensorInfo:
 
     def with_quantization(self, quantization: Quantization | None) -> TensorInfo:
         """Return the same with another quantization."""
-        return replace(self, quantization=quantization)
+        return self._replace(quantization=quantization)
 
     def __str__(self) -> str:
         return f"{self.dtype}{self.shape_text}"

@@ -8,6 +8,7 @@ is run here by its file. Protobuf makes one class per message and process, so th
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -32,8 +33,7 @@ _GENERATED = "onnx_ml_pb2"
 
 def _definitions() -> ModuleType:
     """Return a module that has the classes: the generated one where it can be run by itself, else all of `onnx`."""
-    known = sys.modules.get("onnx")
-    if known is None:
+    if "onnx" not in sys.modules:
         package = PathFinder.find_spec("onnx")
         for folder in (package and package.submodule_search_locations) or ():
             # Under its own name: that is how its classes are found again where one is unpickled.
@@ -43,8 +43,7 @@ def _definitions() -> ModuleType:
             generated = module_from_spec(spec)
             spec.loader.exec_module(generated)
             return generated
-        import onnx as known
-    return known
+    return import_module("onnx")
 
 
 if TYPE_CHECKING:

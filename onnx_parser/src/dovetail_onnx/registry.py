@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dovetail.graph import OutputSlot
 
@@ -18,8 +17,7 @@ NEWEST_OPSET = 28
 """Newest operator set of ai.onnx whose changes were read; a model that imports a newer one is refused, not guessed at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """One translation.
 
     Attributes:

@@ -7,7 +7,7 @@ to float32 (exactly), computed, and rounded to nearest even at the end. Integers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dovetail.tensor import DType
 
@@ -21,8 +21,7 @@ ALL = (*NUMBERS, DType.BOOL)
 QUANTIZED = (DType.INT8, DType.UINT8)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One kind.
 
     Attributes:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BackendUnavailableError
 from . import settings
 from .candidates import Candidate
 from .content import Files, check_libraries, check_lock, files_of
 from .manifest import check_claims
-from .probe import Outcome, ProbeError, probe
 from .reasons import QUARANTINING, Step
 from .verdicts import Verdict, VerdictStore
+
+if TYPE_CHECKING:
+    from .probe import Outcome
 
 _LOGGER = logging.getLogger("dovetail")
 
@@ -64,6 +66,8 @@ def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: b
 
 
 def _try(candidate: Candidate, files: Files, store: VerdictStore) -> Admission:
+    from .probe import ProbeError, probe  # with all that a child process takes; a backend that is known needs none of it
+
     identity, stamps, stamped_ns = store.identify(files)
     try:
         outcome = probe(candidate, files)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from .reasons import Refused
 from .search_path import Fingerprint
@@ -23,8 +22,7 @@ class Form(StrEnum):
     """A Python extension module that lies in a searched folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One backend that was found.
 
     Attributes:

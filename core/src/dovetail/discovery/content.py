@@ -10,11 +10,10 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import elf
 from .candidates import Candidate, Form
@@ -27,8 +26,7 @@ Stamp = tuple[str, int, int, int, int]
 """Of one file: name, size, times of last change of content and of anything, inode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(NamedTuple):
     """The files of a backend.
 
     Attributes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from .reasons import ReasonCode, Refused
 
@@ -40,8 +40,7 @@ _SECTION = {1: "IIIIIIIIII", 2: "IIQQQQIIQQ"}
 _SEGMENT_PLACE = {1: (1, 4, 5), 2: (2, 5, 6)}  # where offset, file size and memory size stand
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What the header of an ELF file says.
 
     Attributes:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import sys
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from importlib_metadata import EntryPoint
 
 _LOGGER = logging.getLogger("dovetail")
+_RACY_NS = 2_000_000_000
+"""Longest step of a file system's clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """One entry point of one distribution.
 
     Attributes:
@@ -42,17 +45,95 @@ class Offer:
         return f"{self.distribution} {self.version} ({self.value})" if self.value else f"{self.distribution} {self.version}"
 
 
+class _Place(NamedTuple):
+    """What changes where distributions come or go.
+
+    Attributes:
+        folders: Entries of `sys.path` that are there, with inode and time of last change.
+        finders: Who is asked for modules.
+    """
+
+    folders: tuple[tuple[str, int, int], ...]
+    finders: tuple[int, ...]
+
+
+class _Scan:
+    """What is installed and mentions dovetail, as it was found once.
+
+    Attributes:
+        place: Where it was found, to see whether it still holds.
+        is_settled: False if a folder changed so lately that it may change again without a new time.
+        entries: Distributions, and their lists of entry points.
+        offers: What they offer, by group, as far as it was asked for.
+    """
+
+    __slots__ = ("entries", "is_settled", "offers", "place")
+
+    def __init__(self, place: _Place) -> None:
+        self.place = place
+        self.is_settled = max((modified_ns for _, _, modified_ns in place.folders), default=0) < time.time_ns() - _RACY_NS
+        texts = ((candidate, _entry_points_text(candidate)) for candidate in _distributions())
+        # Reading this text first spares parsing the metadata of everything that is installed.
+        self.entries = [(candidate, text) for candidate, text in texts if "dovetail" in text]
+        self.offers: dict[str, list[Offer]] = {}
+
+
+_last: _Scan | None = None
+
+
 def offers(group: str) -> list[Offer]:
     """List the entry points of a group, ordered by name, distribution and value.
 
     Of several distributions of the same name on `sys.path`, such as an editable and a normal installation, the first one
     counts, as it does for imports. A distribution that cannot be read never hides the others.
+
+    Everything is looked through once; again when `sys.path` or a folder on it has changed, or may have within the step of the
+    file system's clock, or after `forget`.
     """
+    global _last
+    import importlib_metadata as importlib_metadata  # adds a finder to sys.meta_path
+
+    place, scan = _place(), _last
+    if scan is None or scan.place != place or not scan.is_settled:
+        scan = _last = _Scan(place)
+    if group not in scan.offers:
+        scan.offers[group] = _offered(group, scan)
+    return list(scan.offers[group])
+
+
+def forget() -> None:
+    """Look through everything again when next asked: what was installed may have been changed in place."""
+    global _last
+    _last = None
+
+
+def version_of(name: str) -> str | None:
+    """Return the version of a distribution; None if it is not installed or does not say."""
+    from importlib_metadata import PackageNotFoundError, distribution
+
+    try:
+        found = _field(distribution(name), "Version")
+    except PackageNotFoundError:
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _place() -> _Place:
+    folders: list[tuple[str, int, int]] = []
+    for entry in sys.path:
+        try:
+            facts = os.stat(entry or ".")
+        except (OSError, ValueError):  # one that is not there offers nothing
+            continue
+        folders.append((entry, facts.st_ino, facts.st_mtime_ns))
+    return _Place(tuple(folders), tuple(map(id, sys.meta_path)))
+
+
+def _offered(group: str, scan: _Scan) -> list[Offer]:
     found: set[Offer] = set()
     names: set[str] = set()
-    for candidate in _distributions():
-        text = _entry_points_text(candidate)
-        if group not in text:  # reading this text first spares parsing the metadata of everything that is installed
+    for candidate, text in scan.entries:
+        if group not in text:
             continue
         name = _name(candidate)
         if name is None:

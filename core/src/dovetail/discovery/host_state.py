@@ -11,9 +11,8 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}) if os.name == "posix" else []
 _SIGACTION_BYTES = 256  # more than any C library's struct
@@ -87,8 +86,7 @@ def _working_folder() -> str | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class HostState:
+class HostState(NamedTuple):
     """What is looked at. Take it by `capture`."""
 
     folder: str | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..abi_version import ABI_VERSION, abi_refusal
@@ -43,18 +42,18 @@ def duplicates(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
 def _of(offer: Offer) -> Candidate:
     candidate = Candidate(offer.name, offer.value, offer.distribution, offer.version, offer.value)
     if offer.entry_point is None:
-        return replace(candidate, refusal=Refused(ReasonCode.BAD_METADATA, offer.problem))
+        return candidate._replace(refusal=Refused(ReasonCode.BAD_METADATA, offer.problem))
     candidate = _identified(candidate)
     if candidate.refusal is not None:
         return candidate
     try:
         fields, folder = find_manifest(offer.entry_point.module, offer.name)
     except Refused as refusal:
-        return replace(candidate, path=refusal.path, refusal=refusal)
+        return candidate._replace(path=refusal.path, refusal=refusal)
     except Exception as error:  # a value that is no object reference, or an import hook of somebody else that fails
         text = f"its entry point {shown(offer.value)} cannot be read: {described(error)}"
-        return replace(candidate, refusal=Refused(ReasonCode.ENTRY_POINT_BROKEN, text))
-    return replace(candidate, manifest=fields, path=str(folder) if folder is not None else None)
+        return candidate._replace(refusal=Refused(ReasonCode.ENTRY_POINT_BROKEN, text))
+    return candidate._replace(manifest=fields, path=str(folder) if folder is not None else None)
 
 
 def _identified(candidate: Candidate) -> Candidate:
@@ -64,7 +63,7 @@ def _identified(candidate: Candidate) -> Candidate:
         BackendId(candidate.id)
     except BackendError as error:
         text = f"{shown(candidate.id)} is not a backend id"
-        return replace(candidate, refusal=Refused(ReasonCode.BAD_ID, text, hint=error.hint or "", path=candidate.path))
+        return candidate._replace(refusal=Refused(ReasonCode.BAD_ID, text, hint=error.hint or "", path=candidate.path))
     return candidate
 
 
@@ -79,4 +78,4 @@ def _versioned(candidate: Candidate) -> Candidate:
     code = ReasonCode.ABI_MAJOR if theirs[0] != ABI_VERSION[0] else ReasonCode.ABI_MINOR_NEWER
     who = candidate.distribution or candidate.origin
     hint = f"install versions of {who} and dovetail-core that fit each other"
-    return replace(candidate, refusal=Refused(code, text, hint=hint, path=candidate.path))
+    return candidate._replace(refusal=Refused(code, text, hint=hint, path=candidate.path))

@@ -10,16 +10,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from .reasons import ReasonCode, Refused, shown
 
 _MOST_LINKS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """What tells a file from another that took its place."""
 
     device: int

@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _LOGGER = logging.getLogger("dovetail")
 _AT_SECURE = 23  # of <elf.h>
@@ -25,8 +24,7 @@ CACHE_DIR = "DOVETAIL_CACHE_DIR"
 TUNING = "DOVETAIL_TUNING"
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFolder:
+class SearchFolder(NamedTuple):
     """A folder that somebody asked to search.
 
     Attributes:

@@ -16,12 +16,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import errors
 from ..kept_files import KeptFiles, problem_of
 from .candidates import Candidate
 from .content import Files, Stamp
+from .entry_points import version_of
 from .reasons import ReasonCode, Refused
 from .settings import cache_folder
 
@@ -35,13 +36,12 @@ Library = tuple[str, int, int]
 """A shared library outside the backend: path, size, time of last change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What a verdict holds for.
 
     Attributes:
         content: SHA-256 over the files of the backend.
-        core: Version and place of the core.
+        core: Version of the core, and name, size and time of its libraries.
         python: Tag of the interpreter.
     """
 
@@ -99,20 +99,12 @@ def python_tag() -> str:
 @cache
 def core_identity() -> str:
     """Return version and build of the core: a development copy changes without its version."""
-    from importlib_metadata import PackageNotFoundError, version
-
-    try:
-        number = version("dovetail-core")
-    except PackageNotFoundError:
-        number = "0"
-    built = []
+    built = [version_of("dovetail-core") or "0"]
     runtime = Path(errors.__file__).parent / "runtime"
     for path in sorted([*runtime.glob("*.so"), *runtime.parent.glob("native/*.so")]):
         facts = path.stat()
         built.append(f"{path.name}:{facts.st_size}:{facts.st_mtime_ns}")
-    from hashlib import sha256
-
-    return f"{number}+{sha256(chr(10).join(built).encode()).hexdigest()[:16]}"
+    return " ".join(built)
 
 
 class VerdictStore:
@@ -214,7 +206,7 @@ class VerdictStore:
         self._memory[kind, verdict.id] = verdict
         files = self._kept[kind]
         try:
-            content = json.dumps({"format": _FORMAT, **asdict(verdict)}).encode()
+            content = json.dumps({"format": _FORMAT, **asdict(verdict), "identity": verdict.identity._asdict()}).encode()
             if not files.write(f"{verdict.id}.json", content):
                 self._tell("verdicts on backends are not kept: there is no folder for them; set DOVETAIL_CACHE_DIR")
                 return

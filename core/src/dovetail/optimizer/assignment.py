@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backend_calls import backend_call, described
 from ..backend_id import BackendRequest
@@ -38,8 +38,7 @@ class Assigned:
         return f"<Assigned {self.label}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why a backend does not run a layer.
 
     Attributes:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..backend_calls import backend_call, device_names
 from ..backend_id import BackendId, BackendRequest
@@ -39,8 +38,7 @@ class Registry(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(NamedTuple):
     """A backend that may be absent, and is.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ..backend_calls import backend_call, checked
 from ..descriptor import Constant
@@ -16,8 +16,7 @@ from .passes.base import Pass
 from .rewriting import bypass, prune, reconnect
 
 
-@dataclass(frozen=True, slots=True)
-class CopyReport:
+class CopyReport(NamedTuple):
     """One copy.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..descriptor import Array
 from ..graph import Graph, OutputSlot
@@ -17,8 +18,7 @@ DebugCallback = Callable[[str, int, Array], None]
 """Called with a layer's name, the index of its output, and the tensor, valid during the call alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
+class TensorSpec(NamedTuple):
     """An input or output of a network.
 
     Attributes:

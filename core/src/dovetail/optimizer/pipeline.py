@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ..graph import Graph, Layer
 from ..tensor import DType
@@ -68,8 +68,7 @@ class Compilation:
         return self.assigner.first_willing(layer) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One place in the list.
 
     Attributes:

@@ -6,15 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .assignment import BY_THE_CALLER, Refusal
 from .candidates import Absent
 from .copies import CopyReport
 
 
-@dataclass(frozen=True, slots=True)
-class LayerReport:
+class LayerReport(NamedTuple):
     """One layer of the optimized network.
 
     Attributes:
@@ -49,8 +48,7 @@ class PartitionReport:
     layers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """What the optimizer did, as data; `explain` prints it.
 
     Attributes:
@@ -166,9 +164,9 @@ class Placement:
         """Return the report as plain data."""
         return {
             "network": self.network,
-            "layers": [asdict(row) for row in self.layers],
+            "layers": [row._asdict() | {"refusals": [one._asdict() for one in row.refusals]} for row in self.layers],
             "partitions": [asdict(part) for part in self.partitions],
-            "copies": [{**asdict(copy), "source": str(copy.source), "target": str(copy.target)} for copy in self.copies],
+            "copies": [{**copy._asdict(), "source": str(copy.source), "target": str(copy.target)} for copy in self.copies],
             "passes": [{"name": name, "changes": changes} for name, changes in self.passes],
             "absent": [{"request": str(one.request), "state": one.state, "reason": one.reason} for one in self.absent],
             "folded": list(self.folded),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..backend_id import BackendRequest
 from ..descriptor import Constant, Descriptor, Input, Output
@@ -17,8 +16,7 @@ Require: TypeAlias = Mapping[str, str | BackendRequest]
 Forbid: TypeAlias = Mapping[str, str | BackendRequest | Sequence[str | BackendRequest]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One entry: the key, what it means, and the backends that it names (with a device only where one was written)."""
 
     option: str

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from ..interfaces import HOST, MemoryDomain
 
@@ -36,8 +37,7 @@ class Relation(Enum):
     PART = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(NamedTuple):
     """Permission that output `output` and input `input` of a step share bytes from `offset` on."""
 
     relation: Relation
@@ -115,8 +115,7 @@ class Placement:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Arena:
+class Arena(NamedTuple):
     """One allocation of a run context."""
 
     domain: MemoryDomain
@@ -124,8 +123,7 @@ class Arena:
     alignment: int
 
 
-@dataclass(frozen=True)
-class MemoryPlan:
+class MemoryPlan(NamedTuple):
     """The answer.
 
     Attributes:

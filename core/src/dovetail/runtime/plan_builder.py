@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend_calls import backend_call, checked, notify
@@ -44,8 +44,7 @@ class OpenBackend:
     """The device never let go of the memory of some run: its context must not be closed over it."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepInfo:
+class StepInfo(NamedTuple):
     """One step as people see it, and as the executor needs it.
 
     Attributes:
@@ -229,7 +228,7 @@ class PlanBuilder:
         backend = "core" if assigned is None else str(assigned.request.id)
         info = StepInfo(layer.name, layer.kind, backend, layer.sources, queue, private_bytes=workload.private_bytes)
         if self.tuned.get(layer.name):
-            info = replace(info, tuned=self.tuned[layer.name])
+            info = info._replace(tuned=self.tuned[layer.name])
         self.drafts.append(_Draft(info, workload, reads, writes, shared, per_worker))
         if self.spends and key is not None:
             self._release(layer, self.factories[key], origin)
@@ -485,8 +484,7 @@ def _renumber(infos: list[StepInfo], plan: MemoryPlan, missing: int) -> list[Ste
     return infos[:first] + copies
 
 
-@dataclass(frozen=True)
-class PlannedMemory:
+class PlannedMemory(NamedTuple):
     """What a plan needs in memory.
 
     Attributes:

@@ -8,11 +8,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class LayerTime:
+class LayerTime(NamedTuple):
     """Time of one step over all profiled runs, in nanoseconds; `tuned` says how it is computed, if that was measured."""
 
     name: str
@@ -30,8 +29,7 @@ class LayerTime:
         return self.total_ns / self.calls if self.calls else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     steps: Sequence[Any]
     times: list[tuple[int, int]]
     marks: list[tuple[int, str, int]]

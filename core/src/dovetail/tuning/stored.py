@@ -7,14 +7,12 @@ machine or number of threads has another name.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..discovery import settings
 from ..kept_files import KeptFiles
@@ -28,8 +26,7 @@ _log = logging.getLogger("dovetail")
 _FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """What measuring one choice said.
 
     Attributes:
@@ -40,7 +37,7 @@ class Finding:
 
     winner: str
     seconds: Mapping[str, float]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = {}
 
 
 class Findings:
@@ -79,7 +76,7 @@ class Findings:
         document = {"format": _FORMAT, "key": key, "winner": finding.winner, "seconds": dict(finding.seconds)}
         body = json.dumps({**document, "facts": dict(finding.facts)}, indent=1).encode()
         try:
-            kept = self._files.write(_file_name(id, key), hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+            kept = self._files.write(_file_name(id, key), _digest(body) + b"\n" + body)
         except OSError as error:
             return f"{error.strerror}: {self.folder}"
         return "" if kept else "there is no folder for it; set DOVETAIL_CACHE_DIR"
@@ -144,9 +141,15 @@ def _file_name(id: str, key: str) -> str:
     return f"{id}-{key}.json"
 
 
+def _digest(content: bytes) -> bytes:
+    from hashlib import sha256  # which loads OpenSSL; where nothing was tuned it is not needed
+
+    return sha256(content).hexdigest().encode()
+
+
 def _parsed(content: bytes, key: str, names: set[str]) -> Finding:
     digest, _, body = content.partition(b"\n")
-    if digest != hashlib.sha256(body).hexdigest().encode():
+    if digest != _digest(body):
         raise ValueError("it is damaged")
     fields = json.loads(body)
     if fields["format"] != _FORMAT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dovetail.graph import OutputSlot
 
@@ -12,8 +12,7 @@ from ..registry import operator
 from ..unsupported import Unsupported
 
 
-@dataclass(frozen=True)
-class _Term:
+class _Term(NamedTuple):
     """A tensor and one label per axis."""
 
     slot: OutputSlot

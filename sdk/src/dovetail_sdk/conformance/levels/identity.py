@@ -179,9 +179,9 @@ def capabilities_are_wellformed(subject: Subject) -> None:
     first, second = subject.backend.capabilities(), subject.backend.capabilities()
     if not isinstance(first, Capabilities):
         raise ConformanceFailure(f"capabilities() returned {first!r}, not a Capabilities")
-    for one in dataclasses.fields(first):
-        if not isinstance(getattr(first, one.name), bool):
-            raise ConformanceFailure(f"capability {one.name!r} is {getattr(first, one.name)!r}, not a bool")
+    for name, value in first._asdict().items():
+        if not isinstance(value, bool):
+            raise ConformanceFailure(f"capability {name!r} is {value!r}, not a bool")
     if first != second:
         raise ConformanceFailure(f"capabilities() said {first}, then {second}")
 

@@ -1,0 +1,129 @@
+"""What is installed is looked through once, and again when it may have changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import importlib_metadata
+import pytest
+
+from dovetail.discovery import entry_points
+from dovetail.discovery.entry_points import forget, offers, version_of
+from dovetail.registry import Registry
+
+GROUP = "dovetail.backends"
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def look_again() -> Iterator[None]:
+    yield
+    forget()
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Add a distribution to a folder, which joins sys.path with the first one."""
+
+    def add(id: str, folder: str = "site", version: str = "1.0") -> Path:
+        site = tmp_path / folder
+        if not site.is_dir():
+            site.mkdir()
+            monkeypatch.syspath_prepend(str(site))
+        info = site / f"fake_{id.lower()}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: fake-{id}\nVersion: {version}\n")
+        text = info / "entry_points.txt"
+        text.write_text(f"[{GROUP}]\n{id} = fake_{id.lower()}:Backend\n")
+        return text
+
+    return add
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Count how often everything is looked through."""
+    seen: list[None] = []
+    everything = importlib_metadata.distributions
+
+    def counted() -> object:
+        seen.append(None)
+        return everything()
+
+    monkeypatch.setattr(importlib_metadata, "distributions", counted)
+    return seen
+
+
+def names() -> set[str]:
+    return {offer.name for offer in offers(GROUP)}
+
+
+def test_everything_is_looked_through_once_for_all_groups(
+    install: Install, monkeypatch: pytest.MonkeyPatch, scans: list[None]
+) -> None:
+    site = install("One").parents[1]
+    monkeypatch.setattr(sys, "path", [str(site)])  # others may change meanwhile
+    os.utime(site, (1e9, 1e9))
+    assert "One" in names()
+    assert "One" in names()
+    assert {offer.name for offer in offers("dovetail.parsers")}.isdisjoint({"One"})
+    assert len(scans) == 1
+
+
+def test_a_folder_that_changed_just_now_may_change_again(install: Install, scans: list[None]) -> None:
+    os.utime(install("One").parents[1])
+    assert names() >= names()
+    assert len(scans) == 2
+
+
+def test_what_comes_and_goes_is_seen(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("One")
+    assert names() >= {"One"}
+    install("Two")
+    assert names() >= {"One", "Two"}
+    other = install("Three", folder="other")
+    assert names() >= {"One", "Two", "Three"}
+    monkeypatch.undo()  # both folders leave sys.path
+    assert names().isdisjoint({"One", "Two", "Three"})
+    assert other.is_file()
+
+
+def test_a_list_that_changes_in_place_is_read_by_a_refresh(install: Install) -> None:
+    text = install("One")
+    os.utime(text.parents[1], (1e9, 1e9))
+    registry = Registry()
+    assert "One" in {row.id for row in registry.rows()}
+    text.write_text(f"[{GROUP}]\nOther = fake_one:Backend\n")
+    registry.refresh()
+    assert {"One", "Other"} & {row.id for row in registry.rows()} == {"Other"}
+
+
+def test_a_caller_cannot_change_what_is_remembered(install: Install) -> None:
+    install("One")
+    offers(GROUP).clear()
+    assert "One" in names()
+
+
+def test_a_working_folder_that_is_gone_does_no_harm(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("One")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    monkeypatch.syspath_prepend("")
+    assert "One" in names()
+    gone.rmdir()
+    with pytest.raises(OSError, match="No such file"):
+        os.getcwd()
+    assert entry_points._place()
+
+
+def test_the_version_of_a_distribution(install: Install) -> None:
+    text = install("One", version="3.2.1")
+    assert version_of("fake-one") == "3.2.1"
+    assert version_of("not-installed-anywhere") is None
+    (text.parent / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-one\n")
+    assert version_of("fake-one") is None

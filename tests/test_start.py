@@ -1,0 +1,38 @@
+"""What a process pays before its first answer: nothing is imported that a backend which is known does not need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.onnx"
+UNNEEDED = {
+    "onnx": "all of ONNX, for the messages of one file",
+    "subprocess": "a child process, for a backend that was tried before",
+    "hashlib": "OpenSSL, for files that have not changed",
+    "email": "a parser of mail, for a version number",
+}
+
+LOAD = """
+import sys
+import numpy, importlib_metadata
+before = set(sys.modules)
+import dovetail
+dovetail.load({path!r}, ["CpuAcc?", "CpuRef"])
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_a_second_process_imports_only_what_it_needs(tmp_path: Path) -> None:
+    environment = {**os.environ, "DOVETAIL_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": ""}
+    environment.pop("DOVETAIL_PROBE", None)
+    (tmp_path / "cache").mkdir(mode=0o700)
+    for _ in range(2):  # the first one tries the backends
+        done = subprocess.run(
+            [sys.executable, "-c", LOAD.format(path=str(DIGITS))], env=environment, capture_output=True, text=True, check=True
+        )
+    imported = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "dovetail" in imported
+    assert not {name: why for name, why in UNNEEDED.items() if name in imported}
