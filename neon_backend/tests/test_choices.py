@@ -264,3 +264,8 @@ def test_one_row_or_one_vector_of_filters_has_no_tiles_to_choose(kernels):
 def test_small_images_take_tiles_of_many_pixels(size, vectors):
     assert tile_vectors(Image(1, 512, *size)) == vectors
     assert tile_vectors(Image(3, 512, *size)) == (2 if 6 < 3 * size[0] * size[1] <= 56 else 0)
+
+
+@pytest.mark.parametrize(("size", "vectors"), [((1, 1), 0), ((7, 7), 2), ((14, 14), 2), ((10, 20), 2), ((15, 15), 0)])
+def test_points_take_such_tiles_of_larger_images_too(size, vectors):
+    assert tile_vectors(Image(1, 512, *size), points=True) == vectors

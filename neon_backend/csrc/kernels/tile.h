@@ -44,11 +44,13 @@ template <int step> struct SideBySide {
 /* sum[p][v] += pixel p's element k * weights[k][v] for `count` channels; moves the weights on. */
 template <int vectors, int pixels, typename Pixels>
 INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const float *&weights, int64_t count, Ahead &ahead) {
-    /* One line per channel is enough where tiles share the fetching. Tiles of one vector are limited by their loads, and their weights
-     * are few. A lone pixel reads each weight once, and as fast as the caches give them: what it asks for itself has to go to the first
-     * cache, and not far ahead, or it halves the bandwidth of the second. */
+    /* Of the next weights one line per channel is enough where tiles share the fetching into the second cache; a tile's own, which come
+     * from there, are asked for some channels before they are used: 1 to 2 % of a convolution. Tiles of one vector are limited by their
+     * loads, and their weights are few. A lone pixel reads each weight once, and as fast as the caches give them: what it asks for itself
+     * has to go to the first cache, and not far ahead, or it halves the bandwidth of the second. */
     constexpr bool shares = pixels > 1 && vectors > 1;
-    constexpr int64_t near = 64 * LANES;
+    constexpr int64_t near = 64 * LANES, soon = 16 * vectors * LANES;
+    constexpr int line = 64 / sizeof(float), lines_apart = line < LANES ? 1 : line / LANES;
     int64_t k = 0;
 #if DOVETAIL_NEON_IS == 3
     for (; k + LANES <= count; k += LANES) {
@@ -77,6 +79,8 @@ INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const
         if (shares) {
             __builtin_prefetch(ahead.at, 0, 2);
             ahead.at += ahead.step;
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v += lines_apart) __builtin_prefetch(weights + soon + v * LANES, 0, 3);
         } else if (pixels == 1) {
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) __builtin_prefetch(weights + near + v * LANES, 0, 3);

@@ -20,6 +20,8 @@ CYCLES_PER_LAYER = 500.0
 """Of a loop more, and of bands that are begun."""
 FEW_PIXELS = 56
 """For which tiles hold more pixels and fewer filters."""
+FEW_POINTS = 200
+"""The same where each window is one pixel, so that those of a tile lie side by side wherever it begins."""
 ONE_TILE = 6
 """Pixels that fit a tile in any case."""
 LEAST_GAIN = 1.1
@@ -42,14 +44,20 @@ def wins(source: Image, target: Image, lanes: int = 16) -> int:
     return best
 
 
-def tile_vectors(target: Image) -> int:
+def tile_vectors(target: Image, points: bool = False) -> int:
     """Return how many vectors of filters a tile of a convolution computes at most; 0 for as many as the kernel can.
 
     A tile reads all weights of its filters. Where images are small that is most of what it costs: two vectors leave room for 14
     pixels with 32 registers, four for 6, so that the weights are read half as often. With 49 pixels this took 0.71 to 0.96 of
-    the time, the more the larger the weights are; with 784 it took 1.01 to 1.17. In between it is left to tuning.
+    the time, the more the larger the weights are; with 196 pixels and windows of one 0.985, but where windows are larger a tile
+    has to end with a row of the image or keep 14 addresses: with 64 pixels and windows of 3 x 3 it took 1.2. With 784 pixels
+    it took 1.01 to 1.17. What lies in between is left to tuning.
+
+    Args:
+        target: The result.
+        points: Windows and steps are of one pixel.
     """
-    return 2 if ONE_TILE < target.batch * target.pixels <= FEW_PIXELS else 0
+    return 2 if ONE_TILE < target.batch * target.pixels <= (FEW_POINTS if points else FEW_PIXELS) else 0
 
 
 def _cycles(source: Image, target: Image, lanes: int, tile: int) -> float:
