@@ -1,5 +1,9 @@
 """The kernels in csrc, compiled once per instruction set and linked into this module alone."""
 
+from dovetail_neon.interface.bfloat16 cimport neon_bfloat16_kernels_of
+from dovetail_neon.interface.float16 cimport neon_float16_kernels_of
+from dovetail_neon.interface.kernels cimport neon_instruction_set, neon_kernels_of
+
 
 cdef class Kernels:
     """The kernels of one instruction set.

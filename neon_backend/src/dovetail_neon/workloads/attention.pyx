@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.kernels cimport Kernels, neon_attention
+from dovetail_neon.interface.attention cimport neon_attention
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 

@@ -2,7 +2,13 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.kernels cimport Kernels, neon_bfloat16, neon_bfloat16_image, neon_bfloat16_kernels, neon_bfloat16_windows
+from dovetail_neon.interface.bfloat16 cimport (
+    neon_bfloat16,
+    neon_bfloat16_image,
+    neon_bfloat16_kernels,
+    neon_bfloat16_windows,
+)
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
 

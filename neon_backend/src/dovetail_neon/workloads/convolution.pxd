@@ -1,6 +1,7 @@
 """What a convolution consists of, for workloads of which one is a part."""
 
-from dovetail_neon.kernels cimport Kernels, neon_convolution
+from dovetail_neon.interface.convolution cimport neon_convolution
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.workload cimport Workload
 
 cdef int describe(

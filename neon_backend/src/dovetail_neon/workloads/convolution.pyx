@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail_neon.kernels cimport Kernels, neon_convolution, neon_convolution_kernels
+from dovetail_neon.interface.convolution cimport neon_convolution, neon_convolution_kernels
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 

@@ -3,7 +3,8 @@
 from libc.stdint cimport int64_t
 
 from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
-from dovetail_neon.kernels cimport NEON_MOST_AXES, Kernels, neon_elementwise
+from dovetail_neon.interface.elementwise cimport NEON_MOST_AXES, neon_elementwise
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 

@@ -3,7 +3,8 @@
 from libc.stdint cimport int64_t
 
 from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, DOVETAIL_ALIAS_PART, DOVETAIL_ALIAS_VIEW, DOVETAIL_WORKLOAD_ELIDABLE
-from dovetail_neon.kernels cimport Kernels, neon_flat, neon_frame, neon_join, neon_scale
+from dovetail_neon.interface.images cimport neon_flat, neon_frame, neon_join, neon_scale
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 

@@ -16,14 +16,14 @@ from dovetail.abi cimport (
     dovetail_workload,
     tensor_data,
 )
-from dovetail_neon.kernels cimport (
+from dovetail_neon.interface.movement cimport (
     NEON_MOVED_AXES,
     NEON_TRANSPOSED_FLOATS,
-    Kernels,
     neon_gather,
     neon_move,
     neon_moves,
 )
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, neon_state, new_workload
 

@@ -3,12 +3,8 @@
 from libc.stdint cimport int64_t
 
 from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
-from dovetail_neon.kernels cimport (
-    Kernels,
-    neon_affine,
-    neon_column_normalization,
-    neon_group_normalization,
-)
+from dovetail_neon.interface.normalization cimport neon_affine, neon_column_normalization, neon_group_normalization
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
 

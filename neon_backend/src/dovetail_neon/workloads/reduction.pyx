@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.kernels cimport (
+from dovetail_neon.interface.reduction cimport (
     NEON_AFTER_FACTOR,
     NEON_AFTER_LOGARITHM,
     NEON_AFTER_NOTHING,
@@ -15,10 +15,10 @@ from dovetail_neon.kernels cimport (
     NEON_REDUCE_MINIMUM,
     NEON_REDUCE_PRODUCT,
     NEON_REDUCE_SUM,
-    Kernels,
     neon_reduction,
     neon_reduction_stage,
 )
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 

@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.kernels cimport Kernels, neon_resize, neon_taps
+from dovetail_neon.interface.resize cimport neon_resize, neon_taps
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
 
 import numpy as np

@@ -3,7 +3,8 @@
 from libc.stdint cimport int64_t
 
 from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
-from dovetail_neon.kernels cimport Kernels, neon_layer_normalization, neon_softmax
+from dovetail_neon.interface.rows cimport neon_layer_normalization, neon_softmax
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
 
 import math

@@ -19,7 +19,8 @@ from dovetail.abi cimport (
     tensor_data,
     workload_capsule,
 )
-from dovetail_neon.kernels cimport Kernels, neon_job
+from dovetail_neon.interface.job cimport neon_job
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.workload cimport neon_state, run_phases
 
 from dovetail.descriptor import Constant, Input, Output

@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.kernels cimport NEON_LONGEST_CHAIN, Kernels, neon_stage, neon_strips
+from dovetail_neon.interface.strips cimport NEON_LONGEST_CHAIN, neon_stage, neon_strips
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads cimport convolution, windows
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 

@@ -1,6 +1,6 @@
 """What a depthwise convolution consists of, for workloads of which one is a part."""
 
-from dovetail_neon.kernels cimport neon_windows
+from dovetail_neon.interface.windows cimport neon_windows
 from dovetail_neon.workloads.workload cimport Workload
 
 cdef int describe(neon_windows *w, object d, int lanes) except -1

@@ -3,7 +3,8 @@
 from libc.stdint cimport int64_t
 
 from dovetail.abi cimport dovetail_body
-from dovetail_neon.kernels cimport Kernels, neon_windows
+from dovetail_neon.interface.windows cimport neon_windows
+from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
 

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport dovetail_alias, dovetail_body, dovetail_call
-from dovetail_neon.kernels cimport neon_job, neon_phase
+from dovetail_neon.interface.job cimport neon_job, neon_phase
 
 cdef enum:
     MOST_PHASES = 4

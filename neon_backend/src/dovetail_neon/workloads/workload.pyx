@@ -13,7 +13,7 @@ from dovetail.abi cimport (
     tensor_data,
     workload_capsule,
 )
-from dovetail_neon.kernels cimport neon_job, neon_phase
+from dovetail_neon.interface.job cimport neon_job, neon_phase
 
 cdef extern from *:
     """

@@ -1,0 +1,1 @@
+"""What the headers of csrc/interface declare, a file for each."""

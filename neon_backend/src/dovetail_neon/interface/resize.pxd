@@ -1,0 +1,22 @@
+from libc.stdint cimport int64_t
+
+from dovetail.abi cimport dovetail_body
+
+
+cdef extern from "interface/resize.h" nogil:
+    ctypedef struct neon_taps:
+        const int64_t *first
+        const int64_t *position
+        const float *weight
+
+    ctypedef struct neon_resize:
+        int64_t in_height
+        int64_t in_width
+        int64_t out_height
+        int64_t out_width
+        neon_taps rows
+        neon_taps columns
+
+    ctypedef struct neon_resize_kernels:
+        dovetail_body nearest
+        dovetail_body interpolate
