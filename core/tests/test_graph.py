@@ -13,8 +13,9 @@ import pytest
 
 from dovetail.descriptor import Constant, Descriptor, Infos, descriptor_class
 from dovetail.errors import ErrorCode, GraphError
-from dovetail.graph import Graph, OutputSlot
+from dovetail.graph import Graph
 from dovetail.graph_dump import to_dict, to_dot, to_json
+from dovetail.layer import OutputSlot
 from dovetail.layers import Activation, ActivationFunction, BinaryOperation, ElementwiseBinary, Fill, Permute, Reshape
 from dovetail.network import Network
 from dovetail.tensor import DType, Quantization, TensorInfo

@@ -15,8 +15,8 @@ import pytest
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Descriptor
 from dovetail.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode, OptionError, PlacementError
-from dovetail.graph import Layer
 from dovetail.interfaces import Capabilities, IBackend, Support
+from dovetail.layer import Layer
 from dovetail.layers import ElementwiseBinary
 from dovetail.network import Network
 from dovetail.optimizer import OptimizedNetwork, build_options, optimize

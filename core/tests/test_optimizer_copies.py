@@ -10,8 +10,8 @@ import pytest
 
 from dovetail.backend_id import BackendId
 from dovetail.errors import BackendError, ErrorCode
-from dovetail.graph import Layer
 from dovetail.interfaces import HOST, IBackend, MemoryDomain, Support
+from dovetail.layer import Layer
 from dovetail.network import Network
 from dovetail.optimizer import MemoryCopy, OptimizedNetwork, optimize
 from dovetail.optimizer.copies import cancel_round_trips

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dovetail.descriptor import Array, Constant, Input, Output
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
+from dovetail.layer import Layer
 from dovetail.layers import (
     Activation,
     BatchNormalization,

@@ -12,9 +12,9 @@ import pytest
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Constant, Input, Output
 from dovetail.errors import ErrorCode, GraphError
-from dovetail.graph import Layer
 from dovetail.graph_dump import to_dict, to_dot
 from dovetail.interfaces import IBackend, Support
+from dovetail.layer import Layer
 from dovetail.network import Network
 from dovetail.optimizer import PIPELINE, Assigned, TensorSpec, optimize
 from dovetail.optimizer.symbolic import symbolic_outputs

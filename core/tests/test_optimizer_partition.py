@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from dovetail.graph import Layer
+from dovetail.layer import Layer
 from dovetail.network import Network
 from dovetail.optimizer.assignment import is_workload
 from dovetail.optimizer.partition import partition

@@ -12,8 +12,9 @@ import pytest
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Descriptor
 from dovetail.errors import BackendError, ErrorCode, GraphError, PlacementError
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
 from dovetail.interfaces import IBackend, Support
+from dovetail.layer import Layer
 from dovetail.network import Network
 from dovetail.optimizer import OptimizedNetwork, optimize
 from dovetail.subgraph import OptimizationViews, SubgraphView

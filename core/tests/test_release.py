@@ -12,8 +12,9 @@ import pytest
 
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Array, Descriptor, descriptor_class
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
 from dovetail.interfaces import IBackend, IWorkloadFactory, Support
+from dovetail.layer import Layer
 from dovetail.network import Network
 from dovetail.optimizer import optimize
 from dovetail.runtime import Runtime

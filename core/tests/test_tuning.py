@@ -22,8 +22,9 @@ import dovetail
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Descriptor
 from dovetail.errors import BackendError, ErrorCode, OptionError, RunError
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
 from dovetail.interfaces import Capabilities, IBackend, IWorkloadFactory, Support
+from dovetail.layer import Layer
 from dovetail.network import Network
 from dovetail.subgraph import Choice, Choices, OptimizationViews, SubgraphView
 from dovetail.tensor import DType, OpaqueLayout, TensorInfo

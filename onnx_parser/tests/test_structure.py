@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dovetail.layers as kinds
 from dovetail.descriptor import Constant
-from dovetail.graph import Layer
+from dovetail.layer import Layer
 from dovetail.layers import ActivationFunction, AutoPadding, BinaryOperation, ReduceFunction
 from dovetail.network import Network
 from dovetail.tensor import DType

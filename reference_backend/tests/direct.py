@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from dovetail.descriptor import Constant
-from dovetail.graph import Layer, OutputSlot
+from dovetail.layer import Layer, OutputSlot
 from dovetail.network import Network
 from dovetail.tensor import DType
 from dovetail_reference import ReferenceBackend

@@ -18,7 +18,7 @@ import numpy as np
 from dovetail.backend_id import BackendId
 from dovetail.claims import read_claims, refusal_of
 from dovetail.descriptor import Descriptor, Infos
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
 from dovetail.interfaces import (
     HOST,
     Capabilities,
@@ -30,6 +30,7 @@ from dovetail.interfaces import (
     MemoryDomain,
     Support,
 )
+from dovetail.layer import Layer
 from dovetail.subgraph import Choices, OptimizationViews, SubgraphView
 from dovetail.tensor import TensorInfo
 

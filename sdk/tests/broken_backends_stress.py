@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dovetail.backend_id import BackendId
-from dovetail.graph import Layer
 from dovetail.interfaces import IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain, Support
+from dovetail.layer import Layer
 from dovetail.memory import HostMemory
 from dovetail.tensor import TensorInfo
 from dovetail_sdk.conformance.evaluation import Estimate, compute

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from dovetail import BackendId, IBackend, IWorkloadFactory, Support
-from dovetail.graph import Layer
+from dovetail.layer import Layer
 from dovetail.registry import default_registry
 
 Invoke = Callable[..., Result]

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from dovetail import BackendId, Choices, Descriptor, IBackend, IWorkloadFactory, SubgraphView, Support, TensorInfo
-from dovetail.graph import Layer
+from dovetail.layer import Layer
 from dovetail.registry import default_registry
 
 Invoke = Callable[..., Result]

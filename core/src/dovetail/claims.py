@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .tensor import DataLayout, DType
 
 if TYPE_CHECKING:
-    from .graph import Layer
     from .interfaces import Support
+    from .layer import Layer
     from .tensor import TensorInfo
 
 IMAGE_AXES = ("batch", "channels", "height", "width")

@@ -1,167 +1,18 @@
-"""The graph: layers joined by slots.
-
-An input slot has one producer; an output slot has any number of consumers and carries the `TensorInfo` of what flows there.
-"""
+"""The graph: layers joined by slots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
 import numpy.typing as npt
 
-from .descriptor import Array, Constant, Descriptor, Input, Output
+from .descriptor import Constant, Descriptor, Input, Output
 from .errors import DovetailError, ErrorCode, GraphError
-from .tensor import STORED, Dimension, DType, Quantization, TensorInfo
-
-
-class OutputSlot:
-    """Where a tensor is produced.
-
-    Attributes:
-        layer: The producer.
-        index: Position among the producer's outputs.
-        info: What flows here; None while it depends on symbolic dimensions.
-        quantization: Set by the builder for layers whose result is quantized; part of `info`.
-        consumers: The input slots that read it.
-    """
-
-    __slots__ = ("consumers", "index", "info", "layer", "quantization")
-
-    def __init__(self, layer: Layer, index: int) -> None:
-        self.layer = layer
-        self.index = index
-        self.info: TensorInfo | None = None
-        self.quantization: Quantization | None = None
-        self.consumers: list[InputSlot] = []
-
-    @property
-    def name(self) -> str:
-        """The layer's name, with the index if the layer has several outputs."""
-        return self.layer.name if len(self.layer.outputs) == 1 else f"{self.layer.name}:{self.index}"
-
-    @property
-    def known_info(self) -> TensorInfo:
-        """The info.
-
-        Raises:
-            GraphError: It still depends on symbolic dimensions (`SHAPE_UNKNOWN`).
-        """
-        if self.info is None:
-            raise GraphError(
-                f"the shape of {self.name!r} is not known yet",
-                code=ErrorCode.SHAPE_UNKNOWN,
-                hint="fix the symbolic dimensions of the inputs: optimize(..., shapes={name: size})",
-            )
-        return self.info
-
-    @property
-    def shape(self) -> tuple[Dimension, ...]:
-        """Shape of the tensor."""
-        return self.known_info.shape
-
-    @property
-    def dtype(self) -> DType:
-        """Element type of the tensor."""
-        return self.known_info.dtype
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: {self.info if self.info else '?'}>"
-
-
-class InputSlot:
-    """Where a layer reads; `source` is None while it is not connected."""
-
-    __slots__ = ("index", "layer", "source")
-
-    def __init__(self, layer: Layer, index: int) -> None:
-        self.layer = layer
-        self.index = index
-        self.source: OutputSlot | None = None
-
-    @property
-    def name(self) -> str:
-        """The name that the kind gives this input."""
-        names = self.layer.descriptor.input_names
-        return names[self.index] if self.index < len(names) else f"{names[-1]}[{self.index - len(names) + 1}]"
-
-    @property
-    def info(self) -> TensorInfo | None:
-        """Info of the producing slot."""
-        return self.source.info if self.source else None
-
-    def __repr__(self) -> str:
-        return f"<{self.layer.name}.{self.name} <- {self.source}>"
-
-
-class _Inferred(NamedTuple):
-    """What a layer's outputs were inferred from, and what they were."""
-
-    descriptor: Descriptor
-    inputs: list[TensorInfo | None]
-    quantizations: list[Quantization | None]
-    outputs: list[TensorInfo]
-
-
-class Layer:
-    """One node.
-
-    Attributes:
-        id: Unique within its graph, in order of creation.
-        name: What the user calls it; unique within its graph.
-        descriptor: Kind and attributes.
-        inputs, outputs: Slots.
-        sources: Names of the layers of the original network that this one stands for.
-        inferred: From what the infos of the outputs were inferred last, and what they were; see `Graph.infer`.
-    """
-
-    __slots__ = ("descriptor", "id", "inferred", "inputs", "name", "outputs", "sources")
-
-    def __init__(self, id: int, name: str, descriptor: Descriptor, n_inputs: int, sources: tuple[str, ...]) -> None:
-        self.id = id
-        self.name = name
-        self.descriptor = descriptor
-        self.sources = sources
-        self.inferred: _Inferred | None = None
-        self.inputs = [InputSlot(self, i) for i in range(n_inputs)]
-        self.outputs = [OutputSlot(self, i) for i in range(descriptor.output_count)]
-
-    @property
-    def kind(self) -> str:
-        """The kind's namespaced name."""
-        return self.descriptor.kind
-
-    @property
-    def output(self) -> OutputSlot:
-        """The only output slot."""
-        if len(self.outputs) != 1:
-            raise GraphError(f"layer {self.name!r} ({self.kind}) has {len(self.outputs)} outputs, not one")
-        return self.outputs[0]
-
-    @property
-    def input_infos(self) -> list[TensorInfo | None]:
-        """Infos of the inputs, None where not connected."""
-        return [None if slot.source is None else slot.source.info for slot in self.inputs]
-
-    @property
-    def output_infos(self) -> list[TensorInfo]:
-        """Infos of the outputs."""
-        return [slot.known_info for slot in self.outputs]
-
-    def constant(self, index: int) -> Array | None:
-        """Value of input `index` if a constant feeds it, else None."""
-        if index >= len(self.inputs):
-            return None
-        source = self.inputs[index].source
-        if source is None:
-            return None
-        descriptor = source.layer.descriptor
-        return descriptor.value if isinstance(descriptor, Constant) else None
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name!r}>"
+from .held_arrays import held_array
+from .layer import Inferred, InputSlot, Layer, OutputSlot
+from .tensor import Dimension, DType, Quantization, TensorInfo
 
 
 class Graph:
@@ -399,40 +250,7 @@ class Graph:
         Raises:
             GraphError: It is no array, or of another element type than dovetail has.
         """
-        if type(value) is np.ndarray and not copy and _is_taken_as_it_is(value, dtype, shared=copy is False):
-            return self._hold(value, dtype, name, quantization)
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError) as error:
-            raise GraphError(
-                f"constant {name or 'constant'!r} is no array: {error}",
-                code=ErrorCode.ATTRIBUTE_INVALID,
-                hint="give a NumPy array, a number, or nested lists whose rows are equally long",
-            ) from error
-        if array.dtype.kind == "V" and array.dtype.name == "bfloat16":
-            dtype = DType.BFLOAT16
-        if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
-            array = array.astype(np.float32)
-        native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-        if dtype is not None and native.dtype != dtype.numpy:
-            native = native.view(dtype.numpy) if native.dtype.itemsize == dtype.itemsize else native.astype(dtype.numpy)
-        DType.of(native.dtype)
-        contiguous = native if native.flags.c_contiguous else np.ascontiguousarray(native).reshape(native.shape)
-        fresh = isinstance(value, list | tuple | int | float | np.generic) or (
-            contiguous is not array and not np.may_share_memory(contiguous, array)
-        )
-        if copy or (copy is None and not fresh and _is_writeable(contiguous)):
-            contiguous = contiguous.copy()
-            fresh = True
-        owner: Any = contiguous if fresh else None
-        while isinstance(owner, np.ndarray):  # what is ours stays read-only whoever takes it next
-            owner.flags.writeable = False
-            owner = owner.base
-        return self._hold(contiguous, dtype, name, quantization)
-
-    def _hold(self, array: Array, dtype: DType | None, name: str | None, quantization: Quantization | None) -> OutputSlot:
-        held = array.view()
-        held.flags.writeable = False
+        held, dtype = held_array(value, name or "constant", dtype, copy)
         descriptor = Constant(value=held, dtype=dtype if dtype is DType.BFLOAT16 else None)
         return self.add(descriptor, name=name or "constant", quantization=quantization).output
 
@@ -556,7 +374,7 @@ class Graph:
         for slot, info in zip(layer.outputs, infos, strict=True):
             slot.info = info
         if not isinstance(layer.descriptor, Constant):  # whose array would be kept when the layer has let go of it
-            layer.inferred = _Inferred(layer.descriptor, inputs, quantizations, infos)
+            layer.inferred = Inferred(layer.descriptor, inputs, quantizations, infos)
 
     def _infer_if_known(self, layer: Layer) -> None:
         if isinstance(layer.descriptor, Input):
@@ -669,22 +487,3 @@ def _check_descriptor(descriptor: Descriptor) -> None:
             code=ErrorCode.ATTRIBUTE_INVALID,
             hint=f"declare it: class {name}(Descriptor, kind='vendor.{name}')",
         )
-
-
-def _is_taken_as_it_is(array: Array, dtype: DType | None, *, shared: bool) -> bool:
-    """True if nothing of an array must be converted or copied, as of the weights that a parser brings."""
-    is_known = array.dtype in STORED if dtype is None else array.dtype == dtype.numpy
-    return is_known and array.flags.c_contiguous and (shared or not _is_writeable(array))
-
-
-def _is_writeable(array: npt.NDArray[Any]) -> bool:
-    """True if somebody can write to the array's memory: through the array, a base of it, or the buffer that it wraps."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        if owner.flags.writeable:
-            return True
-        owner = owner.base
-    try:
-        return owner is not None and not memoryview(owner).readonly
-    except TypeError:  # no buffer: the array's own flag is all that can be known
-        return False

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .descriptor import Constant, Input, Output
-from .graph import Graph, Layer
+from .graph import Graph
+from .layer import Layer
 from .tensor import DType, OpaqueLayout, Quantization, TensorInfo
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from .backend_id import BackendId
-from .graph import Layer
+from .layer import Layer
 from .tensor import TensorInfo
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from .descriptor import Constant, Descriptor, Input, Output
 from .errors import ErrorCode, GraphError
-from .graph import Graph, Layer, OutputSlot
+from .graph import Graph
+from .layer import Layer, OutputSlot
 
 _NO_MEMBERS = (Input, Output, Constant)
 

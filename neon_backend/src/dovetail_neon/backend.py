@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from dovetail.backend_id import BackendId
-from dovetail.graph import Layer
 from dovetail.interfaces import Capabilities, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
+from dovetail.layer import Layer
 from dovetail.subgraph import Choices, OptimizationViews, SubgraphView
 
 _ID = BackendId("CpuAcc")

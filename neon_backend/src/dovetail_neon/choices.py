@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dovetail.descriptor import Descriptor
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
+from dovetail.layer import Layer
 from dovetail.subgraph import Choices, SubgraphView
 
 from .fusion.strips import apart, can_join, joined, stages_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dovetail.graph import Layer
 from dovetail.interfaces import Support
+from dovetail.layer import Layer
 from dovetail.layers import (
     BroadcastTo,
     Cast,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dovetail.graph import Layer
 from dovetail.interfaces import Support
+from dovetail.layer import Layer
 from dovetail.layers import BatchNormalization, GroupNormalization, InstanceNormalization, Reduce
 
 _MOST_AXES = 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dovetail.graph import Layer
 from dovetail.interfaces import Support
+from dovetail.layer import Layer
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
 from dovetail.tensor import DataLayout
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dovetail.graph import Layer
 from dovetail.interfaces import Support
+from dovetail.layer import Layer
 from dovetail.tensor import DType
 
 from .functions import OPERATIONS, function_of, function_of_layer

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dovetail.descriptor import Constant, Input, Values
 from dovetail.errors import DovetailError
-from dovetail.graph import Layer, OutputSlot
+from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import (
     Activation,
     ArgMinMax,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.errors import ErrorCode, ModelError
-from dovetail.graph import OutputSlot
+from dovetail.layer import OutputSlot
 from dovetail.network import Network
 from dovetail.tensor import DType
 

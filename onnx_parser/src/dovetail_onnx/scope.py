@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 from dovetail.errors import ErrorCode, ModelError
-from dovetail.graph import OutputSlot
+from dovetail.layer import OutputSlot
 
 from .messages import AttributeProto, GraphProto, OperatorSetIdProto, SparseTensorProto, TensorProto
 

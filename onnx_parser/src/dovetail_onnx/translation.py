@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from dovetail.errors import ErrorCode, GraphError, ModelError
-from dovetail.graph import OutputSlot
+from dovetail.layer import OutputSlot
 from dovetail.network import Network
 
 from . import operators as operators  # fills the registry

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dovetail.descriptor import Constant, Input, Output
 from dovetail.errors import DovetailError, ErrorCode, GraphError
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
+from dovetail.layer import Layer
 
 if TYPE_CHECKING:
     from dovetail import Network, TensorInfo

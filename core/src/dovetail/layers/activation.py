@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import ClassVar
 
 from ..descriptor import Descriptor, Infos, descriptor_class
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
+from ..layer import OutputSlot
 from ..tensor import TensorInfo
 from .shape_rules import Operand, broadcast, choice, integer, normalize_axis, number, present, require_same_dtype, shape_error
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ..descriptor import Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
+from ..layer import OutputSlot
 from ..tensor import DataLayout, Quantization, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import (

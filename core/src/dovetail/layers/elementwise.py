@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
+from ..layer import OutputSlot
 from ..tensor import DType, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import Operand, broadcast, choice, known, present, require_dtype, require_same_dtype

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..descriptor import Descriptor, Infos, descriptor_class
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
+from ..layer import OutputSlot
 from ..tensor import Quantization, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import Operand, broadcast, optional, present, require_rank, require_same_dtype, require_shape, shape_error

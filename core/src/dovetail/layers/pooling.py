@@ -7,7 +7,8 @@ from dataclasses import replace
 from enum import StrEnum
 
 from ..descriptor import Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
+from ..layer import OutputSlot
 from ..tensor import DataLayout, TensorInfo
 from .shape_rules import (
     AutoPadding,

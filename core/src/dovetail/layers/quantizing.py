@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
+from ..layer import OutputSlot
 from ..tensor import DType, Quantization, TensorInfo
 from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype, shape_error
 

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
+from ..layer import OutputSlot
 from ..tensor import DType, TensorInfo
 from .shape_rules import (
     Operand,

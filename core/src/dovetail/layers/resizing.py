@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from ..descriptor import Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
+from ..layer import OutputSlot
 from ..tensor import TensorInfo
 from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, number, present, sequence
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..descriptor import Infos, Values
 from ..errors import ErrorCode, GraphError
-from ..graph import OutputSlot
+from ..layer import OutputSlot
 from ..tensor import Dimension, DType, TensorInfo
 
 Operand: TypeAlias = OutputSlot | npt.ArrayLike

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 from ..backend_id import BackendId
 from ..errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
-from ..graph import Layer
 from ..interfaces import (
     HOST,
     Capabilities,
@@ -24,6 +23,7 @@ from ..interfaces import (
     MemoryDomain,
     Support,
 )
+from ..layer import Layer
 from ..subgraph import OptimizationViews, SubgraphView
 from ..tensor import TensorInfo
 from .artefacts import ArtefactFolder, artefact_key

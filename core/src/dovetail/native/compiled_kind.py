@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from ..descriptor import Descriptor, Infos, descriptor_class
-from ..graph import Graph, Layer, OutputSlot
+from ..graph import Graph
+from ..layer import Layer, OutputSlot
 from ..subgraph import SubgraphView
 from ..tensor import TensorInfo
 

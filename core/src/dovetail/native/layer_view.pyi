@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..graph import Layer
+from ..layer import Layer
 from ..subgraph import SubgraphView
 from ..tensor import TensorInfo
 from .compiled_kind import LonePart

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..descriptor import Array, Constant, Input, Output
 from ..errors import ErrorCode, OptionError
-from ..graph import Graph, Layer
+from ..graph import Graph
+from ..layer import Layer
 from ..progress import Listener, listening
 from ..tensor import DType
 from .assignment import Assigned, Assigner, Refusal, is_workload

@@ -11,8 +11,9 @@ from ..backend_calls import backend_call, described
 from ..backend_id import BackendRequest
 from ..descriptor import Constant, Input, Output
 from ..errors import ErrorCode, PlacementError
-from ..graph import Graph, Layer
+from ..graph import Graph
 from ..interfaces import IBackend, Support
+from ..layer import Layer
 from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes
 

@@ -7,8 +7,9 @@ from typing import ClassVar, Protocol
 
 from ..backend_calls import backend_call, checked
 from ..errors import BackendError, ErrorCode
-from ..graph import Graph, Layer
+from ..graph import Graph
 from ..interfaces import IBackend
+from ..layer import Layer
 from ..subgraph import Choice, Choices, OptimizationViews, SubgraphView
 from .assignment import Assigned, Assigner
 from .partition import partition

@@ -8,8 +8,9 @@ from typing import ClassVar, NamedTuple
 
 from ..backend_calls import backend_call, checked
 from ..descriptor import Constant
-from ..graph import Graph, InputSlot, Layer, OutputSlot
+from ..graph import Graph
 from ..interfaces import HOST, MemoryDomain
+from ..layer import InputSlot, Layer, OutputSlot
 from .assignment import Assigned
 from .core_kinds import MemoryCopy
 from .passes.base import Pass

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..descriptor import Array
-from ..graph import Graph, OutputSlot
+from ..graph import Graph
 from ..interfaces import MemoryDomain
+from ..layer import OutputSlot
 from ..tensor import Dimension, DType, Quantization
 from .assignment import Assigned
 from .passes.fix_inputs import Shapes, Values

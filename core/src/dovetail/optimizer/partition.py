@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from ..descriptor import Constant, Input, Output
-from ..graph import Layer
+from ..layer import Layer
 
 Home = TypeVar("Home", bound=Hashable)
 _WITHOUT_WORK = (Input, Output, Constant)

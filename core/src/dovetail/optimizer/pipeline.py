@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from ..graph import Graph, Layer
+from ..graph import Graph
+from ..layer import Layer
 from ..tensor import DType
 from .assignment import Assigner
 from .choosing import Chooser, TakeChoices

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..descriptor import Array, Constant, Input, Output
-from ..graph import Graph, InputSlot, Layer, OutputSlot
+from ..graph import Graph
+from ..layer import InputSlot, Layer, OutputSlot
 from ..layers import Cast
 from ..tensor import DType, Quantization, TensorInfo
 

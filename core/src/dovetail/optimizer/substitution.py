@@ -9,8 +9,9 @@ from typing import ClassVar
 from ..backend_calls import described
 from ..descriptor import Constant, Input, Output
 from ..errors import BackendError, ErrorCode
-from ..graph import Graph, InputSlot, Layer, OutputSlot
+from ..graph import Graph
 from ..interfaces import IBackend
+from ..layer import InputSlot, Layer, OutputSlot
 from ..progress import is_of_listener
 from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution
 from .assignment import Assigned, Assigner

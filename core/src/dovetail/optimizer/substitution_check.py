@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..errors import BackendError, DovetailError, ErrorCode
-from ..graph import Graph, Layer, OutputSlot
+from ..graph import Graph
+from ..layer import Layer, OutputSlot
 from ..subgraph import OptimizationViews, SubgraphView, Substitution, slot_names
 from ..tensor import TensorInfo
 from .assignment import Assigned

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 from ..backend_id import BackendRequest
 from ..descriptor import Constant, Descriptor, Input, Output
 from ..errors import ErrorCode, OptionError
-from ..graph import Graph, Layer
+from ..graph import Graph
+from ..layer import Layer
 from .suggestions import suggestion
 
 Require: TypeAlias = Mapping[str, str | BackendRequest]

@@ -11,8 +11,8 @@ from ..backend_calls import backend_call, checked, notify
 from ..backend_id import BackendId
 from ..descriptor import Array, Constant, Input, Output
 from ..errors import BackendError, ErrorCode
-from ..graph import Layer, OutputSlot
 from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
+from ..layer import Layer, OutputSlot
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
 from . import memory_plan

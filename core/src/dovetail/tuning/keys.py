@@ -23,7 +23,7 @@ from ..backend_calls import device_names
 from ..descriptor import Constant
 from ..discovery.content import Files, Stamp, files_of_module
 from ..discovery.reasons import Refused
-from ..graph import Layer, OutputSlot
+from ..layer import Layer, OutputSlot
 from ..subgraph import Choice
 
 if TYPE_CHECKING:

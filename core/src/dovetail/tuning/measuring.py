@@ -21,7 +21,7 @@ import numpy as np
 
 from ..descriptor import Array
 from ..errors import ErrorCode, OptionError
-from ..graph import Layer
+from ..layer import Layer
 from ..progress import Listener, listening, report
 from ..subgraph import Choice
 from .interference import busy_now, is_disturbed

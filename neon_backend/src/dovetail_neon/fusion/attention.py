@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dovetail.graph import Graph, Layer, OutputSlot
+from dovetail.graph import Graph
+from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import BinaryOperation, MatMul, Permute, Reshape, Softmax
 from dovetail.subgraph import SubgraphView
 from dovetail.tensor import DType

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.graph import Graph, Layer, OutputSlot
+from dovetail.graph import Graph
+from dovetail.layer import Layer, OutputSlot
 
 from ..kinds import Convolve, ConvolveBfloat16, Depthwise, DepthwiseBfloat16, Frame, Geometry, PrivateLayer, WinogradConvolve
 from ..layouts import BFLOAT16_BLOCK, Image, bfloat16_info, blocks

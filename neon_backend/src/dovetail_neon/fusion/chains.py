@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.descriptor import Constant
-from dovetail.graph import Layer, OutputSlot
+from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import (
     BinaryOperation,
     Convolution2d,

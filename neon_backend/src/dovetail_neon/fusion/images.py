@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.graph import Layer, OutputSlot
+from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import (
     BinaryOperation,
     Concat,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail.descriptor import Constant
-from dovetail.graph import Layer
+from dovetail.layer import Layer
 from dovetail.subgraph import SubgraphView
 
 

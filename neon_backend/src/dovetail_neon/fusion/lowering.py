@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from dovetail.descriptor import Constant, Descriptor
-from dovetail.graph import Graph, Layer, OutputSlot
+from dovetail.graph import Graph
+from dovetail.layer import Layer, OutputSlot
 from dovetail.subgraph import SubgraphView
 from dovetail.tensor import DataLayout, TensorInfo
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dovetail.graph import Layer, OutputSlot
+from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import (
     Activation,
     ActivationFunction,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dovetail.descriptor import Input
-from dovetail.graph import Graph, Layer, OutputSlot
+from dovetail.graph import Graph
+from dovetail.layer import Layer, OutputSlot
 
 from ..kinds import Convolve, Depthwise, Strips
 

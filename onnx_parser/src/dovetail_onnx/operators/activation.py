@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dovetail.graph import OutputSlot
+from dovetail.layer import OutputSlot
 from dovetail.layers import ActivationFunction
 from dovetail.tensor import DType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from dovetail.descriptor import Constant, Descriptor
-from dovetail.graph import OutputSlot
+from dovetail.layer import OutputSlot
 from dovetail.layers import AutoPadding, Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d
 
 from ..node import Node

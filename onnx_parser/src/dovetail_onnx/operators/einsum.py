@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from typing import NamedTuple
 
-from dovetail.graph import OutputSlot
+from dovetail.layer import OutputSlot
 
 from ..node import Node
 from ..registry import operator

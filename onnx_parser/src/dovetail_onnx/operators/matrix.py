@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.descriptor import Constant
-from dovetail.graph import OutputSlot
+from dovetail.layer import OutputSlot
 from dovetail.tensor import DType
 
 from ..node import Node

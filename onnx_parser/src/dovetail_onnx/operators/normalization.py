@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.descriptor import Constant
-from dovetail.graph import OutputSlot
+from dovetail.layer import OutputSlot
 
 from ..node import Node
 from ..registry import operator

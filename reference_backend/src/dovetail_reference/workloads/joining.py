@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from dovetail.graph import Layer
 from dovetail.interfaces import Support
+from dovetail.layer import Layer
 from dovetail.layers import Concat, Pad, PadMode, Split, Stack
 from dovetail.tensor import DType, Quantization, TensorInfo
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import struct
 
-from dovetail.graph import Layer
 from dovetail.interfaces import Support
+from dovetail.layer import Layer
 from dovetail.layers import ActivationFunction
 from dovetail.tensor import DType, Quantization, TensorInfo
 

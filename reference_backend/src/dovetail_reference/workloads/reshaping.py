@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dovetail.descriptor import Descriptor
-from dovetail.graph import Layer
 from dovetail.interfaces import Support
+from dovetail.layer import Layer
 from dovetail.layers import BroadcastTo, DepthToSpace, Permute, Shape, SpaceToDepth, Tile
 from dovetail.tensor import DataLayout, DType
 

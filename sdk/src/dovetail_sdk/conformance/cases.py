@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.graph import Graph, OutputSlot
+from dovetail.graph import Graph
+from dovetail.layer import OutputSlot
 from dovetail.tensor import DType, Quantization
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from dovetail.descriptor import Constant, Input, Output
-from dovetail.graph import Graph, Layer, OutputSlot
+from dovetail.graph import Graph
+from dovetail.layer import Layer, OutputSlot
 from dovetail.tensor import DataLayout, DType, Quantization, TensorInfo
 
 from .cases import Array

@@ -8,7 +8,6 @@ from typing import Any
 from unittest import mock
 
 from dovetail.backend_id import BackendId
-from dovetail.graph import Layer
 from dovetail.interfaces import (
     HOST,
     Capabilities,
@@ -20,6 +19,7 @@ from dovetail.interfaces import (
     MemoryDomain,
     Support,
 )
+from dovetail.layer import Layer
 from dovetail.memory import HostMemoryManager
 from dovetail.subgraph import OptimizationViews, SubgraphView
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from dovetail.backend_id import BackendId
-from dovetail.graph import Layer
 from dovetail.interfaces import (
     HOST,
     IBackend,
@@ -19,6 +18,7 @@ from dovetail.interfaces import (
     MemoryDomain,
     Support,
 )
+from dovetail.layer import Layer
 from dovetail.memory import HostMemory
 from dovetail.tensor import DType, TensorInfo
 

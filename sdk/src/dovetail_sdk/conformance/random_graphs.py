@@ -17,7 +17,7 @@ import numpy as np
 from dovetail import Network
 from dovetail.descriptor import Constant, Input
 from dovetail.errors import GraphError
-from dovetail.graph import Layer, OutputSlot
+from dovetail.layer import Layer, OutputSlot
 from dovetail.tensor import DataLayout, DType, Quantization
 
 from .cases import Array

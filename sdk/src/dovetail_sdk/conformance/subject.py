@@ -17,8 +17,9 @@ from dovetail.claims import Claims, ClaimsError, read_claims
 from dovetail.discovery.manifest import manifest_of
 from dovetail.discovery.reasons import Refused
 from dovetail.errors import BackendError, ErrorCode, OptionError
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
 from dovetail.interfaces import IBackend, Support
+from dovetail.layer import Layer
 from dovetail.optimizer import OptimizedNetwork, build_options, optimize
 from dovetail.optimizer.assignment import is_workload
 from dovetail.registry import BackendRow, default_registry

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.graph import Layer
+from dovetail.layer import Layer
 from dovetail.runtime import LoadedNetwork
 
 from .cases import Array

@@ -9,8 +9,9 @@ import numpy as np
 
 from dovetail.descriptor import Constant
 from dovetail.errors import DovetailError
-from dovetail.graph import Graph, Layer, OutputSlot
+from dovetail.graph import Graph
 from dovetail.interfaces import Support
+from dovetail.layer import Layer, OutputSlot
 from dovetail.network import Network
 from dovetail.optimizer import Chooser
 from dovetail.optimizer.assignment import is_workload

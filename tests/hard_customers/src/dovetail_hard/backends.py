@@ -12,7 +12,6 @@ import numpy as np
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Descriptor, Infos
 from dovetail.errors import BackendUnavailableError
-from dovetail.graph import Layer, OutputSlot
 from dovetail.interfaces import (
     Capabilities,
     IBackend,
@@ -23,6 +22,7 @@ from dovetail.interfaces import (
     MemoryDomain,
     Support,
 )
+from dovetail.layer import Layer, OutputSlot
 from dovetail.network import Network
 from dovetail.subgraph import OptimizationViews, SubgraphView
 from dovetail.tensor import DType, OpaqueLayout, TensorInfo

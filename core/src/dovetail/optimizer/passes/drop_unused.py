@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...descriptor import Input, Output
-from ...graph import Graph, Layer
+from ...graph import Graph
+from ...layer import Layer
 from .base import Pass
 
 

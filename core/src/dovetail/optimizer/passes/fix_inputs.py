@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from ...descriptor import Array, Input
 from ...errors import DovetailError, ErrorCode, GraphError, OptionError
-from ...graph import Graph, Layer
+from ...graph import Graph
+from ...layer import Layer
 from ...tensor import Dimension, DType, TensorInfo
 from ..suggestions import suggestion
 from .base import Pass

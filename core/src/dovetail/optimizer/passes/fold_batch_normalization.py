@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from ...descriptor import Array
-from ...graph import Graph, Layer
+from ...graph import Graph
+from ...layer import Layer
 from ...layers import (
     BatchNormalization,
     Convolution2d,

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...descriptor import Descriptor
 from ...errors import GraphError
-from ...graph import Graph, InputSlot, Layer
+from ...graph import Graph
+from ...layer import InputSlot, Layer
 from ...layers import (
     AutoPadding,
     Convolution2d,

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...descriptor import Array, Constant, Descriptor, Input, Output
 from ...errors import DovetailError, ErrorCode, GraphError
-from ...graph import Graph, Layer, OutputSlot
+from ...graph import Graph
+from ...layer import Layer, OutputSlot
 from ...layers import Dequantize
 from ...tensor import DType, TensorInfo
 from ..rewriting import drop_unread_constants

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from ...descriptor import Array, Constant
-from ...graph import Graph, Layer, OutputSlot
+from ...graph import Graph
+from ...layer import Layer, OutputSlot
 from ...layers import (
     Activation,
     ActivationFunction,

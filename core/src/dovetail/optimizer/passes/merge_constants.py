@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...descriptor import Array, Constant
-from ...graph import Graph, Layer, OutputSlot
+from ...graph import Graph
+from ...layer import Layer, OutputSlot
 from .base import Pass
 
 _SMALL = 4096

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...graph import Graph, Layer
+from ...graph import Graph
+from ...layer import Layer
 from ...layers import ExpandDims, Flatten, Reshape, Squeeze
 from ..rewriting import merged_sources, producer, prune, reconnect
 from .base import Pass

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...graph import Graph, OutputSlot
+from ...graph import Graph
+from ...layer import OutputSlot
 from ...layers import Permute, Reshape
 from .base import Pass
 

@@ -7,8 +7,9 @@ from typing import ClassVar
 from ...backend_calls import backend_call, checked
 from ...descriptor import Constant
 from ...errors import GraphError
-from ...graph import Graph, InputSlot, Layer, OutputSlot
+from ...graph import Graph
 from ...interfaces import Capabilities
+from ...layer import InputSlot, Layer, OutputSlot
 from ...layers import Cast
 from ...tensor import DType
 from ..assignment import Assigned, Assigner

@@ -11,7 +11,7 @@ import numpy as np
 
 from dovetail.descriptor import Descriptor, Infos
 from dovetail.errors import DovetailError
-from dovetail.graph import Graph, Layer
+from dovetail.graph import Graph
 from dovetail.interfaces import (
     HOST,
     IBackendContext,
@@ -21,6 +21,7 @@ from dovetail.interfaces import (
     MemoryDomain,
     Support,
 )
+from dovetail.layer import Layer
 from dovetail.network import Network
 from dovetail.optimizer import optimize
 from dovetail.optimizer.assignment import is_workload

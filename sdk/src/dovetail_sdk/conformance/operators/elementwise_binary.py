@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.graph import Graph, OutputSlot
+from dovetail.graph import Graph
+from dovetail.layer import OutputSlot
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary
 from dovetail.tensor import DType, Quantization
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dovetail.descriptor import Descriptor
-from dovetail.graph import Graph, OutputSlot
+from dovetail.graph import Graph
+from dovetail.layer import OutputSlot
 from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Array, Case, Feed, Tolerance
