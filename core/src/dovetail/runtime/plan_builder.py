@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backend_calls import backend_call, checked, notify
+from ..backend_calls import backend_call, checked
 from ..backend_id import BackendId
 from ..descriptor import Array, Constant, Input, Output
 from ..errors import BackendError, ErrorCode
-from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
+from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, MemoryDomain
 from ..layer import Layer, OutputSlot
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
 from . import memory_plan
+from .arenas import allocator, sound_manager
+from .execution_order import execution_order
 from .executor import Plan, ThreadPool
 from .memory_plan import MemoryPlan, Placement, Storage
 from .ports import Ports
@@ -258,7 +260,7 @@ class PlanBuilder:
             checked(origin, "create_memory_manager", made, IMemoryManager, type(None))
             manager = self.managers[HOST] if made is None else made
             if domain != HOST:
-                self.managers[domain] = _sound_manager(origin, manager)
+                self.managers[domain] = sound_manager(origin, manager)
                 self.owners[domain] = origin
             with backend_call(origin, "create_workload_factory"):
                 factory = backend.create_workload_factory(opened.context, manager, assigned.options)
@@ -375,7 +377,10 @@ class PlanBuilder:
                 tuple(tensor.nbytes for tensor in self.tensors),
                 tuple(placed),
             ),
-            arenas=[self._allocator(arena) for arena in plan.arenas],
+            arenas=[
+                allocator(arena, self._manager(arena.domain), self.owners.get(arena.domain, "the core"))
+                for arena in plan.arenas
+            ],
             constants=self.constants,
             tensors=[*specs, None, *out_specs],
             locations=[*placements, (Storage.ARENA, 0, 0), *targets],
@@ -384,25 +389,6 @@ class PlanBuilder:
             pool=self.pool,
             lanes=self.lanes,
         )
-
-    def _allocator(self, arena: memory_plan.Arena) -> Callable[[], Any]:
-        manager = self._manager(arena.domain)
-
-        origin = self.owners.get(arena.domain, "the core")
-
-        def allocate() -> Any:
-            with backend_call(origin, "allocate"):
-                try:
-                    handle = manager.allocate(arena.nbytes, arena.alignment)
-                except MemoryError as error:
-                    raise BackendError(
-                        f"cannot allocate {arena.nbytes} bytes in {arena.domain} for one run",
-                        code=ErrorCode.OUT_OF_MEMORY,
-                        hint="run fewer at once, use a smaller batch, or free memory",
-                    ) from error
-            return _sound_handle(origin, checked(origin, "allocate", handle, ITensorHandle), arena, manager)
-
-        return allocate
 
     def _placed(self, draft: _Draft, workspace: Placement | None, shared: int, stride: int, missing: int) -> StepInfo:
         info = draft.info
@@ -434,44 +420,6 @@ class PlanBuilder:
     def _constant_bytes(self) -> int:
         # Not by `ctypes`, which NumPy would import for it.
         return sum({value.__array_interface__["data"][0]: value.nbytes for value in self.constants}.values())
-
-
-def _sound_manager(origin: str, manager: IMemoryManager) -> IMemoryManager:
-    """Refuse a manager whose alignment nothing can be aligned to."""
-    alignment = manager.alignment
-    if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
-        raise BackendError(
-            f"{origin}: its memory manager asks for an alignment of {alignment!r}",
-            code=ErrorCode.BACKEND_CONTRACT,
-            hint="`alignment` is a power of two, in bytes",
-        )
-    return manager
-
-
-def _sound_handle(origin: str, handle: ITensorHandle, arena: memory_plan.Arena, manager: IMemoryManager) -> ITensorHandle:
-    """Refuse an allocation that no tensor can lie in, before anything is written to it; it is released."""
-    with backend_call(origin, "allocate"):
-        domain, nbytes, address = handle.domain, handle.nbytes, handle.address
-    problem = ""
-    if domain != arena.domain:
-        problem = f"in {domain}, expected {arena.domain}"
-    elif not isinstance(nbytes, int) or nbytes < arena.nbytes:
-        problem = f"of {nbytes!r} bytes, expected {arena.nbytes} or more"
-    elif not isinstance(address, int) or not 0 <= address < 1 << 64:
-        problem = f"whose address is {type(address).__name__} {address!r}, expected a pointer or handle of 64 bits"
-    elif manager.host_visible and address == 0:
-        problem = "at address 0"
-    elif manager.host_visible and address % arena.alignment:
-        problem = f"at {address:#x}, which is not a multiple of {arena.alignment}"
-    if not problem:
-        return handle
-    notify(handle.release)
-    raise BackendError(
-        f"{origin}: allocate() returned memory {problem}",
-        code=ErrorCode.BACKEND_CONTRACT,
-        hint="see IMemoryManager.allocate and ITensorHandle; this is a bug of the backend: tell its vendor",
-        method="allocate",
-    )
 
 
 def _renumber(infos: list[StepInfo], plan: MemoryPlan, missing: int) -> list[StepInfo]:
@@ -514,26 +462,3 @@ class PlannedMemory(NamedTuple):
     def lower_bound(self) -> int:
         """Bytes that any plan with the same order of steps and aliases needs."""
         return self.plan.lower_bound
-
-
-def execution_order(outputs: Sequence[Layer]) -> list[Layer]:
-    """Depth-first from the outputs: a branch is finished before the next one begins, which keeps few tensors alive.
-
-    Layers that no output depends on do not run.
-    """
-    order: list[Layer] = []
-    done: set[Layer] = set()
-    stack: list[tuple[Layer, bool]] = [(layer, False) for layer in reversed(outputs)]
-    while stack:
-        layer, expanded = stack.pop()
-        if layer in done:
-            continue
-        if expanded:
-            done.add(layer)
-            order.append(layer)
-            continue
-        stack.append((layer, True))
-        stack.extend(
-            (slot.source.layer, False) for slot in reversed(layer.inputs) if slot.source and slot.source.layer not in done
-        )
-    return order
