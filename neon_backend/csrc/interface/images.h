@@ -28,6 +28,17 @@ typedef struct {
     int64_t top, left, bottom, right;
 } neon_frame;
 
+/* Blocked images that are phases [stride_y, stride_x], pixel by pixel of each phase in turn, from (first_y, first_x) on; range:
+ * images * blocks * rows of the result. */
+typedef struct {
+    int32_t apart;                      /* each phase is an input; else their blocks lie one behind the other */
+    int64_t blocks;                     /* of the result */
+    int64_t in_height, in_width;
+    int64_t out_height, out_width;
+    int64_t stride_y, stride_x;
+    int64_t first_y, first_x;
+} neon_interleave;
+
 /* Every element of some memory by itself; range: elements, in chunks of whole vectors. */
 typedef struct {
     neon_activation activation;
@@ -37,6 +48,7 @@ typedef struct {
     dovetail_body scale;
     dovetail_body join;
     dovetail_body frame;
+    dovetail_body interleave;
     dovetail_body apply;
     dovetail_body copy;                 /* range: bytes */
 } neon_images_kernels;

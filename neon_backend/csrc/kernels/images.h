@@ -70,6 +70,24 @@ static void frame(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
+static void interleave(int64_t begin, int64_t end, int32_t, void *arg) {
+    const neon_job *job = (const neon_job *)arg;
+    const neon_interleave &s = *(const neon_interleave *)job->parameters;
+    const int64_t together = s.apart ? 1 : s.stride_y * s.stride_x;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = item % s.out_height + s.first_y, plane = item / s.out_height;
+        const int64_t block = plane % s.blocks, image = plane / s.blocks;
+        float *out = (float *)job->outputs[0] + item * s.out_width * LANES;
+        for (int64_t column = s.first_x; column < s.first_x + lesser(s.stride_x, s.out_width); column++) {
+            const int64_t phase = row % s.stride_y * s.stride_x + column % s.stride_x;
+            const float *in = (const float *)job->inputs[s.apart ? phase : 0];
+            const int64_t line = ((image * together + (s.apart ? 0 : phase)) * s.blocks + block) * s.in_height + row / s.stride_y;
+            const float *from = in + (line * s.in_width + column / s.stride_x) * LANES;
+            for (int64_t x = column - s.first_x; x < s.out_width; x += s.stride_x, from += LANES) store(out + x * LANES, load(from));
+        }
+    }
+}
+
 static void apply(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_job *job = (const neon_job *)arg;
     activate_run(((const neon_flat *)job->parameters)->activation, (const float *)job->inputs[0] + begin,
@@ -82,7 +100,7 @@ static void copy(int64_t begin, int64_t end, int32_t, void *arg) {
         __builtin_memmove((char *)job->outputs[0] + begin, (const char *)job->inputs[0] + begin, (size_t)(end - begin));
 }
 
-static const neon_images_kernels images_kernels = {scale_channels, join, frame, apply, copy};
+static const neon_images_kernels images_kernels = {scale_channels, join, frame, interleave, apply, copy};
 
 } // namespace DOVETAIL_NEON_ISA
 } // namespace dovetail_neon

@@ -243,6 +243,21 @@ class Frame(PrivateLayer, kind="neon.Frame"):
 
 
 @descriptor_class
+class Interleave(PrivateLayer, kind="neon.Interleave"):
+    """The pixels of several blocked images side by side, as the phases [rows, columns] of a step.
+
+    Row y of the result is row (y + first) // stride of phase (y + first) % stride, and so are columns. Phases are inputs of
+    their own, or lie one behind the other in one input, each in whole blocks of channels. Pairs are (height, width).
+    """
+
+    size: tuple[int, int]
+    """Of each phase."""
+    target: Image
+    stride: tuple[int, int]
+    first: tuple[int, int]
+
+
+@descriptor_class
 class View(PrivateLayer, kind="neon.View"):
     """The same bytes under another shape."""
 

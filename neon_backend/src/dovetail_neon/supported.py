@@ -55,6 +55,13 @@ def _convolution(layer: Layer) -> Support | None:
     return _activation(layer) if refusal is None else refusal  # a refusal is false: `or` would lose it
 
 
+def _transposed(layer: Layer) -> Support | None:
+    d: Any = layer.descriptor
+    if d.groups > 1:
+        return Support.no("attribute", f"{d.groups} groups are not implemented; one is", "groups")
+    return _convolution(layer)
+
+
 def _pooling(layer: Layer) -> Support | None:
     d: Any = layer.descriptor
     if d.function == "lp":
@@ -97,6 +104,7 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.ElementwiseUnary": _function,
     "dovetail.Convolution2d": _convolution,
     "dovetail.DepthwiseConvolution2d": _convolution,
+    "dovetail.TransposeConvolution2d": _transposed,
     "dovetail.FullyConnected": _convolution,
     "dovetail.MatMul": lambda layer: None,
     "dovetail.Pooling2d": _pooling,

@@ -15,6 +15,7 @@ from dovetail.layers import (
     ElementwiseBinary,
     FullyConnected,
     MatMul,
+    TransposeConvolution2d,
 )
 from dovetail.subgraph import SubgraphView
 
@@ -83,7 +84,7 @@ def is_product_of_rows(layer: Layer) -> bool:
 
 def _grow(root: Layer, view: SubgraphView, functions: dict[OutputSlot, list[Applied]], taken: set[Layer]) -> Chain | None:
     descriptor = root.descriptor
-    if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d | FullyConnected | MatMul):
+    if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d | FullyConnected | MatMul):
         return None
     weights = constant_of(root, 1)
     if root in taken or weights is None or (isinstance(descriptor, MatMul) and not is_product_of_rows(root)):
@@ -96,7 +97,7 @@ def _grow(root: Layer, view: SubgraphView, functions: dict[OutputSlot, list[Appl
     if function is None:
         return None
     chain = Chain(root, [root], root.output, constant_of(root, 2), None, function)
-    may_add = not isinstance(descriptor, DepthwiseConvolution2d)
+    may_add = not isinstance(descriptor, DepthwiseConvolution2d | TransposeConvolution2d)
     while chain.function == IDENTITY and all(consumer.layer in view for consumer in chain.output.consumers):
         if may_add and len(chain.output.consumers) == 1:
             follower = chain.output.consumers[0].layer

@@ -120,12 +120,12 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
     else:
         x = lowering.blocked(source, layout)
     inputs = [x] if chain.adds is None else [x, lowering.blocked(chain.adds, layout)]
-    made = lowering.emit(_fastest(convolve, lanes), inputs, chain.layers)
+    made = lowering.emit(fastest(convolve, lanes), inputs, chain.layers)
     lowering.define(chain.output, made.output, "blocked", layout)
     return True
 
 
-def _fastest(convolve: Convolve, lanes: int) -> PrivateLayer:
+def fastest(convolve: Convolve, lanes: int) -> PrivateLayer:
     """The same convolution by Winograd's filtering, where that is faster."""
     point = (1, 1)
     if convolve.geometry[:3] != ((3, 3), point, point) or convolve.groups > 1 or convolve.run > 1:

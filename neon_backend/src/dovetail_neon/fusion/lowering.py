@@ -138,6 +138,7 @@ def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
     from .attention import emit_attention, find_attention
     from .images import IMAGE_RULES, lower_convolution
     from .matrices import lower_product
+    from .transposed import lower_transposed
 
     lowering = Lowering(view, lanes, precision)
     attentions = {match.layers[-1]: match for match in find_attention(view)}
@@ -152,7 +153,7 @@ def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
             mask = None if attention.mask is None else lowering.plain(attention.mask)
             lowering.define(attention.output, emit_attention(lowering.graph, attention, q, k, v, mask))
         elif chain is not None:
-            if not lower_convolution(lowering, chain):
+            if not lower_convolution(lowering, chain) and not lower_transposed(lowering, chain):
                 lower_product(lowering, chain)
         elif match is not None:
             _lower_function(lowering, match)

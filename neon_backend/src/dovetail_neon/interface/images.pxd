@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.interface.activation cimport neon_activation
@@ -30,6 +30,18 @@ cdef extern from "interface/images.h" nogil:
         int64_t bottom
         int64_t right
 
+    ctypedef struct neon_interleave:
+        int32_t apart
+        int64_t blocks
+        int64_t in_height
+        int64_t in_width
+        int64_t out_height
+        int64_t out_width
+        int64_t stride_y
+        int64_t stride_x
+        int64_t first_y
+        int64_t first_x
+
     ctypedef struct neon_flat:
         neon_activation activation
 
@@ -37,5 +49,6 @@ cdef extern from "interface/images.h" nogil:
         dovetail_body scale
         dovetail_body join
         dovetail_body frame
+        dovetail_body interleave
         dovetail_body apply
         dovetail_body copy

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, DOVETAIL_ALIAS_PART, DOVETAIL_ALIAS_VIEW, DOVETAIL_WORKLOAD_ELIDABLE
-from dovetail_neon.interface.images cimport neon_flat, neon_frame, neon_join, neon_scale
+from dovetail_neon.interface.images cimport neon_flat, neon_frame, neon_interleave, neon_join, neon_scale
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, new_workload
@@ -60,6 +60,21 @@ def create_frame(layer, Kernels kernels):
     s.top, s.left, s.bottom, s.right = d.padding
     rows = s.planes * (s.height + s.top + s.bottom)
     workload.phase(kernels.table.images.frame, rows, layer.output.info.nbytes / 15.0)
+    return workload.capsule()
+
+
+def create_interleave(layer, Kernels kernels):
+    """Return the workload of an `Interleave`."""
+    cdef Workload workload = new_workload(sizeof(neon_interleave), len(layer.inputs), 1)
+    cdef neon_interleave *s = <neon_interleave *>workload.state.parameters
+    d = layer.descriptor
+    s.apart = len(layer.inputs) > 1
+    s.in_height, s.in_width = d.size
+    images, channels, s.out_height, s.out_width = d.target
+    s.blocks = blocks(channels, kernels.table.lanes)
+    s.stride_y, s.stride_x = d.stride
+    s.first_y, s.first_x = d.first
+    workload.phase(kernels.table.images.interleave, images * s.blocks * s.out_height, layer.output.info.nbytes / 10.0)
     return workload.capsule()
 
 

@@ -41,6 +41,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.Depthwise": ("windows", "create_depthwise"),
     "neon.DepthwiseBfloat16": ("bfloat16", "create_depthwise"),
     "neon.Frame": ("images", "create_frame"),
+    "neon.Interleave": ("images", "create_interleave"),
     "neon.Join": ("images", "create_join"),
     "neon.MeanOfImage": ("windows", "create_mean"),
     "neon.Pool": ("windows", "create_pool"),

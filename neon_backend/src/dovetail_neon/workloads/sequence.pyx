@@ -30,7 +30,7 @@ from dovetail_neon.fusion.lone import LoneLayer
 
 cdef enum:
     MOST_TENSORS = 64
-    MOST_STEPS = 8
+    MOST_STEPS = 20     # sixteen phases of a transposed convolution, what interleaves them, reorders
 
 cdef enum Home:
     INPUT

@@ -1,0 +1,147 @@
+"""Transposed convolutions: a convolution with filters for each phase of the steps, whose results are then interleaved.
+
+Along an axis, result o sums up x[i] w[k] over all i and k with stride * i + dilation * k = o + padding. With o + padding =
+stride * q + phase, k runs over those with dilation * k = stride * j + phase, and x is read at q - j: a convolution over q with
+filters of its own for each phase (Shi et al., "Is the deconvolution layer the same as a convolutional layer?", 2016).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from dovetail.layers import TransposeConvolution2d
+from dovetail.tensor import DataLayout, TensorInfo
+
+from ..algorithms import tile_vectors
+from ..kinds import POINT, Convolve, Floats, Geometry, Interleave
+from ..layouts import Image, blocked_info, blocks
+from .chains import Chain
+from .images import fastest
+from .lowering import Lowering
+
+MOST_LAYERS = 16
+"""Phases that may become layers of their own."""
+LEAST_SAVED = 0.2
+"""Of the multiply-adds: less is not worth reading the image once for each phase."""
+
+
+class Phase(NamedTuple):
+    """One phase along rows or columns: result q sums up x[q + t - padding] times tap t.
+
+    Attributes:
+        taps: Which element of the kernel each tap is; None for one that is zero.
+        padding: What lies before the first pixel, for the first result.
+    """
+
+    taps: tuple[int | None, ...]
+    padding: int
+
+
+class Axis(NamedTuple):
+    """What a transposed convolution does along rows or columns.
+
+    Attributes:
+        phases: All with as many taps and the same padding.
+        size: Results of each.
+        first: Which of the interleaved results is the first of the layer.
+    """
+
+    phases: tuple[Phase, ...]
+    size: int
+    first: int
+
+    @classmethod
+    def of(cls, kernel: int, stride: int, dilation: int, padding: int, results: int) -> Axis:
+        """Find them from the attributes of the layer, and how many results it has."""
+        count = dilation * (kernel - 1) // stride + 1
+        taps: list[list[int | None]] = [[None] * count for _ in range(stride)]
+        for element in range(kernel):
+            before, phase = divmod(element * dilation, stride)
+            taps[phase][count - 1 - before] = element
+        skipped = min(padding // stride, count - 1)
+        first = padding - skipped * stride
+        phases = tuple(Phase(tuple(one), count - 1 - skipped) for one in taps)
+        return cls(phases, -(-(first + results) // stride) if results else 0, first)
+
+    def trimmed(self) -> tuple[Phase, ...]:
+        """Return the phases without the taps that are zero at their beginning, as far as padding lies before them."""
+        found = []
+        for phase in self.phases:
+            zeros = next((number for number, element in enumerate(phase.taps) if element is not None), len(phase.taps) - 1)
+            zeros = min(zeros, phase.padding)
+            found.append(Phase(phase.taps[zeros:], phase.padding - zeros))
+        return tuple(found)
+
+
+def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
+    """A transposed convolution with what follows it."""
+    descriptor = chain.root.descriptor
+    if not isinstance(descriptor, TransposeConvolution2d):
+        return False
+    source, value = chain.root.inputs[0].source, chain.root.constant(1)
+    if source is None or value is None:
+        raise ValueError(f"{chain.root.name!r} has no input or no weights")
+    layout, lanes = descriptor.layout, lowering.lanes
+    target = Image.of(chain.output.known_info, layout)
+    kernel, results = descriptor.kernel_size(TensorInfo.of_array(value)), (target.height, target.width)
+    rows, columns = (
+        Axis.of(kernel[i], descriptor.stride[i], descriptor.dilation[i], descriptor.padding[i], results[i]) for i in range(2)
+    )
+    x, name = lowering.blocked(source, layout), chain.layers[-1].name
+    groups = _groups(rows, columns)
+    is_whole = len(rows.phases) == len(columns.phases) == 1 and rows.first == columns.first == 0
+    # Each phase begins with a block, so that blocks are moved whole.
+    filters = target.channels if is_whole else blocks(target.channels, lanes) * lanes
+    by_filter = value.transpose(1, 2, 3, 0) if layout is DataLayout.NCHW else value
+    by_filter = np.pad(by_filter, ((0, filters - target.channels), (0, 0), (0, 0), (0, 0)))
+    bias = None if chain.bias is None else np.pad(chain.bias, (0, filters - target.channels))
+    made = []
+    for number, group in enumerate(groups):
+        (row, column), *_ = group
+        computed = Image(target.batch, len(group) * filters, rows.size, columns.size)
+        geometry = Geometry((len(row.taps), len(column.taps)), padding=(row.padding, column.padding))
+        convolve = Convolve(
+            infos=(blocked_info(computed, lanes),),
+            weights=np.concatenate([_weights(by_filter, *phase) for phase in group]),
+            bias=None if bias is None else np.tile(bias, len(group)),
+            source=Image.of(source.known_info, layout),
+            target=computed,
+            geometry=geometry,
+            function=chain.function,
+            vectors=tile_vectors(computed, geometry == POINT),
+        )
+        own_name = name if is_whole else f"{name}.phases" if len(groups) == 1 else f"{name}.phase {number}"
+        made.append(lowering.emit(fastest(convolve, lanes), [x], chain.layers, own_name).output)
+    if not is_whole:
+        interleave = Interleave(
+            infos=(blocked_info(target, lanes),),
+            size=(rows.size, columns.size),
+            target=target,
+            stride=descriptor.stride,
+            first=(rows.first, columns.first),
+        )
+        made = [lowering.emit(interleave, made, chain.layers, name).output]
+    lowering.define(chain.output, made[0], "blocked", layout)
+    return True
+
+
+def _groups(rows: Axis, columns: Axis) -> list[list[tuple[Phase, Phase]]]:
+    """Return the phases that each convolution computes: one all of them, or one each where that multiplies less."""
+    together = list(itertools.product(rows.phases, columns.phases))
+    apart = list(itertools.product(rows.trimmed(), columns.trimmed()))
+    taps, fewer = (sum(len(row.taps) * len(column.taps) for row, column in some) for some in (together, apart))
+    is_worth_it = fewer <= taps * (1 - LEAST_SAVED) and len(apart) <= MOST_LAYERS
+    return [[phase] for phase in apart] if is_worth_it else [together]
+
+
+def _weights(by_filter: Floats, row: Phase, column: Phase) -> Floats:
+    """Return [filters, taps, channels] of one phase, of weights [filters, height, width, channels]."""
+    filters, _, _, channels = by_filter.shape
+    weights = np.zeros((filters, len(row.taps), len(column.taps), channels), np.float32)
+    for (i, y), (j, x) in itertools.product(enumerate(row.taps), enumerate(column.taps)):
+        if x is not None and y is not None:
+            weights[:, i, j] = by_filter[:, y, x]
+    return weights.reshape(filters, -1, channels)
