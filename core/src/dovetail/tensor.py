@@ -320,6 +320,10 @@ class TensorInfo(NamedTuple):
         """Return the same with another quantization."""
         return self._replace(quantization=quantization)
 
+    def with_opaque(self, opaque: OpaqueLayout | None) -> TensorInfo:
+        """Return the same in private storage, or None: as the shape says."""
+        return self._replace(opaque=opaque)
+
     def __str__(self) -> str:
         return f"{self.dtype}{self.shape_text}"
 

@@ -12,6 +12,7 @@ from dovetail.descriptor import Descriptor, Infos, descriptor_class
 from dovetail.tensor import TensorInfo
 
 from .layouts import Image
+from .strides import Move
 
 Floats = npt.NDArray[np.float32]
 
@@ -255,6 +256,13 @@ class Interleave(PrivateLayer, kind="neon.Interleave"):
     target: Image
     stride: tuple[int, int]
     first: tuple[int, int]
+
+
+@descriptor_class
+class Rearrange(PrivateLayer, kind="neon.Rearrange"):
+    """Copies between strided views of plain tensors, which together write every element of the output once."""
+
+    moves: tuple[Move, ...]
 
 
 @descriptor_class

@@ -76,6 +76,34 @@ def plan(move: Move, itemsize: int) -> Walk:
     return Walk(axes, STRIDED, element, *inner)
 
 
+def reshaped(sizes: Sequence[int], steps: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the steps with which a strided view has another shape of as many elements, or None if it takes a copy."""
+    if 0 in sizes:
+        return None
+    axes = [(size, step) for size, step in zip(sizes, steps, strict=True) if size != 1]
+    found: list[int] = []
+    left, step = 1, 0  # elements of the axis at hand that are not divided up yet, and how far apart its last ones lie
+    for size in reversed(wanted):
+        if size == 1:
+            found.append(step)
+            continue
+        while left % size and axes and (left == 1 or axes[-1][1] == left * step):
+            count, own = axes.pop()
+            left, step = (count, own) if left == 1 else (left * count, step)
+        if left % size:
+            return None
+        found.append(step)
+        left, step = left // size, step * size
+    return tuple(reversed(found)) if left == 1 and not axes else None
+
+
+def sliced(sizes: Sequence[int], ranges: Sequence[tuple[int, int, int]], itemsize: int) -> tuple[tuple[int, ...], int]:
+    """Return the steps of what ranges (begin, stride, count) cut out of a plain tensor, and where its first element lies."""
+    own = contiguous(sizes, itemsize)
+    first = sum(step * begin for step, (begin, _, _) in zip(own, ranges, strict=True))
+    return tuple(step * stride for step, (_, stride, _) in zip(own, ranges, strict=True)), first
+
+
 def pieces(
     sizes: Sequence[int], axis: int, counts: Sequence[int], itemsize: int
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int]]:

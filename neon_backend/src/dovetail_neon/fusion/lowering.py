@@ -14,6 +14,7 @@ from ..kinds import Reorder
 from ..layouts import Image, blocked_info, plain_info
 from .bfloat16 import round_to_bfloat16
 from .chains import find_chains
+from .moves import join_moves
 from .patterns import Applied
 from .strips import join_strips
 
@@ -110,11 +111,12 @@ class Lowering:
             self._data_layouts[slot] = data_layout
 
     def finish(self) -> Graph:
-        """Give the replacement its outputs, and join what runs strip by strip."""
+        """Give the replacement its outputs, and join what only moves elements, and what runs strip by strip."""
         for number, slot in enumerate(self.view.outputs):
             self.graph.output(self.plain(slot), f"output_{number}")
         if self.precision == "bfloat16":
             round_to_bfloat16(self.graph)
+        join_moves(self.graph)
         join_strips(self.graph)
         return self.graph
 

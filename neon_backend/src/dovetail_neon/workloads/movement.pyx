@@ -32,7 +32,7 @@ import math
 from dovetail.tensor import DataLayout
 
 from dovetail_neon.filling import element_bytes
-from dovetail_neon.strides import RUN, STRIDED, TRANSPOSED, Move, contiguous, padded, pieces, plan
+from dovetail_neon.strides import RUN, STRIDED, TRANSPOSED, Move, contiguous, padded, pieces, plan, sliced
 
 
 # How long a chunk is: bytes of a run, elements, rows of a matrix. Long enough to cost more than finding it.
@@ -63,6 +63,13 @@ cdef object joined(layer, Kernels kernels, axis, counts):
     return moved(kernels, info.dtype.itemsize, moves, DOVETAIL_ALIAS_PART if math.prod(info.sizes[:axis]) == 1 else 0)
 
 
+def create_rearrange(layer, Kernels kernels):
+    """Return the workload of a `Rearrange`."""
+    itemsize, moves = layer.output.info.dtype.itemsize, layer.descriptor.moves
+    is_view = len(moves) == 1 and moves[0].is_view(itemsize)
+    return moved(kernels, itemsize, moves, DOVETAIL_ALIAS_VIEW if is_view else 0)
+
+
 def create_split(layer, Kernels kernels):
     """Return the workload of a `Split`."""
     info = layer.inputs[0].info
@@ -85,10 +92,8 @@ def create_permute(layer, Kernels kernels):
 def create_slice(layer, Kernels kernels):
     """Return the workload of a `StridedSlice`."""
     info, result = layer.inputs[0].info, layer.output.info
-    own, ranges = contiguous(info.sizes, info.dtype.itemsize), layer.descriptor.ranges(info.sizes)
-    first = sum(step * begin for step, (begin, _, _) in zip(own, ranges)) if result.elements else 0
-    steps = [step * stride for step, (_, stride, _) in zip(own, ranges)]
-    return rearranged(layer, kernels, result.sizes, steps, first)
+    steps, first = sliced(info.sizes, layer.descriptor.ranges(info.sizes), info.dtype.itemsize)
+    return rearranged(layer, kernels, result.sizes, steps, first if result.elements else 0)
 
 
 def create_broadcast(layer, Kernels kernels):

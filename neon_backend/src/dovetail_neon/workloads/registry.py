@@ -45,6 +45,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.Join": ("images", "create_join"),
     "neon.MeanOfImage": ("windows", "create_mean"),
     "neon.Pool": ("windows", "create_pool"),
+    "neon.Rearrange": ("movement", "create_rearrange"),
     "neon.Reorder": ("reorder", "create"),
     "neon.Resample": ("resize", "create"),
     "neon.ScaleChannels": ("images", "create_scale"),

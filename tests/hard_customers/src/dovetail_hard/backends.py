@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,7 +45,7 @@ class Block(Descriptor, kind="hard.Block"):
         from .device import blocked_bytes
 
         info = present(inputs[0])
-        return [replace(info, opaque=OpaqueLayout("hard.blocked", blocked_bytes(info.elements), 256))]
+        return [info.with_opaque(OpaqueLayout("hard.blocked", blocked_bytes(info.elements), 256))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Unblock(Descriptor, kind="hard.Unblock"):
     """Bring a tensor back."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        return [replace(present(inputs[0]), opaque=None)]
+        return [present(inputs[0]).with_opaque(None)]
 
 
 @dataclass(frozen=True, kw_only=True)
