@@ -268,4 +268,9 @@ def test_small_images_take_tiles_of_many_pixels(size, vectors):
 
 @pytest.mark.parametrize(("size", "vectors"), [((1, 1), 0), ((7, 7), 2), ((14, 14), 2), ((10, 20), 2), ((15, 15), 0)])
 def test_points_take_such_tiles_of_larger_images_too(size, vectors):
-    assert tile_vectors(Image(1, 512, *size), points=True) == vectors
+    assert tile_vectors(Image(1, 512, *size), channels=256) == vectors
+
+
+def test_weights_that_stay_in_the_first_cache_may_be_read_often():
+    assert tile_vectors(Image(1, 64, 25, 5), channels=64) == 0
+    assert tile_vectors(Image(1, 512, 14, 14), lanes=4, channels=256) == 0

@@ -22,6 +22,8 @@ FEW_PIXELS = 56
 """For which tiles hold more pixels and fewer filters."""
 FEW_POINTS = 200
 """The same where each window is one pixel, so that those of a tile lie side by side wherever it begins."""
+HELD_WEIGHTS = 32 << 10
+"""Bytes of a tile's weights that stay in a first cache: then it does not matter how often they are read."""
 ONE_TILE = 6
 """Pixels that fit a tile in any case."""
 LEAST_GAIN = 1.1
@@ -44,7 +46,7 @@ def wins(source: Image, target: Image, lanes: int = 16) -> int:
     return best
 
 
-def tile_vectors(target: Image, points: bool = False) -> int:
+def tile_vectors(target: Image, lanes: int = 16, channels: int = 0) -> int:
     """Return how many vectors of filters a tile of a convolution computes at most; 0 for as many as the kernel can.
 
     A tile reads all weights of its filters. Where images are small that is most of what it costs: two vectors leave room for 14
@@ -55,9 +57,11 @@ def tile_vectors(target: Image, points: bool = False) -> int:
 
     Args:
         target: The result.
-        points: Windows and steps are of one pixel.
+        lanes: Elements of a vector.
+        channels: Of the image, where windows and steps are of one pixel; else 0.
     """
-    return 2 if ONE_TILE < target.batch * target.pixels <= (FEW_POINTS if points else FEW_PIXELS) else 0
+    streams = 4 * lanes * channels * 4 > HELD_WEIGHTS
+    return 2 if ONE_TILE < target.batch * target.pixels <= (FEW_POINTS if streams else FEW_PIXELS) else 0
 
 
 def _cycles(source: Image, target: Image, lanes: int, tile: int) -> float:

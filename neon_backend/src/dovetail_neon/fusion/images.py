@@ -101,7 +101,7 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
         geometry=geometry,
         groups=groups,
         function=chain.function,
-        vectors=tile_vectors(target, geometry == POINT),
+        vectors=tile_vectors(target, lanes, image.channels if geometry == POINT else 0),
     )
     if groups > 1 and (image.channels // groups % lanes or target.channels // groups % lanes):
         _emit_channels_last(lowering, chain, convolve, source, layout)

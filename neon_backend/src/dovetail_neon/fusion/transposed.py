@@ -85,7 +85,7 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
     if source is None or value is None:
         raise ValueError(f"{chain.root.name!r} has no input or no weights")
     layout, lanes = descriptor.layout, lowering.lanes
-    target = Image.of(chain.output.known_info, layout)
+    image, target = Image.of(source.known_info, layout), Image.of(chain.output.known_info, layout)
     kernel, results = descriptor.kernel_size(TensorInfo.of_array(value)), (target.height, target.width)
     rows, columns = (
         Axis.of(kernel[i], descriptor.stride[i], descriptor.dilation[i], descriptor.padding[i], results[i]) for i in range(2)
@@ -107,11 +107,11 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
             infos=(blocked_info(computed, lanes),),
             weights=np.concatenate([_weights(by_filter, *phase) for phase in group]),
             bias=None if bias is None else np.tile(bias, len(group)),
-            source=Image.of(source.known_info, layout),
+            source=image,
             target=computed,
             geometry=geometry,
             function=chain.function,
-            vectors=tile_vectors(computed, geometry == POINT),
+            vectors=tile_vectors(computed, lanes, image.channels if geometry == POINT else 0),
         )
         own_name = name if is_whole else f"{name}.phases" if len(groups) == 1 else f"{name}.phase {number}"
         made.append(lowering.emit(fastest(convolve, lanes), [x], chain.layers, own_name).output)
