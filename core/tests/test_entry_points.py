@@ -121,6 +121,12 @@ def test_a_working_folder_that_is_gone_does_no_harm(install: Install, tmp_path: 
     assert entry_points._place()
 
 
+def test_what_is_no_path_is_passed_over(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("One")
+    monkeypatch.setattr(sys, "path", [*sys.path, object()])
+    assert "One" in names()
+
+
 def test_the_version_of_a_distribution(install: Install) -> None:
     text = install("One", version="3.2.1")
     assert version_of("fake-one") == "3.2.1"

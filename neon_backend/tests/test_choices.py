@@ -260,6 +260,22 @@ def test_one_row_or_one_vector_of_filters_has_no_tiles_to_choose(kernels):
         assert len(offered) == 0
 
 
+@pytest.mark.parametrize("way", ["direct", "winograd 2", "winograd 4"])
+def test_a_convolution_that_stores_its_channels_innermost_is_no_other(kernels, way):
+    """Winograd's kernel writes blocks: it must not be offered where none are wanted, however fast it is."""
+    network, feed, expected = block(17, (3, 3))
+    (output,) = network.outputs
+    source = output.inputs[0].source
+    turned = network.permute(source, (0, 2, 3, 1), name="turned")
+    network.output(turned, "z")
+    network.remove(output)
+    chooser = Way(way)
+    with load(network, chooser, kernels.name) as loaded:
+        found = loaded.run({"x": feed})["z"]
+    np.testing.assert_allclose(found, expected.transpose(0, 2, 3, 1), rtol=1e-4, atol=1e-4)
+    assert not [names for names in chooser.offers if "winograd 2" in names]
+
+
 @pytest.mark.parametrize(("size", "vectors"), [((1, 1), 0), ((2, 3), 0), ((7, 7), 2), ((7, 8), 2), ((8, 8), 0), ((28, 28), 0)])
 def test_small_images_take_tiles_of_many_pixels(size, vectors):
     assert tile_vectors(Image(1, 512, *size)) == vectors

@@ -157,3 +157,31 @@ def test_a_short_run_is_no_gain():
     y = net.reshape(net.pooling2d(x, "max", 2, stride=1), (1, 2, 3, 16))
     net.output(net.permute(y, (0, 1, 3, 2)), "y")
     assert "Permute" in kinds_of(net)
+
+
+def test_a_transposition_is_part_of_the_concatenation():
+    net = dovetail.Network("turned parts")
+    x, y = net.input("x", (3, 5, 4)), net.input("y", (3, 2, 5))
+    net.output(net.concat([net.permute(x, (0, 2, 1)), y, net.permute(x, (0, 2, 1))], 1), "z")
+    assert kinds_of(net) == ["Rearrange"]
+    a, b = numbers(3, 5, 4), numbers(3, 2, 5, seed=1)
+    expected = np.concatenate([a.transpose(0, 2, 1), b, a.transpose(0, 2, 1)], 1)
+    np.testing.assert_array_equal(run(net, {"x": a, "y": b})["z"], expected)
+
+
+def test_what_runs_strip_by_strip_still_does():
+    net = dovetail.Network("strips")
+    x = net.input("x", (1, 64, 80, 80))
+    y = net.depthwise_convolution2d(x, numbers(64, 1, 3, 3), padding=1)
+    y = net.convolution2d(y, numbers(24, 64, 1, 1) * 0.01)
+    net.output(net.permute(y, (0, 2, 3, 1)), "y")
+    assert kinds_of(net) == ["Reorder", "Strips", "Reorder", "Rearrange"]
+
+
+def test_a_reorder_keeps_its_name():
+    net = dovetail.Network("names")
+    x = net.input("x", (1, 16, 8, 8))
+    y = net.pooling2d(x, "max", 2, stride=1, name="pool")
+    net.output(net.permute(y, (0, 2, 3, 1), name="turn"), "y")
+    names = [layer.name for layer in dovetail.optimize(net, ["CpuAcc"]).graph.topological_order()]
+    assert names == ["x", "pool.reorder", "pool", "pool.reorder_2", "turn", "y"]

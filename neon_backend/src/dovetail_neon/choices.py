@@ -64,9 +64,9 @@ def _has_winograd(convolve: Convolve | WinogradConvolve, layer: Layer) -> bool:
     """Tell whether both kernels can compute a convolution."""
     if isinstance(convolve, WinogradConvolve):
         return True
-    point, source = (1, 1), layer.inputs[0].info
-    is_blocked = source is not None and source.opaque is not None
-    return is_blocked and convolve.geometry[:3] == ((3, 3), point, point) and convolve.groups == 1 == convolve.run
+    point, infos = (1, 1), (layer.inputs[0].info, layer.output.info)
+    are_blocked = all(info is not None and info.opaque is not None for info in infos)
+    return are_blocked and convolve.geometry[:3] == ((3, 3), point, point) and convolve.groups == 1 == convolve.run
 
 
 def _strips(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:

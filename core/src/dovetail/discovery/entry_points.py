@@ -123,7 +123,7 @@ def _place() -> _Place:
     for entry in sys.path:
         try:
             facts = os.stat(entry or ".")
-        except (OSError, ValueError):  # one that is not there offers nothing
+        except (OSError, TypeError, ValueError):  # one that is not there, or no path at all, offers nothing
             continue
         folders.append((entry, facts.st_ino, facts.st_mtime_ns))
     return _Place(tuple(folders), tuple(map(id, sys.meta_path)))

@@ -111,13 +111,13 @@ class Lowering:
             self._data_layouts[slot] = data_layout
 
     def finish(self) -> Graph:
-        """Give the replacement its outputs, and join what only moves elements, and what runs strip by strip."""
+        """Give the replacement its outputs, and join what runs strip by strip, and what only moves elements."""
         for number, slot in enumerate(self.view.outputs):
             self.graph.output(self.plain(slot), f"output_{number}")
         if self.precision == "bfloat16":
             round_to_bfloat16(self.graph)
-        join_moves(self.graph)
         join_strips(self.graph)
+        join_moves(self.graph)
         return self.graph
 
     def _reordered(self, source: OutputSlot, slot: OutputSlot, layout: DataLayout, *, to_blocked: bool) -> OutputSlot:

@@ -19,10 +19,10 @@ from dovetail.tensor import DataLayout
 
 from ..kinds import Convolve, Rearrange, Reorder
 from ..layouts import plain_info
+from ..moved import MOST_TENSORS
 from ..strides import RUN, Move, contiguous, pieces, plan, reshaped, sliced
 
 _VIEWS = (Reshape, ExpandDims, Flatten, Squeeze)
-_MOST_TENSORS = 64
 _LEAST_RUN = 64
 """Bytes that lie side by side on both sides of a copy that replaces a transposition."""
 
@@ -57,16 +57,16 @@ def _turn_blocks(graph: Graph, layer: Layer, permute: Permute) -> None:
         walk = plan(move, 4) if math.prod(sizes) else None
         if walk is None or walk.method != RUN or walk.length < _LEAST_RUN:
             return
-    producer, taken = blocked.layer, [layer, *views, reorder.layer]
+    producer, infos = blocked.layer, (plain_info(last),)
     if _is_only(blocked) and isinstance(producer.descriptor, Convolve) and len(producer.inputs) == 1:
         # The convolution itself stores pixels with their channels innermost.
-        graph.replace_descriptor(producer, replace(producer.descriptor, infos=(plain_info(last),)))
+        graph.replace_descriptor(producer, replace(producer.descriptor, infos=infos))
         graph.infer(producer)
-        turned = blocked
+        _replace(graph, [layer, *views, reorder.layer], [blocked], [move])
     else:
-        descriptor = Reorder(infos=(plain_info(last),), image=image, channels_last=True)
-        turned = graph.add(descriptor, blocked, name=reorder.layer.name, sources_of=reorder.layer.sources).output
-    _replace(graph, taken, [turned], [move])
+        graph.replace_descriptor(reorder.layer, Reorder(infos=infos, image=image, channels_last=True))
+        graph.infer(reorder.layer)
+        _replace(graph, [layer, *views], [reorder], [move])
 
 
 def _put_together(graph: Graph, layer: Layer, concat: Concat) -> None:
@@ -100,13 +100,18 @@ def _put_together(graph: Graph, layer: Layer, concat: Concat) -> None:
             steps, first = sliced(base.known_info.sizes, maker.descriptor.ranges(base.known_info.sizes), itemsize)
             add(base, Move(part, steps, whole, source_offset=first, target_offset=offset))
             taken.append(maker)
+        elif isinstance(maker.descriptor, Permute) and base is not None and not views:
+            steps = contiguous(base.known_info.sizes, itemsize)
+            order = maker.descriptor.order(base.known_info.rank)
+            add(base, Move(part, tuple(steps[axis] for axis in order), whole, target_offset=offset))
+            taken.append(maker)
         elif isinstance(maker.descriptor, Rearrange | Concat) and math.prod(info.sizes[:axis]) == 1:
             for origin, move in _moves_of(maker):
                 add(origin, move._replace(target_offset=move.target_offset + offset))
             taken += [*views, maker]
         else:
             add(source, Move(part, own, whole, target_offset=offset))
-    if len(taken) > 1 and len(sources) <= _MOST_TENSORS:
+    if len(taken) > 1 and len(sources) <= MOST_TENSORS:
         _replace(graph, taken, sources, moves)
 
 

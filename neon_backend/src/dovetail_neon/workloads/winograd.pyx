@@ -9,6 +9,8 @@ from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import numpy as np
 
+from dovetail_neon.layouts import blocked_info
+
 
 cdef enum:
     BAND_BYTES = 1 << 20        # transformed elements and products of a band: half of a second cache
@@ -30,6 +32,9 @@ def create(layer, Kernels kernels):
     geometry = d.geometry
     if d.tile not in (2, 4) or geometry.kernel != (3, 3) or geometry.stride != (1, 1) or geometry.dilation != (1, 1):
         raise ValueError(f"{layer.name!r}: no tiles of {d.tile} x {d.tile} for windows {geometry}")
+    for info, image in ((layer.inputs[0].info, d.source), (layer.output.info, d.target)):
+        if info.nbytes != blocked_info(image, lanes).nbytes:    # what lies beyond a smaller one would be overwritten
+            raise ValueError(f"{layer.name!r}: {info} is not {image} in blocks")
     w.images, w.channels, w.in_height, w.in_width = d.source
     w.filters, w.out_height, w.out_width = d.target[1:]
     w.padding_top, w.padding_left = geometry.padding

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from .peak import PeakError, PeakMeter
 from .peers import Peer
 from .problem import Problem
 from .results import Block, Comparison, Entry, Start, State
+
+_Party = TypeVar("_Party")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,10 @@ def compare_runtimes(
                 _start(problem, contestant, entry, task, settings, children, answers)
             else:
                 entry.state, entry.reason = State.ABSENT, f"there is no {Path(task['model']).name} beside {problem.name}"
-        for _ in range(settings.starts - 1):
-            for contestant, entry, task in zip(contestants, entries, tasks, strict=True):
+        parties = list(zip(contestants, entries, tasks, strict=True))
+        for turn in range(1, settings.starts):
+            # By turns: who comes first gets memory that nobody held just before, which takes longer.
+            for contestant, entry, task in _turned(parties, turn):
                 if contestant.peer.name in children:
                     _start_again(contestant, entry, task, settings)
         _judge(problem, comparison, answers)
@@ -139,6 +143,12 @@ def _start(
     else:
         tolerance = Tolerance.EIGHT_BITS if problem.quantized or not peer.exact else Tolerance.SINGLE
     answers[peer.name] = Answer(_arrays(task["first"]), _arrays(task["later"]), tolerance, peer.channels_last)
+
+
+def _turned(parties: list[_Party], turn: int) -> list[_Party]:
+    """Return the order of a turn: each begins one further on."""
+    first = turn % max(1, len(parties))
+    return parties[first:] + parties[:first]
 
 
 def _start_again(contestant: Contestant, entry: Entry, task: Mapping[str, Any], settings: Settings) -> None:
@@ -196,8 +206,7 @@ def _time(
             except PeakError:  # it ran before; without a peak in every round none is shown
                 comparison.peaks.clear()
                 meter = None
-        start = turn % max(1, len(names))
-        for name in names[start:] + names[:start]:
+        for name in _turned(names, turn):
             step()
             if name not in children:
                 continue
