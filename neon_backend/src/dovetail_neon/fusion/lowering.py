@@ -1,4 +1,4 @@
-"""Walk a part of a graph in order and emit what stands in for it."""
+"""The replacement of a part of a graph, while it grows: what of the part is there by now, in which layouts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from dovetail.tensor import DataLayout, TensorInfo
 from ..kinds import Reorder
 from ..layouts import Image, blocked_info, plain_info
 from .bfloat16 import round_to_bfloat16
-from .chains import find_chains
 from .moves import join_moves
-from .patterns import Applied
 from .strips import join_strips
 
 
@@ -133,56 +131,3 @@ class Lowering:
 
 
 Rule = Callable[[Lowering, Layer], bool]
-
-
-def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
-    """Return what stands in for a part of a graph; `precision` is that of products."""
-    from .attention import emit_attention, find_attention
-    from .images import IMAGE_RULES, lower_convolution
-    from .matrices import lower_product
-    from .transposed import lower_transposed
-
-    lowering = Lowering(view, lanes, precision)
-    attentions = {match.layers[-1]: match for match in find_attention(view)}
-    apart = frozenset(layer for match in attentions.values() for layer in match.layers)
-    chains, functions = find_chains(view, apart)
-    absorbed = apart | {layer for chain in chains.values() for layer in chain.layers}
-    absorbed |= {layer for match in functions.values() for layer in match.layers}
-    for layer in view.layers:
-        chain, match, attention = chains.get(layer), functions.get(layer), attentions.get(layer)
-        if attention is not None:
-            q, k, v = (lowering.plain(slot) for slot in (attention.q, attention.k, attention.v))
-            mask = None if attention.mask is None else lowering.plain(attention.mask)
-            lowering.define(attention.output, emit_attention(lowering.graph, attention, q, k, v, mask))
-        elif chain is not None:
-            if not lower_convolution(lowering, chain) and not lower_transposed(lowering, chain):
-                lower_product(lowering, chain)
-        elif match is not None:
-            _lower_function(lowering, match)
-        elif layer not in absorbed:
-            rule: Rule | None = IMAGE_RULES.get(layer.kind)
-            if rule is None or not rule(lowering, layer):
-                _keep(lowering, layer)
-    return lowering.finish()
-
-
-def _keep(lowering: Lowering, layer: Layer) -> None:
-    """Leave a layer as it is."""
-    inputs = [None if slot.source is None else lowering.plain(slot.source) for slot in layer.inputs]
-    kept = lowering.emit(layer.descriptor, inputs, [layer])
-    for old, new in zip(layer.outputs, kept.outputs, strict=True):
-        new.quantization = old.quantization
-        lowering.define(old, new)
-
-
-def _lower_function(lowering: Lowering, match: Applied) -> None:
-    """A function that no kernel could take along, in whatever layout its argument has."""
-    from ..kinds import Apply
-
-    layout = lowering.data_layout(match.input)
-    source = lowering.plain(match.input) if layout is None else lowering.blocked(match.input, layout)
-    made = lowering.emit(Apply(infos=(source.known_info,), function=match.function), [source], match.layers).output
-    if layout is None:
-        lowering.define(match.output, made)
-    else:
-        lowering.define(match.output, made, "blocked", layout)
