@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from importlib_metadata import EntryPoint
 
 _LOGGER = logging.getLogger("dovetail")
-_RACY_NS = 2_000_000_000
-"""Longest step of a file system's clock."""
+RACY_NS = 2_000_000_000
+"""Longest step of a file system's clock: what changed so shortly before may have changed again without a new time."""
 
 
 class Offer(NamedTuple):
@@ -71,7 +71,7 @@ class _Scan:
 
     def __init__(self, place: _Place) -> None:
         self.place = place
-        self.is_settled = max((modified_ns for _, _, modified_ns in place.folders), default=0) < time.time_ns() - _RACY_NS
+        self.is_settled = max((modified_ns for _, _, modified_ns in place.folders), default=0) < time.time_ns() - RACY_NS
         texts = ((candidate, _entry_points_text(candidate)) for candidate in _distributions())
         # Reading this text first spares parsing the metadata of everything that is installed.
         self.entries = [(candidate, text) for candidate, text in texts if "dovetail" in text]

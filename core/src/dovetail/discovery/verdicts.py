@@ -22,15 +22,12 @@ from .. import errors
 from ..kept_files import KeptFiles, problem_of
 from .candidates import Candidate
 from .content import Files, Stamp
-from .entry_points import version_of
+from .entry_points import RACY_NS, version_of
 from .reasons import ReasonCode, Refused
 from .settings import cache_folder
 
 _LOGGER = logging.getLogger("dovetail")
 _FORMAT = 1
-_RACY_NS = (
-    2_000_000_000  # a file changed this shortly before its stamp was taken may have changed again within the clock's step
-)
 
 Library = tuple[str, int, int]
 """A shared library outside the backend: path, size, time of last change."""
@@ -188,7 +185,7 @@ class VerdictStore:
         if identity.core != core_identity() or identity.python != python_tag():
             return False
         stamps = files.stamps()
-        is_settled = all(max(stamp[2], stamp[3]) < verdict.stamped_ns - _RACY_NS for stamp in stamps)
+        is_settled = all(max(stamp[2], stamp[3]) < verdict.stamped_ns - RACY_NS for stamp in stamps)
         if is_settled and stamps == verdict.stamps and len(stamps) == len(files.names):
             return True
         return self.identify(files)[0] == identity
