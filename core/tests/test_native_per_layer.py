@@ -7,12 +7,14 @@ import gc
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import dovetail
 from dovetail.errors import BackendError, ErrorCode
+from dovetail.interfaces import Capabilities
 from dovetail.native import NativeBackend, load_backend
 
 Build = Callable[..., Path]
@@ -57,6 +59,14 @@ def test_facts(backend: NativeBackend) -> None:
     assert (backend.id, backend.version, tuple(backend.devices())) == ("TableCpu", "1.2.3", ("device 0",))
     assert backend.capabilities().deterministic
     assert not backend.capabilities().asynchronous
+
+
+@pytest.mark.parametrize("bit", range(5))
+def test_each_capability_has_a_bit(bit: int) -> None:
+    backend = object.__new__(NativeBackend)
+    backend._table = SimpleNamespace(capabilities=1 << bit)  # type: ignore[assignment]
+    names = ("deterministic", "asynchronous", "float16", "bfloat16", "integers")
+    assert backend.capabilities() == Capabilities(**{name: name == names[bit] for name in names})
 
 
 def test_refusal_has_the_backends_words(backend: NativeBackend) -> None:

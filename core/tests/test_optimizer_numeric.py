@@ -471,6 +471,32 @@ def test_integer_layers_need_a_backend_that_takes_them() -> None:
     assert {layer.name for layer in net} == before
 
 
+def test_integers_keep_their_meaning_for_others() -> None:
+    net = Network()
+    x = net.input("x", (1, 8), DType.INT8)
+    net.output(net.quantize(net.addition(net.dequantize(x, QX), net.dequantize(x, QX), name="core"), QY), "y")
+    net.output(net.relu(x), "z")
+    assert IntegerLayers().run(net) == 0
+    assert x.known_info.quantization is None
+
+
+def test_sums_that_might_not_fit_32_bits_stay_literal() -> None:
+    scale = Quantization.per_tensor(0.125)
+
+    def product(terms: int, bias: float) -> Network:
+        net = Network()
+        weights = net.dequantize(net.constant(np.full((1, terms), 127, np.int8)), scale)
+        x = net.dequantize(net.input("x", (1, terms), DType.INT8), scale)
+        layer = net.fully_connected(x, weights, np.array([bias], np.float32), name="core")
+        net.output(net.quantize(layer, Quantization.per_tensor(1.0)), "y")
+        return net
+
+    assert IntegerLayers().run(product(8, 0.0)) == 1
+    assert IntegerLayers().run(product(8, 33554430.0)) == 0
+    assert IntegerLayers().run(product(130_000, 0.0)) == 1
+    assert IntegerLayers().run(product(140_000, 0.0)) == 0
+
+
 NOT_INTEGER: dict[str, Any] = {
     "two readers": lambda n: (y := QDQ["conv"](n), n.output(y, "also"))[0],
     "float weights": lambda n: n.convolution2d(quantized_input(n, "x", (1, 1, 4, 4)), normal(1, 1, 3, 3, dtype=np.float32)),

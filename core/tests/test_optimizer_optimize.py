@@ -13,7 +13,7 @@ from dovetail.backend_id import BackendId
 from dovetail.descriptor import Constant, Input, Output
 from dovetail.errors import ErrorCode, GraphError
 from dovetail.graph_dump import to_dict, to_dot
-from dovetail.interfaces import IBackend, Support
+from dovetail.interfaces import Capabilities, IBackend, Support
 from dovetail.layer import Layer
 from dovetail.network import Network
 from dovetail.optimizer import PIPELINE, Assigned, TensorSpec, optimize
@@ -155,19 +155,40 @@ def test_quantization_of_inputs_and_outputs_is_told() -> None:
     assert (result.inputs[0].quantization, result.outputs[0].quantization) == (q, q)
 
 
-def test_integer_layers_are_asked_for() -> None:
-    def quantized() -> Network:
-        net = Network()
-        scale = Quantization.per_tensor(0.1)
-        x = net.dequantize(net.input("x", (1, 3), DType.INT8), scale)
-        w = net.dequantize(net.constant(np.ones((2, 3), np.int8)), scale)
-        net.output(net.quantize(net.fully_connected(x, w, name="fc"), scale, name="q"), "y")
-        return net
+def quantized_product(scale: Quantization) -> Network:
+    net = Network()
+    x = net.dequantize(net.input("x", (1, 3), DType.INT8), scale)
+    w = net.dequantize(net.constant(np.ones((2, 3), np.int8)), scale)
+    net.output(net.quantize(net.fully_connected(x, w, name="fc"), scale, name="q"), "y")
+    return net
 
-    literal = optimize(quantized(), [Backend("First")])
-    assert list(literal.assignment) == ["dequantize", "fc", "q"]
-    integer = optimize(quantized(), [Backend("First")], integer_layers=True)
-    assert list(integer.assignment) == ["fc"]
+
+class Integers(Backend):
+    def capabilities(self) -> Capabilities:
+        return Capabilities(integers=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "backends", "integer"),
+    [
+        (None, [Backend("First")], False),
+        (True, [Backend("First")], True),
+        (None, [Integers("First")], True),
+        (False, [Integers("First")], False),
+        (None, [Backend("First"), Integers("Second")], False),
+    ],
+)
+def test_integer_layers_are_for_backends_that_are_faster_so_or_asked_for(
+    wanted: bool | None, backends: list[Backend], integer: bool
+) -> None:
+    result = optimize(quantized_product(Quantization.per_tensor(0.1)), backends, integer_layers=wanted)
+    assert list(result.assignment) == (["fc"] if integer else ["dequantize", "fc", "q"])
+
+
+def test_layers_that_are_required_of_different_backends_stay_apart() -> None:
+    backends = [Integers("First"), Backend("Second")]
+    result = optimize(quantized_product(Quantization.per_tensor(0.1)), backends, require={"q": "Second", "fc": "First"})
+    assert list(result.assignment) == ["dequantize", "fc", "q"]
 
 
 def test_integer_layers_that_no_backend_takes_stay_literal() -> None:

@@ -311,7 +311,8 @@ enum {
     DOVETAIL_BACKEND_DETERMINISTIC = 1,         /* the same input gives the same bits, whatever else runs */
     DOVETAIL_BACKEND_ASYNC = 2,                 /* workloads may enqueue: `queues` must be there */
     DOVETAIL_BACKEND_FLOAT16 = 4,               /* layers may be converted to float16 for it */
-    DOVETAIL_BACKEND_BFLOAT16 = 8
+    DOVETAIL_BACKEND_BFLOAT16 = 8,
+    DOVETAIL_BACKEND_INTEGERS = 16              /* dequantize - compute - quantize becomes one layer of bytes where it takes that */
 };
 
 enum {

@@ -213,6 +213,7 @@ cdef extern from "abi.h" nogil:
         DOVETAIL_BACKEND_ASYNC
         DOVETAIL_BACKEND_FLOAT16
         DOVETAIL_BACKEND_BFLOAT16
+        DOVETAIL_BACKEND_INTEGERS
 
     enum:
         DOVETAIL_DEVICE_READY

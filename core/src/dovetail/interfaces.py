@@ -93,12 +93,14 @@ class Capabilities(NamedTuple):
         asynchronous: Workloads may enqueue rather than compute; `queues` must be given.
         float16: Layers may be converted to float16 for it.
         bfloat16: Layers may be converted to bfloat16 for it.
+        integers: Dequantize - compute - quantize becomes one layer on int8 or uint8 where it takes that: it is faster so.
     """
 
     deterministic: bool = True
     asynchronous: bool = False
     float16: bool = False
     bfloat16: bool = False
+    integers: bool = False
 
 
 class ITensorHandle(ABC):

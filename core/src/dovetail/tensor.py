@@ -155,7 +155,7 @@ class Quantization:
                 code=ErrorCode.ATTRIBUTE_INVALID,
                 hint="name the axis for per-axis quantization",
             )
-        if not all(math.isfinite(s) and s > 0 for s in self.scale):
+        if not (all(map(math.isfinite, self.scale)) and min(self.scale) > 0):
             raise GraphError(
                 "quantization scales must be positive and finite",
                 code=ErrorCode.ATTRIBUTE_INVALID,
@@ -170,7 +170,7 @@ class Quantization:
     @classmethod
     def per_axis(cls, scale: Iterable[float], zero_point: Iterable[int] = (0,), *, axis: int) -> Quantization:
         """One scale per index of `axis`."""
-        return cls(tuple(float(s) for s in scale), tuple(int(z) for z in zero_point), int(axis))
+        return cls(tuple(map(float, scale)), tuple(map(int, zero_point)), int(axis))
 
     def check(self, dtype: DType) -> None:
         """Refuse zero points that an integer type cannot hold.
@@ -181,10 +181,10 @@ class Quantization:
         if not dtype.is_integer:
             return
         low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
-        bad = [z for z in self.zero_point if not low <= z <= high]
-        if bad:
+        if min(self.zero_point) < low or max(self.zero_point) > high:
+            bad = next(z for z in self.zero_point if not low <= z <= high)
             raise GraphError(
-                f"zero point {bad[0]} does not fit {dtype}",
+                f"zero point {bad} does not fit {dtype}",
                 code=ErrorCode.ATTRIBUTE_INVALID,
                 hint=f"give zero points from {low} to {high}",
             )

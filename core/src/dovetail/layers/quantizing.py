@@ -66,7 +66,12 @@ class Dequantize(Descriptor, kind="dovetail.Dequantize"):
         axis = None if self.quantization.axis is None else normalize_axis(self.quantization.axis, q.ndim)
         zero = _column(self.quantization.zero_point, q.ndim, axis)
         scale = _column(self.quantization.scale, q.ndim, axis).astype(np.float32)
-        return [np.asarray((q.astype(np.int64) - zero).astype(np.float32) * scale, np.float32)]
+        if q.itemsize > 2:
+            return [np.asarray((q.astype(np.int64) - zero).astype(np.float32) * scale, np.float32)]
+        real = q.astype(np.float32)  # which holds differences of 16 bits exactly
+        real -= zero.astype(np.float32)
+        real *= scale
+        return [real]
 
 
 class QuantizingLayers(Graph):

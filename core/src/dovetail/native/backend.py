@@ -38,7 +38,7 @@ _CANCELLED, _OUT_OF_MEMORY, _FORKED, _LEAVE = -2, -3, -5, 1  # of abi.h
 _DEVICE_STATES = {1: "driver_missing", 2: "no_device", 3: "device_busy"}
 _ARTEFACT_OK, _ARTEFACT_RECOMPILE, _ARTEFACT_UNUSABLE = range(3)
 _VERDICTS = {_ARTEFACT_RECOMPILE: "must be compiled again", _ARTEFACT_UNUSABLE: "is unusable"}
-_DETERMINISTIC, _ASYNC, _FLOAT16, _BFLOAT16 = 1, 2, 4, 8
+_DETERMINISTIC, _ASYNC, _FLOAT16, _BFLOAT16, _INTEGERS = 1, 2, 4, 8, 16
 
 
 def load_backend(path: str | os.PathLike[str], *, expected_id: str | None = None) -> NativeBackend:
@@ -100,7 +100,7 @@ class NativeBackend(IBackend):
 
     def capabilities(self) -> Capabilities:
         bits = self._table.capabilities
-        return Capabilities(bool(bits & _DETERMINISTIC), bool(bits & _ASYNC), bool(bits & _FLOAT16), bool(bits & _BFLOAT16))
+        return Capabilities(*(bool(bits & one) for one in (_DETERMINISTIC, _ASYNC, _FLOAT16, _BFLOAT16, _INTEGERS)))
 
     def devices(self) -> Sequence[str]:
         return self._devices

@@ -13,6 +13,7 @@ from ..descriptor import Array, Constant, Input, Output
 from ..errors import ErrorCode, OptionError
 from ..graph import Graph
 from ..layer import Layer
+from ..layers import Quantize
 from ..progress import Listener, listening
 from ..tensor import DType
 from .assignment import Assigned, Assigner, Refusal, is_workload
@@ -62,7 +63,7 @@ def optimize(
     fallback: bool = True,
     options: Options | None = None,
     reduce_float: str | DType | None = None,
-    integer_layers: bool = False,
+    integer_layers: bool | None = None,
     debug: DebugCallback | bool | None = None,
     passes: bool = True,
     tuned: bool | Chooser = True,
@@ -83,7 +84,8 @@ def optimize(
         fallback: False: every layer runs on the first backend, apart from required ones, and a backend that raises is an error.
         options: Options by backend id.
         reduce_float: ``"float16"`` or ``"bfloat16"``: convert the layers whose backend asks for it.
-        integer_layers: Turn dequantize - compute - quantize into integer layers; default: execute literally.
+        integer_layers: Turn dequantize - compute - quantize into integer layers, whose results differ by at most 1 in the last
+            place, where a backend takes them; False: execute literally. Default: for backends that are faster so.
         debug: Called with (layer, index, array) for every tensor on its way; True logs a line for each.
         passes: False: only what is needed to run at all.
         tuned: Compute layers in the ways that `dovetail tune` found fastest on this machine, where it was run.
@@ -108,12 +110,13 @@ def optimize(
     ready, absent = resolve(backends, options, registry)
     requests = [*(one.request for one in ready), *(one.request for one in absent)]
     wishes = Wishes(network, requests, require, forbid, fallback=fallback)
+    assigner = Assigner(ready, wishes)
     context = Compilation(
-        Assigner(ready, wishes),
+        assigner,
         shapes=shapes or {},
         values=values or {},
         reduce_float=dtype,
-        integer_layers=integer_layers,
+        computing_integers=_computing_integers(network, assigner, integer_layers if passes else bool(integer_layers)),
         debug=bool(debug),
         fallback=fallback,
         passes=passes,
@@ -192,6 +195,13 @@ def _reduced_dtype(wanted: str | DType | None) -> DType | None:
 
 def _is_reported(layer: Layer) -> bool:
     return is_workload(layer) or isinstance(layer.descriptor, Debug)
+
+
+def _computing_integers(network: Graph, assigner: Assigner, wanted: bool | None) -> Sequence[Assigned]:
+    """Return the backends for which integer layers are made: those that want them, all or none."""
+    if wanted is False or not any(isinstance(layer.descriptor, Quantize) for layer in network.layers):
+        return ()
+    return assigner.candidates if wanted else assigner.able("integers")
 
 
 def _chooser(tuned: bool | Chooser, threads: int | None) -> Chooser | None:

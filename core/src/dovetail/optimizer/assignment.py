@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..backend_calls import backend_call, described
+from ..backend_calls import backend_call, checked, described
 from ..backend_id import BackendRequest
 from ..descriptor import Constant, Input, Output
 from ..errors import ErrorCode, PlacementError
 from ..graph import Graph
-from ..interfaces import IBackend, Support
+from ..interfaces import Capabilities, IBackend, Support
 from ..layer import Layer
 from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes
@@ -124,6 +124,17 @@ class Assigner:
     def allows(self, layer: Layer, candidate: Assigned) -> bool:
         """Say whether the caller's wishes let a backend run a layer; the backend is not asked."""
         return self._objection(layer, candidate) is None
+
+    def able(self, capability: str) -> list[Assigned]:
+        """Return the backends that have a capability; it is named as an attribute of `Capabilities`."""
+        found = []
+        for one in self.candidates:
+            origin = f"backend {one.label}"
+            with backend_call(origin, "capabilities"):
+                answer = one.backend.capabilities()
+            if getattr(checked(origin, "capabilities", answer, Capabilities), capability):
+                found.append(one)
+        return found
 
     def first_willing(self, layer: Layer) -> Assigned | None:
         """Return the backend that a layer would go to; nothing is recorded."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from ..errors import OptionError
 from ..graph import Graph
 from ..layer import Layer
 from ..tensor import DType
-from .assignment import Assigner
+from .assignment import Assigned, Assigner
 from .choosing import Chooser, TakeChoices
 from .copies import InsertCopies
 from .passes import (
@@ -40,13 +41,17 @@ _MAX_ROUNDS = 8
 
 @dataclass(slots=True)
 class Compilation:
-    """What the passes of one `optimize` call share."""
+    """What the passes of one `optimize` call share.
+
+    Attributes:
+        computing_integers: The backends for which integer layers are made.
+    """
 
     assigner: Assigner
     shapes: Shapes = field(default_factory=dict)
     values: Values = field(default_factory=dict)
     reduce_float: DType | None = None
-    integer_layers: bool = False
+    computing_integers: Sequence[Assigned] = ()
     debug: bool = False
     fallback: bool = True
     passes: bool = True
@@ -64,9 +69,12 @@ class Compilation:
         self.copies = InsertCopies(self.assigner.assigned)
         return self.copies
 
-    def accepts(self, layer: Layer) -> bool:
-        """Say whether some backend takes a layer."""
-        return self.assigner.first_willing(layer) is not None
+    def accepts_integers(self, layer: Layer) -> bool:
+        """Say whether an integer layer goes to a backend for which it is to be made."""
+        try:
+            return self.assigner.first_willing(layer) in self.computing_integers
+        except OptionError:  # the layers that it stands for are required of different backends
+            return False
 
 
 class Step(NamedTuple):
@@ -94,9 +102,9 @@ PIPELINE: tuple[Step, ...] = (
     Step((lambda c: DropUnused(),), _optional),
     Step((lambda c: FixShapes(c.shapes),), _always),
     Step((lambda c: FixValues(c.values),), _always),
-    Step((lambda c: InferAndFold(keep_dequantize=c.integer_layers),), _always),
-    Step((lambda c: IntegerLayers(c.accepts),), lambda c: c.integer_layers),
-    Step((lambda c: InferAndFold(),), lambda c: c.integer_layers),
+    Step((lambda c: InferAndFold(keep_dequantize=bool(c.computing_integers)),), _always),
+    Step((lambda c: IntegerLayers(c.accepts_integers),), lambda c: bool(c.computing_integers)),
+    Step((lambda c: InferAndFold(),), lambda c: bool(c.computing_integers)),
     Step(
         (
             lambda c: DropUnused(),

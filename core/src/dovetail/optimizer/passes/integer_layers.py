@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ...layers import (
     PoolingFunction,
     Quantize,
 )
-from ...tensor import DataLayout, DType, Quantization
+from ...tensor import DataLayout, DType, Quantization, TensorInfo
 from ..rewriting import merged_sources, only_consumer, prune, quantized_constant
 from .base import Pass
 
@@ -144,6 +144,10 @@ def _integer_source(core: Layer, index: int) -> OutputSlot | None:
         return None
     info = slot.known_info
     if info.quantization is None and not isinstance(slot.layer.descriptor, Constant):
+        # To others the integers may mean themselves.
+        readers = [consumer.layer.descriptor for consumer in slot.consumers]
+        if any(not isinstance(reader, Dequantize) or reader.quantization != quantization for reader in readers):
+            return None
         slot.quantization = quantization
         slot.info = info.with_quantization(quantization)
     return slot if slot.known_info.quantization == quantization else None
@@ -165,17 +169,49 @@ def _weighted_operands(
     if image is None or image.known_info.quantization is None:
         return None
     steps = np.asarray(scheme.scale, np.float64) * image.known_info.quantization.scale[0]
-    operands: list[OutputSlot | None] = [image]
-    bias: OutputSlot | None = None
+    values: Array | None = None
     if len(core.inputs) > 2 and core.inputs[2].source is not None:
         values = _integer_bias(core.inputs[2].source.layer, steps, result.scale[0])
         if values is None:
             return None
+    if not _sums_fit(stored.layer.descriptor.value, scheme, _filter_axis(descriptor, rank), image.known_info, values):
+        return None
+    bias: OutputSlot | None = None
+    if values is not None and core.inputs[2].source is not None:
         accumulator = Quantization(tuple(steps.tolist()), axis=0 if scheme.is_per_axis else None)
         bias = graph.constant(values, name=f"{core.name}.bias", quantization=accumulator, copy=False)
         bias.layer.sources = core.inputs[2].source.layer.sources
-    operands.append(quantized_constant(graph, stored.layer, scheme))
-    return [*operands, bias]
+    return [image, quantized_constant(graph, stored.layer, scheme), bias]
+
+
+def _sums_fit(weights: Array, scheme: Quantization, axis: int, image: TensorInfo, bias: Array | None) -> bool:
+    """Tell whether sums fit 32 bits, whatever the image holds: where one of integers wraps, one of float32 goes on.
+
+    Args:
+        weights: As stored.
+        scheme: Their quantization.
+        axis: What counts the filters.
+        image: Quantized per tensor.
+        bias: Of the scale of the products.
+    """
+    if image.quantization is None or not weights.size:
+        return False
+    room = 2**31 - 1 - (0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0)))
+    farthest = _farthest(image.dtype.numpy, image.quantization)
+    if weights.size // weights.shape[axis] * _farthest(weights.dtype, scheme) * farthest <= room:
+        return True
+    column = [1] * weights.ndim
+    column[axis] = -1
+    zeros = np.asarray(scheme.zero_point, np.int64)
+    magnitudes = np.abs(weights.astype(np.int64) - (zeros.reshape(column) if scheme.is_per_axis else zeros))
+    sums = magnitudes.sum(axis=tuple(other for other in range(weights.ndim) if other != axis))
+    return int(sums.max()) * farthest <= room
+
+
+def _farthest(dtype: np.dtype[Any], quantization: Quantization) -> int:
+    """The largest distance of an 8-bit integer from its zero point."""
+    limits = np.iinfo(dtype)
+    return max(int(limits.max) - min(quantization.zero_point), max(quantization.zero_point) - int(limits.min))
 
 
 def _filter_axis(descriptor: _Weighted, rank: int) -> int:

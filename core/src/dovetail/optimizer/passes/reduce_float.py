@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...backend_calls import backend_call, checked
 from ...descriptor import Constant
 from ...errors import GraphError
 from ...graph import Graph
-from ...interfaces import Capabilities
 from ...layer import InputSlot, Layer, OutputSlot
 from ...layers import Cast
 from ...tensor import DType
@@ -39,13 +37,7 @@ class ReduceFloat(Pass):
         narrow: dict[OutputSlot, OutputSlot] = {}
         casts: list[Layer] = []
         changes = 0
-        able = []
-        for one in self.assigner.candidates:
-            origin = f"backend {one.label}"
-            with backend_call(origin, "capabilities"):
-                answer = one.backend.capabilities()
-            if getattr(checked(origin, "capabilities", answer, Capabilities), self.dtype.label):
-                able.append(one)
+        able = self.assigner.able(self.dtype.label)
         for layer in graph.topological_order() if able else ():
             home = self.assigner.first_willing(layer) if _is_candidate(layer) else None
             if home in able and home is not None and self._convert(graph, layer, home, narrow):
