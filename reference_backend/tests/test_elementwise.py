@@ -393,3 +393,18 @@ def test_cancelled(run_layer, direct):
         run_layer(lambda net, a, b: net.addition(a, b), x, x, cancel=True)
     with pytest.raises(direct.Cancelled):
         run_layer(lambda net, a: net.unary(a, "exp"), x, cancel=True)
+
+
+def test_a_clamp_beyond_the_type_saturates(run_layer):
+    """50 / 0.05 + 3 does not fit int8."""
+    q = Quantization.per_tensor(0.05, 3)
+
+    def build(net, a, b):
+        y = _fused("add", "bounded_relu", 100.0, 50.0)(net, a, b)
+        y.quantization = q
+        net.infer(y.layer)
+        return y
+
+    zeros = np.zeros(4, np.int8)
+    [y] = run_layer(build, zeros, zeros, quantizations=[q, q])
+    np.testing.assert_array_equal(y, np.full(4, 127, np.int8))

@@ -69,7 +69,7 @@ def clamp_range(
     if activation == ActivationFunction.RELU:
         low = max(low, quantized(0.0))
     elif activation == ActivationFunction.BOUNDED_RELU:
-        low, high = max(low, quantized(beta)), min(high, quantized(alpha))
+        low, high = max(low, min(high, quantized(beta))), min(high, quantized(alpha))
     return low, max(low, high)
 
 
