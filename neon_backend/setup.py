@@ -24,13 +24,16 @@ INSTRUCTION_SETS = {
     "x86_64": {
         "avx512": AVX512,
         "avx512_bf16": [*AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"],
+        "avx512_vnni": [*AVX512, "-mavx512vnni", "-mamx-tile", "-mamx-int8"],
         "avx2": ["-mavx2", "-mfma"],
+        "avx2_vnni": ["-mavx2", "-mfma", "-mavxvnni"],
         "scalar": [],
     },
     # GCC's first scheduling pass moves loads up, for which register tiles have no room.
     "aarch64": {
         "neon": ["-fno-schedule-insns"],
         "neon_fp16": ["-march=armv8.2-a+fp16", "-fno-schedule-insns"],
+        "neon_dotprod": ["-march=armv8.2-a+dotprod", "-fno-schedule-insns"],
         "scalar": [],
     },
 }

@@ -42,6 +42,31 @@ with dovetail.load(sys.argv[1], backends=[sys.argv[2]], threads=2) as net:
 probabilities.tofile(sys.argv[3])
 """
 
+# Integers are summed up exactly, and what follows is not fused: the same bits on any machine, with dot products and without.
+QUANTIZED = """
+import sys
+import numpy as np
+import dovetail
+from dovetail.layers import Convolution2d, DepthwiseConvolution2d, ElementwiseBinary
+from dovetail.tensor import DType, Quantization
+
+random = np.random.default_rng(3)
+network, image, narrow = dovetail.Network("quantized"), Quantization.per_tensor(0.05, -3), Quantization.per_tensor(0.9, 4)
+
+def stored(*shape):
+    return network.constant(random.integers(-127, 128, shape).astype(np.int8), quantization=Quantization.per_tensor(0.01))
+
+x = network.input("x", (1, 40, 9, 9), DType.INT8, image)
+wide = network.add(Convolution2d(padding=(1, 1, 1, 1)), x, stored(72, 40, 3, 3), None, quantization=narrow).output
+deep = network.add(DepthwiseConvolution2d(padding=(1, 1, 1, 1)), wide, stored(72, 1, 3, 3), None, quantization=narrow).output
+back = network.add(Convolution2d(), deep, stored(40, 72, 1, 1), None, quantization=narrow).output
+network.output(network.add(ElementwiseBinary(operation="add"), x, back, quantization=narrow).output, "y")
+feed = random.integers(-128, 128, (1, 40, 9, 9)).astype(np.int8)
+options = {"CpuAcc": {"dot_products": sys.argv[1] == "dots"}}
+with dovetail.load(network, backends=["CpuAcc"], threads=2, options=options) as net:
+    net.run({"x": feed})["y"].tofile(sys.argv[2])
+"""
+
 
 @pytest.fixture(scope="module")
 def tool(root):
@@ -119,11 +144,22 @@ class TestEmulated:
         else:  # sums in vectors of another width
             np.testing.assert_allclose(np.frombuffer(there, np.float32), np.frombuffer(here, np.float32), rtol=1e-5, atol=1e-6)
 
-    @pytest.mark.parametrize("backend", BACKENDS)
-    def test_a_backend_conforms(self, emulated, tmp_path, backend):
+    def test_a_quantized_network_gives_the_same_bits(self, emulated, release, tmp_path):
+        for how in ("dots", "none"):
+            emulated("-c", QUANTIZED, how, tmp_path / f"there {how}")
+            release.check(sys.executable, "-c", QUANTIZED, how, tmp_path / f"here {how}")
+        results = {path.read_bytes() for path in tmp_path.iterdir()}
+        assert len(results) == 1
+        assert len(set(results.pop())) > 50
+
+    @pytest.mark.parametrize(
+        ("backend", "options"), [*((backend, ()) for backend in BACKENDS), ("CpuAcc", ("--options", "dot_products=false"))]
+    )
+    def test_a_backend_conforms(self, emulated, tmp_path, backend, options):
         only = [word for check in CHECKS for word in ("--only", check)]
         report = tmp_path / "report.json"
-        emulated("-m", "dovetail_sdk", "conform", backend, "--level", "2", "--budget", "5m", "--report", report, *only)
+        words = ("--level", "2", "--budget", "5m", "--report", report)
+        emulated("-m", "dovetail_sdk", "conform", backend, *words, *options, *only)
         content = json.loads(report.read_text("utf-8"))
         assert content["verdict"] == "conforms"
         assert sum(check["level"] == 2 and check["status"] == "passed" for check in content["checks"]) >= 5

@@ -31,9 +31,12 @@ namespace DOVETAIL_NEON_ISA {
 
 #define DOVETAIL_NEON_IS_avx512 1
 #define DOVETAIL_NEON_IS_avx512_bf16 1 /* the same vectors, and instructions of their own */
+#define DOVETAIL_NEON_IS_avx512_vnni 1
 #define DOVETAIL_NEON_IS_avx2 2
+#define DOVETAIL_NEON_IS_avx2_vnni 2
 #define DOVETAIL_NEON_IS_neon 3
 #define DOVETAIL_NEON_IS_neon_fp16 3
+#define DOVETAIL_NEON_IS_neon_dotprod 3
 #define DOVETAIL_NEON_IS_scalar 4
 #define DOVETAIL_NEON_JOIN_(a, b) a##b
 #define DOVETAIL_NEON_JOIN(a, b) DOVETAIL_NEON_JOIN_(a, b)

@@ -10,6 +10,7 @@
 #include "movement.h"
 #include "matmul.h"
 #include "normalization.h"
+#include "quantized.h"
 #include "reduction.h"
 #include "reorder.h"
 #include "resize.h"
@@ -37,6 +38,7 @@ typedef struct {
     const neon_reduction_kernels *reduction;
     const neon_winograd_kernels *winograd;
     const neon_strips_kernels *strips;
+    const neon_quantized_kernels *quantized;
 } neon_kernels;
 
 #ifdef __cplusplus

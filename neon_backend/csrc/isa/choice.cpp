@@ -16,9 +16,12 @@ extern "C" {
 #if defined(__x86_64__)
 extern const neon_kernels neon_kernels_avx512, neon_kernels_avx2;
 extern const neon_bfloat16_kernels *const neon_bfloat16_amx, *const neon_bfloat16_avx512;
+extern const neon_quantized_kernels *const neon_quantized_avx512_vnni, *const neon_quantized_avx2_vnni;
+extern const neon_quantized_matrix_kernels *const neon_quantized_amx;
 #elif defined(__aarch64__)
 extern const neon_kernels neon_kernels_neon;
 extern const neon_float16_kernels *const neon_float16_neon;
+extern const neon_quantized_kernels *const neon_quantized_neon_dotprod;
 #endif
 extern const neon_kernels neon_kernels_scalar;
 }
@@ -59,14 +62,16 @@ extern "C" const neon_kernels *neon_kernels_of(const char *name) {
 
 #if defined(__x86_64__)
 /* The matrix unit: CPUID, then Linux, which gives a process the registers when it asks (arch_prctl(2), ARCH_REQ_XCOMP_PERM). */
-static int has_matrix_unit() {
+enum { OF_BFLOAT16 = 1 << 22, OF_BYTES = 1 << 25 };     /* bits of EDX */
+static int has_matrix_unit(unsigned products) {
 #if defined(__linux__)
     unsigned a, b, c, d;
-    const unsigned bf16 = 1u << 22, tiles = 1u << 24;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (bf16 | tiles)) != (bf16 | tiles)) return 0;
+    const unsigned tiles = 1u << 24, wanted = products | tiles;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return 0;
     const long request_permission = 0x1023, tile_data = 18;
     return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 #else
+    (void)products;
     return 0;
 #endif
 }
@@ -77,7 +82,7 @@ extern "C" const neon_bfloat16_kernels *neon_bfloat16_kernels_of(const char *ins
     if (strcmp(instruction_set, "avx512") != 0 || !is_here("avx512") || !__builtin_cpu_supports("avx512bf16")) return NULL;
     const neon_bfloat16_kernels *const units[] = {neon_bfloat16_amx, neon_bfloat16_avx512};
     for (const neon_bfloat16_kernels *each : units)
-        if ((unit == NULL || strcmp(unit, each->name) == 0) && (each != neon_bfloat16_amx || has_matrix_unit())) return each;
+        if ((unit == NULL || strcmp(unit, each->name) == 0) && (each != neon_bfloat16_amx || has_matrix_unit(OF_BFLOAT16))) return each;
 #endif
     (void)instruction_set, (void)unit;
     return NULL;
@@ -90,5 +95,34 @@ extern "C" const neon_float16_kernels *neon_float16_kernels_of(const char *instr
         return neon_float16_neon;
 #endif
     (void)instruction_set, (void)unit;
+    return NULL;
+}
+
+/* Kernels with an instruction set's dot products of bytes; NULL if this machine has none. */
+static const neon_quantized_kernels *with_dot_products(const char *instruction_set) {
+#if defined(__x86_64__)
+    if (strcmp(instruction_set, "avx512") == 0 && __builtin_cpu_supports("avx512vnni")) return neon_quantized_avx512_vnni;
+    unsigned a, b, c, d;
+    const unsigned avx_vnni = 1u << 4;      /* EAX of leaf 7, subleaf 1 */
+    if (strcmp(instruction_set, "avx2") == 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx_vnni) != 0)
+        return neon_quantized_avx2_vnni;
+#elif defined(__aarch64__) && defined(__linux__)
+    if (strcmp(instruction_set, "neon") == 0 && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) return neon_quantized_neon_dotprod;
+#endif
+    (void)instruction_set;
+    return NULL;
+}
+
+extern "C" const neon_quantized_kernels *neon_quantized_kernels_of(const char *instruction_set, int32_t dot_products) {
+    const neon_kernels *kernels = neon_kernels_of(instruction_set);
+    const neon_quantized_kernels *better = kernels != NULL && dot_products ? with_dot_products(instruction_set) : NULL;
+    return better != NULL ? better : kernels != NULL ? kernels->quantized : NULL;
+}
+
+extern "C" const neon_quantized_matrix_kernels *neon_quantized_matrix_of(const neon_quantized_kernels *kernels) {
+#if defined(__x86_64__)
+    if (kernels == neon_quantized_avx512_vnni && has_matrix_unit(OF_BYTES)) return neon_quantized_amx;
+#endif
+    (void)kernels;
     return NULL;
 }

@@ -8,6 +8,7 @@
 #include "../kernels/movement.h"
 #include "../kernels/matmul.h"
 #include "../kernels/normalization.h"
+#include "../kernels/quantized.h"
 #include "../kernels/reduction.h"
 #include "../kernels/reorder.h"
 #include "../kernels/resize.h"
@@ -36,4 +37,5 @@ extern "C" const neon_kernels DOVETAIL_NEON_JOIN(neon_kernels_, DOVETAIL_NEON_IS
     &dovetail_neon::DOVETAIL_NEON_ISA::reduction_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::winograd_kernels,
     &dovetail_neon::DOVETAIL_NEON_ISA::strips_kernels,
+    &dovetail_neon::DOVETAIL_NEON_ISA::quantized_kernels,
 };

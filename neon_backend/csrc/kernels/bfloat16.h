@@ -8,11 +8,11 @@
 #include "bfloat16_blocks.h"
 #include "bfloat16_functions.h"
 #include "bfloat16_windows.h"
+#include "matrix_unit.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
-constexpr int64_t TILE_ROWS = 16;
 constexpr int64_t TILE_WEIGHTS = 512;   /* elements: 16 pairs of channels of 16 filters */
 
 /* --- arranging ---------------------------------------------------------------------------------------------------------------- */
@@ -55,10 +55,8 @@ static void arrange(int64_t begin, int64_t end, int32_t, void *arg) {
                                                                       : block * BLOCK * c.in.element;
         const char *from = (const char *)job->inputs[0] + image * c.in.image_step + division * c.in.division_step + at +
                            y * c.in_width * c.in.pixel_step;
-        /* Columns whose pixel lies inside the image. */
-        const int64_t first = lesser(left < 0 ? (-left + c.stride_x - 1) / c.stride_x : 0, c.plane_width);
-        const int64_t inside = c.in_width - left <= 0 ? 0 : (c.in_width - left + c.stride_x - 1) / c.stride_x;
-        const int64_t last = greater(first, lesser(inside, c.plane_width));
+        const ColumnsInside inside(left, c.stride_x, c.in_width, c.plane_width);
+        const int64_t first = inside.first, last = inside.last;
         __builtin_memset(to, 0, first * PIXEL_BYTES);
         __builtin_memset(to + last * PIXEL_BYTES, 0, (c.plane_width - last) * PIXEL_BYTES);
         const char *pixel = from + (first * c.stride_x + left) * c.in.pixel_step;
@@ -123,23 +121,10 @@ struct Product {
     int64_t lines;
 };
 
-/* Intel's matrix unit: eight tile registers of 16 rows of 64 bytes. */
 struct MatrixUnit {
     static constexpr const char *NAME = "amx";
 
-    struct __attribute__((packed)) Shape {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    };
-
-    static void begin(int64_t rows) {
-        Shape shape = {};
-        shape.palette = 1;
-        for (int i = 0; i < 8; i++) shape.row_bytes[i] = 64, shape.rows[i] = i == 6 || i == 7 ? 16 : (uint8_t)rows;
-        /* The instruction reads memory that its declaration does not name. */
-        __asm__ volatile("ldtilecfg %0" ::"m"(shape) : "memory");
-    }
+    static void begin(int64_t rows) { begin_tiles(rows); }
     static void end() { _tile_release(); }
 
     /* sums[vector][run][row][filter] */

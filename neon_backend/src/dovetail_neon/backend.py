@@ -24,23 +24,26 @@ class NeonOptions:
         precision: "float32", or "bfloat16": convolutions and products with constant matrices round their factors, and what
             nobody else reads is kept in it; sums stay float32. Or "float16": they round their factors, and sums of 32 products;
             images stay float32.
+        dot_products: Whether quantized tensors are multiplied by dot products of bytes (VNNI, SDOT) where the machine has them;
+            results are the same without.
     """
 
     isa: str = "auto"
     precision: str = "float32"
+    dot_products: bool = True
 
     def __post_init__(self) -> None:
         if self.isa != "auto" or self.precision != "float32":
-            _kernels(self.isa, self.precision)
+            _kernels(self)
 
 
 @cache
-def _kernels(isa: str, precision: str) -> Any:
+def _kernels(options: NeonOptions) -> Any:
     # Imported when first asked for: listing backends loads no native code.
     from .kernels import Kernels, instruction_sets
 
     best = next(name for name, present in instruction_sets().items() if present)
-    return Kernels(best if isa == "auto" else isa, precision)
+    return Kernels(best if options.isa == "auto" else options.isa, options.precision, dot_products=options.dot_products)
 
 
 class NeonFactory(IWorkloadFactory):
@@ -51,11 +54,13 @@ class NeonFactory(IWorkloadFactory):
 
     def create_workload(self, layer: Layer) -> Any:
         from .fusion.chains import is_product_of_rows
+        from .quantized import is_quantized
         from .workloads.registry import creator
 
         create = creator(layer.kind)
-        # A product with a constant matrix that stands alone becomes the private layer whose weights are packed at load time.
-        if create is None or is_product_of_rows(layer):
+        # A product with a constant matrix that stands alone becomes the private layer whose weights are packed at load time,
+        # and a quantized layer those that compute on bytes.
+        if create is None or is_product_of_rows(layer) or is_quantized(layer):
             return import_module(".workloads.sequence", __package__).create(layer, self._kernels, self.create_workload)
         return create(layer, self._kernels)
 
@@ -83,20 +88,20 @@ class NeonBackend(IBackend):
     def create_workload_factory(
         self, context: IBackendContext | None, memory: IMemoryManager, options: NeonOptions
     ) -> IWorkloadFactory:
-        return NeonFactory(_kernels(options.isa, options.precision))
+        return NeonFactory(_kernels(options))
 
     def optimize_subgraph(self, view: SubgraphView, options: NeonOptions) -> OptimizationViews:
         from .fusion import lower
 
         views = OptimizationViews(view)
-        kernels = _kernels(options.isa, options.precision)
+        kernels = _kernels(options)
         views.substitute(view, lower(view, kernels.lanes, kernels.precision))
         return views
 
     def choices(self, view: SubgraphView, options: NeonOptions) -> Choices:
         from .choices import choices_of
 
-        return choices_of(view, _kernels(options.isa, options.precision))
+        return choices_of(view, _kernels(options))
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(deterministic=True)
+        return Capabilities(deterministic=True, integers=True)

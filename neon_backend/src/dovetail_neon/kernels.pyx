@@ -3,6 +3,7 @@
 from dovetail_neon.interface.bfloat16 cimport neon_bfloat16_kernels_of
 from dovetail_neon.interface.float16 cimport neon_float16_kernels_of
 from dovetail_neon.interface.kernels cimport neon_instruction_set, neon_kernels_of
+from dovetail_neon.interface.quantized cimport neon_quantized_kernels_of, neon_quantized_matrix_of
 
 
 cdef class Kernels:
@@ -12,17 +13,21 @@ cdef class Kernels:
         name: One of `instruction_sets()` that this machine has.
         precision: One of `precisions(name)`: to what the factors of convolutions and of products with constant matrices are rounded.
         unit: What multiplies reduced factors, "amx", "avx512_bf16" or "neon_fp16"; empty for the best that the machine has.
+        dot_products: Whether quantized tensors are multiplied by dot products of bytes (VNNI, SDOT) where the machine has them.
+        matrix_unit: Whether they are by a matrix unit (AMX), where the machine has it and dot products are wanted.
 
     Raises:
         ValueError: This build does not have it, or this machine.
     """
 
-    def __cinit__(self, str name, str precision="float32", str unit=""):
+    def __cinit__(self, str name, str precision="float32", str unit="", bint dot_products=True, bint matrix_unit=True):
         self.table = neon_kernels_of(name.encode())
         if self.table == NULL:
             known = ", ".join(f"{n} ({'here' if here else 'not on this machine'})" for n, here in instruction_sets().items())
             raise ValueError(f"instruction set {name!r} cannot be used; this build has {known}")
         self.bfloat16, self.float16 = NULL, NULL
+        self.quantized = neon_quantized_kernels_of(self.table.name, dot_products)
+        self.matrix = neon_quantized_matrix_of(self.quantized) if matrix_unit else NULL
         self.convolution, self.strips = self.table.convolution, self.table.strips
         encoded = unit.encode()
         cdef const char *wanted = <const char *>encoded if unit else NULL
@@ -53,6 +58,16 @@ cdef class Kernels:
         if self.float16 != NULL:
             return self.float16.name.decode()
         return "" if self.bfloat16 == NULL else self.bfloat16.name.decode()
+
+    @property
+    def dot_products(self):
+        """What multiplies bytes four at a time; empty where they are widened to 16 bits and multiplied in pairs."""
+        return self.quantized.name.decode() if self.quantized.has_quads else ""
+
+    @property
+    def matrix_unit(self):
+        """What multiplies bytes in tiles; empty where nothing does."""
+        return "" if self.matrix == NULL else self.matrix.name.decode()
 
     @property
     def lanes(self):

@@ -15,6 +15,8 @@ from .layouts import Image
 from .strides import Move
 
 Floats = npt.NDArray[np.float32]
+Shorts = npt.NDArray[np.int16]
+Ints = npt.NDArray[np.int32]
 
 
 class Function(NamedTuple):
@@ -164,6 +166,76 @@ class DepthwiseBfloat16(PrivateLayer, kind="neon.DepthwiseBfloat16"):
     target: Image
     geometry: Geometry
     function: Function = IDENTITY
+
+
+@descriptor_class
+class ConvolveQuantized(PrivateLayer, kind="neon.ConvolveQuantized"):
+    """Convolution of quantized images in bytes, or product of the rows of a quantized matrix: sums are exact, in 32 bits.
+
+    Weights [filters, taps, channels of a group] are less their zero points. A result is its zero point plus the sum, with its
+    bias, times the factor of the filter, rounded to nearest and clamped to `bounds`.
+    """
+
+    weights: Shorts
+    bias: Ints | None
+    factors: Floats
+    source: Image
+    target: Image
+    geometry: Geometry
+    zeros: tuple[int, int]
+    """Zero points of the image and of the result."""
+    bounds: tuple[int, int]
+    """Least and greatest result, as stored."""
+    groups: int = 1
+
+
+@descriptor_class
+class DepthwiseQuantized(PrivateLayer, kind="neon.DepthwiseQuantized"):
+    """Convolution of each channel of quantized images in bytes with its own filter; weights [channels, taps].
+
+    All else as in `ConvolveQuantized`.
+    """
+
+    weights: Shorts
+    bias: Ints | None
+    factors: Floats
+    source: Image
+    target: Image
+    geometry: Geometry
+    zeros: tuple[int, int]
+    bounds: tuple[int, int]
+
+
+@descriptor_class
+class PoolQuantized(PrivateLayer, kind="neon.PoolQuantized"):
+    """Greatest element of each window of quantized images in bytes or, with `counts` [height, width], the mean of so many.
+
+    Halves are rounded away from 0, and elements outside the image that count are the zero point, as TensorFlow Lite has it.
+    """
+
+    source: Image
+    target: Image
+    geometry: Geometry
+    counts: Ints | None = None
+    zero: int = 0
+
+
+@descriptor_class
+class AddQuantized(PrivateLayer, kind="neon.AddQuantized"):
+    """Two quantized tensors of one layout in bytes, added in float32: the sum of factor * (element - zero point), rounded."""
+
+    factors: tuple[float, float]
+    zeros: tuple[int, int, int]
+    """Zero points of both and of the result."""
+    bounds: tuple[int, int]
+
+
+@descriptor_class
+class ReorderQuantized(PrivateLayer, kind="neon.ReorderQuantized"):
+    """Change the layout of quantized images: between bytes and channels first or last; one side is in bytes."""
+
+    image: Image
+    channels_last: bool
 
 
 @descriptor_class

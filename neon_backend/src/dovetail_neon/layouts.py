@@ -1,7 +1,8 @@
 """How tensors lie in memory inside a part of the graph that CpuAcc runs.
 
 Plain tensors lie as their shape says. An image may also be *blocked*: [N, C / lanes, H, W, lanes], so that a pixel's channels
-of a block fill one vector; the last block is padded with lanes whose values nobody reads.
+of a block fill one vector; the last block is padded with lanes whose values nobody reads. Quantized images lie in *bytes*:
+[N, H, W, C], channels padded to whole registers, elements signed or not as the instructions at hand want them.
 """
 
 from __future__ import annotations
@@ -66,6 +67,21 @@ def bfloat16_info(image: Image) -> TensorInfo:
 def is_bfloat16(info: TensorInfo) -> bool:
     """Whether a tensor lies in blocks of bfloat16."""
     return info.opaque is not None and info.opaque.tag.startswith("bfloat16")
+
+
+BYTES_SLACK = 64
+"""Bytes behind the last pixel of a quantized image that may be read."""
+
+
+def pixel_bytes(channels: int) -> int:
+    """Bytes from pixel to pixel of a quantized image."""
+    return 4 if channels <= 4 else blocks(channels, 16) * 16
+
+
+def bytes_info(image: Image, dtype: DType) -> TensorInfo:
+    """Describe a quantized image in bytes; its shape is told in the order NCHW."""
+    nbytes = blocks(image.batch * image.pixels * pixel_bytes(image.channels), 16) * 16 + BYTES_SLACK
+    return TensorInfo(image.shape(DataLayout.NCHW), dtype, opaque=OpaqueLayout("bytes", nbytes))
 
 
 def plain_info(shape: tuple[int, ...]) -> TensorInfo:

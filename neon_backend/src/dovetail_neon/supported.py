@@ -12,15 +12,17 @@ from dovetail.tensor import DType
 from .functions import OPERATIONS, function_of, function_of_layer
 from .moved import MOVEMENT_RULES
 from .normalized import NORMALIZATION_RULES
+from .quantized import CONVERSION_RULES, QUANTIZED_RULES, is_quantized
 from .resampling import refusal as resizing
 
 
 def check(layer: Layer) -> Support:
     """Say whether a layer can be run."""
-    rule = RULES.get(layer.kind)
+    quantized = is_quantized(layer)
+    rule = (QUANTIZED_RULES if quantized else RULES).get(layer.kind)
     if rule is None:
         return Support.no("kind", f"CpuAcc has no kernel for {layer.kind}")
-    refusal = _computes_in_float32(layer) if layer.kind not in MOVEMENT_RULES else None
+    refusal = None if quantized or layer.kind in ANY_TYPE else _computes_in_float32(layer)
     if refusal is None:
         refusal = rule(layer)
     return Support.yes() if refusal is None else refusal
@@ -31,7 +33,7 @@ def _computes_in_float32(layer: Layer) -> Support | None:
         if info is not None and info.dtype is not DType.FLOAT32:
             names = layer.descriptor.input_names
             name = names[index % len(names)]
-            return Support.no("dtype", f"input {name!r} is {info.dtype}; CpuAcc computes in float32", name)
+            return Support.no("dtype", f"input {name!r} is {info.dtype}; CpuAcc computes this in float32", name)
     return None
 
 
@@ -99,6 +101,9 @@ def _layer_normalization(layer: Layer) -> Support | None:
     return _constant_weights(layer, layer.descriptor.input_names)
 
 
+ANY_TYPE = MOVEMENT_RULES.keys() | CONVERSION_RULES.keys()
+"""Kinds whose rules look at types themselves."""
+
 RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.Activation": _function,
     "dovetail.ElementwiseUnary": _function,
@@ -114,6 +119,7 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.Resize": resizing,
     "dovetail.Softmax": lambda layer: None,
     "dovetail.Prelu": lambda layer: None,
+    **CONVERSION_RULES,
     **MOVEMENT_RULES,
     **NORMALIZATION_RULES,
 }

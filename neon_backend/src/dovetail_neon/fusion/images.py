@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -37,6 +39,7 @@ from ..kinds import (
     PrivateLayer,
     Resample,
     ScaleChannels,
+    Shorts,
     WinogradConvolve,
 )
 from ..layouts import Image, blocked_info, plain_info
@@ -44,17 +47,21 @@ from ..resampling import layouts, taps
 from .chains import Chain
 from .lowering import Lowering, Rule
 
+Filters = TypeVar("Filters", Floats, Shorts)
 
-def weights_of(descriptor: Convolution2d | DepthwiseConvolution2d, weights: Floats) -> Floats:
+
+def weights_of(descriptor: Convolution2d | DepthwiseConvolution2d, weights: Filters) -> Filters:
     """Return a view of the filters as [filters, taps, channels of a group]."""
     if isinstance(descriptor, DepthwiseConvolution2d):
         if descriptor.layout is DataLayout.NHWC:  # [1, h, w, filters]
             return weights.reshape(-1, weights.shape[3]).T[:, :, None]
         return weights.reshape(weights.shape[0], -1)[:, :, None]
-    filters = weights.shape[0]
-    if descriptor.layout is DataLayout.NHWC:
-        return weights.reshape(filters, -1, weights.shape[3])
-    return weights.reshape(filters, weights.shape[1], -1).transpose(0, 2, 1)
+    filters, last = weights.shape[0], descriptor.layout is DataLayout.NHWC
+    channels = weights.shape[3 if last else 1]
+    taps = math.prod(weights.shape[1:3] if last else weights.shape[2:])
+    if last:
+        return weights.reshape(filters, taps, channels)
+    return weights.reshape(filters, channels, taps).transpose(0, 2, 1)
 
 
 def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
@@ -202,7 +209,7 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
     factors = None
     if descriptor.function is PoolingFunction.AVERAGE:
         counts = [
-            _elements_that_count(descriptor, axis, (image.height, image.width)[axis], (target.height, target.width)[axis])
+            elements_that_count(descriptor, axis, (image.height, image.width)[axis], (target.height, target.width)[axis])
             for axis in range(2)
         ]
         with np.errstate(divide="ignore"):
@@ -220,7 +227,7 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
     return True
 
 
-def _elements_that_count(descriptor: Pooling2d, axis: int, size: int, results: int) -> np.ndarray:
+def elements_that_count(descriptor: Pooling2d, axis: int, size: int, results: int) -> np.ndarray:
     """Per window along an axis: how many of its elements an average divides by."""
     start = np.arange(results)[:, None] * descriptor.stride[axis] - descriptor.padding[axis]
     taps = start + np.arange(descriptor.size[axis])[None, :] * descriptor.dilation[axis]

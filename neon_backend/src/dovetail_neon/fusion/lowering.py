@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dovetail.descriptor import Constant, Descriptor
 from dovetail.graph import Graph
@@ -10,8 +10,8 @@ from dovetail.layer import Layer, OutputSlot
 from dovetail.subgraph import SubgraphView
 from dovetail.tensor import DataLayout, TensorInfo
 
-from ..kinds import Reorder
-from ..layouts import Image, blocked_info, plain_info
+from ..kinds import Reorder, ReorderQuantized
+from ..layouts import Image, blocked_info, bytes_info, plain_info
 from .bfloat16 import round_to_bfloat16
 from .moves import join_moves
 from .strips import join_strips
@@ -20,8 +20,8 @@ from .strips import join_strips
 class Lowering:
     """The replacement of a part while it grows.
 
-    Every slot of the original graph that was emitted is known by the layouts in which it exists: "plain", "blocked", or "last",
-    which is plain with the channels innermost and the same as plain for images that already lie so.
+    Every slot of the original graph that was emitted is known by the layouts in which it exists: "plain", "blocked", "last",
+    which is plain with the channels innermost and the same as plain for images that already lie so, or "bytes".
 
     Attributes:
         view: What is replaced.
@@ -35,6 +35,7 @@ class Lowering:
         self.graph = Graph("CpuAcc")
         self._known: dict[OutputSlot, dict[str, OutputSlot]] = {}
         self._data_layouts: dict[OutputSlot, DataLayout] = {}
+        self._byte_layouts: dict[OutputSlot, DataLayout] = {}
         for number, slot in enumerate(view.inputs):
             info = slot.known_info
             inside = self.graph.input(f"input_{number}", info.shape, info.dtype, info.quantization)
@@ -50,6 +51,10 @@ class Lowering:
         """Order of the axes in the shape of an image that exists in blocks; None for one that does not."""
         return self._data_layouts.get(slot)
 
+    def byte_layout(self, slot: OutputSlot) -> DataLayout | None:
+        """Order of the axes in the shape of an image that exists in bytes; None for one that does not."""
+        return self._byte_layouts.get(slot)
+
     def plain(self, slot: OutputSlot) -> OutputSlot:
         """Return a slot as its shape says; a constant is brought along."""
         known = self._known.setdefault(slot, {})
@@ -58,7 +63,7 @@ class Lowering:
                 descriptor = slot.layer.descriptor
                 known["plain"] = self.graph.add(descriptor, name=slot.layer.name, quantization=slot.quantization).output
             else:
-                known["plain"] = self._reordered(known["blocked"], slot, self._data_layouts[slot], to_blocked=False)
+                known["plain"] = self._plain_of(known, slot)
         return known["plain"]
 
     def blocked(self, slot: OutputSlot, layout: DataLayout) -> OutputSlot:
@@ -67,7 +72,21 @@ class Lowering:
         if "blocked" not in known:
             known["blocked"] = self._reordered(self.plain(slot), slot, layout, to_blocked=True)
             self._data_layouts[slot] = layout
+        elif self._data_layouts[slot] is not layout:  # who made it counted the axes in another order
+            return self._reordered(self.plain(slot), slot, layout, to_blocked=True)
         return known["blocked"]
+
+    def bytes(self, slot: OutputSlot, layout: DataLayout) -> OutputSlot:
+        """Return a quantized image in bytes."""
+        known = self._known.setdefault(slot, {})
+        if "bytes" in known and self._byte_layouts[slot] is layout:
+            return known["bytes"]
+        image = Image.of(slot.known_info, layout)
+        info = bytes_info(image, slot.known_info.dtype)
+        made = self._reorder(self.plain(slot), image, info, layout is DataLayout.NHWC, slot)
+        if "bytes" not in known:
+            known["bytes"], self._byte_layouts[slot] = made, layout
+        return made
 
     def last(self, slot: OutputSlot, layout: DataLayout) -> OutputSlot:
         """Return an image with its channels innermost."""
@@ -107,6 +126,8 @@ class Lowering:
         known[layout] = made
         if layout == "blocked":
             self._data_layouts[slot] = data_layout
+        elif layout == "bytes":
+            self._byte_layouts[slot] = data_layout
 
     def finish(self) -> Graph:
         """Give the replacement its outputs, and join what runs strip by strip, and what only moves elements."""
@@ -118,6 +139,13 @@ class Lowering:
         join_moves(self.graph)
         return self.graph
 
+    def _plain_of(self, known: Mapping[str, OutputSlot], slot: OutputSlot) -> OutputSlot:
+        if "blocked" in known:
+            return self._reordered(known["blocked"], slot, self._data_layouts[slot], to_blocked=False)
+        layout, info = self._byte_layouts[slot], slot.known_info
+        image, plain = Image.of(info, layout), TensorInfo(info.shape, info.dtype, info.quantization)
+        return self._reorder(known["bytes"], image, plain, layout is DataLayout.NHWC, slot)
+
     def _reordered(self, source: OutputSlot, slot: OutputSlot, layout: DataLayout, *, to_blocked: bool) -> OutputSlot:
         image = Image.of(slot.known_info, layout)
         info = blocked_info(image, self.lanes) if to_blocked else plain_info(slot.known_info.sizes)
@@ -126,7 +154,8 @@ class Lowering:
     def _reorder(self, source: OutputSlot, image: Image, info: TensorInfo, last: bool, slot: OutputSlot) -> OutputSlot:
         # A reorder of something computed here stands for its layer; one of an input for the first layer that reads it.
         origin = slot.layer if slot.layer in self.view else next(c.layer for c in slot.consumers if c.layer in self.view)
-        descriptor = Reorder(infos=(info,), image=image, channels_last=last)
+        kind = Reorder if info.dtype.is_float else ReorderQuantized
+        descriptor = kind(infos=(info,), image=image, channels_last=last)
         return self.emit(descriptor, [source], [origin], name=f"{origin.name}.reorder").output
 
 

@@ -7,12 +7,14 @@ from dovetail.layer import Layer
 from dovetail.subgraph import SubgraphView
 
 from ..kinds import Apply
+from ..quantized import is_quantized
 from .attention import emit_attention, find_attention
 from .chains import find_chains
 from .images import IMAGE_RULES, lower_convolution
 from .lowering import Lowering, Rule
 from .matrices import lower_product
 from .patterns import Applied
+from .quantized import QUANTIZED_RULES
 from .transposed import lower_transposed
 
 
@@ -36,7 +38,8 @@ def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
         elif match is not None:
             _lower_function(lowering, match)
         elif layer not in absorbed:
-            rule: Rule | None = IMAGE_RULES.get(layer.kind)
+            rules = QUANTIZED_RULES if is_quantized(layer) else IMAGE_RULES
+            rule: Rule | None = rules.get(layer.kind)
             if rule is None or not rule(lowering, layer):
                 _keep(lowering, layer)
     return lowering.finish()

@@ -8,6 +8,7 @@ from dovetail_neon.interface.images cimport neon_images_kernels
 from dovetail_neon.interface.matmul cimport neon_matmul_kernels
 from dovetail_neon.interface.movement cimport neon_movement_kernels
 from dovetail_neon.interface.normalization cimport neon_normalization_kernels
+from dovetail_neon.interface.quantized cimport neon_quantized_kernels
 from dovetail_neon.interface.reduction cimport neon_reduction_kernels
 from dovetail_neon.interface.reorder cimport neon_reorder_kernels
 from dovetail_neon.interface.resize cimport neon_resize_kernels
@@ -40,6 +41,7 @@ cdef extern from "interface/kernels.h" nogil:
         const neon_winograd_kernels *winograd
 
         const neon_strips_kernels *strips
+        const neon_quantized_kernels *quantized
 
     const neon_kernels *neon_kernels_of(const char *name)
 

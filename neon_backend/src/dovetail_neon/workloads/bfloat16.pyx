@@ -10,11 +10,12 @@ from dovetail_neon.interface.bfloat16 cimport (
 )
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
+from dovetail_neon.workloads.workload cimport Workload, keep, keep_integers, new_workload
 
 import numpy as np
 
 from dovetail_neon.layouts import is_bfloat16
+from dovetail_neon.tap_planes import planes_of
 
 
 cdef enum:
@@ -55,7 +56,6 @@ def create(layer, Kernels kernels):
     cdef const neon_bfloat16_kernels *table = kernels.bfloat16
     geometry = d.geometry
     cdef int64_t kernel_height = geometry.kernel[0], kernel_width = geometry.kernel[1]
-    cdef int64_t dilation_y = geometry.dilation[0], dilation_x = geometry.dilation[1]
     c.images, _, c.in_height, c.in_width = d.source
     c.out_height, c.out_width = d.target[2:]
     c.stride_y, c.stride_x = geometry.stride
@@ -81,10 +81,7 @@ def create(layer, Kernels kernels):
         if c.direct or c.in_width < 32:
             c.in_width = c.out_width = c.in_height * c.in_width
             c.in_height = c.out_height = 1
-    if c.few:
-        plan_rows(workload, c, kernel_width)
-    else:
-        plan_planes(workload, c, kernel_width, dilation_y, dilation_x)
+    plan_planes(workload, c, geometry)
     c.grid = (c.out_height - 1) * c.plane_width + c.out_width
     c.rows = min(c.grid, TILE_ROWS)
     share_out(workload, c, table)
@@ -116,51 +113,28 @@ cdef int pack_weights(Workload workload, neon_bfloat16 *c, const neon_bfloat16_k
     return 0
 
 
-cdef int plan_planes(Workload workload, neon_bfloat16 *c, int64_t kernel_width, int64_t dilation_y, int64_t dilation_x) except -1:
-    """Find the planes that taps see, and where in them each tap begins."""
-    cdef int64_t *offsets = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
-    cdef int64_t *plane_y = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
-    cdef int64_t *plane_x = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
-    cdef int64_t tap, plane, y, x
-    planes = {}
-    taps = []
-    for tap in range(c.taps):
-        y, x = tap // kernel_width * dilation_y, tap % kernel_width * dilation_x
-        plane = planes.setdefault((y % c.stride_y, x % c.stride_x), len(planes))
-        taps.append((plane, y // c.stride_y, x // c.stride_x))
-    for (y, x), plane in planes.items():
-        plane_y[plane], plane_x[plane] = y, x
-    c.planes = len(planes)
-    c.plane_height = c.out_height + max(y for _, y, _ in taps)
-    c.plane_width = c.out_width + max(x for _, _, x in taps)
-    for tap, (plane, y, x) in enumerate(taps):
-        offsets[tap] = ((plane * c.plane_height + y) * c.plane_width + x) * PIXEL_BYTES
-    c.plane_y, c.plane_x, c.tap_offset = plane_y, plane_x, offsets
-    c.block_step = c.planes * c.plane_height * c.plane_width * PIXEL_BYTES
-    c.division_step = c.blocks * c.block_step
-    c.image_step = c.divisions * c.division_step
-    c.pixel_step = PIXEL_BYTES
-    if c.direct:
-        c.image_step = c.source.image_step
-    return 0
-
-
-cdef int plan_rows(Workload workload, neon_bfloat16 *c, int64_t kernel_width) except -1:
-    """The same for few channels: a tap is a row of the window, planes are rows of one remainder."""
-    cdef int64_t *offsets = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
-    cdef int64_t *plane_y = <int64_t *>workload.allocate(c.taps * sizeof(int64_t))
-    cdef int64_t tap
-    c.planes = min(c.stride_y, c.taps)
-    c.plane_height = c.out_height + (c.taps - 1) // c.stride_y
-    c.plane_width = parts((c.out_width - 1) * c.stride_x + kernel_width, c.stride_x)
-    c.columns = c.plane_width * c.stride_x
-    for tap in range(c.taps):
-        plane_y[tap] = tap
-        offsets[tap] = (tap % c.stride_y * c.plane_height + tap // c.stride_y) * c.columns * FEW * 2
-    c.plane_y, c.tap_offset = plane_y, offsets
-    c.pixel_step, c.block_step = c.stride_x * FEW * 2, PIXEL_BYTES
-    # The last run of a row begins in it and ends in what follows.
-    c.division_step = c.image_step = c.planes * c.plane_height * c.columns * FEW * 2 + c.blocks * PIXEL_BYTES
+cdef int plan_planes(Workload workload, neon_bfloat16 *c, object geometry) except -1:
+    """Fill in the planes that tiles read, and where in them taps begin; of few channels a tap is a row of the window."""
+    planes = planes_of(geometry, whole_rows=c.few)
+    reach = planes.reach
+    cdef int64_t column_bytes = PIXEL_BYTES
+    c.planes, c.plane_height = len(planes.starts), c.out_height + reach[0]
+    if c.few:
+        c.plane_width = parts((c.out_width - 1) * c.stride_x + <int64_t>geometry.kernel[1], c.stride_x)
+        c.columns = c.plane_width * c.stride_x
+        column_bytes, c.pixel_step, c.block_step = c.stride_x * FEW * 2, c.stride_x * FEW * 2, PIXEL_BYTES
+        # The last run of a row begins in it and ends in what follows.
+        c.division_step = c.image_step = c.planes * c.plane_height * c.columns * FEW * 2 + c.blocks * PIXEL_BYTES
+    else:
+        c.plane_width = c.out_width + reach[1]
+        c.block_step = c.planes * c.plane_height * c.plane_width * PIXEL_BYTES
+        c.division_step = c.blocks * c.block_step
+        c.image_step = c.source.image_step if c.direct else c.divisions * c.division_step
+        c.pixel_step = PIXEL_BYTES
+    c.plane_y = keep_integers(workload, [y for y, _ in planes.starts])
+    c.plane_x = keep_integers(workload, [x for _, x in planes.starts])
+    c.tap_offset = keep_integers(
+        workload, [((plane * c.plane_height + y) * c.plane_width + x) * column_bytes for plane, y, x in planes.taps])
     return 0
 
 

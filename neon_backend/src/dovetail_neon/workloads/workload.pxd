@@ -33,6 +33,7 @@ cdef class Workload:
     cdef int alias(self, int relation, int output, int input, int64_t offset) except -1
 
 cdef const float *keep(Workload workload, array) except NULL
+cdef const int64_t *keep_integers(Workload workload, numbers) except NULL
 cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs)
 
 cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job *job) noexcept nogil

@@ -185,3 +185,11 @@ cdef const float *keep(Workload workload, array) except NULL:
     if source.shape[0]:
         memcpy(kept, &source[0], source.shape[0] * sizeof(float))
     return kept
+
+
+cdef const int64_t *keep_integers(Workload workload, numbers) except NULL:
+    """Copy whole numbers into the workload."""
+    cdef int64_t *kept = <int64_t *>workload.allocate(len(numbers) * sizeof(int64_t))
+    for place, number in enumerate(numbers):
+        kept[place] = number
+    return kept

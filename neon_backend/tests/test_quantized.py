@@ -1,0 +1,465 @@
+"""Layers of quantized tensors against NumPy: sums in exact arithmetic, results in float64, off by one next to a tie alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail.layers import (
+    ActivationFunction,
+    BinaryOperation,
+    Convolution2d,
+    DepthwiseConvolution2d,
+    Dequantize,
+    ElementwiseBinary,
+    FullyConnected,
+    GlobalPooling,
+    Pooling2d,
+    PoolingFunction,
+    Quantize,
+)
+from dovetail.network import Network
+from dovetail.tensor import DataLayout, DType, Quantization
+from dovetail_neon.kernels import Kernels, instruction_sets
+
+NCHW, NHWC = DataLayout.NCHW, DataLayout.NHWC
+HERE = [name for name, here in instruction_sets().items() if here]
+WITH_DOTS = [name for name in HERE if Kernels(name).dot_products]
+ACTIVATIONS = {
+    "none": {},
+    "relu": {"activation": ActivationFunction.RELU},
+    "relu6": {"activation": ActivationFunction.BOUNDED_RELU, "activation_alpha": 6.0, "activation_beta": 0.0},
+}
+
+
+def ways():
+    """What multiplies bytes on this machine: (instruction set, dot products, matrix unit)."""
+    for name in HERE:
+        yield name, False, False
+        if name in WITH_DOTS:
+            yield name, True, False
+        if Kernels(name).matrix_unit:
+            yield name, True, True
+
+
+@pytest.fixture(params=list(ways()), ids=str)
+def kernels(request):
+    """The kernels of each instruction set that this machine has, with its dot products of bytes and without."""
+    name, dots, matrix = request.param
+    return Kernels(name, dot_products=dots, matrix_unit=matrix)
+
+
+def whole(rng, dtype, *shape):
+    """Elements of the whole range."""
+    info = np.iinfo(dtype.numpy)
+    return rng.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
+
+
+def in_layout(x, layout):
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout is NHWC else x
+
+
+def from_layout(x, layout):
+    return x.transpose(0, 3, 1, 2) if layout is NHWC else x
+
+
+def close(found, exact, dtype, quantization, activation="none"):
+    """Rounded to nearest and clamped; either neighbour will do where a result lies within a thousandth of a tie."""
+    scale, zero = quantization.scale[0], quantization.zero_point[0]
+    low, high = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
+    if activation != "none":
+        low = max(low, zero)
+    if activation == "relu6":
+        high = min(high, zero + int(np.floor(6.0 / scale + 0.5)))
+    wanted = np.clip(exact / scale + zero, low, high)
+    assert found.dtype == dtype.numpy
+    assert found.shape == wanted.shape
+    off = np.abs(found.astype(np.float64) - wanted)
+    assert off.max(initial=0.0) <= 0.501, f"{off.max()} at {np.unravel_index(off.argmax(), off.shape)}"
+
+
+def same(found, sums, factors, quantization):
+    """Bit for bit on every machine, where nothing clamps: the sum times the factor in float32, rounded to nearest even."""
+    product = (sums.astype(np.float32) * factors.astype(np.float32)).astype(np.float64)
+    info = np.iinfo(found.dtype)
+    np.testing.assert_array_equal(found, np.clip(np.rint(product + quantization.zero_point[0]), info.min, info.max))
+
+
+def of_images(dtype):
+    return Quantization.per_tensor(0.05, -3 if dtype is DType.INT8 else 120)
+
+
+class Weights:
+    """Weights, their quantization and a bias for so many filters, whose results spread over most of the range."""
+
+    def __init__(self, rng, how, shape, axis, filters, terms):
+        zero = {"int8": 0, "int8 per axis": 0, "uint8": 131, "int8 with zeros": -5}[how]
+        dtype = DType.UINT8 if how == "uint8" else DType.INT8
+        self.value = whole(rng, dtype, *shape)
+        scales = rng.uniform(0.008, 0.02, filters) if how == "int8 per axis" else [0.013]
+        scales = [float(np.float32(scale)) for scale in scales]
+        per_axis = len(scales) == filters and how == "int8 per axis"
+        self.quantization = Quantization(tuple(scales), (zero,) * len(scales), axis=axis if per_axis else None)
+        self.bias = rng.integers(-3000, 3000, filters).astype(np.int32)
+        self.scales = np.broadcast_to(np.asarray(scales), filters)
+        self.real = self.value.astype(np.float64) - zero
+        self.result = 0.05 * 0.013 * np.sqrt(terms) * 75**2 / 40
+
+    def of_result(self, dtype):
+        return Quantization.per_tensor(float(np.float32(self.result)), -7 if dtype is DType.INT8 else 100)
+
+
+CASES = [
+    # channels, filters, height, width, kernel, stride, padding, dilation, groups
+    (17, 33, 7, 5, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    (32, 70, 13, 15, (1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+    (100, 50, 21, 19, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 1),
+    (64, 128, 9, 10, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    (24, 40, 10, 9, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    (19, 16, 11, 6, (3, 3), (2, 1), (0, 2, 1, 0), (2, 2), 1),
+    (40, 130, 2, 3, (3, 2), (1, 1), (2, 1, 2, 1), (1, 1), 1),
+    (65, 31, 9, 23, (5, 3), (3, 2), (2, 1, 2, 1), (1, 1), 1),
+    (16, 16, 3, 2, (3, 3), (1, 1), (4, 5, 6, 7), (1, 1), 1),
+    (64, 64, 6, 6, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 2),
+    (36, 54, 6, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 3),
+    (35, 47, 1, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    (3, 24, 19, 18, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 1),
+    (4, 17, 9, 33, (2, 11), (3, 1), (0, 5, 1, 2), (1, 1), 1),
+    (3, 64, 37, 41, (7, 7), (2, 2), (3, 3, 3, 3), (1, 1), 1),
+    (2, 20, 9, 30, (2, 18), (1, 1), (1, 9, 0, 8), (2, 1), 1),
+    (1, 3, 12, 12, (4, 3), (1, 3), (0, 0, 0, 0), (1, 1), 1),
+    (5, 2, 5, 5, (3, 2), (5, 4), (6, 7, 0, 1), (1, 1), 1),
+]
+
+
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("how", ["int8 per axis", "uint8", "int8 with zeros"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolution(run_layer, convolved, case, how, dtype, layout):
+    channels, filters, height, width, kernel, stride, padding, dilation, groups = case
+    rng = np.random.default_rng(channels + filters)
+    shape = (filters, channels // groups, *kernel)
+    weights = Weights(rng, how, shape, 0, filters, channels // groups * kernel[0] * kernel[1])
+    x, of_x, of_y = whole(rng, dtype, 2, channels, height, width), of_images(dtype), weights.of_result(dtype)
+    activation = ("none", "relu", "relu6")[channels % 3]
+    descriptor = Convolution2d(
+        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout, **ACTIVATIONS[activation]
+    )
+
+    def build(net, slot):
+        slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
+        stored = net.constant(in_layout(weights.value, layout), quantization=weights.quantization)
+        return net.add(descriptor, slot, stored, net.constant(weights.bias), quantization=of_y).output
+
+    [found] = run_layer(build, in_layout(x, layout))
+    real = x.astype(np.float64) - of_x.zero_point[0]
+    sums = convolved(real, weights.real, weights.bias, stride, padding, dilation, groups)
+    close(from_layout(found, layout), sums * 0.05 * weights.scales[None, :, None, None], dtype, of_y, activation)
+
+
+WINDOWS = [
+    # channels, multiplier, height, width, kernel, stride, padding, dilation
+    (16, 1, 9, 11, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (40, 1, 10, 25, (3, 3), (2, 2), (0, 0, 1, 1), (1, 1)),
+    (7, 1, 8, 8, (5, 5), (1, 1), (2, 2, 2, 2), (1, 1)),
+    (33, 1, 12, 9, (3, 2), (1, 3), (2, 1, 0, 3), (2, 3)),
+    (3, 1, 6, 40, (1, 9), (1, 1), (0, 4, 0, 4), (1, 1)),
+    (18, 1, 5, 1, (7, 1), (1, 1), (3, 0, 3, 0), (1, 1)),
+    (8, 3, 7, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (1, 8, 9, 6, (4, 3), (2, 2), (1, 1, 2, 1), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("how", ["int8 per axis", "uint8"])
+@pytest.mark.parametrize("case", WINDOWS, ids=str)
+def test_depthwise(run_layer, convolved, case, how, dtype, layout):
+    channels, multiplier, height, width, kernel, stride, padding, dilation = case
+    rng = np.random.default_rng(channels + width)
+    filters = channels * multiplier
+    weights = Weights(rng, how, (filters, 1, *kernel), 3 if layout is NHWC else 0, filters, kernel[0] * kernel[1])
+    x, of_x, of_y = whole(rng, dtype, 2, channels, height, width), of_images(dtype), weights.of_result(dtype)
+    descriptor = DepthwiseConvolution2d(stride=stride, padding=padding, dilation=dilation, layout=layout, **ACTIVATIONS["relu"])
+
+    def build(net, slot):
+        slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
+        value = weights.value.transpose(1, 2, 3, 0) if layout is NHWC else weights.value
+        stored = net.constant(np.ascontiguousarray(value), quantization=weights.quantization)
+        return net.add(descriptor, slot, stored, net.constant(weights.bias), quantization=of_y).output
+
+    [found] = run_layer(build, in_layout(x, layout))
+    real = x.astype(np.float64) - of_x.zero_point[0]
+    sums = convolved(real, weights.real, weights.bias, stride, padding, dilation, channels)
+    close(from_layout(found, layout), sums * 0.05 * weights.scales[None, :, None, None], dtype, of_y, "relu")
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("how", ["int8", "int8 per axis", "uint8"])
+@pytest.mark.parametrize("shape", [(1, 9), (1, 320), (3, 64), (2, 7, 50)], ids=str)
+@pytest.mark.parametrize("filters", [1, 12, 100])
+def test_fully_connected(run_layer, shape, filters, how, dtype):
+    rng = np.random.default_rng(filters)
+    weights = Weights(rng, how, (filters, shape[-1]), 0, filters, shape[-1])
+    x, of_x, of_y = whole(rng, dtype, *shape), of_images(dtype), weights.of_result(dtype)
+
+    def build(net, slot):
+        slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
+        stored = net.constant(weights.value, quantization=weights.quantization)
+        return net.add(FullyConnected(), slot, stored, None, quantization=of_y).output
+
+    [found] = run_layer(build, x)
+    sums = (x.astype(np.float64) - of_x.zero_point[0]) @ weights.real.T
+    close(found, sums * 0.05 * weights.scales, dtype, of_y)
+    same(found, sums, 0.05 * weights.scales / of_y.scale[0], of_y)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("shape", [(5,), (2, 33), (1, 3, 5, 7), (2, 16, 4, 4), (0, 3)], ids=str)
+def test_addition(run_layer, shape, activation, dtype):
+    rng = np.random.default_rng(len(shape))
+    of_a, of_b = Quantization.per_tensor(0.05, 3), Quantization.per_tensor(0.09, 17)
+    of_y = Quantization.per_tensor(0.11, 5)
+    a, b = whole(rng, dtype, *shape), whole(rng, dtype, *shape)
+
+    def build(net, left, right):
+        for slot, quantization in ((left, of_a), (right, of_b)):
+            slot.quantization, slot.info = quantization, slot.known_info.with_quantization(quantization)
+        descriptor = ElementwiseBinary(operation=BinaryOperation.ADD, **ACTIVATIONS[activation])
+        return net.add(descriptor, left, right, quantization=of_y).output
+
+    [found] = run_layer(build, a, b)
+    exact = 0.05 * (a.astype(np.float64) - 3) + 0.09 * (b.astype(np.float64) - 17)
+    close(found, exact, dtype, of_y, activation)
+
+
+POOLS = [
+    {"size": (2, 2), "stride": (2, 2)},
+    {"size": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1)},
+    {"size": (3, 2), "stride": (1, 2), "padding": (2, 0, 1, 1), "dilation": (1, 2)},
+    {"size": (3, 3), "stride": (2, 2), "padding": (0, 0, 1, 1), "ceil_mode": True},
+    {"size": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "count_padding": True},
+]
+
+
+def pooled(
+    x, zero, function, size, stride, padding=(0, 0, 0, 0), dilation=(1, 1), ceil_mode=False, count_padding=False, shape=()
+):
+    """By definition, element by element; x is [N, C, H, W], the mean rounds halves away from 0."""
+    result = np.zeros(shape, np.int64)
+    height, width = x.shape[2:]
+    for y, column in np.ndindex(*shape[2:]):
+        rows = [y * stride[0] - padding[0] + tap * dilation[0] for tap in range(size[0])]
+        columns = [column * stride[1] - padding[1] + tap * dilation[1] for tap in range(size[1])]
+        inside = [(i, j) for i in rows for j in columns if 0 <= i < height and 0 <= j < width]
+        values = np.stack([x[:, :, i, j] for i, j in inside], -1).astype(np.int64)
+        if function is PoolingFunction.MAX:
+            result[:, :, y, column] = values.max(-1)
+            continue
+        count = len(inside)
+        if count_padding:
+            count = sum(i < height + padding[2] and j < width + padding[3] for i in rows for j in columns)
+        total = values.sum(-1) + (count - len(inside)) * zero
+        result[:, :, y, column] = np.sign(total) * ((np.abs(total) + count // 2) // count)
+    return result
+
+
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("function", [PoolingFunction.MAX, PoolingFunction.AVERAGE])
+@pytest.mark.parametrize("window", POOLS, ids=str)
+@pytest.mark.parametrize("channels", [3, 16, 21])
+def test_pooling(run_layer, channels, window, function, dtype, layout):
+    rng = np.random.default_rng(channels)
+    x, of_x = whole(rng, dtype, 2, channels, 9, 8), of_images(dtype)
+    descriptor = Pooling2d(function=function, layout=layout, **window)
+
+    def build(net, slot):
+        slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
+        return net.add(descriptor, slot).output
+
+    [found] = run_layer(build, in_layout(x, layout))
+    found = from_layout(found, layout)
+    np.testing.assert_array_equal(found, pooled(x, of_x.zero_point[0], function, **window, shape=found.shape))
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("size", [(1, 1), (7, 7), (40, 33)])
+def test_global_pooling(run_layer, size, dtype):
+    rng = np.random.default_rng(size[0])
+    x, of_x = whole(rng, dtype, 2, 20, *size), of_images(dtype)
+
+    def build(net, slot):
+        slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
+        return net.add(GlobalPooling(function=PoolingFunction.AVERAGE), slot).output
+
+    [found] = run_layer(build, x)
+    expected = pooled(x, 0, PoolingFunction.AVERAGE, size, (1, 1), shape=found.shape)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 100, 1003])
+def test_to_integers_and_back(run_layer, count, dtype):
+    rng = np.random.default_rng(count)
+    quantization = Quantization.per_tensor(0.25, -11 if dtype is DType.INT8 else 7)
+    x = (rng.integers(-1200, 1200, count) / 32).astype(np.float32)  # many ties among them
+    x[:6] = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0], np.float32)[: min(6, count)]
+    [found] = run_layer(lambda net, slot: net.add(Quantize(dtype=dtype, quantization=quantization), slot).output, x)
+    info = np.iinfo(dtype.numpy)
+    expected = np.rint(np.where(np.isnan(x), 0, x.astype(np.float64)) / 0.25) + quantization.zero_point[0]
+    np.testing.assert_array_equal(found, np.clip(expected, info.min, info.max).astype(dtype.numpy))
+    [back] = run_layer(lambda net, slot: net.add(Dequantize(quantization=quantization), slot).output, found)
+    np.testing.assert_array_equal(back, ((found.astype(np.float64) - quantization.zero_point[0]) * 0.25).astype(np.float32))
+
+
+# --- networks ----------------------------------------------------------------------------------------------------------------
+
+
+def residual(dtype, layout, channels=24, size=12):
+    """A block as in MobileNet v2, and its input."""
+    rng = np.random.default_rng(channels)
+    net = Network("block")
+    of_x, of_y = of_images(dtype), Quantization.per_tensor(0.7, 4)
+    shape = (1, channels, size, size)
+    x = net.input("x", shape if layout is NCHW else (1, size, size, channels), dtype, of_x)
+
+    def stored(*shape, depthwise=False):
+        value = rng.integers(-127, 128, shape).astype(np.int8)
+        if depthwise and layout is NHWC:
+            value = value.transpose(1, 2, 3, 0)
+        elif layout is NHWC:
+            value = value.transpose(0, 2, 3, 1)
+        return net.constant(np.ascontiguousarray(value), quantization=Quantization.per_tensor(0.01))
+
+    wide = net.add(Convolution2d(layout=layout, **ACTIVATIONS["relu6"]), x, stored(96, channels, 1, 1), None, quantization=of_y)
+    deep = net.add(
+        DepthwiseConvolution2d(padding=(1, 1, 1, 1), layout=layout),
+        wide.output,
+        stored(96, 1, 3, 3, depthwise=True),
+        None,
+        quantization=of_y,
+    )
+    narrow = net.add(Convolution2d(layout=layout), deep.output, stored(channels, 96, 1, 1), None, quantization=of_y)
+    added = net.add(
+        ElementwiseBinary(operation=BinaryOperation.ADD), x, narrow.output, quantization=Quantization.per_tensor(0.9, -2)
+    )
+    net.output(net.add(GlobalPooling(function=PoolingFunction.AVERAGE, layout=layout), added.output).output, "y")
+    return net, {"x": whole(rng, dtype, *x.known_info.sizes)}
+
+
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+def test_images_stay_in_bytes_between_layers(layout):
+    net, feeds = residual(DType.INT8, layout)
+    with dovetail.load(net, backends=["CpuAcc"], threads=1) as loaded, loaded.profiling() as profile:
+        loaded.run(feeds)
+    kinds = [layer.kind.removeprefix("neon.") for layer in profile.layers]
+    assert kinds.count("ReorderQuantized") == 2
+    assert set(kinds) == {"ReorderQuantized", "ConvolveQuantized", "DepthwiseQuantized", "AddQuantized", "PoolQuantized"}
+
+
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+@pytest.mark.parametrize(("channels", "size"), [(24, 12), (40, 33), (3, 5)])
+def test_every_way_gives_the_same(channels, size, layout):
+    """Instruction sets, dot products or not, threads, and optimization at all: nothing of it shows."""
+    net, feeds = residual(DType.INT8, layout, channels, size)
+    expected = None
+    for isa, dots, threads, passes in itertools.product(HERE, (True, False), (1, 2, 3), (True, False)):
+        options = {"CpuAcc": {"isa": isa, "dot_products": dots}}
+        with dovetail.load(net, backends=["CpuAcc"], threads=threads, options=options, passes=passes) as loaded:
+            found = loaded.run(feeds)["y"]
+        expected = found if expected is None else expected
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("quantized", [True, False])
+@pytest.mark.parametrize(("first", "second"), [(NCHW, NHWC), (NHWC, NCHW)])
+def test_who_counts_axes_in_another_order_reads_another_layout(first, second, quantized):
+    rng = np.random.default_rng(8)
+    net = Network("orders")
+    if quantized:
+        x = net.input("x", (1, 64, 2, 64), DType.INT8, Quantization.per_tensor(0.1))
+        value, options = rng.integers(-99, 99, (64, 64, 1, 1)).astype(np.int8), {"quantization": Quantization.per_tensor(5.0)}
+        weights = net.constant(in_layout(value, first), quantization=Quantization.per_tensor(0.1))
+        feed = whole(rng, DType.INT8, 1, 64, 2, 64)
+    else:
+        x, options = net.input("x", (1, 64, 2, 64)), {}
+        weights = net.constant(in_layout(rng.standard_normal((64, 64, 1, 1)).astype(np.float32), first))
+        feed = rng.standard_normal((1, 64, 2, 64)).astype(np.float32)
+    convolved = net.add(Convolution2d(layout=first), x, weights, None, **options)
+    net.output(net.add(Pooling2d(function=PoolingFunction.MAX, size=(1, 1), layout=second), convolved.output).output, "y")
+    net.output(net.add(Pooling2d(function=PoolingFunction.MAX, size=(1, 1), layout=first), convolved.output).output, "z")
+    with dovetail.load(net, backends=["CpuAcc"], threads=1) as loaded:
+        found = loaded.run({"x": feed})
+    np.testing.assert_array_equal(found["y"], found["z"])
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_constants_are_operands_too(passes):
+    net, one = Network("constants"), Quantization.per_tensor(0.5)
+    x = net.input("x", (1, 3, 2, 2), DType.INT8, one)
+    value = np.arange(12, dtype=np.int8).reshape(1, 3, 2, 2)
+    constant = net.constant(value, quantization=one)
+    net.output(net.add(ElementwiseBinary(operation=BinaryOperation.ADD), x, constant, quantization=one).output, "sum")
+    net.output(net.add(Pooling2d(function=PoolingFunction.MAX, size=(1, 1)), constant).output, "same")
+    with dovetail.load(net, backends=["CpuAcc"], threads=1, passes=passes) as loaded:
+        found = loaded.run({"x": value})
+    np.testing.assert_array_equal(found["sum"], value + value)
+    np.testing.assert_array_equal(found["same"], value)
+
+
+def test_factors_beyond_float32_saturate_and_leave_zero_alone():
+    net, zero = Network("far"), 5
+    of_x, of_y = Quantization.per_tensor(1e38, 3), Quantization.per_tensor(1e-5, zero)
+    a, b = (net.input(name, (4,), DType.INT8, of_x) for name in "ab")
+    net.output(net.add(ElementwiseBinary(operation=BinaryOperation.ADD), a, b, quantization=of_y).output, "sum")
+    weights = net.constant(np.ones((1, 4), np.int8), quantization=Quantization.per_tensor(1e10))
+    net.output(net.add(FullyConnected(), a, weights, None, quantization=of_y).output, "product")
+    with dovetail.load(net, backends=["CpuAcc"], threads=1) as loaded:
+        found = loaded.run({"a": np.array([3, 4, 2, 3], np.int8), "b": np.array([3, 3, 3, 2], np.int8)})
+    np.testing.assert_array_equal(found["sum"], np.array([zero, 127, -128, -128], np.int8))
+    np.testing.assert_array_equal(found["product"], np.array([zero], np.int8))
+
+
+def test_a_bound_is_rounded_as_tensorflow_lite_rounds_it():
+    net, of_y = Network("bound"), Quantization.per_tensor(0.09160305559635162, -100)
+    a, b = (net.input(name, (1,), DType.INT8, Quantization.per_tensor(1.0)) for name in "ab")
+    descriptor = ElementwiseBinary(operation=BinaryOperation.ADD, **ACTIVATIONS["relu6"])
+    net.output(net.add(descriptor, a, b, quantization=of_y).output, "y")
+    feeds = {"a": np.array([100], np.int8), "b": np.array([100], np.int8)}
+    results = []
+    for backend in ("CpuAcc", "CpuRef"):
+        with dovetail.load(net, backends=[backend], threads=1) as loaded:
+            results.append(int(loaded.run(feeds)["y"][0]))
+    assert results == [-34, -34]
+
+
+def dequantized():
+    """Dequantize - convolve - quantize."""
+    net, scale = Network("qdq"), Quantization.per_tensor(0.1)
+    x = net.dequantize(net.quantize(net.input("x", (1, 8, 5, 5)), scale), scale)
+    w = net.dequantize(net.constant(np.arange(-64, 64, dtype=np.int8).reshape(16, 8, 1, 1)), scale)
+    net.output(net.dequantize(net.quantize(net.convolution2d(x, w), scale), scale), "y")
+    return net
+
+
+def kinds_of(**options):
+    with dovetail.load(dequantized(), backends=["CpuAcc"], **options) as net, net.profiling() as profile:
+        net.run({"x": np.ones((1, 8, 5, 5), np.float32)})
+    return {layer.kind for layer in profile.layers}
+
+
+def test_integers_are_computed_with_unless_asked_otherwise():
+    assert "neon.ConvolveQuantized" in kinds_of()
+    assert "neon.ConvolveQuantized" not in kinds_of(integer_layers=False)
+
+
+def test_which_dot_products(kernels):
+    names = {"avx512": "avx512_vnni", "avx2": "avx2_vnni", "neon": "neon_dotprod"}
+    assert kernels.dot_products in ("", names.get(kernels.name))
+    assert kernels.matrix_unit in ("", "amx" if kernels.dot_products == "avx512_vnni" else "")

@@ -1,0 +1,96 @@
+"""Which quantized layers CpuAcc does not take, and what it says of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dovetail.interfaces import Support
+from dovetail.layers import (
+    ActivationFunction,
+    BinaryOperation,
+    Convolution2d,
+    Dequantize,
+    ElementwiseBinary,
+    GlobalPooling,
+    Pooling2d,
+    PoolingFunction,
+    Quantize,
+)
+from dovetail.network import Network
+from dovetail.tensor import DType, Quantization
+from dovetail_neon import NeonBackend, NeonOptions
+
+
+def refusal(descriptor, *infos, output=None):
+    """What CpuAcc says of a layer; of each input: shape, type, quantization and, for a constant, anything more."""
+    net, slots = Network(), []
+    for index, (shape, dtype, quantization, *constant) in enumerate(infos):
+        if constant:
+            slots.append(net.constant(np.zeros(shape, dtype.numpy), quantization=quantization))
+        else:
+            slots.append(net.input(f"x{index}", shape, dtype, quantization))
+    answer = NeonBackend().supports(net.add(descriptor, *slots, quantization=output), NeonOptions())
+    assert isinstance(answer, Support)
+    return answer
+
+
+ONE, PER_AXIS = Quantization.per_tensor(0.1), Quantization.per_axis([0.1] * 4, axis=0)
+IMAGE = ((1, 4, 5, 5), DType.INT8, ONE)
+FILTERS = ((4, 4, 1, 1), DType.INT8, ONE, "constant")
+REFUSALS = [
+    (Convolution2d(), [((1, 4, 5, 5), DType.INT8, None), FILTERS], ONE, "quantization", "input is int8 without"),
+    (Convolution2d(), [IMAGE, FILTERS], None, "quantization", "output is int8 without"),
+    (Convolution2d(), [IMAGE, ((4, 4, 1, 1), DType.INT8, ONE)], ONE, "attribute", "'weights' is computed"),
+    (
+        Convolution2d(),
+        [IMAGE, ((4, 4, 1, 1), DType.INT8, None, "constant")],
+        ONE,
+        "quantization",
+        "weights have no quantization",
+    ),
+    (
+        Convolution2d(),
+        [IMAGE, ((4, 4, 1, 1), DType.INT8, Quantization.per_axis([0.1] * 4, axis=1), "constant")],
+        ONE,
+        "quantization",
+        "only axis 0",
+    ),
+    (
+        Convolution2d(),
+        [IMAGE, ((4, 4, 1, 1), DType.INT8, Quantization.per_axis([0.1] * 2, axis=0), "constant")],
+        ONE,
+        "quantization",
+        "2 scales for 4 filters",
+    ),
+    (Convolution2d(), [IMAGE, ((0, 4, 1, 1), DType.INT8, ONE, "constant")], ONE, "shape", "no elements"),
+    (
+        GlobalPooling(function=PoolingFunction.AVERAGE),
+        [((1, 1, 2048, 2048), DType.UINT8, ONE)],
+        ONE,
+        "shape",
+        "not summed up in 32 bits",
+    ),
+    (Convolution2d(activation=ActivationFunction.TANH), [IMAGE, FILTERS], ONE, "attribute", "relu and bounded_relu only"),
+    (ElementwiseBinary(operation=BinaryOperation.MUL), [IMAGE, IMAGE], ONE, "attribute", "operation mul"),
+    (ElementwiseBinary(operation=BinaryOperation.ADD), [IMAGE, ((4, 1, 1), DType.INT8, ONE)], ONE, "shape", "different shapes"),
+    (
+        Pooling2d(function=PoolingFunction.MAX, size=(2, 2)),
+        [IMAGE],
+        Quantization.per_tensor(0.3),
+        "quantization",
+        "differ in quantization",
+    ),
+    (Pooling2d(function=PoolingFunction.LP, size=(2, 2)), [IMAGE], ONE, "attribute", "function lp"),
+    (Dequantize(quantization=PER_AXIS), [((4, 2), DType.INT8, PER_AXIS)], None, "quantization", "one scale"),
+    (Quantize(dtype=DType.INT16, quantization=ONE), [((4,), DType.FLOAT32, None)], None, "dtype", "integers are int16"),
+    (Quantize(dtype=DType.INT8, quantization=ONE), [((4,), DType.FLOAT64, None)], None, "dtype", "real numbers are float64"),
+]
+
+
+@pytest.mark.parametrize(("descriptor", "infos", "output", "code", "reason"), REFUSALS, ids=[row[-1] for row in REFUSALS])
+def test_refusals_say_why(descriptor, infos, output, code, reason):
+    answer = refusal(descriptor, *infos, output=output)
+    assert not answer
+    assert answer.code == code
+    assert reason in answer.reason
