@@ -183,6 +183,44 @@ def test_editing() -> None:
         net.append_input(conv, net.constant([1.0]))
 
 
+def test_what_a_graph_says_of_itself_follows_every_edit() -> None:
+    random = np.random.default_rng(11)
+    net = Network("edited")
+    slots = [net.input("a", (2,)), net.input("b", (2,))]
+    for step in range(400):
+        plain = [layer for layer in net if layer.kind == "dovetail.Activation"]
+        match random.integers(8):
+            case 0 | 1:
+                slots.append(net.relu(slots[random.integers(len(slots))]))
+            case 2:
+                net.output(slots[random.integers(len(slots))], f"out{step}")
+            case 3 if plain:
+                chosen = plain[random.integers(len(plain))]
+                net.rename(chosen, f"renamed{step}")
+            case 4 if plain:  # let a layer read another one, made before it
+                chosen = plain[random.integers(len(plain))]
+                net.disconnect(chosen.inputs[0])
+                assert len(net.topological_order()) == len(net)
+                net.connect(slots[random.integers(slots.index(chosen.output))], chosen.inputs[0])
+            case 5 if plain:
+                chosen = plain[random.integers(len(plain))]
+                net.redirect(chosen.output, slots[0])
+                net.remove(chosen)
+                slots.remove(chosen.output)
+            case 6 if net.outputs:
+                net.remove(net.outputs[0])
+            case 7 if len(net.inputs) > 1 and step > 300:
+                net.replace_descriptor(net.inputs[1], Constant(value=np.zeros(2, np.float32)))
+        order = net.topological_order()
+        position = {layer: place for place, layer in enumerate(order)}
+        assert sorted(position, key=lambda layer: layer.id) == sorted(net.layers, key=lambda layer: layer.id)
+        for layer in order:
+            assert all(slot.source and position[slot.source.layer] < position[layer] for slot in layer.inputs)
+        assert net.inputs == tuple(layer for layer in net if layer.kind == "dovetail.Input")
+        assert net.outputs == tuple(layer for layer in net if layer.kind == "dovetail.Output")
+        order.clear()  # the caller's own
+
+
 def test_topological_order_keeps_the_order_of_creation_among_equals() -> None:
     net = Network()
     x = net.input("x", (2,))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail_neon.backend import NeonFactory
+from dovetail_neon.factory import NeonFactory
 from dovetail_neon.kernels import Kernels, instruction_sets
 
 

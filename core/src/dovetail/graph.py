@@ -22,6 +22,10 @@ class Graph:
         self.name = name
         self._layers: dict[str, Layer] = {}
         self._next_id = 0
+        # What was worked out since the last edit: each pass asks, most change nothing.
+        self._inputs: tuple[Layer, ...] | None = None
+        self._outputs: tuple[Layer, ...] | None = None
+        self._order: tuple[Layer, ...] | None = None
 
     # -- reading --------------------------------------------------------------------------------------------------------------
 
@@ -33,12 +37,16 @@ class Graph:
     @property
     def inputs(self) -> tuple[Layer, ...]:
         """Input layers, in order of creation."""
-        return tuple(layer for layer in self._layers.values() if isinstance(layer.descriptor, Input))
+        if self._inputs is None:
+            self._inputs = tuple([layer for layer in self._layers.values() if isinstance(layer.descriptor, Input)])
+        return self._inputs
 
     @property
     def outputs(self) -> tuple[Layer, ...]:
         """Output layers, in order of creation."""
-        return tuple(layer for layer in self._layers.values() if isinstance(layer.descriptor, Output))
+        if self._outputs is None:
+            self._outputs = tuple([layer for layer in self._layers.values() if isinstance(layer.descriptor, Output)])
+        return self._outputs
 
     def newest(self, count: int) -> list[Layer]:
         """Layers that were added last, the last one first."""
@@ -73,6 +81,11 @@ class Graph:
         Raises:
             GraphError: There is a cycle (`GRAPH_CYCLE`); the message spells it out.
         """
+        if self._order is None:
+            self._order = tuple(self._sorted())
+        return list(self._order)
+
+    def _sorted(self) -> list[Layer]:
         members, waiting = self._layers, {}
         order: list[Layer] = []
         for layer in members.values():
@@ -128,6 +141,9 @@ class Graph:
             number += 1
         return f"{wish}_{number}"
 
+    def _edited(self) -> None:
+        self._inputs = self._outputs = self._order = None
+
     def add(
         self,
         descriptor: Descriptor,
@@ -168,14 +184,19 @@ class Graph:
             raise
         self._next_id += 1
         self._layers[label] = layer
+        self._edited()
         return layer
 
     def _check_arity(self, label: str, descriptor: Descriptor, sources: Sequence[Any]) -> None:
-        names = descriptor.input_names
+        names, required = descriptor.input_names, descriptor.required_inputs
+        if required <= len(sources) <= len(names):
+            for source in sources[:required]:
+                if source is None:
+                    break
+            else:
+                return
         missing = [
-            names[min(index, len(names) - 1)]
-            for index in range(descriptor.required_inputs)
-            if index >= len(sources) or sources[index] is None
+            names[min(index, len(names) - 1)] for index in range(required) if index >= len(sources) or sources[index] is None
         ]
         if missing:
             raise GraphError(
@@ -277,12 +298,14 @@ class Graph:
             )
         target.source = source
         source.consumers.append(target)
+        self._order = None
 
     def disconnect(self, target: InputSlot) -> None:
         """Free an input slot; one that is free stays so."""
         if target.source is not None:
             target.source.consumers.remove(target)
             target.source = None
+            self._order = None
 
     def append_input(self, layer: Layer, source: OutputSlot) -> None:
         """Give a layer one more input slot, such as a bias that it did not have, and connect it.
@@ -316,6 +339,7 @@ class Graph:
         for target in layer.inputs:
             self.disconnect(target)
         del self._layers[layer.name]
+        self._edited()
 
     def rename(self, layer: Layer, name: str) -> None:
         """Give a layer another name, made unique by a suffix; its place in the order of creation stays."""
@@ -331,6 +355,7 @@ class Graph:
             )
         _check_descriptor(descriptor)
         layer.descriptor = descriptor
+        self._edited()
         if keep_inputs is not None:
             for slot in layer.inputs[keep_inputs:]:
                 self.disconnect(slot)
@@ -436,6 +461,7 @@ class Graph:
         self.copy_into(twin)
         # Copied in topological order; the order of creation is that of the caller's inputs and outputs.
         twin._layers = {layer.name: twin._layers[layer.name] for layer in self._layers.values()}
+        twin._edited()
         for number, layer in enumerate(twin._layers.values()):
             layer.id = number
         return twin
@@ -470,6 +496,7 @@ class Graph:
                 new.info, new.quantization = old.info, old.quantization
                 twins[old] = new
             clone.inferred = layer.inferred
+        target._edited()
         return twins
 
 

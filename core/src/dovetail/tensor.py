@@ -44,11 +44,7 @@ class DType(Enum):
         self.numpy: np.dtype[Any] = np.dtype(storage)
         self.dlpack_code = dlpack_code
         self.bits = bits
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self.bits // 8
+        self.itemsize = bits // 8
 
     @property
     def is_float(self) -> bool:
@@ -294,12 +290,12 @@ class TensorInfo(NamedTuple):
         Raises:
             GraphError: The tensor is too large (`SHAPE_MISMATCH`), or a zero point is out of range (`ATTRIBUTE_INVALID`).
         """
-        nbytes, largest = self.dtype.itemsize, 0
+        nbytes = self.dtype.itemsize
         for d in self.shape:
             if isinstance(d, int):
                 nbytes *= d
-                largest = d if d > largest else largest
-        if nbytes >= _MEMORY_LIMIT or largest >= _MEMORY_LIMIT:
+        # Where nothing is empty, no axis is longer than all of it.
+        if nbytes >= _MEMORY_LIMIT or (not nbytes and max(d for d in self.shape if isinstance(d, int)) >= _MEMORY_LIMIT):
             raise GraphError(
                 f"a tensor {self} would take {nbytes} bytes",
                 code=ErrorCode.SHAPE_MISMATCH,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from dovetail.backend_id import BackendId
@@ -46,29 +46,11 @@ def _kernels(options: NeonOptions) -> Any:
     return Kernels(best if options.isa == "auto" else options.isa, options.precision, dot_products=options.dot_products)
 
 
-class NeonFactory(IWorkloadFactory):
-    """Creates workloads of one instruction set."""
+@cache
+def _check() -> Callable[[Layer], Support]:
+    from .supported import check  # as native code is: listing backends knows nothing of layers
 
-    def __init__(self, kernels: Any) -> None:
-        self._kernels = kernels
-
-    def create_workload(self, layer: Layer) -> Any:
-        from .fusion.chains import is_product_of_rows
-        from .quantized import is_quantized
-        from .workloads.registry import creator
-
-        create = creator(layer.kind)
-        # A product with a constant matrix that stands alone becomes the private layer whose weights are packed at load time,
-        # and a quantized layer those that compute on bytes.
-        if create is None or is_product_of_rows(layer) or is_quantized(layer):
-            return import_module(".workloads.sequence", __package__).create(layer, self._kernels, self.create_workload)
-        return create(layer, self._kernels)
-
-    def release(self, layer: Layer) -> None:
-        from .kinds import PrivateLayer
-
-        if isinstance(layer.descriptor, PrivateLayer):
-            layer.descriptor.release()
+    return check
 
 
 class NeonBackend(IBackend):
@@ -81,13 +63,13 @@ class NeonBackend(IBackend):
         return _ID
 
     def supports(self, layer: Layer, options: Any) -> Support:
-        from .supported import check
-
-        return check(layer)
+        return _check()(layer)
 
     def create_workload_factory(
         self, context: IBackendContext | None, memory: IMemoryManager, options: NeonOptions
     ) -> IWorkloadFactory:
+        from .factory import NeonFactory
+
         return NeonFactory(_kernels(options))
 
     def optimize_subgraph(self, view: SubgraphView, options: NeonOptions) -> OptimizationViews:

@@ -88,12 +88,16 @@ class Knowledge:
 
     def dtype(self, slot: OutputSlot) -> DType:
         """Return the element type."""
+        if slot.info is not None:
+            return slot.info.dtype
         for pending in _upstream(slot, self._dtypes):
             self._dtypes[pending] = self._find_dtype(pending)
         return self._dtypes[slot]
 
     def rank(self, slot: OutputSlot) -> int | None:
         """Return the rank, or None."""
+        if slot.info is not None:
+            return slot.info.rank
         for pending in _upstream(slot, self._ranks):
             self._ranks[pending] = self._find_rank(pending)
         return self._ranks[slot]
@@ -108,6 +112,8 @@ class Knowledge:
 
     def value(self, slot: OutputSlot) -> npt.NDArray[Any] | None:
         """Return the value if constants alone lead to it, or None; bfloat16 shows as its bits."""
+        if isinstance(slot.layer.descriptor, Constant):
+            return slot.layer.descriptor.value
         for pending in _upstream(slot, self._values):
             self._values[pending] = self._find_value(pending)
         known = self._values[slot]

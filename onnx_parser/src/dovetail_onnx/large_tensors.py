@@ -24,6 +24,8 @@ _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
 _LONGEST_HEAD = 20
 """Bytes of a tag and a size."""
+_WINDOW = 1 << 12
+"""Bytes that are read at once: many nodes, or the heads of one tensor."""
 
 
 class OddEncodingError(ValueError):
@@ -91,17 +93,19 @@ class _Cutter:
         return b"".join([*parts, self._read(done, end)])
 
     def _fields(self, begin: int, end: int) -> Iterator[_Field]:
+        window, start = b"", begin
         while begin < end:
-            self._file.seek(begin)
-            head = self._file.read(_LONGEST_HEAD)
-            tag, at = _number(head, 0)
+            if begin + _LONGEST_HEAD > start + len(window):
+                self._file.seek(begin)
+                window, start = self._file.read(_WINDOW), begin
+            tag, at = _number(window, begin - start)
             wire = tag & 7
-            payload = stop = begin + at
+            payload = stop = start + at
             if wire == _VARINT:
-                payload = stop = begin + _number(head, at)[1]
+                payload = stop = start + _number(window, at)[1]
             elif wire == _SIZED:
-                size, at = _number(head, at)
-                payload = begin + at
+                size, at = _number(window, at)
+                payload = start + at
                 stop = payload + size
             elif wire in (_EIGHT_BYTES, _FOUR_BYTES):
                 stop += 8 if wire == _EIGHT_BYTES else 4

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from .messages import AttributeProto, NodeProto
+
+_GRAPH = AttributeProto.GRAPH
 
 
 def sorted_nodes(nodes: Sequence[NodeProto]) -> list[NodeProto]:
@@ -38,7 +40,7 @@ def _is_in_order(nodes: Sequence[NodeProto]) -> bool:
     written: set[str] = set()
     awaited: set[str] = set()
     for node in nodes:
-        awaited.update(name for name in _reads(node) if name not in written)
+        awaited.update([name for name in _reads(node) if name not in written])
         for name in node.output:
             if name and (name in awaited or name in written):
                 return False
@@ -46,11 +48,12 @@ def _is_in_order(nodes: Sequence[NodeProto]) -> bool:
     return True
 
 
-def _reads(node: NodeProto) -> Iterator[str]:
+def _reads(node: NodeProto) -> list[str]:
     """List the tensors that a node reads, those that its branches see from outside included."""
-    yield from node.input
+    names = list(node.input)
     for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
+        if attribute.type == _GRAPH:
             for inner in attribute.g.node:
-                yield from _reads(inner)
-            yield from (entry.name for entry in attribute.g.output)
+                names += _reads(inner)
+            names += [entry.name for entry in attribute.g.output]
+    return names

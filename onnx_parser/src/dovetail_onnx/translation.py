@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy.typing as npt
@@ -51,11 +52,6 @@ class _Translation:
         self._unsupported: list[Entry] = []
         self._nodes = 0
         self._reserved = {entry.name for entry in (*model.graph.input, *model.graph.output)}
-        self._declared_ranks = {
-            entry.name: len(entry.type.tensor_type.shape.dim)
-            for entry in model.graph.value_info
-            if entry.type.tensor_type.HasField("shape")
-        }
 
     def run(self) -> Network:
         version = self._opsets.get("", 0)
@@ -71,6 +67,15 @@ class _Translation:
         if self._unsupported:
             raise report(self._unsupported, self._origin)
         return self._network
+
+    @cached_property
+    def _declared_ranks(self) -> dict[str, int]:
+        """Ranks that the model states, for tensors whose sizes do not follow while parsing."""
+        return {
+            entry.name: len(entry.type.tensor_type.shape.dim)
+            for entry in self._graph.value_info
+            if entry.type.tensor_type.HasField("shape")
+        }
 
     # -- the graph's ends -----------------------------------------------------------------------------------------------------
 
@@ -212,7 +217,7 @@ class _Translation:
                 continue
             slot = results[index] if results is not None and index < len(results) else None
             scope.values[name] = slot if slot is not None else MISSING
-            if isinstance(slot, OutputSlot) and scope.parent is None and name in self._declared_ranks:
+            if isinstance(slot, OutputSlot) and slot.info is None and scope.parent is None and name in self._declared_ranks:
                 self._knowledge.declare_rank(slot, self._declared_ranks[name])
 
     def _translate_node(self, proto: NodeProto, domain: str, opset: int, label: str, scope: Scope) -> Sequence[Found] | None:

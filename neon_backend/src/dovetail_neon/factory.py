@@ -1,0 +1,37 @@
+"""Creates the workloads of CpuAcc."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from dovetail.interfaces import IWorkloadFactory
+from dovetail.layer import Layer
+
+from .fusion.chains import is_product_of_rows
+from .kinds import PrivateLayer
+from .quantized import is_quantized
+from .workloads.registry import creator
+
+
+class NeonFactory(IWorkloadFactory):
+    """Creates workloads of one instruction set.
+
+    Args:
+        kernels: `Kernels` of it.
+    """
+
+    def __init__(self, kernels: Any) -> None:
+        self._kernels = kernels
+
+    def create_workload(self, layer: Layer) -> Any:
+        create = creator(layer.kind)
+        # A product with a constant matrix that stands alone becomes the private layer whose weights are packed at load time,
+        # and a quantized layer those that compute on bytes.
+        if create is None or is_product_of_rows(layer) or is_quantized(layer):
+            return import_module(".workloads.sequence", __package__).create(layer, self._kernels, self.create_workload)
+        return create(layer, self._kernels)
+
+    def release(self, layer: Layer) -> None:
+        if isinstance(layer.descriptor, PrivateLayer):
+            layer.descriptor.release()
