@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+from dovetail import parsing
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Array, Descriptor, descriptor_class
+from dovetail.errors import ModelError
 from dovetail.graph import Graph
 from dovetail.interfaces import IBackend, IWorkloadFactory, Support
 from dovetail.layer import Layer
@@ -167,6 +170,74 @@ def test_the_users_network_is_loaded_again_and_planned_for_each_size(runtime: Ru
             np.testing.assert_array_equal(run(net, rows), np.broadcast_to(EXPECTED, (rows, 4)))
         assert net.optimized.graph.inputs[0].output.known_info.sizes == (1, 4)
     assert acme.alive[:6] == [3, 2, 1] * 2
+
+
+def read_from_a_file(read: list[weakref.ref[Array]], sizes: Sequence[int | str] = (1, 4)) -> Network:
+    """Return a network whose weights nobody else has, and note them."""
+    net = Network("read from a file")
+    weights = WEIGHTS + 1
+    weights.flags.writeable = False
+    held = net.constant(weights)
+    read.append(weakref.ref(weights))
+    net.output(net.multiplication(net.input("x", sizes), held), "y")
+    return net
+
+
+@pytest.mark.parametrize("factory", [Factory, LettingGo])
+def test_weights_that_can_be_read_again_are_not_kept(runtime: Runtime, factory: type[Factory]) -> None:
+    read: list[weakref.ref[Array]] = []
+    net = runtime.load(
+        read_from_a_file(read), optimize={"backends": [Acme(factory)], "reparse": lambda: read_from_a_file(read)}
+    )
+    assert [ref() for ref in read] == [None]
+    for _ in range(2):
+        np.testing.assert_array_equal(run(net)[0], WEIGHTS + 1)
+    assert len(read) == 1
+    optimized = net.optimized
+    assert net.optimized is optimized
+    assert len(read) == 2
+    assert [layer.name for layer in optimized.source] == [layer.name for layer in read_from_a_file([])]
+    np.testing.assert_array_equal(run(runtime.load(optimized.replan()))[0], WEIGHTS + 1)
+
+
+def test_weights_are_kept_where_each_run_may_want_another_plan(runtime: Runtime) -> None:
+    read: list[weakref.ref[Array]] = []
+    net = runtime.load(
+        read_from_a_file(read, ("N", 4)), optimize={"backends": [Acme(LettingGo)], "reparse": lambda: read_from_a_file(read)}
+    )
+    for rows in (1, 3, 1):
+        np.testing.assert_array_equal(run(net, rows), np.broadcast_to(WEIGHTS + 1, (rows, 4)))
+    assert [ref() is None for ref in read] == [False]
+
+
+def test_weights_are_read_again_where_values_of_inputs_shape_the_result(runtime: Runtime) -> None:
+    def read() -> Network:
+        net = Network("shaped by a value")
+        shape = net.input("shape", (2,), "int64")
+        net.output(net.addition(net.reshape(net.input("x", (6,)), shape), net.constant(np.float32([2.5]))), "y")
+        return net
+
+    net = runtime.load(read(), optimize={"backends": ["CpuRef"], "reparse": read})
+    for shape in ((2, 3), (3, 2), (6, 1)):
+        out = net.run({"x": np.arange(6, dtype=np.float32), "shape": np.array(shape)})["y"]
+        np.testing.assert_array_equal(out, np.arange(6, dtype=np.float32).reshape(shape) + 2.5)
+
+
+def test_a_file_that_was_changed_or_removed_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing, "parse", lambda path: Network(Path(path).read_text()))
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "model.acme"
+    file.write_text("first")
+    source = parsing.ModelSource("model.acme")
+    assert source.parse().name == "first"
+    monkeypatch.chdir("/")
+    assert source.parse_again().name == "first"
+    file.write_text("the second")
+    with pytest.raises(ModelError, match="was removed or changed after it was loaded"):
+        source.parse_again()
+    file.unlink()
+    with pytest.raises(ModelError, match="removed or changed"):
+        source.parse_again()
 
 
 def test_a_failing_release_is_the_backends_fault(runtime: Runtime) -> None:

@@ -61,7 +61,9 @@ def load(
     given |= {"fallback": fallback, "progress": progress}
     with collecting_seldom():
         if isinstance(model, str | os.PathLike):
-            from .parsing import parse
+            from .parsing import ModelSource
 
-            model = parse(model)
+            source = ModelSource(model)
+            model = source.parse()
+            given["reparse"] = source.parse_again
         return runtime.load(model, threads=threads, optimize={**given, **optimize_options})

@@ -46,6 +46,50 @@ def parse(path: str | os.PathLike[str]) -> Network:
     return network
 
 
+class ModelSource:
+    """A model file that may be wanted again.
+
+    Args:
+        path: The file; a relative path counts from the working directory of now.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._place = self._path.absolute()
+        self._stamp: tuple[int, ...] = ()
+
+    def parse(self) -> Network:
+        """Read it; raises what `parse` raises."""
+        with contextlib.suppress(OSError, ValueError):  # which `parse` tells
+            self._stamp = _stamp(self._place)
+        return parse(self._path)
+
+    def parse_again(self) -> Network:
+        """Read it another time.
+
+        Raises:
+            ModelError: It is not there any more, or was changed since (`MODEL_NOT_FOUND`).
+        """
+        try:
+            is_the_same = _stamp(self._place) == self._stamp
+        except OSError:
+            is_the_same = False
+        if not is_the_same:
+            raise ModelError(
+                f"model file {str(self._path)!r} was removed or changed after it was loaded",
+                code=ErrorCode.MODEL_NOT_FOUND,
+                hint="to keep what was loaded, parse it first: dovetail.load(dovetail.parse(path))",
+                path=str(self._place),
+            )
+        return parse(self._place)
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    """Tell one state of a file from another."""
+    found = file.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def installed_suffixes() -> tuple[str, ...]:
     """List the suffixes that there are parsers for, in order, without importing any."""
     return tuple(sorted({offer.name.lower() for offer in offers(GROUP) if offer.name}))

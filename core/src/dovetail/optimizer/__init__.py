@@ -6,7 +6,7 @@ The order of the passes stands in `pipeline.py`, each pass in a module of its ow
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..descriptor import Array, Constant, Input, Output
@@ -27,6 +27,7 @@ from .partition import partition
 from .passes.fix_inputs import Shapes, Values
 from .pipeline import PIPELINE, Compilation, run_pipeline
 from .placement import LayerReport, PartitionReport, Placement
+from .rewriting import forget_values
 from .wishes import Forbid, Require, Wishes
 
 __all__ = [
@@ -70,8 +71,9 @@ def optimize(
     threads: int | None = None,
     registry: Registry | None = None,
     progress: Listener | None = None,
+    reparse: Callable[[], Graph] | None = None,
 ) -> OptimizedNetwork:
-    """Optimize a network and give every layer a backend; the network itself is not changed.
+    """Optimize a network and give every layer a backend; the network itself is not changed, unless `reparse` is given.
 
     Args:
         network: What a parser or the builder made.
@@ -92,6 +94,8 @@ def optimize(
         threads: CPU threads that the network will have, for these; default: all usable cores.
         registry: Where ids are looked up; default: that of the process.
         progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the optimization.
+        reparse: Makes the network again, as from its file. The network then lets go of its weights, so that they are in memory
+            once: nobody else may need it. It is made again where the result is asked to plan anew.
 
     Raises:
         GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`, `VALUE_REQUIRED`).
@@ -123,12 +127,14 @@ def optimize(
         chooser=_chooser(tuned, threads) if passes else None,
     )
     graph = network.copy()
+    if reparse is not None:
+        forget_values(layer for layer in network if isinstance(layer.descriptor, Constant))
     with listening(progress):
         counts = run_pipeline(graph, context)
 
     def again(new_shapes: Shapes | None, new_values: Values | None) -> OptimizedNetwork:
         return optimize(
-            network,
+            network if reparse is None else reparse(),
             backends,
             shapes=shapes if new_shapes is None else new_shapes,
             values={**(values or {}), **(new_values or {})},
@@ -173,6 +179,7 @@ def optimize(
             _folded(network, order),
         ),
         source=network,
+        is_without_source=reparse is not None,
         inputs=tuple(_input_spec(network.layer(layer.name)) for layer in graph.inputs),
         outputs=tuple(_output_spec(layer, network) for layer in graph.outputs),
         debug=_log_tensor if debug is True else debug or None,

@@ -44,7 +44,8 @@ class OptimizedNetwork:
         partition_of: Index of each computing layer's partition.
         domains: Where each slot lives; constants in host memory, whatever backend reads them.
         placement: The report.
-        source: The original network, unchanged.
+        source: The original network, unchanged, but for its weights where it was told how it is made again.
+        is_without_source: Its weights were let go of.
         inputs, outputs: What the caller hands in and gets back, in order; inputs fixed by `values=` are left out.
         debug: Called by `Debug` layers; None without.
     """
@@ -58,6 +59,7 @@ class OptimizedNetwork:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     debug: DebugCallback | None
+    is_without_source: bool
     _again: Callable[[Shapes | None, Values | None], OptimizedNetwork]
 
     def __repr__(self) -> str:

@@ -13,6 +13,8 @@ from ..layer import InputSlot, Layer, OutputSlot
 from ..layers import Cast
 from ..tensor import DType, Quantization, TensorInfo
 
+_FORGOTTEN = Constant(value=np.empty(0, np.uint8))
+
 
 def merged_sources(*layers: Layer) -> tuple[str, ...]:
     """Names of the original layers that these stand for together, each once."""
@@ -61,19 +63,23 @@ def prune(graph: Graph, layers: Iterable[Layer | None]) -> int:
     return removed
 
 
-def forget_values(graph: Graph, layers: Iterable[Layer]) -> None:
-    """Take their values from constants that were removed: they lie in cycles, which the collector may find late."""
-    for layer in layers:
-        if layer.name not in graph or graph.layer(layer.name) is not layer:
-            layer.descriptor = Constant(value=np.empty(0, np.uint8))
+def forget_values(constants: Iterable[Layer]) -> None:
+    """Take their values from constants that nobody computes with any more; the arrays go unless others have them."""
+    for layer in constants:
+        layer.descriptor = _FORGOTTEN
 
 
-def drop_unread_constants(graph: Graph) -> int:
-    """Remove constants that nobody reads."""
-    unread = [layer for layer in graph if isinstance(layer.descriptor, Constant) and not layer.outputs[0].consumers]
+def drop_constants(graph: Graph, constants: Iterable[Layer]) -> None:
+    """Remove constants that nobody reads, and let go of their arrays: what is removed lies in cycles, and is found late."""
+    unread = [layer for layer in constants if not layer.outputs[0].consumers]
     for layer in unread:
         graph.remove(layer)
-    return len(unread)
+    forget_values(unread)
+
+
+def drop_unread_constants(graph: Graph) -> None:
+    """Remove all constants that nobody reads."""
+    drop_constants(graph, [layer for layer in graph if isinstance(layer.descriptor, Constant)])
 
 
 def derived_constant(graph: Graph, value: Array, origin: Layer, name: str | None = None) -> OutputSlot:

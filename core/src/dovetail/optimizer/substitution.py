@@ -17,7 +17,7 @@ from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution
 from .assignment import Assigned, Assigner
 from .partition import partition
 from .passes.base import Pass
-from .rewriting import forget_values, prune
+from .rewriting import drop_constants
 from .substitution_check import check_answer, given_sources
 
 _log = logging.getLogger("dovetail.optimizer")
@@ -180,6 +180,5 @@ def _take_out(graph: Graph, part: SubgraphView) -> list[list[InputSlot]]:
     ]
     for layer in reversed(part.layers):
         graph.remove(layer)
-    prune(graph, constants)
-    forget_values(graph, constants)
+    drop_constants(graph, dict.fromkeys(constants))
     return readers

@@ -37,7 +37,7 @@ PLAN_CACHE = 8
 
 
 class _Planned(NamedTuple):
-    """A plan, what it was made of, and whether backends let go of the weights in that."""
+    """A plan, what it was made of, and whether that has let go of weights."""
 
     plan: Plan
     optimized: OptimizedNetwork
@@ -112,9 +112,10 @@ class LoadedNetwork(NetworkRunner):
 
     @property
     def optimized(self) -> OptimizedNetwork:
-        """The optimized network behind the latest plan; made anew where backends let go of its weights while it was loaded.
+        """The optimized network behind the latest plan; made anew where weights were let go of while it was loaded.
 
         Raises:
+            ModelError: It would be made of the model file, which is not there any more, or is another.
             RunError: Nothing was planned yet, since symbolic dimensions are open; run it once, or give `shapes`.
         """
         if self._spent:
@@ -320,7 +321,8 @@ class LoadedNetwork(NetworkRunner):
             notify(context.before_load, self._name)
         failure: BaseException | None = None
         try:
-            return _Planned(builder.build(inputs, outputs, dict(values)), optimized, builder.spent)
+            plan = builder.build(inputs, outputs, dict(values))
+            return _Planned(plan, optimized, builder.spent or optimized.is_without_source)
         except BaseException as error:
             failure = error
             raise

@@ -121,14 +121,20 @@ class Runtime:
             again = network.replan
         else:
             arguments = {**arguments, "threads": lanes}
-            optimized = _optimize_if_known(network, arguments)
             fixed = arguments.get("values") or {}
             infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}
-            outputs = symbolic_outputs(network, fixed) if optimized is None else optimized.outputs
+            source, reparse = network, arguments.pop("reparse", None)
+            if not all(info.is_concrete for info in infos.values()):
+                reparse = None  # each set of sizes is planned from the network, weights included
+            optimized = _optimize_if_known(source, {**arguments, "reparse": reparse})
+            if optimized is None and reparse is not None:  # so is each set of values that shape results
+                source, reparse = reparse(), None
+            outputs = symbolic_outputs(source, fixed) if optimized is None else optimized.outputs
             inputs = tuple(TensorSpec(name, info.shape, info.dtype, info.quantization) for name, info in infos.items())
 
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork:
-                return optimize_network(network, **{**arguments, "shapes": shapes, "values": {**fixed, **values}})
+                whole = source if reparse is None else reparse()
+                return optimize_network(whole, **{**arguments, "shapes": shapes, "values": {**fixed, **values}})
 
         loaded = LoadedNetwork(
             self, name or network.name, inputs, again, optimized, outputs, lanes, owns=optimized is not network

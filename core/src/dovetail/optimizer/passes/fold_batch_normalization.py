@@ -17,7 +17,7 @@ from ...layers import (
     TransposeConvolution2d,
 )
 from ...tensor import DataLayout, DType
-from ..rewriting import derived_constant, drop_unread_constants, merged_sources, only_consumer, reconnect
+from ..rewriting import derived_constant, drop_constants, merged_sources, only_consumer, reconnect
 from .base import Pass
 
 _FLOATS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
@@ -39,8 +39,6 @@ class FoldBatchNormalization(Pass):
             source = layer.inputs[0].source
             if source is not None and only_consumer(source) is not None:
                 changes += _fold(graph, source.layer, layer)
-        if changes:
-            drop_unread_constants(graph)
         return changes
 
 
@@ -62,11 +60,15 @@ def _fold(graph: Graph, weighted: Layer, normalization: Layer) -> bool:
         factor = scale / np.sqrt(variance + normalization.descriptor.epsilon)
     if not np.isfinite(factor).all() or weights is None:
         return False
+    folded = dict.fromkeys(
+        slot.source.layer for slot in (*weighted.inputs[1:], *normalization.inputs[1:]) if slot.source is not None
+    )
     shift = ((0.0 if bias is None else np.asarray(bias, np.float64)) - mean) * factor + offset
     _store(graph, weighted, _scaled(descriptor, weights, factor), shift.astype(weights.dtype))
     weighted.sources = merged_sources(weighted, normalization)
     graph.redirect(normalization.output, weighted.output)
     graph.remove(normalization)
+    drop_constants(graph, folded)  # now, so that the next fold may have the memory
     return True
 
 
