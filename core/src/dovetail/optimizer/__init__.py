@@ -6,8 +6,8 @@ The order of the passes stands in `pipeline.py`, each pass in a module of its ow
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..descriptor import Array, Constant, Input, Output
 from ..errors import ErrorCode, OptionError
@@ -15,7 +15,7 @@ from ..graph import Graph
 from ..layer import Layer
 from ..layers import Quantize
 from ..progress import Listener, listening
-from ..tensor import DType
+from ..tensor import DType, TensorInfo
 from .assignment import Assigned, Assigner, Refusal, is_workload
 from .candidates import Absent, BackendLike, Options, Registry, resolve
 from .choosing import Chooser
@@ -27,7 +27,6 @@ from .partition import partition
 from .passes.fix_inputs import Shapes, Values
 from .pipeline import PIPELINE, Compilation, run_pipeline
 from .placement import LayerReport, PartitionReport, Placement
-from .rewriting import forget_values
 from .wishes import Forbid, Require, Wishes
 
 __all__ = [
@@ -94,8 +93,8 @@ def optimize(
         threads: CPU threads that the network will have, for these; default: all usable cores.
         registry: Where ids are looked up; default: that of the process.
         progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the optimization.
-        reparse: Makes the network again, as from its file. The network then lets go of its weights, so that they are in memory
-            once: nobody else may need it. It is made again where the result is asked to plan anew.
+        reparse: Makes the network again, as from its file. The network itself is then optimized, not a copy, and its weights
+            are in memory once: nobody else may need it. It is made again where the result is asked to plan anew.
 
     Raises:
         GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`, `VALUE_REQUIRED`).
@@ -126,15 +125,15 @@ def optimize(
         passes=passes,
         chooser=_chooser(tuned, threads) if passes else None,
     )
-    graph = network.copy()
-    if reparse is not None:
-        forget_values(layer for layer in network if isinstance(layer.descriptor, Constant))
+    source: Callable[[], Graph] = reparse or (lambda: network)
+    name, declared = network.name, _Declared.of(network)
+    graph = network.copy() if reparse is None else network
     with listening(progress):
         counts = run_pipeline(graph, context)
 
     def again(new_shapes: Shapes | None, new_values: Values | None) -> OptimizedNetwork:
         return optimize(
-            network if reparse is None else reparse(),
+            source(),
             backends,
             shapes=shapes if new_shapes is None else new_shapes,
             values={**(values or {}), **(new_values or {})},
@@ -167,7 +166,7 @@ def optimize(
         partition_of=partition_of,
         domains=copies.domains,
         placement=Placement(
-            network.name,
+            name,
             tuple(_layer_report(layer, context, partition_of) for layer in order if _is_reported(layer)),
             tuple(
                 PartitionReport(number, str(home.request.id), home.request.device, tuple(layer.name for layer in layers))
@@ -176,13 +175,14 @@ def optimize(
             tuple(copies.reports),
             tuple(counts),
             tuple(absent),
-            _folded(network, order),
+            declared.folded(order),
         ),
-        source=network,
+        name=name,
         is_without_source=reparse is not None,
-        inputs=tuple(_input_spec(network.layer(layer.name)) for layer in graph.inputs),
-        outputs=tuple(_output_spec(layer, network) for layer in graph.outputs),
+        inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),
+        outputs=tuple(declared.output(layer) for layer in graph.outputs),
         debug=_log_tensor if debug is True else debug or None,
+        _source=source,
         _again=again,
     )
 
@@ -246,20 +246,38 @@ def _reason(layer: Layer, home: Assigned | None, refusals: Sequence[Refusal], as
     return "private" if assigner.is_private(layer) else "first choice"
 
 
-def _folded(source: Graph, order: Sequence[Layer]) -> tuple[str, ...]:
-    kept = {name for layer in order if not isinstance(layer.descriptor, Constant) for name in layer.sources}
-    return tuple(layer.name for layer in source if is_workload(layer) and not kept.issuperset(layer.sources))
+class _Declared(NamedTuple):
+    """What the original network says, which may be gone when it is asked for.
+
+    Attributes:
+        inputs: By name, sizes as symbols where they are open.
+        outputs: By name; None where it is not known before sizes are.
+        working: Name and sources of each layer that computes.
+    """
+
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorInfo | None]
+    working: Sequence[tuple[str, tuple[str, ...]]]
+
+    @classmethod
+    def of(cls, network: Graph) -> _Declared:
+        return cls(
+            {layer.name: _spec(layer.name, layer.output.known_info) for layer in network.inputs},
+            {layer.name: layer.inputs[0].info if layer.inputs else None for layer in network.outputs},
+            [(layer.name, layer.sources) for layer in network if is_workload(layer)],
+        )
+
+    def output(self, layer: Layer) -> TensorSpec:
+        return _spec(layer.name, self.outputs[layer.name] or layer.inputs[0].info)
+
+    def folded(self, order: Sequence[Layer]) -> tuple[str, ...]:
+        """Name the layers of which nothing computes any more."""
+        kept = {name for layer in order if not isinstance(layer.descriptor, Constant) for name in layer.sources}
+        return tuple(name for name, sources in self.working if not kept.issuperset(sources))
 
 
-def _input_spec(layer: Layer) -> TensorSpec:
-    info = layer.output.known_info
-    return TensorSpec(layer.name, info.shape, info.dtype, info.quantization)
-
-
-def _output_spec(layer: Layer, source: Graph) -> TensorSpec:
-    declared, now = source.layer(layer.name).inputs[0].info, layer.inputs[0].info
-    info: Any = declared or now
-    return TensorSpec(layer.name, info.shape, info.dtype, info.quantization)
+def _spec(name: str, info: Any) -> TensorSpec:
+    return TensorSpec(name, info.shape, info.dtype, info.quantization)
 
 
 def _log_tensor(name: str, index: int, array: Array) -> None:

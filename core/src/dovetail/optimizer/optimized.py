@@ -44,8 +44,8 @@ class OptimizedNetwork:
         partition_of: Index of each computing layer's partition.
         domains: Where each slot lives; constants in host memory, whatever backend reads them.
         placement: The report.
-        source: The original network, unchanged, but for its weights where it was told how it is made again.
-        is_without_source: Its weights were let go of.
+        name: Of the network.
+        is_without_source: The original network became `graph`, and is made again where it is asked for.
         inputs, outputs: What the caller hands in and gets back, in order; inputs fixed by `values=` are left out.
         debug: Called by `Debug` layers; None without.
     """
@@ -55,20 +55,21 @@ class OptimizedNetwork:
     partition_of: Mapping[str, int]
     domains: Mapping[OutputSlot, MemoryDomain]
     placement: Placement
-    source: Graph
+    name: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     debug: DebugCallback | None
     is_without_source: bool
+    _source: Callable[[], Graph]
     _again: Callable[[Shapes | None, Values | None], OptimizedNetwork]
 
     def __repr__(self) -> str:
         return f"<OptimizedNetwork: {self.placement.summary()}>"
 
     @property
-    def name(self) -> str:
-        """Name of the network."""
-        return self.source.name
+    def source(self) -> Graph:
+        """The original network, unchanged; made again, as from its file, where it is not kept."""
+        return self._source()
 
     def replan(self, shapes: Shapes | None = None, values: Values | None = None) -> OptimizedNetwork:
         """Optimize the original network again, with the same arguments but for these.
