@@ -41,7 +41,7 @@ CREATORS: dict[str, tuple[str, str]] = {
     "neon.Combine": ("elementwise", "create_combine"),
     "neon.Convolve": ("convolution", "create"),
     "neon.ConvolveBfloat16": ("bfloat16", "create"),
-    "neon.ConvolveQuantized": ("quantized", "create_convolution"),
+    "neon.ConvolveQuantized": ("quantized_convolution", "create"),
     "neon.Depthwise": ("windows", "create_depthwise"),
     "neon.DepthwiseBfloat16": ("bfloat16", "create_depthwise"),
     "neon.DepthwiseQuantized": ("quantized", "create_depthwise"),
