@@ -13,6 +13,7 @@ from .errors import DovetailError, ErrorCode, GraphError
 from .held_arrays import held_array
 from .layer import Inferred, InputSlot, Layer, OutputSlot
 from .tensor import Dimension, DType, Quantization, TensorInfo
+from .topology import producers_first
 
 
 class Graph:
@@ -82,53 +83,8 @@ class Graph:
             GraphError: There is a cycle (`GRAPH_CYCLE`); the message spells it out.
         """
         if self._order is None:
-            self._order = tuple(self._sorted())
+            self._order = tuple(producers_first(self.name, self._layers))
         return list(self._order)
-
-    def _sorted(self) -> list[Layer]:
-        members, waiting = self._layers, {}
-        order: list[Layer] = []
-        for layer in members.values():
-            count = 0
-            for slot in layer.inputs:
-                source = slot.source
-                if source is None:
-                    continue
-                if members.get(source.layer.name) is not source.layer:
-                    raise GraphError(
-                        f"layer {layer.name!r} reads {source.name!r}, which is no layer of network {self.name!r}",
-                        code=ErrorCode.GRAPH_DANGLING,
-                        hint="it was removed, or belongs to another network",
-                    )
-                count += 1
-            waiting[layer] = count
-            if not count:
-                order.append(layer)
-        for layer in order:  # which grows meanwhile
-            for output in layer.outputs:
-                for consumer in output.consumers:
-                    reader = consumer.layer
-                    waiting[reader] -= 1
-                    if not waiting[reader]:
-                        order.append(reader)
-        if len(order) != len(waiting):
-            raise self._cycle_error({layer for layer, count in waiting.items() if count > 0})
-        return order
-
-    def _cycle_error(self, stuck: set[Layer]) -> GraphError:
-        layer = min(stuck, key=lambda candidate: candidate.id)
-        seen: list[Layer] = []
-        while layer not in seen:
-            seen.append(layer)
-            layer = next(s.source.layer for s in layer.inputs if s.source and s.source.layer in stuck)
-        cycle = [*seen[seen.index(layer) :], layer]
-        names = [member.name for member in reversed(cycle)]
-        return GraphError(
-            f"network {self.name!r} has a cycle: {' -> '.join(names)}",
-            code=ErrorCode.GRAPH_CYCLE,
-            hint="a network must be acyclic; disconnect one of these",
-            cycle=names,
-        )
 
     # -- building -------------------------------------------------------------------------------------------------------------
 
