@@ -32,6 +32,23 @@ def test_it_is_as_before_after_an_error(thresholds: tuple[int, int, int]) -> Non
     assert gc.get_threshold() == thresholds
 
 
+def test_it_is_as_before_when_the_collection_is_interrupted(
+    thresholds: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(generation: int = 2) -> int:
+        raise KeyboardInterrupt
+
+    load = collecting_seldom()
+    load.__enter__()
+    made = [[number] for number in range(2000)]
+    with monkeypatch.context() as patch:
+        patch.setattr(gc, "collect", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            load.__exit__(None, None, None)
+    assert len(made) == 2000
+    assert gc.get_threshold() == thresholds
+
+
 def test_loads_that_overlap_leave_it_as_the_first_found_it(thresholds: tuple[int, int, int]) -> None:
     first, second = collecting_seldom(), collecting_seldom()
     first.__enter__()

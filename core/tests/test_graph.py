@@ -190,8 +190,10 @@ def test_what_a_graph_says_of_itself_follows_every_edit() -> None:
     for step in range(400):
         plain = [layer for layer in net if layer.kind == "dovetail.Activation"]
         match random.integers(8):
-            case 0 | 1:
+            case 0:
                 slots.append(net.relu(slots[random.integers(len(slots))]))
+            case 1:
+                slots.append(net.addition(slots[random.integers(len(slots))], slots[random.integers(len(slots))]))
             case 2:
                 net.output(slots[random.integers(len(slots))], f"out{step}")
             case 3 if plain:
@@ -218,7 +220,36 @@ def test_what_a_graph_says_of_itself_follows_every_edit() -> None:
             assert all(slot.source and position[slot.source.layer] < position[layer] for slot in layer.inputs)
         assert net.inputs == tuple(layer for layer in net if layer.kind == "dovetail.Input")
         assert net.outputs == tuple(layer for layer in net if layer.kind == "dovetail.Output")
+        if step % 5 == 0:
+            twin = net.copy()
+            assert [layer.name for layer in twin.topological_order()] == [layer.name for layer in order]
+            readers = [[[read.layer.name for read in slot.consumers] for slot in layer.outputs] for layer in order]
+            assert [
+                [[read.layer.name for read in slot.consumers] for slot in twin.layer(layer.name).outputs] for layer in order
+            ] == readers
         order.clear()  # the caller's own
+
+
+def test_slots_joined_through_another_graph_are_found() -> None:
+    first, second = Network("first"), Network("second")
+    x = first.input("x", (2,))
+    second.output(second.relu(second.input("z", (2,))), "y")
+    target = second.layers[1].inputs[0]
+    first.disconnect(target)
+    first.connect(x, target)
+    assert "no layer of network 'second'" in error_of(second.validate).message
+
+
+def test_a_copy_that_fails_midway_is_seen() -> None:
+    net, target = Network("copied"), Network("target")
+    kept = net.relu(net.input("x", (2,)))
+    left_out = net.relu(kept)
+    net.output(net.addition(left_out, kept), "y")
+    target.input("q", (2,))
+    assert len(target.topological_order()) == 1
+    with pytest.raises(KeyError):
+        net.copy_into(target, wanted=lambda layer: layer is not left_out.layer)
+    assert len(target.topological_order()) == len(target)
 
 
 def test_topological_order_keeps_the_order_of_creation_among_equals() -> None:

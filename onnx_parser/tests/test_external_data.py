@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
+import dovetail
 from dovetail.descriptor import Constant
 from dovetail.errors import ErrorCode, ModelError
 from dovetail_onnx import parse
@@ -49,6 +50,18 @@ def test_data_in_the_folder_is_read(folder: Path, location: str) -> None:
     descriptor = parse(save(folder, location=location, offset="8", length="16")).layer("w").descriptor
     assert isinstance(descriptor, Constant)
     np.testing.assert_array_equal(descriptor.value, VALUES)
+
+
+def test_a_network_is_not_made_again_of_other_data(folder: Path) -> None:
+    net = dovetail.load(save(folder, location="data.bin", offset="8"), ["CpuRef"])
+    np.testing.assert_array_equal(net.run({"x": VALUES})["y"], 2 * VALUES)
+    source = net.optimized.source
+    assert source is not net.optimized.source
+    assert "w" in source
+    (folder / "data.bin").write_bytes(bytes(8) + (VALUES + 1).tobytes())
+    with pytest.raises(ModelError, match=r"data\.bin' was removed or changed after model .*model\.onnx' was loaded"):
+        _ = net.optimized.source
+    np.testing.assert_array_equal(net.run({"x": VALUES})["y"], 2 * VALUES)
 
 
 def test_a_model_in_memory_needs_a_folder(folder: Path) -> None:

@@ -29,9 +29,11 @@ def collecting_seldom() -> Iterator[None]:
     finally:
         if gc.get_threshold()[0] == _MANY:  # else somebody set another meanwhile
             put_off = gc.get_count()[0] // usual[0]
-            if gc.isenabled():  # before the threshold is back: by itself it would collect once more
-                _count(put_off, max(usual[1], 1))
-            gc.set_threshold(*usual)
+            try:
+                if gc.isenabled():  # before the threshold is back: by itself it would collect once more
+                    _count(put_off, max(usual[1], 1))
+            finally:
+                gc.set_threshold(*usual)
 
 
 def _count(put_off: int, young: int) -> None:

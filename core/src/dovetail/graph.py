@@ -399,6 +399,7 @@ class Graph:
         Raises:
             GraphError: A cycle, a required input that nothing feeds, or no output at all.
         """
+        self._order = None  # whoever handed over this graph may have joined its slots through another
         self.topological_order()
         for layer in self._layers.values():
             self._check_arity(layer.name, layer.descriptor, [slot.source for slot in layer.inputs])
@@ -436,7 +437,10 @@ class Graph:
             For each slot of this graph, its counterpart in `target`.
         """
         twins: dict[OutputSlot, OutputSlot] = dict(feeds or {})
-        for layer in self.topological_order():
+        clones: dict[Layer, Layer] = {}
+        order = self.topological_order()
+        target._edited()
+        for layer in order:
             if wanted is not None and not wanted(layer):
                 continue
             label = target.unique_name(layer.name)
@@ -452,7 +456,11 @@ class Graph:
                 new.info, new.quantization = old.info, old.quantization
                 twins[old] = new
             clone.inferred = layer.inferred
-        target._edited()
+            clones[layer] = clone
+        for layer, clone in clones.items():  # readers in the order of the original: passes walk them, and decide alike
+            for old, new in zip(layer.outputs, clone.outputs, strict=True):
+                if len(new.consumers) > 1:
+                    new.consumers = [clones[read.layer].inputs[read.index] for read in old.consumers if read.layer in clones]
         return twins
 
 

@@ -298,6 +298,9 @@ class IParser(Protocol):
     def parse(self, path: Path) -> Network:
         """Read a model; never execute anything that stands in the file.
 
+        A parser that sets `Network.files` promises that it keeps no reference to the network or its arrays, and makes an equal
+        one of the same files: a load may then use the network up, weights included, and read it again should somebody ask.
+
         Raises:
             ModelError: The file is malformed or asks for what dovetail does not have.
         """

@@ -65,5 +65,6 @@ def load(
 
             source = ModelSource(model)
             model = source.parse()
-            given["reparse"] = source.parse_again
+            if model.files:
+                given["reparse"] = source.parse_again
         return runtime.load(model, threads=threads, optimize={**given, **optimize_options})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from .layers import (
     ActivationLayers,
     ConvolutionLayers,
@@ -42,4 +44,9 @@ class Network(
         net.output(y, "y")
 
     A kind from elsewhere goes in by its descriptor: ``net.add(MyKind(alpha=2.0), x)``.
+
+    Attributes:
+        files: All files that it was read from, where its parser says so.
     """
+
+    files: tuple[Path, ...] = ()

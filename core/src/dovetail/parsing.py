@@ -56,37 +56,38 @@ class ModelSource:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._place = self._path.absolute()
-        self._stamp: tuple[int, ...] = ()
+        self._stamps: dict[Path, Any] = {}
 
     def parse(self) -> Network:
         """Read it; raises what `parse` raises."""
-        with contextlib.suppress(OSError, ValueError):  # which `parse` tells
-            self._stamp = _stamp(self._place)
-        return parse(self._path)
+        before = _stamp(self._place)
+        network = parse(self._path)
+        self._stamps = {file.absolute(): _stamp(file) for file in network.files} | {self._place: before}
+        return network
 
     def parse_again(self) -> Network:
         """Read it another time.
 
         Raises:
-            ModelError: It is not there any more, or was changed since (`MODEL_NOT_FOUND`).
+            ModelError: One of its files is not there any more, or was changed since (`MODEL_NOT_FOUND`).
         """
-        try:
-            is_the_same = _stamp(self._place) == self._stamp
-        except OSError:
-            is_the_same = False
-        if not is_the_same:
-            raise ModelError(
-                f"model file {str(self._path)!r} was removed or changed after it was loaded",
-                code=ErrorCode.MODEL_NOT_FOUND,
-                hint="to keep what was loaded, parse it first: dovetail.load(dovetail.parse(path))",
-                path=str(self._place),
-            )
+        for file, stamp in self._stamps.items():
+            if stamp is None or _stamp(file) != stamp:
+                raise ModelError(
+                    f"{str(file)!r} was removed or changed after model {str(self._path)!r} was loaded",
+                    code=ErrorCode.MODEL_NOT_FOUND,
+                    hint="to keep what was loaded, parse it first: dovetail.load(dovetail.parse(path))",
+                    path=str(file),
+                )
         return parse(self._place)
 
 
-def _stamp(file: Path) -> tuple[int, ...]:
-    """Tell one state of a file from another."""
-    found = file.stat()
+def _stamp(file: Path) -> Any:
+    """Tell one state of a file from another; None if it is not there."""
+    try:
+        found = file.stat()
+    except (OSError, ValueError):  # a path that no file can have
+        return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

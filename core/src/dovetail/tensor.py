@@ -295,7 +295,7 @@ class TensorInfo(NamedTuple):
             if isinstance(d, int):
                 nbytes *= d
         # Where nothing is empty, no axis is longer than all of it.
-        if nbytes >= _MEMORY_LIMIT or (not nbytes and max(d for d in self.shape if isinstance(d, int)) >= _MEMORY_LIMIT):
+        if not 0 < nbytes < _MEMORY_LIMIT and max(nbytes, *(d for d in self.shape if isinstance(d, int))) >= _MEMORY_LIMIT:
             raise GraphError(
                 f"a tensor {self} would take {nbytes} bytes",
                 code=ErrorCode.SHAPE_MISMATCH,

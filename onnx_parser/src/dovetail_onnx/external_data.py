@@ -18,10 +18,14 @@ class ExternalData:
 
     Args:
         folder: Where the model lies; None if it came from memory, so that external data is refused.
+
+    Attributes:
+        files: Those that were read, each once.
     """
 
     def __init__(self, folder: str | Path | None) -> None:
         self._folder = None if folder is None else Path(folder).resolve()
+        self.files: dict[Path, None] = {}
 
     def read(self, tensor: TensorProto, nbytes: int) -> bytes:
         """Return the bytes of a tensor.
@@ -39,6 +43,7 @@ class ExternalData:
                 hint="export the model again",
                 tensor=tensor.name,
             )
+        self.files[path] = None
         try:
             return self._read(path, offset or 0, nbytes, tensor.name)
         except OSError as error:

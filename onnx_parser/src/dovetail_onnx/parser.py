@@ -9,7 +9,7 @@ from dovetail.errors import DovetailError, ErrorCode, ModelError
 from dovetail.network import Network
 
 from .external_data import ExternalData
-from .model_file import LOW_LEVEL_ERRORS, read_model
+from .model_file import LOW_LEVEL_ERRORS, ModelFile, read_model
 from .translation import translate
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ class OnnxParser:
         Raises:
             ModelError: The file is missing, malformed, or asks for what dovetail does not have.
         """
-        return parse(path)
+        found = read_model(path)
+        external = ExternalData(found.folder)
+        network = _translated(found, external)
+        network.files = (path, *external.files)
+        return network
 
 
 def parse(model: str | Path | bytes | ModelProto, *, base_dir: str | Path | None = None) -> Network:
@@ -50,8 +54,12 @@ def parse(model: str | Path | bytes | ModelProto, *, base_dir: str | Path | None
             (`EXTERNAL_DATA_REFUSED`).
     """
     found = read_model(model)
+    return _translated(found, ExternalData(base_dir if base_dir is not None else found.folder))
+
+
+def _translated(found: ModelFile, external: ExternalData) -> Network:
     try:
-        return translate(found, ExternalData(base_dir if base_dir is not None else found.folder))
+        return translate(found, external)
     except DovetailError:
         raise
     except LOW_LEVEL_ERRORS as error:

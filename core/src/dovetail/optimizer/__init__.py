@@ -178,7 +178,6 @@ def optimize(
             declared.folded(order),
         ),
         name=name,
-        is_without_source=reparse is not None,
         inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),
         outputs=tuple(declared.output(layer) for layer in graph.outputs),
         debug=_log_tensor if debug is True else debug or None,

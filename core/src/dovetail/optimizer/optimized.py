@@ -45,7 +45,6 @@ class OptimizedNetwork:
         domains: Where each slot lives; constants in host memory, whatever backend reads them.
         placement: The report.
         name: Of the network.
-        is_without_source: The original network became `graph`, and is made again where it is asked for.
         inputs, outputs: What the caller hands in and gets back, in order; inputs fixed by `values=` are left out.
         debug: Called by `Debug` layers; None without.
     """
@@ -59,7 +58,6 @@ class OptimizedNetwork:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     debug: DebugCallback | None
-    is_without_source: bool
     _source: Callable[[], Graph]
     _again: Callable[[Shapes | None, Values | None], OptimizedNetwork]
 
@@ -68,7 +66,7 @@ class OptimizedNetwork:
 
     @property
     def source(self) -> Graph:
-        """The original network, unchanged; made again, as from its file, where it is not kept."""
+        """The original network, unchanged; made again, as from its file, where it became `graph`."""
         return self._source()
 
     def replan(self, shapes: Shapes | None = None, values: Values | None = None) -> OptimizedNetwork:

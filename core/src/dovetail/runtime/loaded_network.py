@@ -37,7 +37,7 @@ PLAN_CACHE = 8
 
 
 class _Planned(NamedTuple):
-    """A plan, what it was made of, and whether that has let go of weights."""
+    """A plan, what it was made of, and whether backends let go of the weights in that."""
 
     plan: Plan
     optimized: OptimizedNetwork
@@ -112,7 +112,7 @@ class LoadedNetwork(NetworkRunner):
 
     @property
     def optimized(self) -> OptimizedNetwork:
-        """The optimized network behind the latest plan; made anew where weights were let go of while it was loaded.
+        """The optimized network behind the latest plan; made anew where backends let go of its weights while it was loaded.
 
         Raises:
             ModelError: It would be made of the model file, which is not there any more, or is another.
@@ -321,8 +321,7 @@ class LoadedNetwork(NetworkRunner):
             notify(context.before_load, self._name)
         failure: BaseException | None = None
         try:
-            plan = builder.build(inputs, outputs, dict(values))
-            return _Planned(plan, optimized, builder.spent or optimized.is_without_source)
+            return _Planned(builder.build(inputs, outputs, dict(values)), optimized, builder.spent)
         except BaseException as error:
             failure = error
             raise
