@@ -44,6 +44,34 @@ CASES = [
 
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(("channels", "height", "width"), [(3, 7, 5), (16, 1, 6), (37, 25, 5), (64, 8, 8), (5, 1, 1)])
+def test_windows_as_large_as_the_image_are_its_mean(channels, height, width, layout, isa):
+    x = np.random.default_rng(channels).standard_normal((2, channels, height, width), np.float32)
+    given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    network = dovetail.Network("mean")
+    pooled = network.pooling2d(network.input("x", given.shape), "average", (height, width), layout=layout, name="pool")
+    network.output(network.flatten(pooled), "y")
+    net = load(network, isa)
+    with net.profiling() as profile:
+        found = net.run({"x": given})["y"]
+    close(found, x.mean((2, 3), dtype=np.float64), height * width)
+    assert "neon.MeanOfImage" in [layer.kind for layer in profile.layers]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_window_as_large_as_the_image_may_hang_over_its_edge(counted):
+    x = np.random.default_rng(1).standard_normal((1, 9, 4, 5), np.float32)
+    network = dovetail.Network("padded")
+    slot = network.input("x", x.shape)
+    y = network.pooling2d(slot, "average", (4, 5), stride=(1, 5), padding=(0, 0, 0, 4), count_padding=counted)
+    network.output(y, "y")
+    net = load(network, HERE[0])
+    assert "neon.Pool" in [row.kind for row in net.placement.layers]
+    close(net.run({"x": x})["y"], x.mean((2, 3), dtype=np.float64, keepdims=True), 20)
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_convolutions_equal_their_definition(case, layout, isa, convolved):
     channels, filters, height, width, kernel, stride, padding, dilation, groups = case

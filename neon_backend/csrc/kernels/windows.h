@@ -305,6 +305,7 @@ static void mean_of_image(int64_t begin, int64_t end, int32_t, void *arg) {
         Vector sum[4] = {};
         int64_t p = 0;
         for (; p + 4 <= pixels; p += 4)
+#pragma GCC unroll 4
             for (int i = 0; i < 4; i++) sum[i] += load(in + (p + i) * LANES);
         for (; p < pixels; p++) sum[0] += load(in + p * LANES);
         const int64_t block = plane % s.blocks;

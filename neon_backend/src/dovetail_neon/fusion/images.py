@@ -206,6 +206,9 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
         return False
     layout = descriptor.layout
     image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
+    if descriptor.function is PoolingFunction.AVERAGE and _covers_image(descriptor, image):
+        _emit_mean(lowering, layer, source, layout)
+        return True
     factors = None
     if descriptor.function is PoolingFunction.AVERAGE:
         counts = [
@@ -242,10 +245,18 @@ def _global_pooling(lowering: Lowering, layer: Layer) -> bool:
     info = source.known_info
     if info.rank != 4:
         return False
-    image = Image.of(info, descriptor.layout)
-    mean = MeanOfImage(infos=(plain_info(layer.output.known_info.sizes),), source=image)
-    lowering.define(layer.output, lowering.emit(mean, [lowering.blocked(source, descriptor.layout)], [layer]).output)
+    _emit_mean(lowering, layer, source, descriptor.layout)
     return True
+
+
+def _covers_image(descriptor: Pooling2d, image: Image) -> bool:
+    """True for a window that is the whole image, as exporters write a global mean of known size."""
+    return descriptor.size == (image.height, image.width) and descriptor.dilation == (1, 1) and not any(descriptor.padding)
+
+
+def _emit_mean(lowering: Lowering, layer: Layer, source: OutputSlot, layout: DataLayout) -> None:
+    mean = MeanOfImage(infos=(plain_info(layer.output.known_info.sizes),), source=Image.of(source.known_info, layout))
+    lowering.define(layer.output, lowering.emit(mean, [lowering.blocked(source, layout)], [layer]).output)
 
 
 def _concat(lowering: Lowering, layer: Layer) -> bool:
