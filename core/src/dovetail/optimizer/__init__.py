@@ -45,6 +45,7 @@ __all__ = [
     "TensorSpec",
     "build_options",
     "optimize",
+    "require_network",
 ]
 
 _log = logging.getLogger("dovetail.optimizer")
@@ -103,12 +104,7 @@ def optimize(
         PlacementError: Layers have no backend; all are listed, with what each backend said.
         BackendError: A backend broke its contract.
     """
-    if not isinstance(network, Graph):
-        raise OptionError(
-            f"{type(network).__name__!r} is not a network",
-            code=ErrorCode.OPTION_INVALID,
-            hint="give a dovetail.Network, such as dovetail.parse(path) returns, or to dovetail.load the path of a model file",
-        )
+    require_network(network)
     dtype = _reduced_dtype(reduce_float)
     ready, absent = resolve(backends, options, registry)
     requests = [*(one.request for one in ready), *(one.request for one in absent)]
@@ -184,6 +180,20 @@ def optimize(
         _source=source,
         _again=again,
     )
+
+
+def require_network(given: object) -> None:
+    """Refuse what is no network.
+
+    Raises:
+        OptionError: It is not.
+    """
+    if not isinstance(given, Graph):
+        raise OptionError(
+            f"{type(given).__name__!r} is not a network",
+            code=ErrorCode.OPTION_INVALID,
+            hint="give a dovetail.Network, such as dovetail.parse(path) returns, or to dovetail.load the path of a model file",
+        )
 
 
 def _reduced_dtype(wanted: str | DType | None) -> DType | None:

@@ -105,7 +105,7 @@ class Runtime:
     def _load(
         self, network: Network | OptimizedNetwork, threads: int | None, name: str | None, arguments: dict[str, Any]
     ) -> LoadedNetwork:
-        from ..optimizer import OptimizedNetwork, TensorSpec
+        from ..optimizer import OptimizedNetwork, TensorSpec, require_network
         from ..optimizer import optimize as optimize_network
         from ..optimizer.symbolic import symbolic_outputs
 
@@ -120,6 +120,7 @@ class Runtime:
             outputs = network.outputs
             again = network.replan
         else:
+            require_network(network)
             arguments = {**arguments, "threads": lanes}
             fixed = arguments.get("values") or {}
             infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}
