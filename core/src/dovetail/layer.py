@@ -120,7 +120,7 @@ class Layer:
         self.descriptor = descriptor
         self.sources = sources
         self.inferred: Inferred | None = None
-        self.inputs = [InputSlot(self, i) for i in range(n_inputs)] if n_inputs else []
+        self.inputs = [InputSlot(self, i) for i in range(n_inputs)]
         self.outputs = [OutputSlot(self, i) for i in range(descriptor.output_count)]
 
     @property

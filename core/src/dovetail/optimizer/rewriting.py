@@ -63,18 +63,11 @@ def prune(graph: Graph, layers: Iterable[Layer | None]) -> int:
     return removed
 
 
-def forget_values(constants: Iterable[Layer]) -> None:
-    """Take their values from constants that nobody computes with any more; the arrays go unless others have them."""
-    for layer in constants:
-        layer.descriptor = _FORGOTTEN
-
-
 def drop_constants(graph: Graph, constants: Iterable[Layer]) -> None:
     """Remove constants that nobody reads, and let go of their arrays: what is removed lies in cycles, and is found late."""
-    unread = [layer for layer in constants if not layer.outputs[0].consumers]
-    for layer in unread:
+    for layer in [layer for layer in constants if not layer.outputs[0].consumers]:
         graph.remove(layer)
-    forget_values(unread)
+        layer.descriptor = _FORGOTTEN
 
 
 def drop_unread_constants(graph: Graph) -> None:

@@ -54,10 +54,6 @@ cdef int requantize(Workload workload, neon_requantization *r, object d, object 
     factors = np.zeros(whole.shape, np.float32)
     factors[:, :per_division] = d.factors.reshape(divisions, per_division)
     r.factors = <const float *>kept(workload, factors)
-    return bound(r, d, shift)
-
-
-cdef int bound(neon_requantization *r, object d, int32_t shift) except -1:
     r.zero = d.zeros[1] + shift
     r.low, r.high = d.bounds[0] + shift, d.bounds[1] + shift
     return 0
