@@ -119,7 +119,7 @@ class Runner(NetworkRunner):
         self._plan, self._name, self._idle_event = plan, "by hand", threading.Event()
         self.refused: list[Any] = []
 
-    def _plan_for(self, feeds: dict[str, Any]) -> Any:
+    def _plan_for(self, feeds: dict[str, Any], timeout: float | None = None) -> Any:
         self.refused.append(feeds)
         raise InputError("does not fit")
 

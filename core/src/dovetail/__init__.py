@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .errors import ErrorCode as ErrorCode
     from .errors import GraphError as GraphError
     from .errors import InputError as InputError
+    from .errors import LimitError as LimitError
+    from .errors import LoadTimeoutError as LoadTimeoutError
     from .errors import ModelError as ModelError
     from .errors import OptionError as OptionError
     from .errors import PlacementError as PlacementError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .interfaces import IWorkloadFactory as IWorkloadFactory
     from .interfaces import MemoryDomain as MemoryDomain
     from .interfaces import Support as Support
+    from .limits import Limits as Limits
     from .loading import load as load
     from .network import Network as Network
     from .optimizer import OptimizedNetwork as OptimizedNetwork
@@ -62,6 +65,8 @@ _NAMES_BY_MODULE = {
         "ErrorCode",
         "GraphError",
         "InputError",
+        "LimitError",
+        "LoadTimeoutError",
         "ModelError",
         "OptionError",
         "PlacementError",
@@ -81,6 +86,7 @@ _NAMES_BY_MODULE = {
         "MemoryDomain",
         "Support",
     ),
+    "limits": ("Limits",),
     "loading": ("load",),
     "network": ("Network",),
     "optimizer": ("OptimizedNetwork", "optimize"),

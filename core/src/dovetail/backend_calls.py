@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .errors import BackendError, DovetailError, ErrorCode
+from .limits import is_of_budget
 
 if TYPE_CHECKING:
     from .interfaces import IBackend
@@ -88,6 +89,8 @@ class backend_call:  # used as a function is: `with backend_call(...)`
         if error is None or isinstance(error, KeyboardInterrupt):
             return
         if isinstance(error, DovetailError):
+            if is_of_budget(error):  # no fault of the backend's
+                return
             error.message = f"{self.origin}: {error.message}"
             error.args = (error.message,)
             return

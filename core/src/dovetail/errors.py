@@ -27,6 +27,7 @@ class ErrorCode(StrEnum):
     SHAPE_UNKNOWN = "SHAPE_UNKNOWN"
     VALUE_REQUIRED = "VALUE_REQUIRED"
     ATTRIBUTE_INVALID = "ATTRIBUTE_INVALID"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
     # backends
     BACKEND_ID_INVALID = "BACKEND_ID_INVALID"
     BACKEND_UNAVAILABLE = "BACKEND_UNAVAILABLE"
@@ -106,6 +107,18 @@ class UnsupportedModelError(ModelError):
     """A well-formed model asks for something that dovetail does not have; `details["unsupported"]` lists all of it."""
 
     default_code = ErrorCode.MODEL_UNSUPPORTED
+
+
+class LimitError(ModelError):
+    """A model asks for more than a limit of its load allows; `details["limit"]` names the limit."""
+
+    default_code = ErrorCode.LIMIT_EXCEEDED
+
+
+class LoadTimeoutError(LimitError, TimeoutError):
+    """A load took longer than its limits allow."""
+
+    default_code = ErrorCode.TIMEOUT
 
 
 class BackendError(DovetailError):

@@ -12,6 +12,7 @@ from .descriptor import Constant, Descriptor, Input, Output
 from .errors import DovetailError, ErrorCode, GraphError
 from .held_arrays import held_array
 from .layer import Inferred, InputSlot, Layer, OutputSlot
+from .limits import under_way
 from .tensor import Dimension, DType, Quantization, TensorInfo
 from .topology import producers_first
 
@@ -119,7 +120,12 @@ class Graph:
 
         Raises:
             GraphError: Inputs are missing, too many, or do not fit.
+            LimitError: It would be a layer too many for the load under way, or that took too long.
         """
+        budget = under_way()
+        if budget is not None:
+            budget.check_time()
+            budget.check_layers(len(self._layers) + 1, f"network {self.name!r}")
         _check_descriptor(descriptor)
         label = self.unique_name(name or descriptor.kind.rsplit(".", 1)[-1].lower())
         while sources and sources[-1] is None:
@@ -328,6 +334,7 @@ class Graph:
 
         Raises:
             GraphError: The inputs do not fit; the message names the layer.
+            LimitError: An output has more elements than the load under way allows, or that took too long.
         """
         inputs = layer.input_infos
         quantizations = [slot.quantization for slot in layer.outputs]
@@ -347,6 +354,11 @@ class Graph:
             ]
             for info in infos:
                 info.check()
+            budget = under_way()
+            if budget is not None:
+                budget.check_time()
+                for slot, info in zip(layer.outputs, infos, strict=True):
+                    budget.check_info(info, slot.name)
         except DovetailError as error:
             error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
             error.args = (error.message,)

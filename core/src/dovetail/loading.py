@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .collecting import collecting_seldom
+from .limits import Limits, limited
 
 if TYPE_CHECKING:
     from .backend_id import BackendRequest
@@ -30,6 +31,7 @@ def load(
     fallback: bool = True,
     runtime: Runtime | None = None,
     progress: Listener | None = None,
+    limits: Limits | None = None,
     **optimize_options: Any,
 ) -> LoadedNetwork:
     """Parse, optimize and load a model.
@@ -47,10 +49,12 @@ def load(
         fallback: False makes it an error if a layer does not get the first backend.
         runtime: Where to load it; default one runtime for the whole process.
         progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the load.
+        limits: How much it may take; plans that are made later, for other sizes, have the same limits.
         optimize_options: Further arguments of `dovetail.optimize`.
 
     Raises:
         DovetailError: The file cannot be read, a backend is not there, or a layer gets no home.
+        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
     """
     if runtime is None:
         from .runtime import default_runtime
@@ -59,11 +63,11 @@ def load(
     wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
     given: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
     given |= {"fallback": fallback, "progress": progress}
-    with collecting_seldom():
+    with collecting_seldom(), limited(limits):
         if isinstance(model, str | os.PathLike):
             from .parsing import ModelSource
 
-            source = ModelSource(model)
+            source = ModelSource(model, limits)
             model = source.parse()
             if model.files:
                 given["reparse"] = source.parse_again

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .discovery import Offer, forget, offers
 from .errors import DovetailError, ErrorCode, ModelError
+from .limits import Limits, limited
 
 if TYPE_CHECKING:
     from .network import Network
@@ -21,13 +22,23 @@ if TYPE_CHECKING:
 GROUP = "dovetail.parsers"
 
 
-def parse(path: str | os.PathLike[str]) -> Network:
+def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Network:
     """Read a model file.
+
+    Args:
+        path: The file.
+        limits: How much it may take.
 
     Raises:
         ModelError: The file does not exist (`MODEL_NOT_FOUND`), no parser is installed for its suffix (`MODEL_FORMAT_UNKNOWN`),
             or the parser refuses it.
+        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
     """
+    with limited(limits):
+        return _parse(path)
+
+
+def _parse(path: str | os.PathLike[str]) -> Network:
     from .network import Network
 
     file = Path(path)
@@ -51,9 +62,11 @@ class ModelSource:
 
     Args:
         path: The file; a relative path counts from the working directory of now.
+        limits: How much it may take to read it again, outside of a load that has limits of its own.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], limits: Limits | None = None) -> None:
+        self._limits = limits
         self._path = Path(path)
         self._place = self._path.absolute()
         self._stamps: dict[Path, Any] = {}
@@ -79,7 +92,8 @@ class ModelSource:
                     hint="to keep what was loaded, parse it first: dovetail.load(dovetail.parse(path))",
                     path=str(file),
                 )
-        return parse(self._place)
+        with limited(self._limits, joining=True):
+            return parse(self._place)
 
 
 def _stamp(file: Path) -> Any:

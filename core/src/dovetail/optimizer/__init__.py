@@ -14,6 +14,7 @@ from ..errors import ErrorCode, OptionError
 from ..graph import Graph
 from ..layer import Layer
 from ..layers import Quantize
+from ..limits import Limits, limited
 from ..progress import Listener, listening
 from ..tensor import DType, TensorInfo
 from .assignment import Assigned, Assigner, Refusal, is_workload
@@ -72,6 +73,7 @@ def optimize(
     registry: Registry | None = None,
     progress: Listener | None = None,
     reparse: Callable[[], Graph] | None = None,
+    limits: Limits | None = None,
 ) -> OptimizedNetwork:
     """Optimize a network and give every layer a backend; the network itself is not changed, unless `reparse` is given.
 
@@ -96,6 +98,7 @@ def optimize(
         progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the optimization.
         reparse: Makes the network again, as from its file. The network itself is then optimized, not a copy, and its weights
             are in memory once: nobody else may need it. It is made again where the result is asked to plan anew.
+        limits: How much it may take; the same when the result is asked to plan anew.
 
     Raises:
         GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`, `VALUE_REQUIRED`).
@@ -103,6 +106,7 @@ def optimize(
         OptionError: A name in one of the arguments means nothing, or its value does not fit.
         PlacementError: Layers have no backend; all are listed, with what each backend said.
         BackendError: A backend broke its contract.
+        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
     """
     require_network(network)
     dtype = _reduced_dtype(reduce_float)
@@ -123,28 +127,29 @@ def optimize(
     )
     source: Callable[[], Graph] = reparse or (lambda: network)
     name, declared = network.name, _Declared.of(network)
-    graph = network.copy() if reparse is None else network
-    with listening(progress):
+    with listening(progress), limited(limits) as budget:
+        graph = network.copy() if reparse is None else network
         counts = run_pipeline(graph, context)
 
     def again(new_shapes: Shapes | None, new_values: Values | None) -> OptimizedNetwork:
-        return optimize(
-            source(),
-            backends,
-            shapes=shapes if new_shapes is None else new_shapes,
-            values={**(values or {}), **(new_values or {})},
-            require=require,
-            forbid=forbid,
-            fallback=fallback,
-            options=options,
-            reduce_float=dtype,
-            integer_layers=integer_layers,
-            debug=debug,
-            passes=passes,
-            tuned=tuned,
-            threads=threads,
-            registry=registry,
-        )
+        with limited(budget.limits, joining=True):
+            return optimize(
+                source(),
+                backends,
+                shapes=shapes if new_shapes is None else new_shapes,
+                values={**(values or {}), **(new_values or {})},
+                require=require,
+                forbid=forbid,
+                fallback=fallback,
+                options=options,
+                reduce_float=dtype,
+                integer_layers=integer_layers,
+                debug=debug,
+                passes=passes,
+                tuned=tuned,
+                threads=threads,
+                registry=registry,
+            )
 
     order = graph.topological_order()
     homes = context.assigner.assigned

@@ -14,6 +14,7 @@ from ..errors import ErrorCode, PlacementError
 from ..graph import Graph
 from ..interfaces import Capabilities, IBackend, Support
 from ..layer import Layer
+from ..limits import is_of_budget, under_way
 from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes
 
@@ -88,6 +89,9 @@ class Assigner:
     def refusal(self, layer: Layer, candidate: Assigned) -> Refusal | None:
         """Ask one backend; None means yes. Wishes and bars are not looked at."""
         backend, label, kind = candidate.backend, candidate.label, layer.descriptor.kind
+        budget = under_way()
+        if budget is not None:
+            budget.check_time()
         with backend_call(f"backend {label}", "kind_versions"):
             known = int(backend.kind_versions.get(kind, 1))
         newer = layer.descriptor.newer_attributes(known)
@@ -99,6 +103,8 @@ class Assigner:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a backend's fault must cost that backend the layer, not the caller the network
+            if is_of_budget(error):
+                raise
             _log.warning("backend %s: supports(%r) raised %s", label, layer, described(error))
             return Refusal(label, "contract", f"supports() raised {described(error)}")
         if not isinstance(answer, Support):

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 from ..errors import OptionError
 from ..graph import Graph
 from ..layer import Layer
+from ..limits import budget
 from ..tensor import DType
 from .assignment import Assigned, Assigner
 from .choosing import Chooser, TakeChoices
@@ -170,6 +171,7 @@ def run_pipeline(graph: Graph, context: Compilation) -> list[tuple[str, int]]:
         for _ in range(_MAX_ROUNDS if len(step.make) > 1 else 1):
             changes = 0
             for make in step.make:
+                budget().check_time()
                 one = make(context)
                 made = one.run(graph)
                 counts[one.name] = counts.get(one.name, 0) + made

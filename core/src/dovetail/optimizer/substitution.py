@@ -12,6 +12,7 @@ from ..errors import BackendError, ErrorCode
 from ..graph import Graph
 from ..interfaces import IBackend
 from ..layer import InputSlot, Layer, OutputSlot
+from ..limits import budget, is_of_budget
 from ..progress import is_of_listener
 from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution
 from .assignment import Assigned, Assigner
@@ -73,12 +74,13 @@ class OptimizeSubgraphs(Pass):
         return [layers for home, layers in parts if home == (candidate, False)]
 
     def _ask(self, candidate: Assigned, view: SubgraphView) -> OptimizationViews:
+        budget().check_time()
         try:
             return candidate.backend.optimize_subgraph(view, candidate.options)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a backend's fault, told with its id; SystemExit too
-            if is_of_listener(error):
+            if is_of_listener(error) or is_of_budget(error):
                 raise
             reason = f"optimize_subgraph() raised {described(error)}"
             if not self.fallback:

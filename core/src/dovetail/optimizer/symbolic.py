@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DovetailError
+from ..errors import DovetailError, LimitError
 from ..graph import Graph
 from ..tensor import Dimension
 from .optimized import TensorSpec
@@ -31,6 +31,8 @@ def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[Tens
         trials = [{symbol: start + i for i, symbol in enumerate(symbols)} for start in (first, second)]
         try:
             graphs = [_inferred(network, sizes) for sizes in trials]
+        except LimitError:
+            raise
         except DovetailError:
             continue
         return tuple(

@@ -431,7 +431,7 @@ cdef class Context:
 cdef class NetworkRunner:
     """The part of a loaded network that runs; `LoadedNetwork` adds the rest.
 
-    Subclasses provide `_plan_for(feeds)`, which returns the plan for these arrays or raises an `InputError`.
+    Subclasses provide `_plan_for(feeds, timeout)`, which returns the plan for these arrays or raises an `InputError`.
     """
 
     cdef public Plan _plan
@@ -479,13 +479,16 @@ cdef class NetworkRunner:
         cdef Plan plan = self._plan
         cdef Context context
         cdef dict given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
+        cdef int64_t deadline = 0
         if plan is not None:
             self._check_process(plan)
             context = plan.acquire()
             if self._take_inputs(plan, context, given):
                 return self._run_context(plan, context, timeout)
             plan.give_back(context)
-        plan, given = self._plan_for(given)
+        if timeout is not None:
+            deadline = self._deadline(timeout)
+        plan, given = self._plan_for(given, timeout)
         self._check_process(plan)
         context = plan.acquire()
         if not self._take_inputs(plan, context, given):
@@ -493,6 +496,8 @@ cdef class NetworkRunner:
             raise InputError(
                 f"network {self._name!r}: an input changed while it was being checked", code=ErrorCode.INPUT_SHAPE,
                 hint="another thread writes to it: give each run arrays of its own")
+        if timeout is not None:     # making a plan took some of it; with nothing left the run ends before its first step
+            timeout = max((deadline - dvt_now_ns()) / 1e9, 1e-9)
         return self._run_context(plan, context, timeout)
 
     cdef bint _take_inputs(self, Plan plan, Context context, dict given) noexcept:

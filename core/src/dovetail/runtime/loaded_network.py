@@ -15,8 +15,9 @@ import numpy as np
 
 from ..backend_calls import notify
 from ..descriptor import Array
-from ..errors import ErrorCode, GraphError, InputError, RunError
+from ..errors import ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
 from ..interfaces import IBackendContext
+from ..limits import budget, limited
 from ..tensor import DType
 from .executor import Binding, NetworkRunner, Plan
 from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory
@@ -68,6 +69,7 @@ class LoadedNetwork(NetworkRunner):
         self._optimize = optimize
         self._optimized = optimized
         self._spent = False
+        self._limits = budget().limits
         self._lanes = lanes
         self._outputs = outputs
         self._network_lock = threading.Lock()
@@ -235,18 +237,19 @@ class LoadedNetwork(NetworkRunner):
 
     # -- planning -------------------------------------------------------------------------------------------------------------
 
-    def _plan_for(self, feeds: dict[str, Any]) -> tuple[Plan, dict[str, Array]]:
+    def _plan_for(self, feeds: dict[str, Any], timeout: float | None = None) -> tuple[Plan, dict[str, Array]]:
         """Check feeds that do not fit the latest plan as they are; find or make the plan that they fit.
 
         Raises:
             InputError: A name, dtype or shape does not fit.
+            RunTimeoutError: Making the plan took longer than the run may take.
         """
         self._check_names(feeds)
         arrays: dict[str, Array] = {}
         symbols: dict[str, int] = {}
         for spec in self._inputs:
             arrays[spec.name] = _checked_array(spec, feeds[spec.name], symbols)
-        plan = self._find_plan(arrays, symbols)
+        plan = self._find_plan(arrays, symbols, timeout)
         return plan, arrays
 
     def _check_names(self, feeds: Mapping[str, Any]) -> None:
@@ -264,7 +267,7 @@ class LoadedNetwork(NetworkRunner):
                 unknown=unknown,
             )
 
-    def _find_plan(self, arrays: Mapping[str, Array], symbols: Mapping[str, int]) -> Plan:
+    def _find_plan(self, arrays: Mapping[str, Array], symbols: Mapping[str, int], timeout: float | None) -> Plan:
         if self._planner == threading.get_ident():
             raise self._reentrant()
         with self._plan_lock, self._planning():
@@ -273,8 +276,7 @@ class LoadedNetwork(NetworkRunner):
                 key = _plan_key(symbols, values)
                 if key not in self._plans:
                     try:
-                        optimized = self._optimize(symbols, values)
-                        self._plans[key] = self._build(optimized, values, spends=True)
+                        self._plans[key] = self._make_plan(symbols, values, timeout)
                     except GraphError as error:
                         wanted = set(error.details.get("inputs", ())) & set(arrays) - self._value_inputs
                         if error.code != ErrorCode.VALUE_REQUIRED or not wanted:
@@ -287,6 +289,18 @@ class LoadedNetwork(NetworkRunner):
                 plan, self._optimized, self._spent = self._plans[key]
                 self._plan = plan
                 return plan
+
+    def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> _Planned:
+        try:
+            with limited(self._limits, seconds=timeout):
+                return self._build(self._optimize(symbols, values), values, spends=True)
+        except LoadTimeoutError as error:
+            if timeout is None:
+                raise
+            raise RunTimeoutError(
+                f"network {self._name!r}: the deadline passed while a plan was made for these sizes",
+                hint="give more time, or run it once with these sizes beforehand",
+            ) from error
 
     @contextlib.contextmanager
     def _planning(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from ..descriptor import Array, Constant, Input, Output
 from ..errors import BackendError, ErrorCode
 from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, MemoryDomain
 from ..layer import Layer, OutputSlot
+from ..limits import budget
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
 from . import memory_plan
@@ -202,6 +203,7 @@ class PlanBuilder:
         return self.number[slot]
 
     def _workload_step(self, layer: Layer) -> None:
+        budget().check_time()
         assigned = self.optimized.assignment.get(layer.name)
         origin = (
             f"backend {str(assigned.request.id)!r}, layer {layer.name!r} ({layer.kind})"
@@ -347,6 +349,8 @@ class PlanBuilder:
             for draft in drafts
         ]
         plan = memory_plan.plan_memory(self.tensors, steps, offsets=all(m.offsets for m in self.managers.values()))
+        results = sum(TensorInfo(spec.shape, spec.dtype).nbytes for spec in outputs)
+        budget().take_memory(plan.peak_bytes + results, f"a run of network {self.optimized.name!r}")
         placements = [(p.storage, p.index, p.offset) for p in plan.placements]
         specs = [self._spec(i) for i in range(len(self.tensors))]
         missing = len(specs)

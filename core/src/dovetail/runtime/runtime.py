@@ -15,6 +15,7 @@ from ..collecting import collecting_seldom
 from ..descriptor import Array
 from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
 from ..interfaces import IBackend, IBackendContext
+from ..limits import limited
 from ..network import Network
 from ..progress import listening
 from ..registry import default_registry
@@ -89,7 +90,8 @@ class Runtime:
             threads: At most this many of the runtime's threads.
             name: For reports; default the network's own.
             optimize: Arguments of `dovetail.optimize` for a network that is not optimized yet. Symbolic dimensions that stay
-                open, and inputs whose value shapes the result, are fixed by each run: one plan per set is kept, up to 8.
+                open, and inputs whose value shapes the result, are fixed by each run: one plan per set is kept, up to 8. Its
+                `limits` count for an optimized network too.
 
         Raises:
             DovetailError: Whatever optimizing or a backend reports.
@@ -99,7 +101,8 @@ class Runtime:
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
         arguments = dict(optimize or {})
         # The listener is of this load only: plans that are made later have none.
-        with collecting_seldom(), listening(arguments.pop("progress", None)):
+        limits = arguments.pop("limits", None)
+        with collecting_seldom(), listening(arguments.pop("progress", None)), limited(limits):
             return self._load(network, threads, name, arguments)
 
     def _load(

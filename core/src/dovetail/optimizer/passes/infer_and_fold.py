@@ -11,6 +11,7 @@ from ...errors import DovetailError, ErrorCode, GraphError
 from ...graph import Graph
 from ...layer import Layer, OutputSlot
 from ...layers import Dequantize
+from ...limits import budget
 from ...tensor import DType, TensorInfo
 from ..rewriting import drop_unread_constants
 from .base import Pass
@@ -40,7 +41,9 @@ class InferAndFold(Pass):
     def run(self, graph: Graph) -> int:
         refuse_symbols(graph)
         changes = 0
+        load = budget()
         for layer in graph.topological_order():
+            load.check_time()
             descriptor = layer.descriptor
             if isinstance(descriptor, Output) or (isinstance(descriptor, Constant) and layer.outputs[0].info is not None):
                 continue

@@ -1,0 +1,249 @@
+"""How much a load may take: memory, elements, layers, nesting, time.
+
+A file of some bytes may ask for terabytes. Whoever reads, expands, folds or plans asks the budget of the load under way before
+it does so. The budget belongs to the context (see `contextvars`) of the load: loads on other threads have budgets of their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from math import prod
+from pathlib import Path, PurePosixPath
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from .errors import ErrorCode, LimitError, LoadTimeoutError, OptionError
+
+if TYPE_CHECKING:
+    from .tensor import TensorInfo
+
+ADDRESSABLE = 1 << 47
+"""Bytes of the address space of a process on today's 64-bit machines."""
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+@cache
+def machine_memory() -> int:
+    """Return the bytes that this process can have: the machine's memory, or the smallest limit of a cgroup around it."""
+    found = [ADDRESSABLE, *_cgroup_limits()]
+    with suppress(AttributeError, OSError, ValueError):  # a system that does not tell
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(size for size in found if size > 0)
+
+
+def _cgroup_limits() -> Iterator[int]:
+    memberships = ""
+    with suppress(OSError):
+        memberships = Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="replace")
+    for line in memberships.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            root, name = _CGROUPS, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = _CGROUPS / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        inner = PurePosixPath(path.lstrip("/"))
+        for group in (inner, *inner.parents):  # inside a container the path may not be there, but the root is
+            with suppress(OSError, ValueError):  # "max" is no number
+                yield int((root / group / name).read_text(encoding="ascii"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one load may take; given to `dovetail.parse`, `load` and `optimize`.
+
+    The defaults refuse nothing that could usefully run on this machine.
+
+    Attributes:
+        memory: Bytes of constants that are read and made while loading, and of what one run allocates, results included.
+        elements: Elements of one tensor.
+        layers: Layers of one graph, and nodes of a model once its functions are expanded.
+        nesting: Depth of functions and branches inside one another.
+        seconds: How long a load may take; None: any time. A plan made later, by a run of another size, has this long again,
+            or what the timeout of that run says.
+
+    Raises:
+        OptionError: One is no positive number.
+    """
+
+    memory: int = field(default_factory=machine_memory)
+    elements: int = ADDRESSABLE
+    layers: int = 1_000_000
+    nesting: int = 64
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "elements", "layers", "nesting"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise OptionError(f"limit {name}={value!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
+        seconds = self.seconds
+        if seconds is not None and (not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds > 0):
+            raise OptionError(
+                f"limit seconds={seconds!r} is not a time", code=ErrorCode.OPTION_INVALID, hint="above 0, or None"
+            )
+
+
+class Budget:
+    """What a load has taken of its limits.
+
+    Args:
+        limits: What it may take.
+        seconds: How long it may take, in the place of what the limits say.
+
+    Attributes:
+        memory: Bytes taken.
+        error: What it raised last; see `is_of_budget`.
+    """
+
+    __slots__ = ("_deadline", "_layers", "_seconds", "error", "limits", "memory")
+
+    def __init__(self, limits: Limits, seconds: float | None = None) -> None:
+        self.limits = limits
+        self.memory = 0
+        self.error: LimitError | None = None
+        self._layers = 0
+        self._seconds = limits.seconds if seconds is None else seconds
+        self._deadline = None if self._seconds is None else monotonic() + self._seconds
+
+    def affords_memory(self, nbytes: int) -> bool:
+        """Say whether so many bytes may still be taken."""
+        return self.memory + nbytes <= self.limits.memory
+
+    def take_memory(self, nbytes: int, what: str) -> None:
+        """Count bytes that are about to be allocated for as long as the load lasts, or longer.
+
+        Raises:
+            LimitError: They are too many (`LIMIT_EXCEEDED`).
+        """
+        if not self.affords_memory(nbytes):
+            taken = f", {self.memory} are taken" if self.memory else ""
+            raise self._exceeded("memory", self.limits.memory, f"{what} needs {nbytes} bytes{taken}", nbytes)
+        self.memory += nbytes
+
+    def give_memory(self, nbytes: int) -> None:
+        """Give bytes back that were taken."""
+        self.memory = max(0, self.memory - nbytes)
+
+    def take_layers(self, count: int, what: str) -> None:
+        """Count nodes or layers that something is about to become, all expansions of the load together.
+
+        Raises:
+            LimitError: They are too many (`LIMIT_EXCEEDED`).
+        """
+        self.check_layers(self._layers + count, what)
+        self._layers += count
+
+    def check_layers(self, count: int, what: str) -> None:
+        """Refuse a number of layers.
+
+        Raises:
+            LimitError: They are too many (`LIMIT_EXCEEDED`).
+        """
+        if count > self.limits.layers:
+            raise self._exceeded("layers", self.limits.layers, f"{what} would have {count} layers", count)
+
+    def check_elements(self, count: int, what: str) -> None:
+        """Refuse a number of elements of one tensor.
+
+        Raises:
+            LimitError: They are too many (`LIMIT_EXCEEDED`).
+        """
+        if count > self.limits.elements:
+            raise self._exceeded("elements", self.limits.elements, f"{what} would have {count} elements", count)
+
+    def check_info(self, info: TensorInfo, name: str) -> None:
+        """Refuse a tensor of too many elements; symbolic sizes count as one.
+
+        Raises:
+            LimitError: They are too many (`LIMIT_EXCEEDED`).
+        """
+        if self.limits.elements < ADDRESSABLE:  # what can be addressed at all `TensorInfo.check` knows
+            self.check_elements(prod([size for size in info.shape if isinstance(size, int)]), f"tensor {name!r}")
+
+    def check_nesting(self, depth: int, what: str) -> None:
+        """Refuse a depth of nesting.
+
+        Raises:
+            LimitError: It is too deep (`LIMIT_EXCEEDED`).
+        """
+        if depth > self.limits.nesting:
+            raise self._exceeded("nesting", self.limits.nesting, f"{what} is nested {depth} deep", depth)
+
+    def check_time(self) -> None:
+        """End a load that takes too long; asked often, since it costs some 50 ns.
+
+        Raises:
+            LoadTimeoutError: The time is over (`TIMEOUT`).
+        """
+        if self._deadline is not None and monotonic() > self._deadline:
+            self.error = LoadTimeoutError(
+                f"loading took longer than {self._seconds:g} s",
+                hint="give it more time: limits=dovetail.Limits(seconds=...), or timeout= of a run that makes a plan",
+                limit="seconds",
+                allowed=self._seconds,
+            )
+            raise self.error
+
+    def _exceeded(self, limit: str, allowed: int, found: str, wanted: int) -> LimitError:
+        self.error = LimitError(
+            f"{found}; the limit is {allowed}",
+            hint=f"check the model, or allow it: limits=dovetail.Limits({limit}=...)",
+            limit=limit,
+            allowed=allowed,
+            wanted=wanted,
+        )
+        return self.error
+
+
+_current: ContextVar[Budget | None] = ContextVar("dovetail_budget", default=None)
+
+under_way: Callable[[], Budget | None] = _current.get
+"""Return the budget of the load under way; None outside of one."""
+
+
+def budget() -> Budget:
+    """Return the budget of the load under way; outside of one a new one with the default limits."""
+    return _current.get() or Budget(Limits())
+
+
+def is_of_budget(error: BaseException) -> bool:
+    """Tell whether an error came from the budget of the load, and so is no fault of the backend that let it through."""
+    current = _current.get()
+    return current is not None and current.error is error
+
+
+@contextmanager
+def limited(limits: Limits | None, *, seconds: float | None = None, joining: bool = False) -> Iterator[Budget]:
+    """Hold what the block loads to a budget.
+
+    Args:
+        limits: Its limits; None: it is part of the load under way, or has the default limits where there is none.
+        seconds: How long it may take, in the place of what the limits say.
+        joining: Be part of a load under way whatever the limits are.
+
+    Raises:
+        OptionError: What was given are no limits.
+    """
+    if limits is not None and not isinstance(limits, Limits):
+        raise OptionError(
+            f"{type(limits).__name__!r} are no limits",
+            code=ErrorCode.OPTION_INVALID,
+            hint="give dovetail.Limits(memory=..., seconds=...)",
+        )
+    current = _current.get()
+    if current is not None and (joining or limits is None):
+        yield current
+        return
+    made = Budget(limits or Limits(), seconds)
+    token = _current.set(made)
+    try:
+        yield made
+    finally:
+        _current.reset(token)

@@ -1,0 +1,114 @@
+"""Limits of a load where they are met: while shapes are inferred, backends asked, memory planned, and when a run plans anew."""
+
+import time
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail import limits
+from dovetail.errors import ErrorCode, LimitError, LoadTimeoutError, RunTimeoutError
+from dovetail.interfaces import IBackend, Support
+from dovetail.limits import Limits
+
+
+def chain(length=3, shape=(4, 8)):
+    network = dovetail.Network()
+    slot = network.input("x", shape)
+    for _ in range(length):
+        slot = network.relu(network.unary(slot, "neg"))
+    network.output(slot, "y")
+    return network
+
+
+def test_elements_are_checked_where_shapes_are_inferred():
+    with pytest.raises(LimitError) as caught:
+        dovetail.load(chain(shape=("n", 8)), "CpuRef", shapes={"n": 100}, limits=Limits(elements=799))
+    assert caught.value.details["limit"] == "elements"
+    dovetail.load(chain(shape=("n", 8)), "CpuRef", shapes={"n": 100}, limits=Limits(elements=800)).unload()
+
+
+def test_the_memory_of_a_run_counts():
+    network = chain(shape=(1024, 1024))
+    with pytest.raises(LimitError) as caught:
+        dovetail.load(network, "CpuRef", limits=Limits(memory=1 << 20), passes=False)
+    assert caught.value.details["limit"] == "memory"
+    with dovetail.load(network, "CpuRef", limits=Limits(memory=1 << 24), passes=False) as loaded:
+        assert loaded.outputs[0].shape == (1024, 1024)
+
+
+def test_a_plan_for_another_size_has_the_same_limits():
+    with dovetail.load(chain(shape=("n", 1024)), "CpuRef", limits=Limits(memory=1 << 20), passes=False) as loaded:
+        assert loaded.run({"x": np.ones((2, 1024), np.float32)})["y"].shape == (2, 1024)
+        with pytest.raises(LimitError):
+            loaded.run({"x": np.ones((2048, 1024), np.float32)})
+        assert loaded.run({"x": np.ones((3, 1024), np.float32)})["y"].shape == (3, 1024)
+
+
+class Slow(IBackend):
+    """Takes its time over every layer."""
+
+    id = "Slow"
+
+    def supports(self, layer, options):
+        time.sleep(0.02)
+        return Support.no("kind", "never")
+
+    def create_workload_factory(self, context, memory, options):
+        raise AssertionError("it takes no layer")
+
+
+def test_a_deadline_ends_a_load():
+    before = time.monotonic()
+    with pytest.raises(LoadTimeoutError) as caught:
+        dovetail.load(chain(500), [Slow(), "CpuRef"], limits=Limits(seconds=0.1))
+    assert caught.value.code == ErrorCode.TIMEOUT
+    assert isinstance(caught.value, TimeoutError)
+    assert time.monotonic() - before < 5  # it would take 20 s
+
+
+def test_the_timeout_of_a_run_counts_for_the_plan_that_it_makes():
+    network = chain(200, shape=("n", 8))
+    with dovetail.load(network, [Slow(), "CpuRef"]) as loaded:
+        before = time.monotonic()
+        with pytest.raises(RunTimeoutError) as caught:
+            loaded.run({"x": np.ones((2, 8), np.float32)}, timeout=0.1)
+        assert caught.value.code == ErrorCode.TIMEOUT
+        assert time.monotonic() - before < 4
+
+
+class Greedy(IBackend):
+    """Meets a limit inside of its own call."""
+
+    id = "Greedy"
+
+    def __init__(self, method):
+        self.method = method
+
+    def supports(self, layer, options):
+        if self.method == "supports":
+            limits.budget().take_memory(1 << 40, "a table")
+        return Support.yes()
+
+    def optimize_subgraph(self, view, options):
+        limits.budget().take_memory(1 << 40, "a table")
+
+    def create_workload_factory(self, context, memory, options):
+        raise AssertionError("the load has ended by now")
+
+
+@pytest.mark.parametrize("method", ["supports", "optimize_subgraph"])
+def test_a_limit_that_a_backend_meets_ends_the_load_and_is_not_its_fault(method):
+    with pytest.raises(LimitError) as caught:
+        dovetail.load(chain(), [Greedy(method), "CpuRef"], limits=Limits(memory=1 << 30))
+    assert caught.value.message.startswith("a table needs")
+
+
+@pytest.mark.parametrize("given", [None, Limits(seconds=60)])
+def test_limits_go_to_parse_load_and_optimize(tmp_path, given):
+    with pytest.raises(dovetail.ModelError):
+        dovetail.parse(tmp_path / "none.onnx", limits=given)
+    optimized = dovetail.optimize(chain(), "CpuRef", limits=given)
+    with dovetail.Runtime() as runtime, runtime.load(optimized) as loaded:
+        assert loaded.run({"x": -np.ones((4, 8), np.float32)})
+    assert optimized.replan().graph.outputs
