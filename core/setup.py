@@ -43,6 +43,7 @@ def extension(package: str, name: str, sources: tuple[str, ...] = (), libraries:
 setup(
     ext_modules=[
         *(extension("runtime", name, sources) for name, sources in C_MODULES.items()),
+        extension("runtime", "guarded_pages"),
         # dlopen lies in a library of its own before glibc 2.34.
         *(extension("native", name, libraries=("dl",) if name == "table" else ()) for name in NATIVE),
     ]

@@ -9,6 +9,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -329,7 +330,12 @@ class LoadedNetwork(NetworkRunner):
             assert source is not None  # an optimized network has an info on every slot
             outputs.append(TensorSpec(layer.name, source.sizes, source.dtype, source.quantization))
         opened = self._open_backends(optimized)
-        builder = PlanBuilder(optimized, opened, self._runtime.pool, self._lanes, self._network_lock, spends=spends)
+        make: Callable[..., PlanBuilder] = PlanBuilder
+        if self._runtime.guard is not None:
+            from .guarded_plan_builder import GuardedPlanBuilder
+
+            make = partial(GuardedPlanBuilder, guard=self._runtime.guard)
+        builder = make(optimized, opened, self._runtime.pool, self._lanes, self._network_lock, spends=spends)
         fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
         for context in fresh:
             notify(context.before_load, self._name)

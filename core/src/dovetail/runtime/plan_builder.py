@@ -11,7 +11,7 @@ from ..backend_calls import backend_call, checked
 from ..backend_id import BackendId
 from ..descriptor import Array, Constant, Input, Output
 from ..errors import BackendError, ErrorCode
-from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, MemoryDomain
+from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
 from ..layer import Layer, OutputSlot
 from ..limits import budget
 from ..memory import HostMemoryManager
@@ -80,7 +80,7 @@ class StepInfo(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Draft:
+class Draft:
     """A step before memory is planned."""
 
     info: StepInfo
@@ -146,7 +146,7 @@ class PlanBuilder:
         self.names: list[str] = []
         self.number: dict[OutputSlot, int] = {}
         self.constants: list[Array] = []
-        self.drafts: list[_Draft] = []
+        self.drafts: list[Draft] = []
         self.locks: dict[int, threading.Lock] = {}
 
     def build(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], fixed: Mapping[str, Array]) -> Plan:
@@ -185,10 +185,14 @@ class PlanBuilder:
         if isinstance(descriptor, Input):
             self._tensor(layer.output, Storage.INPUT, ports[layer.name])
         elif isinstance(descriptor, Constant):
-            self.constants.append(descriptor.value)
+            self.constants.append(self._constant(layer))
             self._tensor(layer.output, Storage.CONSTANT, len(self.constants) - 1)
         elif not isinstance(descriptor, Output):
             self._workload_step(layer)
+
+    def _constant(self, layer: Layer) -> Array:
+        value: Array = layer.descriptor.value  # type: ignore[attr-defined]  # of a Constant
+        return value
 
     def _tensor(self, slot: OutputSlot, storage: Storage = Storage.ARENA, index: int = 0) -> int:
         info = slot.known_info
@@ -233,7 +237,7 @@ class PlanBuilder:
         info = StepInfo(layer.name, layer.kind, backend, layer.sources, queue, private_bytes=workload.private_bytes)
         if self.tuned.get(layer.name):
             info = info._replace(tuned=self.tuned[layer.name])
-        self.drafts.append(_Draft(info, workload, reads, writes, shared, per_worker))
+        self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker))
         if self.spends and key is not None:
             self._release(layer, self.factories[key], origin)
 
@@ -306,11 +310,11 @@ class PlanBuilder:
 
     # -- waits ----------------------------------------------------------------------------------------------------------------
 
-    def _with_waits(self) -> list[_Draft]:
+    def _with_waits(self) -> list[Draft]:
         """Insert a wait where a tensor leaves an asynchronous backend, and one per busy queue at the end."""
-        result: list[_Draft] = []
+        result: list[Draft] = []
         in_flight: dict[int, int] = {}
-        members: dict[int, list[_Draft]] = {}
+        members: dict[int, list[Draft]] = {}
         for draft in self.drafts:
             needed = {in_flight[r] for r in draft.reads if r is not None and r in in_flight} - {draft.info.queue}
             for queue in sorted(q for q in needed if q is not None):
@@ -323,16 +327,16 @@ class PlanBuilder:
         return result + [self._wait(queue, drafts) for queue, drafts in sorted(members.items())]
 
     @staticmethod
-    def _wait(queue: int, drafts: Sequence[_Draft]) -> _Draft:
+    def _wait(queue: int, drafts: Sequence[Draft]) -> Draft:
         first, last = drafts[0].info, drafts[-1].info
         name = first.name if len(drafts) == 1 else f"{first.name} ... {last.name}"
         sources = tuple(dict.fromkeys(source for draft in drafts for source in draft.info.sources))
-        return _Draft(StepInfo(f"wait for {name}", "dovetail.Wait", first.backend, sources, queue), None)
+        return Draft(StepInfo(f"wait for {name}", "dovetail.Wait", first.backend, sources, queue), None)
 
     # -- memory ---------------------------------------------------------------------------------------------------------------
 
     def _finish(
-        self, drafts: list[_Draft], inputs: list[TensorSpec], outputs: list[TensorSpec], fixed: dict[str, Array]
+        self, drafts: list[Draft], inputs: list[TensorSpec], outputs: list[TensorSpec], fixed: dict[str, Array]
     ) -> Plan:
         stride = {id(d): -(-d.per_worker // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT for d in drafts}
         shared = {id(d): -(-d.shared // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT for d in drafts}
@@ -348,7 +352,7 @@ class PlanBuilder:
             )
             for draft in drafts
         ]
-        plan = memory_plan.plan_memory(self.tensors, steps, offsets=all(m.offsets for m in self.managers.values()))
+        plan = self._plan_memory(steps)
         results = sum(TensorInfo(spec.shape, spec.dtype).nbytes for spec in outputs)
         budget().take_memory(plan.peak_bytes + results, f"a run of network {self.optimized.name!r}")
         placements = [(p.storage, p.index, p.offset) for p in plan.placements]
@@ -381,10 +385,7 @@ class PlanBuilder:
                 tuple(tensor.nbytes for tensor in self.tensors),
                 tuple(placed),
             ),
-            arenas=[
-                allocator(arena, self._manager(arena.domain), self.owners.get(arena.domain, "the core"))
-                for arena in plan.arenas
-            ],
+            arenas=self._allocators(plan),
             constants=self.constants,
             tensors=[*specs, None, *out_specs],
             locations=[*placements, (Storage.ARENA, 0, 0), *targets],
@@ -394,7 +395,15 @@ class PlanBuilder:
             lanes=self.lanes,
         )
 
-    def _placed(self, draft: _Draft, workspace: Placement | None, shared: int, stride: int, missing: int) -> StepInfo:
+    def _plan_memory(self, steps: Sequence[memory_plan.Step]) -> MemoryPlan:
+        return memory_plan.plan_memory(self.tensors, steps, offsets=all(m.offsets for m in self.managers.values()))
+
+    def _allocators(self, plan: MemoryPlan) -> list[Callable[[], ITensorHandle]]:
+        return [
+            allocator(arena, self._manager(arena.domain), self.owners.get(arena.domain, "the core")) for arena in plan.arenas
+        ]
+
+    def _placed(self, draft: Draft, workspace: Placement | None, shared: int, stride: int, missing: int) -> StepInfo:
         info = draft.info
         workers_bytes = stride * self.lanes
         workers = None

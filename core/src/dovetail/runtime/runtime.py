@@ -20,6 +20,7 @@ from ..network import Network
 from ..progress import listening
 from ..registry import default_registry
 from .executor import ThreadPool, usable_cores
+from .guard import Guard
 from .loaded_network import LoadedNetwork
 from .plan_builder import BackendKey, OpenBackend
 from .workload import inside_python_workload
@@ -36,17 +37,21 @@ class Runtime:
     Args:
         threads: CPU threads that kernels may use, the caller's included; default all usable cores.
         spin_us: How long an idle worker spins for its next job before it sleeps, in microseconds.
+        guard: Watch what kernels touch, to find one that reads or writes past an end; for debugging, and slow. See `Guard`.
 
     Raises:
         OptionError: A number is out of range.
     """
 
-    def __init__(self, *, threads: int | None = None, spin_us: int = 50) -> None:
+    def __init__(self, *, threads: int | None = None, spin_us: int = 50, guard: Guard | None = None) -> None:
         count = usable_cores() if threads is None else threads
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1023:
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 to 1023")
         if not isinstance(spin_us, int) or not 0 <= spin_us <= 1_000_000:
             raise OptionError(f"spin_us={spin_us!r} is out of range", code=ErrorCode.OPTION_INVALID, hint="0 to 1,000,000")
+        if guard is not None and not isinstance(guard, Guard):
+            raise OptionError(f"guard={guard!r} is no Guard", code=ErrorCode.OPTION_INVALID, hint="dovetail.runtime.Guard()")
+        self.guard = guard
         self.pool = ThreadPool(count, spin_us)
         self._lock = threading.RLock()
         self._backends: dict[tuple[BackendKey, Any], OpenBackend] = {}
