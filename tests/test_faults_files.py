@@ -1,8 +1,11 @@
 """Faults 21 to 38 of docs/faults.md: shared objects that are damaged, folders that must not be searched, manifests that lie."""
 
 import contextlib
+import importlib
+import importlib.util
 import json
 import os
+import pwd
 import random
 import shutil
 import signal
@@ -12,12 +15,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from faults.building import compile_c, extension, header, manifest
 from faults.scene import GOOD
 
-from dovetail.discovery import elf, scanning
+from dovetail.discovery import elf, scanning, settings
+from dovetail.discovery.content import files_of
 from dovetail.discovery.reasons import Refused
 from dovetail.discovery.search_path import open_safe, safe_folder
 from dovetail.errors import BackendError
@@ -136,12 +141,7 @@ def test_three_hundred_flipped_bits_against_a_lock(scene, built, monkeypatch):
 def test_package_that_differs_from_its_lock(scene, monkeypatch, change):
     folder = scene.add()
     (folder / "table.bin").write_bytes(b"1234")
-    from dovetail.discovery.content import files_of
-
-    (candidate,) = [one for one in scene.registry.candidates() if one.id == "Faulty"]
-    lock = scene.root / "dovetail.lock"
-    lock.write_text(json.dumps({"Faulty": files_of(candidate).digests()}))
-    monkeypatch.setenv("DOVETAIL_LOCK", str(lock))
+    lock_of(scene, monkeypatch)
     {
         "altered": lambda: (folder / "table.bin").write_bytes(b"1235"),
         "added": lambda: (folder / "more.py").write_text(""),
@@ -162,6 +162,126 @@ def test_lock_that_cannot_be_read_lets_nothing_in(scene, monkeypatch, text):
     with pytest.raises(BackendError) as caught:
         scene.registry.get("Faulty")
     assert caught.value.details["reason_code"] == "HASH_MISMATCH"
+
+
+def lock_of(scene, monkeypatch):
+    """Lock the backend as it is now; returns the lock file."""
+    (candidate,) = [one for one in scene.registry.candidates() if one.id == "Faulty"]
+    lock = scene.root / "dovetail.lock"
+    lock.write_text(json.dumps({"Faulty": files_of(candidate).digests()}))
+    monkeypatch.setenv("DOVETAIL_LOCK", str(lock))
+    return lock
+
+
+@pytest.mark.fault(23)
+@pytest.mark.parametrize("where", ["folder", "folder in a folder", "folder around it", "cache"])
+def test_what_can_be_imported_beside_locked_files_is_locked(scene, monkeypatch, where):
+    folder = scene.add()
+    (folder / "inner").mkdir()
+    lock_of(scene, monkeypatch)
+    other = scene.root / "other"
+    other.mkdir()
+    (other / "more.py").write_text("")
+    if where == "cache":
+        (folder / "__pycache__").mkdir(exist_ok=True)
+        (folder / "__pycache__" / "more.py").write_text("")
+    else:
+        place = folder / "inner" if where == "folder in a folder" else folder
+        (place / "linked").symlink_to(folder if where == "folder around it" else other)
+    error = scene.refused("HASH_MISMATCH")
+    assert ("linked" if where == "folder around it" else "more.py") in error.message
+
+
+@pytest.mark.fault(23)
+def test_linked_folder_is_locked_too(scene, monkeypatch):
+    folder = scene.add()
+    other = scene.root / "other"
+    other.mkdir()
+    (other / "more.py").write_text("")
+    (folder / "linked").symlink_to(other)
+    lock_of(scene, monkeypatch)
+    assert scene.works().state is BackendState.LOADED
+    scene.restart()
+    (other / "more.py").write_text("changed = True")
+    scene.refused("HASH_MISMATCH")
+
+
+@pytest.mark.fault(23)
+@pytest.mark.parametrize("kind", ["unchecked", "checked", "time"])
+def test_forged_byte_code_of_a_locked_backend_is_not_run(scene, monkeypatch, kind):
+    """Python takes it for the source beside it; the source is what the lock lists."""
+    folder = scene.add(source="from . import late\n" + GOOD)
+    late = folder / "late.py"
+    late.write_text("")
+    forged = compile("raise SystemExit('forged')", str(late), "exec")
+    source = late.read_bytes()
+    if kind == "time":
+        facts = late.stat()
+        content = importlib._bootstrap_external._code_to_timestamp_pyc(forged, int(facts.st_mtime), facts.st_size)
+    else:
+        content = importlib._bootstrap_external._code_to_hash_pyc(forged, importlib.util.source_hash(source), kind == "checked")
+    cached = Path(importlib.util.cache_from_source(str(late)))
+    cached.parent.mkdir(exist_ok=True)
+    cached.write_bytes(content)
+    error = scene.refused("IMPORT_FAILED")  # this is how it is without a lock: the file would have been run
+    assert "forged" in error.message
+    lock_of(scene, monkeypatch)
+    scene.restart()
+    assert scene.works().state is BackendState.LOADED
+    assert cached.read_bytes() == content
+
+
+@pytest.mark.fault(23)
+@pytest.mark.parametrize("problem", ["FIFO", "folder", "others can write it", "device"])
+def test_lock_that_is_not_to_be_believed_lets_nothing_in(scene, monkeypatch, problem):
+    scene.add()
+    lock = lock_of(scene, monkeypatch)
+    if problem == "others can write it":
+        lock.chmod(0o666)
+    elif problem == "device":
+        monkeypatch.setenv("DOVETAIL_LOCK", "/dev/zero")
+    else:
+        lock.unlink()
+        os.mkfifo(lock) if problem == "FIFO" else lock.mkdir()
+    scene.refused("HASH_MISMATCH", within=30.0)
+
+
+def test_configuration_that_is_a_fifo_is_passed_over(scene, monkeypatch, caplog):
+    config = scene.root / "config" / "dovetail"
+    config.mkdir(parents=True)
+    os.mkfifo(config / "config.toml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config.parent))
+    assert settings.configuration() == {}
+    assert "no regular file" in caplog.text
+
+
+def test_process_with_more_rights_does_not_obey_the_callers_home(scene, monkeypatch):
+    config = scene.root / ".config" / "dovetail"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text('backend_path = "/evil"\n')
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "DOVETAIL_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(scene.root))
+    assert settings.configuration() == {"backend_path": "/evil"}
+    assert settings.cache_folder() == scene.root / ".cache" / "dovetail"
+    monkeypatch.setattr(settings, "is_secure", lambda: True)
+    assert settings.configuration() == {}
+    assert settings.cache_folder() == Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "dovetail")
+
+
+@pytest.mark.parametrize("home", ["/" + "a" * 5000, "/" + "/".join(["a" * 200] * 20), "/" + "/".join(["a" * 200] * 25)])
+def test_home_that_is_too_long_is_none(scene, home):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "DOVETAIL_CACHE"))}
+    for command in (["doctor"], ["quarantine", "list"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "dovetail_sdk", *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**environment, "HOME": home},
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "Traceback" not in done.stderr
 
 
 FOREIGN = {

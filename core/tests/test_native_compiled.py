@@ -138,6 +138,24 @@ def test_no_flipped_bit_reaches_the_backend(compiler: Compiler, tmp_path: Path) 
         assert folder.read(key) is None
 
 
+@pytest.mark.parametrize("which", ["folder", "file", "link"])
+def test_an_artefact_that_others_could_have_written_is_not_used(
+    compiler: Compiler, tmp_path: Path, caplog: pytest.LogCaptureFixture, which: str
+) -> None:
+    compiler.load(tmp_path)
+    path = only(tmp_path)
+    key = path.stem.removeprefix("TableCompiler-")
+    assert ArtefactFolder(str(tmp_path), "TableCompiler").read(key) is not None
+    if which == "link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        (tmp_path if which == "folder" else path).chmod(0o777)
+    with caplog.at_level(logging.INFO, "dovetail"):
+        assert ArtefactFolder(str(tmp_path), "TableCompiler").read(key) is None
+    assert which == "link" or "others can write" in caplog.text
+
+
 @pytest.mark.parametrize("position", [0, 25, -1, None])
 def test_a_damaged_artefact_is_made_anew(compiler: Compiler, tmp_path: Path, position: int | None) -> None:
     compiler.load(tmp_path)

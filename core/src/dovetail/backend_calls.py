@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .errors import BackendError, DovetailError, ErrorCode
-from .limits import is_of_budget
+from .host_exceptions import is_of_host
 
 if TYPE_CHECKING:
     from .interfaces import IBackend
@@ -19,7 +19,9 @@ def described(error: BaseException) -> str:
     """Return type and text of an exception, whatever that does when it is printed."""
     try:
         text = str(error)
-    except BaseException:  # the report must survive it
+    except BaseException as failure:  # the report must survive it
+        if is_of_host(failure):
+            raise
         text = "(its text cannot be printed)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -28,9 +30,9 @@ def notify(hook: Callable[..., None], *arguments: Any) -> None:
     """Tell a backend's context something; what it raises is logged and never stops the others from being told."""
     try:
         hook(*arguments)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # SystemExit too: a backend must not end somebody else's program
+    except BaseException as error:  # SystemExit too: a backend must not end somebody else's program
+        if is_of_host(error):
+            raise
         _log.exception("a backend's %s failed", getattr(hook, "__qualname__", hook))
 
 
@@ -64,7 +66,7 @@ class backend_call:  # used as a function is: `with backend_call(...)`
 
     Raises:
         DovetailError: One of ours that the backend raised, with `origin` before its message.
-        BackendError: For anything else but Ctrl-C.
+        BackendError: For anything else but what the host raised.
     """
 
     __slots__ = ("code", "hint", "method", "origin")
@@ -86,11 +88,9 @@ class backend_call:  # used as a function is: `with backend_call(...)`
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, KeyboardInterrupt):
+        if error is None or is_of_host(error):
             return
         if isinstance(error, DovetailError):
-            if is_of_budget(error):  # no fault of the backend's
-                return
             error.message = f"{self.origin}: {error.message}"
             error.args = (error.message,)
             return

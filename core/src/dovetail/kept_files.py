@@ -7,12 +7,12 @@ that others could have written, or that cannot be read, counts for nothing.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .discovery.settings import cache_folder
+from .trusted_files import folder_problem, read_trusted
 
 LARGEST = 4 << 20
 """Bytes that are read of a file."""
@@ -37,9 +37,9 @@ class KeptFiles:
         base = cache_folder()
         if base is None:
             return None
-        problem = problem_of(base) or problem_of(base / self.kind)
+        problem = folder_problem(base) or folder_problem(base / self.kind)
         if problem:
-            self._tell(f"{base} is not used: {problem}")
+            self._tell(f"the cache folder is not used: {problem}")
             return None
         return base / self.kind
 
@@ -62,15 +62,9 @@ class KeptFiles:
         if folder is None:
             return None
         try:
-            descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            return read_trusted(folder / name, LARGEST, follow=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        with open(descriptor, "rb") as file:
-            facts = os.fstat(descriptor)
-            is_ours = facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-            if not is_ours or not stat.S_ISREG(facts.st_mode):
-                raise PermissionError(f"{folder / name} is no file that its user alone can write")
-            return file.read(LARGEST)
 
     def write(self, name: str, content: bytes) -> bool:
         """Write a file whole, in the place of any of this name; false if there is no folder for it.
@@ -107,21 +101,6 @@ class KeptFiles:
         except OSError:
             pass
         return False
-
-
-def problem_of(folder: Path) -> str:
-    """Say why what lies in a folder must not be believed; a folder that does not exist yet is none."""
-    try:
-        facts = folder.lstat()
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        return error.strerror or "it cannot be reached"
-    if not stat.S_ISDIR(facts.st_mode):
-        return f"{folder} is no folder"
-    if facts.st_uid != os.geteuid():
-        return f"{folder} belongs to user {facts.st_uid}"
-    return f"others can write {folder}" if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else ""
 
 
 def _abandoned(folder: Path) -> Iterator[Path]:

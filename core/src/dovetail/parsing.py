@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .discovery import Offer, forget, offers
 from .errors import DovetailError, ErrorCode, ModelError
+from .host_exceptions import is_of_host
 from .limits import Limits, limited
 
 if TYPE_CHECKING:
@@ -177,9 +178,9 @@ def _create(offer: Offer, suffix: str) -> Any:
     try:
         offered = offer.entry_point.load()
         parser = offered() if isinstance(offered, type) else offered
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # SystemExit too: a parser must not end somebody else's program
+        if is_of_host(error):
+            raise
         raise _broken(offer, suffix, f"{type(error).__name__}: {error}") from error
     if not callable(getattr(parser, "parse", None)):
         raise _broken(offer, suffix, f"{offer.value} has no method parse(path)")

@@ -1,13 +1,15 @@
 """What a backend consists of: its files, their digest, and whether they are those of a lock file.
 
 A lock file is JSON, by backend id and file: ``{"AcmeNpu": {"dovetail_acme_npu/libacme.so": "<sha256>"}}``. Backends that it
-does not name are not held to it.
+does not name are not held to it. Folders that links lead to are part of a package, since Python imports from them. Caches of
+byte code are not: the modules of a backend that a lock file names are compiled from their sources (`locked_imports`).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -15,11 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..trusted_files import read_trusted
 from . import elf
 from .candidates import Candidate, Form
 from .reasons import ReasonCode, Refused, shown
 
 _LARGEST_LOCK = 16 << 20
+_CACHED = re.compile(r"[^.]+\.[^/]+\.pyc")  # of a name with dots no import can ask
+_MAX_FILES = 100_000
 _CHUNK = 1 << 20
 
 Stamp = tuple[str, int, int, int, int]
@@ -156,11 +161,11 @@ def read_lock(lock: Path) -> dict[str, dict[str, str]]:
     """Read a lock file.
 
     Raises:
-        Refused: `HASH_MISMATCH`: it is missing or malformed; who asks for a lock wants no backend without it.
+        Refused: `HASH_MISMATCH`: it is missing or malformed, or others could have written it; who asks for a lock wants no
+            backend without it.
     """
     try:
-        with lock.open("rb") as file:
-            content: Any = json.loads(file.read(_LARGEST_LOCK))
+        content: Any = json.loads(read_trusted(lock, _LARGEST_LOCK))
         assert isinstance(content, dict)
         for names in content.values():
             assert isinstance(names, dict)
@@ -172,10 +177,30 @@ def read_lock(lock: Path) -> dict[str, dict[str, str]]:
 
 
 def _walk(folder: Path) -> list[str]:
+    """List the files below a folder, through links as an import goes; a link back to a folder above it is listed itself."""
     found = []
-    for path, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        found += [os.path.join(path, name) for name in sorted(names)]
+    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [(str(folder), ())]
+    while waiting:
+        path, above = waiting.pop()
+        try:
+            facts = os.stat(path)
+            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+        except OSError as error:
+            raise Refused(ReasonCode.UNREADABLE, f"{shown(path)} cannot be read: {error.strerror}", path=path) from error
+        here = (*above, (facts.st_dev, facts.st_ino))
+        is_cache = os.path.basename(path) == "__pycache__"
+        for entry in entries:
+            if not entry.is_dir():
+                if not is_cache or not _CACHED.fullmatch(entry.name):
+                    found.append(entry.path)
+            else:
+                inside = os.stat(entry.path)
+                if (inside.st_dev, inside.st_ino) in here:
+                    found.append(entry.path)
+                else:
+                    waiting.append((entry.path, here))
+        if len(found) + len(waiting) > _MAX_FILES:
+            raise Refused(ReasonCode.UNREADABLE, f"{shown(folder)} has more than {_MAX_FILES} files", path=str(folder))
     return found
 
 
@@ -184,10 +209,10 @@ def _digest(path: str) -> str:
 
     digest = sha256()
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return "a link to a folder around it" if os.path.isdir(path) else "no regular file"
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return "no regular file"
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
     except OSError as error:

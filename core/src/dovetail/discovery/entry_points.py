@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..host_exceptions import is_of_host
+
 if TYPE_CHECKING:
     from importlib_metadata import EntryPoint
 
@@ -152,6 +154,8 @@ def _distributions() -> Iterator[Any]:
     try:
         yield from distributions()
     except Exception as error:
+        if is_of_host(error):
+            raise
         _LOGGER.warning("not all that is installed could be listed: %s: %s", type(error).__name__, error)
 
 
@@ -159,6 +163,8 @@ def _entry_points_text(candidate: Any) -> str:
     try:
         return candidate.read_text("entry_points.txt") or ""
     except Exception as error:
+        if is_of_host(error):
+            raise
         # Whether it has to do with dovetail cannot be told, so it gets no row; but it is not passed over in silence.
         _LOGGER.warning(
             "entry_points.txt of %s in %s cannot be read, so it was skipped: %s: %s",
@@ -174,7 +180,9 @@ def _name(candidate: Any) -> str | None:
     """Return the normalized name of a distribution, or None if its metadata cannot be read."""
     try:
         name = _field(candidate, "Name")
-    except Exception:  # the caller reports it
+    except Exception as error:  # the caller reports it
+        if is_of_host(error):
+            raise
         return None
     return re.sub(r"[-_.]+", "-", name).lower() if isinstance(name, str) and name else None
 
@@ -207,4 +215,6 @@ def _offers_of(name: str, group: str) -> set[Offer]:
             found = {Offer("", name, version, None, f"its entry_points.txt has a heading [{group} without an end")}
         return found
     except Exception as error:
+        if is_of_host(error):
+            raise
         return {Offer("", name, version, None, f"its entry points cannot be read: {type(error).__name__}: {error}")}

@@ -8,6 +8,7 @@ from typing import Any
 from ..abi_version import ABI_VERSION, abi_refusal
 from ..backend_id import BackendId
 from ..errors import BackendError
+from ..host_exceptions import is_of_host
 from .candidates import Candidate
 from .entry_points import Offer, offers
 from .manifest import find_manifest
@@ -51,6 +52,8 @@ def _of(offer: Offer) -> Candidate:
     except Refused as refusal:
         return candidate._replace(path=refusal.path, refusal=refusal)
     except Exception as error:  # a value that is no object reference, or an import hook of somebody else that fails
+        if is_of_host(error):
+            raise
         text = f"its entry point {shown(offer.value)} cannot be read: {described(error)}"
         return candidate._replace(refusal=Refused(ReasonCode.ENTRY_POINT_BROKEN, text))
     return candidate._replace(manifest=fields, path=str(folder) if folder is not None else None)

@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BackendUnavailableError, DovetailError, ErrorCode
+from ..host_exceptions import is_of_host
 from .candidates import Candidate, Form
-from .content import is_of_another_python
+from .content import is_of_another_python, read_lock
 from .host_state import interrupts_told_apart, restored
+from .locked_imports import import_from_sources
 from .reasons import ReasonCode, Refused, described, shown
 from .search_path import Fingerprint
+from .settings import lock_file
 
 if TYPE_CHECKING:
     from ..interfaces import IBackend
@@ -66,13 +69,11 @@ def _created(candidate: Candidate) -> Any:
         return _library(candidate)
     try:
         offered = _extension(candidate) if candidate.form is Form.EXTENSION else _entry_point(candidate)
-    except Refused:
-        raise
-    except BackendUnavailableError:
-        raise
-    except KeyboardInterrupt:
+    except (BackendUnavailableError, Refused):
         raise
     except BaseException as error:  # SystemExit too: a backend must not end somebody else's program
+        if is_of_host(error):
+            raise
         raise _failure(candidate, "import", error) from error
     try:
         from ..interfaces import IBackend
@@ -82,9 +83,11 @@ def _created(candidate: Candidate) -> Any:
             text = f"its class {offered.__name__} lacks {', '.join(missing)}"
             raise Refused(ReasonCode.NOT_A_BACKEND, text, path=candidate.path, phase="check", missing=missing)
         return offered() if callable(offered) and not isinstance(offered, IBackend) else offered
-    except (KeyboardInterrupt, BackendUnavailableError, Refused):
+    except (BackendUnavailableError, Refused):
         raise
     except BaseException as error:
+        if is_of_host(error):
+            raise
         raise _failure(candidate, "create", error) from error
 
 
@@ -101,9 +104,9 @@ def _checked(backend: Any, candidate: Candidate) -> IBackend:
     try:
         name = backend.id
         is_same = isinstance(name, str) and name == candidate.id
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        if is_of_host(error):
+            raise
         raise _failure(candidate, "id", error) from error
     if not is_same:
         listed = "its entry point is named" if candidate.value else "its manifest says"
@@ -113,6 +116,9 @@ def _checked(backend: Any, candidate: Candidate) -> IBackend:
 
 
 def _entry_point(candidate: Candidate) -> Any:
+    lock = lock_file()
+    if lock is not None and candidate.id in read_lock(lock):
+        import_from_sources(candidate.module)
     match = _REFERENCE.fullmatch(candidate.value)
     if match is None:
         text = f"its entry point {shown(candidate.value)} is no reference to an object"
@@ -159,7 +165,7 @@ def _library(candidate: Candidate) -> Any:
         raise Refused(ReasonCode.ENTRY_POINT_BROKEN, text, phase="import")
     try:
         backend = load_backend(library)
-    except (KeyboardInterrupt, BackendUnavailableError, Refused):
+    except (BackendUnavailableError, Refused):
         raise
     except DovetailError as error:
         state = error.details.get("reason")
@@ -167,6 +173,8 @@ def _library(candidate: Candidate) -> Any:
             raise BackendUnavailableError(error.message, hint=ReasonCode[state.upper()].remedy, state=state) from error
         raise _failure(candidate, "import", error) from error
     except BaseException as error:
+        if is_of_host(error):
+            raise
         raise _failure(candidate, "import", error) from error
     said = tuple((candidate.manifest or {}).get("abi", backend.abi))
     if backend.abi != said:

@@ -1,19 +1,24 @@
 """What the environment and the user's `config.toml` say about finding and trying backends.
 
-A process that runs with more rights than whoever started it (set-uid, `AT_SECURE`) takes neither: both are the caller's.
+A process that runs with more rights than whoever started it (set-uid, `AT_SECURE`) takes neither: both are the caller's. Its
+home folder is the one that the password database gives for the user whose rights it has, whatever `HOME` says.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import stat
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..trusted_files import read_trusted, shortened
+
 _LOGGER = logging.getLogger("dovetail")
 _AT_SECURE = 23  # of <elf.h>
+_MAX_CONFIGURATION = 1 << 20
+_MAX_NAME = 255  # of Linux: bytes of one element of a path
+_MAX_PATH = 4096 - 512  # bytes of a path, with room for the names below it
 
 BACKEND_PATH = "DOVETAIL_BACKEND_PATH"
 LOCK = "DOVETAIL_LOCK"
@@ -101,7 +106,7 @@ def cache_folder() -> Path | None:
     """Return where verdicts and what was tuned are kept, or None if there is no such place; it need not exist."""
     text = variable(CACHE_DIR)
     if text:
-        return Path(text) if os.path.isabs(text) else None
+        return _place(text)
     return _home("XDG_CACHE_HOME", ".cache")
 
 
@@ -109,18 +114,14 @@ def configuration() -> dict[str, Any]:
     """Return the user's `config.toml`, empty if there is none that may be heeded."""
     folder = _home("XDG_CONFIG_HOME", ".config")
     path = folder / "config.toml" if folder is not None else None
-    if path is None:
+    if path is None or is_secure():
         return {}
     try:
-        with path.open("rb") as file:
-            facts = os.fstat(file.fileno())
-            text = file.read(1 << 20)
+        text = read_trusted(path, _MAX_CONFIGURATION)
+    except PermissionError as error:
+        _warn_once(f"{path} is ignored: {error.strerror or error}")
+        return {}
     except OSError:
-        return {}
-    if is_secure():
-        return {}
-    if facts.st_uid not in (0, os.geteuid()) or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        _warn_once(f"{path} is ignored: others can write it")
         return {}
     import tomllib
 
@@ -160,8 +161,31 @@ def _number(name: str, default: float, least: float, most: float) -> float:
 def _home(variable_name: str, below: str) -> Path | None:
     base = variable(variable_name)
     if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), below)
-    return Path(base, "dovetail") if os.path.isabs(base) else None
+        base = os.path.join(_user_folder(), below)
+    return _place(os.path.join(base, "dovetail"))
+
+
+def _user_folder() -> str:
+    """Return the home folder of the user whose rights this process has; empty if there is none."""
+    if not is_secure():
+        return os.path.expanduser("~")
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def _place(path: str) -> Path | None:
+    """Return a path that files can lie below; None if it is relative, or longer than a path can be."""
+    if not os.path.isabs(path):
+        return None
+    encoded = os.fsencode(path)
+    if len(encoded) > _MAX_PATH or any(len(part) > _MAX_NAME for part in encoded.split(b"/")):
+        _warn_once(f"{shortened(path)} is not used: the path is too long")
+        return None
+    return Path(path)
 
 
 @cache

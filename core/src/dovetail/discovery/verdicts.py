@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import errors
-from ..kept_files import KeptFiles, problem_of
+from ..host_exceptions import is_of_host
+from ..kept_files import KeptFiles
+from ..trusted_files import folder_problem
 from .candidates import Candidate
 from .content import Files, Stamp
 from .entry_points import RACY_NS, version_of
@@ -148,7 +150,7 @@ class VerdictStore:
     def describe(self) -> dict[str, Any]:
         """Tell where verdicts are kept and whether that works, for `dovetail doctor`."""
         folder = cache_folder()
-        problem = "there is no home folder" if folder is None else problem_of(folder) or ""
+        problem = "there is no home folder" if folder is None else folder_problem(folder)
         if folder is not None and not problem and not os.access(_existing(folder), os.W_OK):
             problem = "it cannot be written"
         return {"folder": str(folder) if folder is not None else None, "problem": problem}
@@ -196,6 +198,8 @@ class VerdictStore:
             content = files.read(f"{id}.json")
             return self._memory.get((kind, id)) if content is None else _parsed(content, id)
         except Exception as error:  # whatever stands in a damaged file
+            if is_of_host(error):
+                raise
             _LOGGER.debug("the verdict on %s in %s is ignored: %s", id, files.folder, error)
             return None
 

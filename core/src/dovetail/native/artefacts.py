@@ -1,7 +1,8 @@
 """Compiled artefacts in a folder: written whole or not at all, and never handed out unless every byte is as written.
 
 A file is a magic word, the SHA-256 of what follows, and the artefact. Its name is a digest of all that went into it:
-the backend and its version, the options, and the subgraph down to the bytes of its constants.
+the backend and its version, the options, and the subgraph down to the bytes of its constants. The digest tells damage from what
+was written, not one author from another: a folder or file that others than root and the user could have written is not used.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..subgraph import SubgraphView
+from ..trusted_files import folder_problem, read_trusted
 from .attribute_types import attribute_rows, option_rows
 from .compiled_kind import LonePart
 
@@ -77,8 +79,10 @@ class ArtefactFolder:
     def read(self, key: str) -> bytes | None:
         """Return an artefact as it was written; None if there is none, or if a byte of it differs."""
         path = self.path(key)
+        if self._is_refused():
+            return None
         try:
-            content = path.read_bytes()
+            content = read_trusted(path, follow=False)
         except FileNotFoundError:
             _log.info("backend %s: no artefact %s yet", self.id, path)
             return None
@@ -94,8 +98,10 @@ class ArtefactFolder:
     def write(self, key: str, body: bytes) -> None:
         """Keep an artefact; a folder that cannot be written to is told once, as a warning."""
         path = self.path(key)
+        if self._is_refused():
+            return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
             handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=self.folder)
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -106,6 +112,16 @@ class ArtefactFolder:
                 os.unlink(temporary)
                 raise
         except OSError as error:
-            if not self._warned:
-                _log.warning("backend %s: artefacts cannot be kept in %s: %s", self.id, self.folder, error)
-            self._warned = True
+            self._warn(f"artefacts cannot be kept in {self.folder}: {error}")
+
+    def _is_refused(self) -> bool:
+        """Tell whether others could have written into the folder."""
+        problem = folder_problem(Path(os.path.realpath(self.folder)))
+        if problem:
+            self._warn(f"artefacts cannot be kept in {self.folder}, nor read from there: {problem}")
+        return bool(problem)
+
+    def _warn(self, text: str) -> None:
+        if not self._warned:
+            _log.warning("backend %s: %s", self.id, text)
+        self._warned = True

@@ -54,6 +54,7 @@ import threading
 
 from .. import progress
 from ..errors import BackendError, ErrorCode
+from ..host_exceptions import is_of_host
 from .attribute_types import AttributeType
 
 cdef extern from "<string.h>" nogil:
@@ -101,6 +102,8 @@ cdef void log_from_table(int32_t level, const char *text) noexcept with gil:
     try:
         _log.log(level, "%s", _decoded(text))
     except BaseException as error:     # a handler's fault must not unwind through the library
+        if is_of_host(error) and raise_later(error) == 0:
+            return
         _log.debug("a log handler failed: %r", error)
 
 
@@ -131,6 +134,22 @@ cdef int write_bytes(void *sink, const void *data, size_t count) noexcept with g
 
 cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1
+    int Py_AddPendingCall(int (*function)(void *) except -1 with gil, void *argument)
+
+
+cdef int raise_pending(void *error) except -1 with gil:
+    held = <object>error
+    Py_XDECREF(<PyObject *>held)
+    raise held
+
+
+cdef int raise_later(object error):
+    """Have an exception of the host raised on the main thread once the library has returned; 0 if that was possible."""
+    Py_INCREF(error)
+    if Py_AddPendingCall(raise_pending, <void *>error) != 0:
+        Py_XDECREF(<PyObject *>error)
+        return -1
+    return 0
 
 
 def _check_signals():

@@ -12,9 +12,10 @@ from ..backend_id import BackendRequest
 from ..descriptor import Constant, Input, Output
 from ..errors import ErrorCode, PlacementError
 from ..graph import Graph
+from ..host_exceptions import is_of_host
 from ..interfaces import Capabilities, IBackend, Support
 from ..layer import Layer
-from ..limits import is_of_budget, under_way
+from ..limits import under_way
 from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes
 
@@ -100,10 +101,8 @@ class Assigner:
             return Refusal(label, "version", reason, newer[0])
         try:
             answer = backend.supports(layer, candidate.options)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a backend's fault must cost that backend the layer, not the caller the network
-            if is_of_budget(error):
+            if is_of_host(error):
                 raise
             _log.warning("backend %s: supports(%r) raised %s", label, layer, described(error))
             return Refusal(label, "contract", f"supports() raised {described(error)}")

@@ -11,6 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..backend_calls import backend_call, described
 from ..errors import BackendError, ErrorCode, OptionError
+from ..host_exceptions import is_of_host
 from ..interfaces import IBackend
 from .suggestions import suggestion
 
@@ -64,9 +65,9 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
             hint="see the backend's documentation",
             backend=str(backend.id),
         ) from error
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # neither a value that does not fit, nor anything that ends the program
+        if is_of_host(error):
+            raise
         raise _contract(backend, f"its options_type raised {described(error)}") from error
 
 

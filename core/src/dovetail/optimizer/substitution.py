@@ -10,10 +10,10 @@ from ..backend_calls import described
 from ..descriptor import Constant, Input, Output
 from ..errors import BackendError, ErrorCode
 from ..graph import Graph
+from ..host_exceptions import is_of_host
 from ..interfaces import IBackend
 from ..layer import InputSlot, Layer, OutputSlot
-from ..limits import budget, is_of_budget
-from ..progress import is_of_listener
+from ..limits import budget
 from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution
 from .assignment import Assigned, Assigner
 from .partition import partition
@@ -77,10 +77,8 @@ class OptimizeSubgraphs(Pass):
         budget().check_time()
         try:
             return candidate.backend.optimize_subgraph(view, candidate.options)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a backend's fault, told with its id; SystemExit too
-            if is_of_listener(error) or is_of_budget(error):
+            if is_of_host(error):
                 raise
             reason = f"optimize_subgraph() raised {described(error)}"
             if not self.fallback:

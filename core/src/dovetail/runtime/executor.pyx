@@ -33,6 +33,7 @@ import threading
 
 from ..backend_calls import notify
 from ..errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError
+from ..host_exceptions import is_of_host
 from ..interfaces import HOST
 from .memory_plan import Storage
 from .workload import inside
@@ -641,7 +642,7 @@ cdef class NetworkRunner:
                     hint="give it more time, or see net.profiling() for where the time goes", layer=step.name)
             raise RunError(f"network {self._name!r}: the run was cancelled in layer {step.name!r}{stuck}", code=ErrorCode.CANCELLED)
         step = plan.steps[context.c.failed_step]
-        if isinstance(cause, KeyboardInterrupt):
+        if cause is not None and is_of_host(cause):
             raise cause
         text = (<bytes>context.c.message).decode("utf-8", "replace")
         raise RunError(

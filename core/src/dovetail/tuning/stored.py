@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..discovery import settings
+from ..host_exceptions import is_of_host
 from ..kept_files import KeptFiles
 from ..subgraph import Choice
 
@@ -68,6 +69,8 @@ class Findings:
             content = self._files.read(name)
             return None if content is None else _parsed(content, key, set(names))
         except Exception as error:  # whatever stands in a damaged file
+            if is_of_host(error):
+                raise
             _log.info("what was tuned for %s in %s is not used: %s", id, name, error)
             return None
 
