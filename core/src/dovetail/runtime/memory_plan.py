@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
 from ..interfaces import HOST, MemoryDomain
+from .aliases import Alias, Extent, Relation, problem_with
 
 ALIGNMENT = 64
 
@@ -29,23 +30,6 @@ class Storage(Enum):
     CONSTANT = "constant"
 
 
-class Relation(Enum):
-    """How an output may share bytes with an input; see `abi.h`."""
-
-    VIEW = 1
-    IN_PLACE = 2
-    PART = 3
-
-
-class Alias(NamedTuple):
-    """Permission that output `output` and input `input` of a step share bytes from `offset` on."""
-
-    relation: Relation
-    output: int
-    input: int
-    offset: int = 0
-
-
 @dataclass(slots=True)
 class Tensor:
     """A tensor to be placed.
@@ -57,6 +41,7 @@ class Tensor:
         storage: ARENA to be planned; INPUT or CONSTANT lie elsewhere and are never written to.
         index: Which graph input, or which constant.
         outputs: Graph outputs that it is.
+        element: What its address is a multiple of even where it lies inside another tensor.
     """
 
     nbytes: int
@@ -65,6 +50,12 @@ class Tensor:
     storage: Storage = Storage.ARENA
     index: int = 0
     outputs: list[int] = field(default_factory=list)
+    element: int = 1
+
+    @property
+    def extent(self) -> Extent:
+        """What an alias may cover of it."""
+        return Extent(self.nbytes, self.element)
 
 
 @dataclass(slots=True)
@@ -153,15 +144,28 @@ def plan_memory(tensors: Sequence[Tensor], steps: Sequence[Step], *, offsets: bo
     Building a concatenation in place saves its copy, but makes the whole result live from its first part on: the plan is made
     both ways, and the smaller one is taken (the one with fewer steps if they tie).
 
+    A step whose aliases are not sound (`problem_with`) shares nothing.
+
     Args:
         tensors: What to place.
         steps: In order of execution, waits included.
         offsets: False if tensors cannot lie at an offset into an arena of a device domain.
     """
+    steps = [_sound(tensors, step) for step in steps]
     has_parts = any(alias.relation is Relation.PART for step in steps for alias in step.aliases)
     ways = (True, False) if has_parts else (False,)  # without parts both are one
     plans = [_Planner(tensors, steps, in_parts=in_parts, offsets=offsets).plan() for in_parts in ways]
     return min(plans, key=lambda plan: (plan.peak_bytes, -len(plan.elided)))
+
+
+def _sound(tensors: Sequence[Tensor], step: Step) -> Step:
+    """Return a step without its aliases if they are not sound; whoever took the workload has refused it before."""
+    if not step.aliases:
+        return step
+    inputs = [None if number is None else tensors[number].extent for number in step.reads]
+    if problem_with(step.aliases, inputs, [tensors[number].extent for number in step.writes]):
+        return replace(step, aliases=())
+    return step
 
 
 def releases(steps: Sequence[Step]) -> list[int]:
@@ -251,8 +255,6 @@ class _Planner:
     def _place_outputs(self, number: int, step: Step) -> None:
         taken = 0
         for alias in step.aliases:
-            if alias.output >= len(step.writes) or alias.input >= len(step.reads):
-                continue
             output, source = step.writes[alias.output], step.reads[alias.input]
             if source is None or output in self.buffer_of:
                 continue
@@ -263,8 +265,8 @@ class _Planner:
             if output not in self.buffer_of:
                 self._new_buffer(output)
         for alias in step.aliases:
-            if alias.relation is Relation.PART and alias.output < len(step.writes) and alias.input < len(step.reads):
-                taken += self._move_into(step, alias)
+            if alias.relation is Relation.PART:
+                taken += self._move_into(number, step, alias)
         if step.elidable and step.aliases and taken == len(step.aliases):
             self.elided.add(number)
 
@@ -273,7 +275,7 @@ class _Planner:
         mine = self.tensors[output]
         if mine.domain != buffer.domain or offset + mine.nbytes > self.offset_of[source] + self.tensors[source].nbytes:
             return False
-        if offset % mine.alignment and (mine.alignment > ALIGNMENT or mine.domain != HOST):
+        if offset % mine.element or (offset % mine.alignment and (mine.alignment > ALIGNMENT or mine.domain != HOST)):
             return False  # a device's manager said what every offset is a multiple of
         if offset and mine.domain != HOST and not self.offsets:
             return False
@@ -300,8 +302,8 @@ class _Planner:
         return at < offset + nbytes and offset < at + self.tensors[tensor].nbytes
 
     def _dead_after(self, tensor: int, number: int) -> bool:
-        """True if step `number` may overwrite a tensor: whoever else reads it is done by then."""
-        if self.tensors[tensor].outputs:
+        """True if step `number` may overwrite a tensor: whoever else reads it is done, and the step did not write it."""
+        if self.tensors[tensor].outputs or self.producer.get(tensor) == number:
             return False
         queue = self.steps[number].queue
         return all(
@@ -311,7 +313,7 @@ class _Planner:
             for reader in self.readers[tensor]
         )
 
-    def _move_into(self, step: Step, alias: Alias) -> bool:
+    def _move_into(self, number: int, step: Step, alias: Alias) -> bool:
         """Let the whole buffer of an input become a part of the output's."""
         source, output = step.reads[alias.input], step.writes[alias.output]
         if source is None or not self.in_parts:
@@ -328,7 +330,7 @@ class _Planner:
             and offset % part.alignment == 0
             and (self.offsets or whole.domain == HOST)
             and step.reads.count(source) == 1
-            and not any(self.tensors[member].outputs for member, _ in part.members)
+            and not any(self.tensors[member].outputs or self.producer.get(member) == number for member, _ in part.members)
         )
         if not movable:
             return False

@@ -17,6 +17,7 @@ from ..limits import budget
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
 from . import memory_plan
+from .aliases import Alias, gap_in, problem_with
 from .arenas import allocator, sound_manager
 from .execution_order import execution_order
 from .executor import Plan, ThreadPool
@@ -89,6 +90,7 @@ class Draft:
     writes: tuple[int, ...] = ()
     shared: int = 0
     per_worker: int = 0
+    aliases: Sequence[Alias] = ()
 
 
 class _Tap:
@@ -200,7 +202,8 @@ class PlanBuilder:
         alignment = memory_plan.ALIGNMENT
         if storage is Storage.ARENA:
             alignment = max(alignment, self._manager(domain).alignment, info.opaque.alignment if info.opaque else 1)
-        self.tensors.append(memory_plan.Tensor(info.nbytes, domain, alignment, storage, index))
+        element = max(info.dtype.itemsize, info.opaque.alignment) if info.opaque else info.dtype.itemsize
+        self.tensors.append(memory_plan.Tensor(info.nbytes, domain, alignment, storage, index, element=element))
         self.infos.append(info)
         self.names.append(slot.name)
         self.number[slot] = len(self.tensors) - 1
@@ -220,8 +223,9 @@ class PlanBuilder:
         else:
             key = self._open(assigned)
             workload = self._create(layer, key, origin)
-        reads = tuple(None if slot.source is None else self.number[slot.source] for slot in layer.inputs)
-        writes = tuple(self._tensor(slot) for slot in layer.outputs)
+        reads = tuple([None if slot.source is None else self.number[slot.source] for slot in layer.inputs])
+        writes = tuple([self._tensor(slot) for slot in layer.outputs])
+        aliases = self._aliases(workload, reads, writes, origin)
         try:
             shared, per_worker = workload.workspace(
                 [None if r is None else self._spec(r) for r in reads], [self._spec(w) for w in writes], self.lanes
@@ -237,9 +241,32 @@ class PlanBuilder:
         info = StepInfo(layer.name, layer.kind, backend, layer.sources, queue, private_bytes=workload.private_bytes)
         if self.tuned.get(layer.name):
             info = info._replace(tuned=self.tuned[layer.name])
-        self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker))
+        self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker, aliases))
         if self.spends and key is not None:
             self._release(layer, self.factories[key], origin)
+
+    def _aliases(self, workload: Workload, reads: Sequence[int | None], writes: Sequence[int], origin: str) -> Sequence[Alias]:
+        """Return what a workload says of bytes that its outputs and inputs share.
+
+        Raises:
+            BackendError: It is not sound.
+        """
+        aliases: Sequence[Alias] = workload.aliases
+        if not aliases:  # then an elidable step has something to do
+            return ()
+        inputs = [None if number is None else self.tensors[number].extent for number in reads]
+        outputs = [self.tensors[number].extent for number in writes]
+        problem = problem_with(aliases, inputs, outputs)
+        if not problem and workload.elidable:
+            problem = gap_in(aliases, inputs, outputs)
+        if problem:
+            raise BackendError(
+                f"{origin}: its workload says that {problem}",
+                code=ErrorCode.BACKEND_CONTRACT,
+                hint="see DOVETAIL_ALIAS_... in abi.h; this is a bug of the backend: tell its vendor",
+                alias=problem,
+            )
+        return aliases
 
     def _release(self, layer: Layer, factory: IWorkloadFactory, origin: str) -> None:
         if type(factory).release is not IWorkloadFactory.release:
@@ -345,7 +372,7 @@ class PlanBuilder:
                 reads=draft.reads,
                 writes=draft.writes,
                 workspace=shared[id(draft)] + stride[id(draft)] * self.lanes,
-                aliases=draft.workload.aliases if draft.workload else (),
+                aliases=draft.aliases,
                 elidable=draft.workload.elidable if draft.workload else False,
                 queue=draft.info.queue,
                 is_wait=draft.workload is None,

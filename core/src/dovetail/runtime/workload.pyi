@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .memory_plan import Alias
+from .aliases import Alias
 
 def inside_python_workload() -> bool: ...
 

@@ -10,11 +10,13 @@ cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
+from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
 from dovetail.abi cimport (
     DOVETAIL_ABI_MAJOR,
     DOVETAIL_ABI_MINOR,
+    DOVETAIL_CONCURRENCY_DEVICE,
     DOVETAIL_FAILED,
     DOVETAIL_OK,
     DOVETAIL_QUEUES_CAPSULE,
@@ -38,7 +40,7 @@ import numpy as np
 
 from ..backend_calls import backend_call
 from ..errors import BackendError, ErrorCode
-from .memory_plan import Alias, Relation
+from .aliases import Alias, Relation
 
 cnp.import_array()
 
@@ -62,6 +64,10 @@ cdef extern from *:
     const size_t WORKLOAD_LEAST
     const size_t QUEUES_LEAST
 
+cdef int KNOWN_FLAGS = DOVETAIL_WORKLOAD_ASYNC | DOVETAIL_WORKLOAD_ELIDABLE | DOVETAIL_WORKLOAD_NONDETERMINISTIC
+cdef int MOST_ALIASES = 1 << 20     # more are no list that somebody filled in
+cdef size_t MEMORY_LIMIT = 1 << 47  # the address space of a process on today's 64-bit machines
+cdef dict _RELATIONS = {relation.value: relation for relation in Relation}
 
 inside = threading.local()
 
@@ -155,6 +161,7 @@ cdef class Workload:
             _copy_known(&self.own, given, "dovetail_workload", WORKLOAD_LEAST, sizeof(dovetail_workload), origin)
             if self.own.execute == NULL:
                 raise _contract(origin, "its workload has no execute function", "set `execute`")
+            _check_declared(&self.own, origin)
             if self.own.n_aliases < 0 or (self.own.n_aliases > 0 and self.own.aliases == NULL):
                 raise _contract(origin, f"its workload says that it has {self.own.n_aliases} aliases, but lists none", "set `aliases`")
             PyCapsule_SetName(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE)
@@ -225,13 +232,13 @@ cdef class Workload:
 
     @property
     def aliases(self):
-        """Permissions to share bytes between outputs and inputs."""
+        """Permissions to share bytes between outputs and inputs, as they were declared; see `problem_with`."""
         cdef int i
         cdef const dovetail_alias *alias
         result = []
         for i in range(self.table.n_aliases):
             alias = &self.table.aliases[i]
-            result.append(Alias(Relation(alias.relation), alias.output, alias.input, alias.offset))
+            result.append(Alias(_RELATIONS[alias.relation], alias.output, alias.input, alias.offset))
         return result
 
     def workspace(self, list inputs, list outputs, int workers):
@@ -246,6 +253,13 @@ cdef class Workload:
             self.table.state, tensors.tensors, tensors.tensors + len(inputs), workers, &shared, &per_worker)
         if status != DOVETAIL_OK:
             raise BackendError(f"its workload could not say how much workspace it needs (code {status})")
+        if shared >= MEMORY_LIMIT or per_worker >= MEMORY_LIMIT or shared + per_worker * max(workers, 1) >= MEMORY_LIMIT:
+            raise BackendError(
+                f"its workload asks for {shared} bytes of workspace and {per_worker} for each of {workers} workers",
+                code=ErrorCode.BACKEND_CONTRACT,
+                hint=f"no process can hold {MEMORY_LIMIT} bytes; this is a bug of the backend: tell its vendor",
+                method="workspace",
+            )
         return shared, per_worker
 
 
@@ -283,6 +297,36 @@ cdef class Queues:
     def __dealloc__(self):
         if self.table != NULL and self.table.release != NULL:
             self.table.release(self.table.state)
+
+
+cdef int _check_declared(const dovetail_workload *table, str origin) except -1:
+    """Refuse what a workload says of itself if no workload can be so; its aliases are looked at beside its tensors.
+
+    Raises:
+        BackendError: `BACKEND_CONTRACT`.
+    """
+    cdef int i
+    if table.flags & ~<uint32_t>KNOWN_FLAGS:
+        raise _contract(
+            origin, f"its workload has flags {table.flags:#x}; this core knows {KNOWN_FLAGS:#x}",
+            "set the DOVETAIL_WORKLOAD_... bits of abi.h alone")
+    if table.concurrency > DOVETAIL_CONCURRENCY_DEVICE:
+        raise _contract(
+            origin, f"its workload has the concurrency {table.concurrency}", "set one of DOVETAIL_CONCURRENCY_... of abi.h")
+    if table.private_bytes >= MEMORY_LIMIT:
+        raise _contract(
+            origin, f"its workload says that it holds {table.private_bytes} private bytes",
+            f"no process can hold {MEMORY_LIMIT} bytes; set `private_bytes` to what the workload allocated")
+    if table.n_aliases > MOST_ALIASES:
+        raise _contract(
+            origin, f"its workload says that it has {table.n_aliases} aliases", f"list at most {MOST_ALIASES}; set `n_aliases`")
+    if table.aliases != NULL:
+        for i in range(table.n_aliases):
+            if table.aliases[i].relation not in _RELATIONS:
+                raise _contract(
+                    origin, f"its alias number {i} has the relation {table.aliases[i].relation}",
+                    "set one of DOVETAIL_ALIAS_... of abi.h")
+    return 0
 
 
 cdef int _copy_known(void *own, const void *given, str name, size_t least, size_t whole, str origin) except -1:
