@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dovetail.errors import ErrorCode, ModelError
+from dovetail.errors import ErrorCode, LimitError, ModelError
+from dovetail.limits import Limits, limited
 from dovetail.network import Network
 from dovetail_onnx import parse, translation
 
@@ -169,3 +171,38 @@ def test_tensors_that_do_not_fit_their_shape(dims: list[int], raw: bytes) -> Non
 def test_names_that_are_not_text() -> None:
     data = small_model().SerializeToString().replace(b"Flatten", b"Fl\xfftten")
     assert code_of(data) in (ErrorCode.MODEL_MALFORMED, ErrorCode.MODEL_UNSUPPORTED)
+
+
+def test_values_worked_out_while_parsing_are_bounded_together() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 21]> g (float[n] x) => (float[m] y) { '
+    text += "".join(f"e{i} = Expand(one, shape) a{i} = Clip({f'a{i - 1}' if i else 'x'}, e{i}) " for i in range(60))
+    text += "y = Relu(a59) }"
+    proto = onnx.parser.parse_model(text)
+    for name, value in (("one", np.ones(1, np.float32)), ("shape", np.array([1 << 20], np.int64))):
+        proto.graph.initializer.append(numpy_helper.from_array(value, name))
+    tracemalloc.start()
+    try:
+        parse(proto)
+        assert tracemalloc.get_traced_memory()[1] < 60 << 20  # 60 values of 4 MiB
+    finally:
+        tracemalloc.stop()
+
+
+def sparse(name: str, size: int) -> onnx.SparseTensorProto:
+    values = numpy_helper.from_array(np.ones(1, np.float32), name)
+    return onnx.SparseTensorProto(values=values, indices=numpy_helper.from_array(np.zeros(1, np.int64)), dims=[size])
+
+
+def test_sparse_tensors_are_bounded_together() -> None:
+    sums = (helper.make_node("ReduceSum", [f"w{i}"], ["y" if i == 19 else f"y{i}"], keepdims=0) for i in range(20))
+    proto = with_nodes(*sums)
+    proto.graph.sparse_initializer.extend(sparse(f"w{i}", 1 << 23) for i in range(20))  # together 640 MiB of float32
+    with pytest.raises(ModelError, match="w8"):
+        parse(proto)
+
+
+def test_tensors_count_against_the_memory_of_a_load() -> None:
+    data = small_model().SerializeToString()
+    with limited(Limits(memory=100)), pytest.raises(LimitError) as caught:
+        parse(data)
+    assert caught.value.details["limit"] == "memory"

@@ -143,6 +143,27 @@ class Descriptor:
         ]
 
 
+def evaluated(descriptor: Descriptor, inputs: Infos, values: Values, outputs: Infos) -> list[Array] | None:
+    """Evaluate a layer on constants.
+
+    Args:
+        descriptor: Its kind and attributes.
+        inputs: Infos of its inputs.
+        values: Their values, None where one is not constant.
+        outputs: What was inferred of its outputs, None where only the values tell.
+
+    Returns:
+        An array per output, contiguous; None if it cannot be evaluated.
+    """
+    is_constant = all(value is not None or info is None for value, info in zip(values, inputs, strict=True))
+    if is_constant and outputs and all(info is not None and not info.elements for info in outputs):
+        # Beside a size of zero the others may be of any magnitude: no kind is asked to work its way through them.
+        return [np.empty(info.sizes, info.dtype.numpy) for info in outputs if info is not None]
+    with np.errstate(all="ignore"):
+        arrays = descriptor.evaluate(inputs, values)
+    return None if arrays is None else [np.asarray(array, order="C") for array in arrays]
+
+
 def _fields_of(kind: Any) -> dict[str, dataclasses.Field[Any]]:
     """Return the attributes of a class of descriptors by name."""
     return {field.name: field for field in dataclasses.fields(kind)}

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from dovetail.descriptor import Constant, Input, Values
-from dovetail.errors import DovetailError
+from dovetail.descriptor import Constant, Input, Values, evaluated
+from dovetail.errors import DovetailError, LimitError
 from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import (
     Activation,
@@ -68,18 +68,30 @@ from dovetail.layers import (
 )
 from dovetail.tensor import DType, TensorInfo
 
+from .making import Making
+
 _TESTS = {UnaryOperation.IS_NAN, UnaryOperation.IS_INF, UnaryOperation.IS_POSITIVE_INF, UnaryOperation.IS_NEGATIVE_INF}
 _FOLD_LIMIT = 1 << 20
 """Most elements of a value that is worked out while parsing; larger ones are the optimizer's business."""
+_KEPT_LIMIT = 1 << 22
+"""Most elements of all such values together: each is remembered, and a file of some bytes may ask for any number of them."""
+_SHAPE_LIKE = 64
+"""Elements that a shape, a list of axes or a scale may have; these are worked out in any case."""
 
 
 class Knowledge:
-    """Answers about slots, remembered, so that a chain is walked once."""
+    """Answers about slots, remembered, so that a chain is walked once.
+
+    Attributes:
+        making: Counts what is made up for the model.
+    """
 
     def __init__(self) -> None:
+        self.making = Making()
         self._dtypes: dict[OutputSlot, DType] = {}
         self._ranks: dict[OutputSlot, int | None] = {}
         self._values: dict[OutputSlot, tuple[TensorInfo, npt.NDArray[Any]] | None] = {}
+        self._kept = 0
 
     def declare_rank(self, slot: OutputSlot, rank: int) -> None:
         """Note a rank that the model states, where it does not follow from the layers."""
@@ -189,10 +201,14 @@ class Knowledge:
             return None
         try:
             resolved = descriptor.resolve(infos, values)
-            info = resolved.infer(infos)[slot.index]
-            if info.elements > _FOLD_LIMIT:
+            inferred = resolved.infer(infos)
+            info = inferred[slot.index]
+            if info.elements > min(_FOLD_LIMIT, max(_KEPT_LIMIT - self._kept, _SHAPE_LIKE)):
                 return None
-            arrays = resolved.evaluate(infos, values)
+            arrays = evaluated(resolved, infos, values, inferred)
+            self._kept += info.elements
+        except LimitError:
+            raise
         except (DovetailError, ValueError):
             return None  # What is wrong shows, with its layer, where the graph itself infers.
         return None if arrays is None else (info, arrays[slot.index])

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.limits import budget
+
 from .messages import GraphProto, ModelProto, TensorProto
 
 _LARGE = 1 << 12
@@ -74,6 +76,7 @@ class _Cutter:
         raw = [field for field in self._fields(begin, end) if field.number == TensorProto.RAW_DATA_FIELD_NUMBER]
         if len(raw) != 1 or raw[0].wire != _SIZED or raw[0].end - raw[0].payload < _LARGE:
             return None
+        budget().take_memory(raw[0].end - raw[0].payload, f"initializer {place}")
         array = np.empty(raw[0].end - raw[0].payload, np.uint8)
         self._file.seek(raw[0].payload)
         if self._file.readinto(array.data) != array.nbytes:

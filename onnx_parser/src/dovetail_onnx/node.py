@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from .external_data import ExternalData
     from .knowledge import Knowledge
 
-_LARGEST_MADE = 1 << 26
-"""Most elements of a constant that a translation makes up, such as positions to gather."""
-
 
 class Node:
     """One node of a model.
@@ -232,7 +229,7 @@ class Node:
     def sparse_tensor(self, name: str) -> Tensor | None:
         """Return a sparse tensor attribute filled in, or None."""
         found = self._attribute(name, AttributeProto.SPARSE_TENSOR)
-        return None if found is None else read_sparse(found.sparse_tensor, self._external)
+        return None if found is None else read_sparse(found.sparse_tensor, self._external, self._knowledge.making)
 
     def graph(self, name: str) -> GraphProto:
         """Return a required attribute that is a graph."""
@@ -264,9 +261,10 @@ class Node:
         """Refuse to make a constant of more elements than any real model needs: a file of a few bytes may ask for it.
 
         Raises:
-            Unsupported: It is too large.
+            Unsupported: It is too large, with what was made for the model before.
+            LimitError: The load may not take so much memory.
         """
-        if count > _LARGEST_MADE:
+        if not self._knowledge.making.allows(count, f"{what} of node {self.name!r}"):
             raise Unsupported(f"{what} would have {count} elements")
 
     def malformed(self, found: str) -> ModelError:

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.errors import ErrorCode, ModelError
+from dovetail.limits import budget
 from dovetail.tensor import DType
 
 from .external_data import ExternalData
+from .making import Making
 from .messages import SparseTensorProto, TensorProto
 from .unsupported import Unsupported
 
@@ -43,8 +45,6 @@ _FIELDS: dict[DType, tuple[str, str]] = {
     DType.UINT32: ("uint64_data", "u4"),
     DType.UINT64: ("uint64_data", "u8"),
 }
-_DENSE_LIMIT = 1 << 28
-"""Most elements of a sparse tensor that is filled in: its file may be tiny whatever its shape says."""
 
 
 class Tensor(NamedTuple):
@@ -96,19 +96,22 @@ def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[An
         if len(raw) != count * dtype.itemsize:
             found = f"{len(raw)} bytes, but needs {count * dtype.itemsize} for its shape {list(shape)}"
             raise _misfit(tensor, f"has {found}")
+        if cut is None:  # else it was counted when it was read
+            budget().take_memory(len(raw), what)
         return Tensor(_from_bytes(raw, dtype, shape), dtype)
     field, storage = _FIELDS.get(dtype, ("int32_data", ""))
     data = getattr(tensor, field)
     if len(data) != count:
         raise _misfit(tensor, f"needs {count} elements for its shape {list(shape)}, but has {len(data)}")
+    budget().take_memory(count * dtype.itemsize, what)
     wide = np.array(data, dtype=None if count else np.int64)
     narrow = wide.astype(storage or dtype.numpy)
     narrow.flags.writeable = False  # so that the network shares it
     return Tensor(narrow.view(dtype.numpy).reshape(shape), dtype)
 
 
-def read_sparse(sparse: SparseTensorProto, external: ExternalData) -> Tensor:
-    """Return the value of a sparse tensor, filled in.
+def read_sparse(sparse: SparseTensorProto, external: ExternalData, making: Making) -> Tensor:
+    """Return the value of a sparse tensor, filled in: its file may be tiny whatever its shape says.
 
     Raises:
         ModelError: It is too large, or an index is out of range.
@@ -116,7 +119,8 @@ def read_sparse(sparse: SparseTensorProto, external: ExternalData) -> Tensor:
     values, dtype = read_tensor(sparse.values, external)
     indices = read_tensor(sparse.indices, external).value
     shape = tuple(sparse.dims)
-    if any(d < 0 for d in shape) or math.prod(shape) > _DENSE_LIMIT:
+    what = f"tensor {sparse.values.name!r}"
+    if any(d < 0 for d in shape) or not making.allows(math.prod(shape), what, values.size):
         raise _misfit(sparse.values, f"is sparse with the shape {list(shape)}")
     positions = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
     if positions.shape != values.shape or (positions.size and not 0 <= positions.min() <= positions.max() < math.prod(shape)):

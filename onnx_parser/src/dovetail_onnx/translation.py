@@ -155,7 +155,7 @@ class _Translation:
     def _add_initializer(self, name: str, proto: Initializer, scope: Scope) -> OutputSlot | Missing:
         try:
             if isinstance(proto, SparseTensorProto):
-                read = read_sparse(proto, self._external)
+                read = read_sparse(proto, self._external, self._knowledge.making)
             else:
                 read = read_tensor(proto, self._external, scope.cut.get(name))
         except Unsupported as problem:

@@ -14,6 +14,7 @@ from ..tensor import DType
 from .assignment import Assigned, Assigner
 from .choosing import Chooser, TakeChoices
 from .copies import InsertCopies
+from .folding import FoldingBudget
 from .passes import (
     DropUnused,
     FixShapes,
@@ -59,6 +60,7 @@ class Compilation:
     chooser: Chooser | None = None
     copies: InsertCopies | None = None
     tuned: dict[Layer, str] = field(default_factory=dict)
+    folding: FoldingBudget = field(default_factory=FoldingBudget)
 
     def take_choices(self) -> Pass:
         """Create the pass that takes what was tuned; what it says of layers goes into the report."""
@@ -103,9 +105,9 @@ PIPELINE: tuple[Step, ...] = (
     Step((lambda c: DropUnused(),), _optional),
     Step((lambda c: FixShapes(c.shapes),), _always),
     Step((lambda c: FixValues(c.values),), _always),
-    Step((lambda c: InferAndFold(keep_dequantize=bool(c.computing_integers)),), _always),
+    Step((lambda c: InferAndFold(keep_dequantize=bool(c.computing_integers), folding=c.folding),), _always),
     Step((lambda c: IntegerLayers(c.accepts_integers),), lambda c: bool(c.computing_integers)),
-    Step((lambda c: InferAndFold(),), lambda c: bool(c.computing_integers)),
+    Step((lambda c: InferAndFold(folding=c.folding),), lambda c: bool(c.computing_integers)),
     Step(
         (
             lambda c: DropUnused(),

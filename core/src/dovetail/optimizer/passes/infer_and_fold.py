@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from ...descriptor import Array, Constant, Descriptor, Input, Output
+from ...descriptor import Array, Constant, Descriptor, Input, Output, evaluated
 from ...errors import DovetailError, ErrorCode, GraphError
 from ...graph import Graph
 from ...layer import Layer, OutputSlot
 from ...layers import Dequantize
 from ...limits import budget
 from ...tensor import DType, TensorInfo
-from ..rewriting import drop_unread_constants
+from ..folding import FoldingBudget
+from ..rewriting import drop_constants, drop_unread_constants
 from .base import Pass
 from .fix_inputs import refuse_symbols
 
 _UNFOLDED = (Input, Constant)
-_FOLD_BYTES = 1 << 24
-"""A fold that makes more bytes than this, and more than it reads, is left to the run: a file must not blow up in memory."""
 
 
 class InferAndFold(Pass):
@@ -27,6 +24,7 @@ class InferAndFold(Pass):
 
     Args:
         keep_dequantize: Leave dequantized constants as they are, for the pass that makes integer layers.
+        folding: How much it may add to the graph, shared by the passes over it; what would add more is left to the run.
 
     Raises:
         GraphError: Infos do not fit; a shape depends on the value of a graph input (`VALUE_REQUIRED`, which inputs is in
@@ -35,11 +33,13 @@ class InferAndFold(Pass):
 
     name: ClassVar[str] = "fold_constants"
 
-    def __init__(self, *, keep_dequantize: bool = False) -> None:
+    def __init__(self, *, keep_dequantize: bool = False, folding: FoldingBudget | None = None) -> None:
         self.keep_dequantize = keep_dequantize
+        self.folding = FoldingBudget() if folding is None else folding
 
     def run(self, graph: Graph) -> int:
         refuse_symbols(graph)
+        self.folding.begin(graph)
         changes = 0
         load = budget()
         for layer in graph.topological_order():
@@ -80,14 +80,14 @@ class InferAndFold(Pass):
         folds = type(descriptor).evaluate is not Descriptor.evaluate and not isinstance(descriptor, _UNFOLDED)
         if folds and self.keep_dequantize and isinstance(descriptor, Dequantize):
             folds = False
-        if folds and not unknown and _is_too_large(layer):
+        values = [layer.constant(i) for i in range(len(layer.inputs))] if folds else []
+        if folds and not unknown and not self.folding.allows(layer, values):
             folds = False
         arrays = None
         if folds:
-            values = [layer.constant(i) for i in range(len(layer.inputs))]
+            infos = [slot.info for slot in layer.outputs]
             try:
-                with np.errstate(all="ignore"):
-                    arrays = descriptor.evaluate(layer.input_infos, values)
+                arrays = evaluated(descriptor, layer.input_infos, values, infos)
             except DovetailError as error:
                 error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
                 error.args = (error.message,)
@@ -96,12 +96,8 @@ class InferAndFold(Pass):
             if unknown:
                 raise _value_required(layer)
             return None
-        return _checked(layer, [np.asarray(array) for array in arrays])
-
-
-def _is_too_large(layer: Layer) -> bool:
-    made = sum(slot.known_info.nbytes for slot in layer.outputs)
-    return made > _FOLD_BYTES and made > sum(info.nbytes for info in layer.input_infos if info is not None)
+        self.folding.count(f"folding layer {layer.name!r} ({layer.kind})", arrays, values)
+        return _checked(layer, arrays)
 
 
 def _checked(layer: Layer, arrays: list[Array]) -> list[Array]:
@@ -122,6 +118,7 @@ def _checked(layer: Layer, arrays: list[Array]) -> list[Array]:
 
 def _replace_by_constants(graph: Graph, layer: Layer, arrays: list[Array]) -> None:
     outputs = list(layer.outputs)
+    read = dict.fromkeys(slot.source.layer for slot in layer.inputs if slot.source is not None)
     readers = [list(slot.consumers) for slot in outputs]
     for consumer in (consumer for several in readers for consumer in several):
         graph.disconnect(consumer)
@@ -135,6 +132,8 @@ def _replace_by_constants(graph: Graph, layer: Layer, arrays: list[Array]) -> No
         constant.layer.sources = layer.sources
         for consumer in consumers:
             graph.connect(constant, consumer)
+    # Now, so that the next fold may have the memory.
+    drop_constants(graph, [one for one in read if isinstance(one.descriptor, Constant)])
 
 
 def _value_required(layer: Layer) -> GraphError:

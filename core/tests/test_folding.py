@@ -1,0 +1,129 @@
+"""Folding adds a bounded amount to a graph, whatever the file asks for, and evaluates nothing that is not needed."""
+
+import numpy as np
+import pytest
+
+from dovetail import Network
+from dovetail.descriptor import Constant
+from dovetail.layers import Shape, StridedSlice
+from dovetail.limits import Limits, budget, limited
+from dovetail.optimizer.folding import FOLDED_BYTES, FoldingBudget
+from dovetail.optimizer.passes import InferAndFold
+from dovetail.tensor import DType
+
+FILLED = 1 << 22
+"""Bytes that each layer of the bombs below asks for."""
+
+
+def held_bytes(net):
+    owners = {}
+    for layer in net:
+        if isinstance(layer.descriptor, Constant):
+            owner = layer.descriptor.value
+            while isinstance(owner.base, np.ndarray):
+                owner = owner.base
+            owners[id(owner)] = owner.nbytes
+    return sum(owners.values())
+
+
+def many_fills(count):
+    """Constants of a few bytes, each broadcast to megabytes, all of them read in the end."""
+    net = Network()
+    total = net.input("x", (1024, FILLED // 4096))
+    for number in range(count):
+        filled = net.broadcast_to(np.full((1, 1), number, np.float32), (1024, FILLED // 4096))
+        total = net.addition(total, filled)
+    net.output(total, "y")
+    return net
+
+
+def test_many_folds_together_add_a_bounded_amount():
+    net = many_fills(40)  # 160 MiB out of some kilobytes
+    InferAndFold().run(net)
+    assert FOLDED_BYTES - FILLED <= held_bytes(net) <= FOLDED_BYTES + FILLED
+    kinds = [layer.kind for layer in net]
+    assert kinds.count("dovetail.BroadcastTo") == 40 - FOLDED_BYTES // FILLED
+
+
+def test_the_passes_over_one_graph_share_what_they_may_add():
+    net, folding = many_fills(40), FoldingBudget()
+    assert InferAndFold(folding=folding).run(net) == FOLDED_BYTES // FILLED
+    assert InferAndFold(folding=folding).run(net) == 0
+
+
+def test_a_chain_of_folds_is_counted_by_what_stays():
+    net = Network()
+    slot = net.broadcast_to(np.ones((1, 1), np.float32), (1024, FILLED // 4096))
+    for _ in range(40):  # each makes the one before superfluous
+        slot = net.addition(slot, slot)
+    net.output(net.addition(net.input("x", (1,)), slot), "y")
+    with limited(Limits()):
+        assert InferAndFold().run(net) == 41
+        assert budget().memory == FILLED
+    assert held_bytes(net) <= FILLED + 4
+
+
+def test_views_of_a_fold_keep_it_counted():
+    net, ends = Network(), []
+    for number in range(40):
+        filled = net.broadcast_to(np.full((1, 1), number, np.float32), (1024, FILLED // 4096))
+        ends.append(net.reshape(filled, (FILLED // 4,)))  # a view: the array lives on although its layer goes
+    total = net.input("x", (1,))
+    for end in ends:
+        total = net.addition(total, end)
+    net.output(total, "y")
+    InferAndFold().run(net)
+    assert held_bytes(net) <= FOLDED_BYTES + FILLED
+
+
+def test_small_integers_that_become_floats_are_folded_however_large_they_are():
+    net = Network()
+    weights = np.ones((3 * FOLDED_BYTES,), np.int8)  # a limit by itself would leave 96 MiB of float32 to each run
+    net.output(net.addition(net.input("x", (1,)), net.cast(net.constant(weights), DType.FLOAT32)), "y")
+    assert InferAndFold().run(net) == 1
+
+
+def test_one_constant_read_over_and_over_ends_too():
+    net = Network()
+    large = net.broadcast_to(np.ones((1, 1), np.int32), (1024, 2048))
+    total = net.input("x", (), DType.INT32)
+    for _ in range(1000):  # 8 GiB to read
+        total = net.addition(total, net.reduce(large, "sum"))
+    net.output(total, "y")
+    folded = InferAndFold().run(net)
+    assert 100 < folded < 400
+
+
+def test_a_fold_beyond_the_memory_of_the_load_is_left_to_the_run():
+    net = many_fills(3)
+    with limited(Limits(memory=FILLED + 100)):
+        assert InferAndFold().run(net) == 1
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda net, empty: net.trilu(empty),  # whose mask would have 2^40 elements
+        lambda net, empty: net.add(StridedSlice(begin=(0, 0, 0), end=(0, 1 << 20, 1 << 20)), empty).output,
+        lambda net, empty: net.tile(empty, (1, 1 << 20, 1)),
+        lambda net, empty: net.permute(empty, (2, 1, 0)),
+    ],
+)
+def test_sizes_beside_a_zero_cost_nothing(build):
+    net = Network()
+    empty = net.constant(np.empty((0, 1 << 20, 1 << 20), np.float32))
+    made = build(net, empty)
+    net.output(made, "y")
+    net.output(net.relu(net.input("x", (1,))), "z")
+    assert InferAndFold().run(net) == 1
+    (layer,) = [one.inputs[0].source.layer for one in net.outputs if one.name == "y"]
+    assert isinstance(layer.descriptor, Constant)
+    assert layer.descriptor.value.size == 0
+
+
+def test_the_shape_of_a_scalar_is_empty_and_known():
+    net = Network()
+    net.output(net.add(Shape(), net.relu(net.input("x", ()))).output, "y")
+    InferAndFold().run(net)
+    value = net.outputs[0].inputs[0].source.layer.descriptor.value
+    assert (value.shape, value.dtype) == ((0,), np.int64)

@@ -1,0 +1,38 @@
+"""How much a model may have made up for it: constants that stand in no file, such as positions to gather."""
+
+from __future__ import annotations
+
+from dovetail.limits import budget
+
+_LARGEST_MADE = 1 << 26
+"""Most elements made up for one model, all constants together; those of real models are some thousands."""
+_PER_STORED = 64
+"""Elements that may be made besides, for each that the file holds: a sparse tensor of which some percent are stored."""
+_ITEM = 8
+"""Bytes of the largest element."""
+
+
+class Making:
+    """Counts what was made up for one model."""
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._stored = 0
+
+    def allows(self, count: int, what: str, stored: int = 0) -> bool:
+        """Say whether a constant of so many elements may be made, and count it.
+
+        Args:
+            count: Its elements.
+            what: What to call it.
+            stored: How many of its elements the file holds.
+
+        Raises:
+            LimitError: The load may not take so much memory.
+        """
+        if self._made + count > _LARGEST_MADE + _PER_STORED * (self._stored + stored):
+            return False
+        budget().take_memory(_ITEM * count, what)
+        self._made += count
+        self._stored += stored
+        return True
