@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from io import BufferedReader
+from pathlib import Path
 
-from dovetail.errors import ErrorCode, ModelError
+from dovetail.errors import DovetailError, ErrorCode, ModelError
+from dovetail.limits import budget
 
+from .beneath import EscapeError, open_beneath
 from .messages import TensorProto
-
-_OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 class ExternalData:
@@ -31,10 +31,16 @@ class ExternalData:
         """Return the bytes of a tensor.
 
         Raises:
-            ModelError: The path leaves the folder (`EXTERNAL_DATA_REFUSED`), or the file is missing or too short.
+            ModelError: The path leaves the folder or is of no regular file (`EXTERNAL_DATA_REFUSED`), or the file is missing or
+                too short.
+            LimitError: The load may not take so much memory.
         """
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        path = self._resolve(tensor.name, entries.get("location", ""))
+        location = entries.get("location", "")
+        if self._folder is None:
+            raise _refused(
+                tensor.name, location, "the model came from memory, so that there is no folder to look in", "give base_dir"
+            )
         offset, length = (_count(tensor.name, key, entries.get(key)) for key in ("offset", "length"))
         if length is not None and length != nbytes:
             raise ModelError(
@@ -43,10 +49,16 @@ class ExternalData:
                 hint="export the model again",
                 tensor=tensor.name,
             )
-        self.files[path] = None
         try:
-            return self._read(path, offset or 0, nbytes, tensor.name)
+            descriptor, path = open_beneath(self._folder, location)
+            self.files[path] = None
+            with os.fdopen(descriptor, "rb") as file:
+                return _read(file, path, offset or 0, nbytes, tensor.name)
+        except EscapeError as error:
+            raise _refused(tensor.name, location, str(error)) from error
         except OSError as error:
+            if isinstance(error, DovetailError):  # a deadline
+                raise
             raise ModelError(
                 f"external data of tensor {tensor.name!r} cannot be read: {error}",
                 code=ErrorCode.MODEL_NOT_FOUND,
@@ -54,39 +66,22 @@ class ExternalData:
                 tensor=tensor.name,
             ) from error
 
-    def _resolve(self, name: str, location: str) -> Path:
-        if self._folder is None:
-            raise _refused(name, location, "the model came from memory, so that there is no folder to look in", "give base_dir")
-        windows, posix = PureWindowsPath(location), PurePosixPath(location)
-        if not location or "\0" in location or windows.is_absolute() or windows.drive or windows.root or posix.is_absolute():
-            raise _refused(name, location, "it is not a relative path")
-        if ".." in windows.parts or ".." in posix.parts:
-            raise _refused(name, location, "it climbs out of its folder")
-        try:
-            path = (self._folder / location).resolve()
-        except (OSError, RuntimeError) as error:
-            raise _refused(name, location, str(error)) from error
-        if not path.is_relative_to(self._folder):
-            raise _refused(name, location, "a link leads out of the model's folder")
-        return path
 
-    @staticmethod
-    def _read(path: Path, offset: int, nbytes: int, name: str) -> bytes:
-        # Non-blocking and not following links: neither a pipe nor a link put there meanwhile is opened for real.
-        descriptor = os.open(path, _OPEN_FLAGS)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise _refused(name, path.name, "it is not a regular file")
-            if offset + nbytes > status.st_size:
-                raise ModelError(
-                    f"tensor {name!r} needs {nbytes} bytes from offset {offset} of {path.name!r}, which has {status.st_size}",
-                    code=ErrorCode.MODEL_MALFORMED,
-                    hint="the data file is cut short or belongs to another model",
-                    tensor=name,
-                )
-            file.seek(offset)
-            return file.read(nbytes)
+def _read(file: BufferedReader, path: Path, offset: int, nbytes: int, name: str) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    if offset + nbytes <= size:
+        budget().check_time()
+        budget().take_memory(nbytes, f"tensor {name!r}")
+        file.seek(offset)
+        found = file.read(nbytes)
+        if len(found) == nbytes:  # else it became shorter meanwhile
+            return found
+    raise ModelError(
+        f"tensor {name!r} needs {nbytes} bytes from offset {offset} of {path.name!r}, which has {size}",
+        code=ErrorCode.MODEL_MALFORMED,
+        hint="the data file is cut short or belongs to another model",
+        tensor=name,
+    )
 
 
 def _count(name: str, key: str, text: str | None) -> int | None:
