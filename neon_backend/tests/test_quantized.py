@@ -288,6 +288,17 @@ def test_pooling(run_layer, channels, window, function, dtype, layout):
     np.testing.assert_array_equal(found, pooled(x, of_x.zero_point[0], function, **window, shape=found.shape))
 
 
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("window", POOLS, ids=str)
+def test_the_greatest_of_plain_integers(run_layer, window, dtype, layout):
+    x = whole(np.random.default_rng(5), dtype, 2, 19, 9, 8)
+    descriptor = Pooling2d(function=PoolingFunction.MAX, layout=layout, **window)
+    [found] = run_layer(lambda net, slot: net.add(descriptor, slot).output, in_layout(x, layout))
+    found = from_layout(found, layout)
+    np.testing.assert_array_equal(found, pooled(x, 0, PoolingFunction.MAX, **window, shape=found.shape))
+
+
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
 @pytest.mark.parametrize("size", [(1, 1), (7, 7), (40, 33)])
 def test_global_pooling(run_layer, size, dtype):

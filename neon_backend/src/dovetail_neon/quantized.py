@@ -159,6 +159,8 @@ def _pooling(layer: Layer) -> Support | None:
         return Support.no("shape", f"windows of more than {MOST_POOLED - 1} elements are not summed up in 32 bits", "input")
     if info.quantization is not None and info.quantization != result.quantization:
         return Support.no("quantization", "input and output differ in quantization; elements are pooled as they are", "output")
+    if info.quantization is result.quantization is None and descriptor.function == PoolingFunction.MAX:
+        return None  # integers that mean themselves are compared just so
     return _one_scale("input", info, info.dtype)
 
 

@@ -179,7 +179,7 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
         target=target,
         geometry=geometry,
         counts=counts,
-        zero=_quantization(source).zero_point[0],
+        zero=_quantization(source).zero_point[0] if averages else 0,
     )
     lowering.define(layer.output, lowering.emit(pool, [lowering.bytes(source, layout)], [layer]).output, "bytes", layout)
     return True
