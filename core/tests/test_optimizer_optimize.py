@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dovetail.errors import ErrorCode, GraphError
 from dovetail.graph_dump import to_dict, to_dot
 from dovetail.interfaces import Capabilities, IBackend, Support
 from dovetail.layer import Layer
+from dovetail.layers import Quantize
 from dovetail.network import Network
 from dovetail.optimizer import PIPELINE, Assigned, TensorSpec, optimize
 from dovetail.optimizer.symbolic import symbolic_outputs
@@ -204,6 +206,70 @@ def test_integer_layers_that_no_backend_takes_stay_literal() -> None:
     net.output(net.quantize(net.global_pooling(x, name="pool"), scale, name="q"), "y")
     result = optimize(net, [NoIntegers("First")], integer_layers=True)
     assert list(result.assignment) == ["dequantize", "pool", "q"]
+
+
+def moved_product(moves: Callable[[Network, Any], Any]) -> Network:
+    """A product of integers that come in as they are and are moved first."""
+    net, scale = Network(), Quantization.per_tensor(0.1)
+    x = moves(net, net.input("x", (1, 3, 1, 1), DType.INT8))
+    weights = net.dequantize(net.constant(np.ones((2, 3, 1, 1), np.int8)), scale)
+    net.output(net.quantize(net.convolution2d(net.dequantize(x, scale), weights, name="core"), scale), "y")
+    return net
+
+
+MOVES: dict[str, Callable[[Network, Any], Any]] = {
+    "reshape": lambda n, x: n.reshape(x, (1, 3, 1, 1), name="move"),
+    "concat": lambda n, x: n.concat([x, x], 2, name="move"),
+    "max pool": lambda n, x: n.pooling2d(x, "max", 1, name="move"),
+    "several": lambda n, x: n.expand_dims(n.where(np.array([True]), n.squeeze(x, 2), np.int8(4)), 2, name="move"),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_integers_that_are_moved_say_what_they_stand_for_all_the_way(name: str) -> None:
+    result = optimize(moved_product(MOVES[name]), [Integers("First")])
+    assert dict(result.placement.passes)["integer_layers"] == 1
+    assert result.graph.layer("x").output.known_info.quantization == Quantization.per_tensor(0.1)
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_a_layer_that_nobody_would_move_quantized_integers_with_keeps_the_others_literal(name: str) -> None:
+    class PlainMoves(Integers):
+        def supports(self, layer: Layer, options: Any) -> Support:
+            quantized = any(info is not None and info.quantization for info in layer.input_infos)
+            return Support.no("quantization", "plain only") if quantized and layer.name == "move" else Support.yes()
+
+    net = moved_product(MOVES[name])
+    result = optimize(net, [PlainMoves("First")])
+    assert dict(result.placement.passes)["integer_layers"] == 0
+    assert result.graph.layer("x").output.known_info.quantization is None
+    # A backend of less preference would take the move: to bring it there is not worth an integer layer.
+    result = optimize(net, [PlainMoves("First"), Backend("Second")])
+    assert dict(result.placement.passes)["integer_layers"] == 0
+
+
+COMPUTES: dict[str, Callable[[Network, Any], Any]] = {
+    "relu": lambda n, x: n.relu(x),
+    "addition": lambda n, x: n.addition(x, np.int8(1)),
+    "cast": lambda n, x: n.cast(x, DType.INT32),
+    "average pool": lambda n, x: n.pooling2d(x, "average", 1),
+    "behind a move": lambda n, x: n.unary(n.reshape(x, (3, 1)), "abs"),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTES)
+@pytest.mark.parametrize("side", ["operand", "result"])
+def test_integers_that_are_computed_with_stand_for_themselves(name: str, side: str) -> None:
+    net, scale = Network(), Quantization.per_tensor(0.1, 5)
+    x = net.input("x", (1, 3, 1, 1), DType.INT8)
+    weights = net.dequantize(net.constant(np.ones((3, 3, 1, 1), np.int8)), Quantization.per_tensor(0.1))
+    product = net.convolution2d(net.dequantize(x, scale), weights)
+    y = net.add(Quantize(dtype=DType.INT8, quantization=scale), product).output
+    net.output(COMPUTES[name](net, x if side == "operand" else y), "also")
+    net.output(y, "y")
+    result = optimize(net, [Integers("First")])
+    assert dict(result.placement.passes)["integer_layers"] == 0
+    assert not any(slot.info and slot.info.quantization for layer in result.graph for slot in layer.outputs)
 
 
 def test_debug_callbacks_reach_the_result() -> None:

@@ -119,6 +119,14 @@ class Descriptor:
         """(optional) Compute the outputs from constant inputs, for constant folding; default None: cannot."""
         return None
 
+    def selects_elements(self) -> bool:
+        """(optional) Say whether integers need no meaning here: each one returned was read, or is an attribute; default False.
+
+        They are picked by place or by order alone. The result is then the same whether the slots of that type carry a
+        quantization, one and the same on all of them, or none; the optimizer may annotate such a layer.
+        """
+        return False
+
     def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
         """(optional) Multiply-accumulates for these infos; default 0."""
         return 0
@@ -221,6 +229,13 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_same, a, b))
     return a is b or bool(a == b)
+
+
+class Selection(Descriptor):
+    """Base of kinds that only pick elements by their place, whatever these mean."""
+
+    def selects_elements(self) -> bool:
+        return True
 
 
 @descriptor_class

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
 from ..tensor import DType, TensorInfo
@@ -168,7 +168,7 @@ class Comparison(Descriptor, kind="dovetail.Comparison"):
 
 
 @descriptor_class
-class Where(Descriptor, kind="dovetail.Where"):
+class Where(Selection, kind="dovetail.Where"):
     """a where the condition holds, else b; all three broadcast."""
 
     input_names: ClassVar[tuple[str, ...]] = ("condition", "a", "b")

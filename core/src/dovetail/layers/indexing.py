@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
 from ..tensor import DType, TensorInfo
@@ -32,7 +32,7 @@ from .shape_rules import (
 
 
 @descriptor_class
-class StridedSlice(Descriptor, kind="dovetail.StridedSlice"):
+class StridedSlice(Selection, kind="dovetail.StridedSlice"):
     """x[begin:end:stride] along some axes, by Python's rules: negative positions count from the end, ends are clamped.
 
     `axes` None means the first ones; `stride` None means 1. Value inputs: begin, end, axes, stride.
@@ -78,7 +78,7 @@ class StridedSlice(Descriptor, kind="dovetail.StridedSlice"):
 
 
 @descriptor_class
-class Gather(Descriptor, kind="dovetail.Gather"):
+class Gather(Selection, kind="dovetail.Gather"):
     """Pick slices along an axis: the axis is replaced by the shape of `indices`; negative indices count from the end.
 
     An index out of range fails the run. `batch_dims` leading axes of input and indices are walked together.
@@ -111,7 +111,7 @@ class Gather(Descriptor, kind="dovetail.Gather"):
 
 
 @descriptor_class
-class GatherElements(Descriptor, kind="dovetail.GatherElements"):
+class GatherElements(Selection, kind="dovetail.GatherElements"):
     """output[i, j, k] = input[i, indices[i, j, k], k] for axis 1; negative indices count from the end."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
@@ -129,7 +129,7 @@ class GatherElements(Descriptor, kind="dovetail.GatherElements"):
 
 
 @descriptor_class
-class GatherNd(Descriptor, kind="dovetail.GatherNd"):
+class GatherNd(Selection, kind="dovetail.GatherNd"):
     """The last axis of `indices` holds positions into the leading axes of the input (after `batch_dims`)."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
@@ -178,6 +178,9 @@ class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
             raise shape_error(f"indices {indices.shape_text} are larger than the input {x.shape_text} beside axis {axis}")
         return [x]
 
+    def selects_elements(self) -> bool:
+        return self.reduction is ScatterReduction.NONE
+
 
 @descriptor_class
 class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
@@ -195,6 +198,9 @@ class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
         if not 1 <= depth <= x.rank or updates.sizes != (*indices.sizes[:-1], *x.sizes[depth:]):
             raise shape_error(f"indices {indices.shape_text}, updates {updates.shape_text} and input {x.shape_text} do not fit")
         return [x]
+
+    def selects_elements(self) -> bool:
+        return self.reduction is ScatterReduction.NONE
 
 
 @descriptor_class

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
 from ..tensor import TensorInfo
@@ -32,7 +32,7 @@ from .shape_rules import (
 
 
 @descriptor_class
-class Concat(Descriptor, kind="dovetail.Concat"):
+class Concat(Selection, kind="dovetail.Concat"):
     """Join tensors along an axis; the other sizes agree."""
 
     input_names: ClassVar[tuple[str, ...]] = ("inputs",)
@@ -62,7 +62,7 @@ class Concat(Descriptor, kind="dovetail.Concat"):
 
 
 @descriptor_class
-class Stack(Descriptor, kind="dovetail.Stack"):
+class Stack(Selection, kind="dovetail.Stack"):
     """Join tensors of one shape along a new axis."""
 
     input_names: ClassVar[tuple[str, ...]] = ("inputs",)
@@ -85,7 +85,7 @@ class Stack(Descriptor, kind="dovetail.Stack"):
 
 
 @descriptor_class
-class Split(Descriptor, kind="dovetail.Split"):
+class Split(Selection, kind="dovetail.Split"):
     """Part a tensor along an axis into `parts` outputs: of these sizes, or as equal as can be, the last smaller.
 
     Value input: sizes.
@@ -140,7 +140,7 @@ class PadMode(StrEnum):
 
 
 @descriptor_class
-class Pad(Descriptor, kind="dovetail.Pad"):
+class Pad(Selection, kind="dovetail.Pad"):
     """Add elements before and after each axis; negative counts remove some (constant mode).
 
     `before` and `after` have one count per axis of the input. Value inputs: pads (all before, then all after; for the axes in

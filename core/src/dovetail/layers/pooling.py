@@ -95,6 +95,9 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
         shape = (n, c, *spatial) if self.layout is DataLayout.NCHW else (n, *spatial, c)
         return [TensorInfo(shape, x.dtype, x.quantization)]
 
+    def selects_elements(self) -> bool:
+        return self.function is PoolingFunction.MAX
+
 
 @descriptor_class
 class GlobalPooling(Descriptor, kind="dovetail.GlobalPooling"):
@@ -111,6 +114,9 @@ class GlobalPooling(Descriptor, kind="dovetail.GlobalPooling"):
         spatial = set(self.layout.spatial_axes(x.rank))
         shape = tuple(1 if axis in spatial else size for axis, size in enumerate(x.sizes))
         return [TensorInfo(shape, x.dtype, x.quantization)]
+
+    def selects_elements(self) -> bool:
+        return self.function is PoolingFunction.MAX
 
 
 class PoolingLayers(Graph):

@@ -31,7 +31,10 @@ def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None
 
 @descriptor_class
 class Quantize(Descriptor, kind="dovetail.Quantize"):
-    """q = saturate(round_half_even(x / scale) + zero_point); a NaN gives the zero point. Source: ONNX QuantizeLinear."""
+    """q = saturate(round_half_even(x / scale) + zero_point); a NaN gives the zero point. Source: ONNX QuantizeLinear.
+
+    The result is plain integers, as in ONNX, unless its slot is given the quantization, as the builder does.
+    """
 
     dtype: DType
     quantization: Quantization
@@ -42,7 +45,7 @@ class Quantize(Descriptor, kind="dovetail.Quantize"):
             raise attribute_error(f"a tensor cannot be quantized to {self.dtype}", "use an integer type")
         _check_axis(x, self.quantization)
         self.quantization.check(self.dtype)
-        return [TensorInfo(x.shape, self.dtype, self.quantization)]
+        return [TensorInfo(x.shape, self.dtype)]
 
 
 @descriptor_class
@@ -80,8 +83,12 @@ class QuantizingLayers(Graph):
     def quantize(
         self, x: Operand, quantization: Quantization, dtype: DType = DType.INT8, *, name: str | None = None
     ) -> OutputSlot:
-        """Round to integers of this quantization."""
-        return self.add(Quantize(dtype=DType.of(dtype), quantization=quantization), x, name=name).output
+        """Round to integers, which stand for real numbers to whatever reads them: a relu clamps at the zero point.
+
+        Where they are to be computed with as they are, add `Quantize` itself.
+        """
+        descriptor = Quantize(dtype=DType.of(dtype), quantization=quantization)
+        return self.add(descriptor, x, name=name, quantization=quantization).output
 
     def dequantize(
         self, x: Operand, quantization: Quantization, dtype: DType = DType.FLOAT32, *, name: str | None = None

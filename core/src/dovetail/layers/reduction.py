@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
 from ..tensor import DType, TensorInfo
@@ -138,7 +138,7 @@ class CumulativeSum(Descriptor, kind="dovetail.CumulativeSum"):
 
 
 @descriptor_class
-class TopK(Descriptor, kind="dovetail.TopK"):
+class TopK(Selection, kind="dovetail.TopK"):
     """The k largest (or smallest) elements along an axis and their positions (int64), best first.
 
     Equal elements come in order of position; a NaN counts as larger than every number. Value input: k.

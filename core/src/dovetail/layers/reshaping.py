@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
 from ..tensor import DataLayout, DType, TensorInfo
@@ -35,7 +35,7 @@ def _reshaped(infos: Infos, values: Values, info: TensorInfo) -> list[Array] | N
 
 
 @descriptor_class
-class Reshape(Descriptor, kind="dovetail.Reshape"):
+class Reshape(Selection, kind="dovetail.Reshape"):
     """The same elements in row-major order under another shape; one -1 is worked out. Value input: shape.
 
     Attributes:
@@ -73,7 +73,7 @@ class Reshape(Descriptor, kind="dovetail.Reshape"):
 
 
 @descriptor_class
-class ExpandDims(Descriptor, kind="dovetail.ExpandDims"):
+class ExpandDims(Selection, kind="dovetail.ExpandDims"):
     """Insert axes of size one, at these positions of the result. Value input: axes."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
@@ -97,7 +97,7 @@ class ExpandDims(Descriptor, kind="dovetail.ExpandDims"):
 
 
 @descriptor_class
-class Squeeze(Descriptor, kind="dovetail.Squeeze"):
+class Squeeze(Selection, kind="dovetail.Squeeze"):
     """Remove axes of size one: these, or all of them. Value input: axes."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
@@ -123,7 +123,7 @@ class Squeeze(Descriptor, kind="dovetail.Squeeze"):
 
 
 @descriptor_class
-class Flatten(Descriptor, kind="dovetail.Flatten"):
+class Flatten(Selection, kind="dovetail.Flatten"):
     """Merge the axes before `axis` into one and those from it on into another."""
 
     axis: int = 1
@@ -140,7 +140,7 @@ class Flatten(Descriptor, kind="dovetail.Flatten"):
 
 
 @descriptor_class
-class Permute(Descriptor, kind="dovetail.Permute"):
+class Permute(Selection, kind="dovetail.Permute"):
     """Reorder axes: axis i of the result is axis permutation[i] of the input; None reverses them."""
 
     permutation: tuple[int, ...] | None = None
@@ -166,7 +166,7 @@ class Permute(Descriptor, kind="dovetail.Permute"):
 
 
 @descriptor_class
-class BroadcastTo(Descriptor, kind="dovetail.BroadcastTo"):
+class BroadcastTo(Selection, kind="dovetail.BroadcastTo"):
     """Repeat along axes of size one until the shape is the broadcast of the input's and `shape`. Value input: shape."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
@@ -188,7 +188,7 @@ class BroadcastTo(Descriptor, kind="dovetail.BroadcastTo"):
 
 
 @descriptor_class
-class Tile(Descriptor, kind="dovetail.Tile"):
+class Tile(Selection, kind="dovetail.Tile"):
     """Repeat the whole tensor `repeats[i]` times along axis i. Value input: repeats."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "repeats")
@@ -210,7 +210,7 @@ class Tile(Descriptor, kind="dovetail.Tile"):
 
 
 @descriptor_class
-class Shape(Descriptor, kind="dovetail.Shape"):
+class Shape(Selection, kind="dovetail.Shape"):
     """The input's sizes from axis `start` to before `end`, as int64; known as soon as shapes are, so always folded."""
 
     start: int = 0
@@ -224,7 +224,7 @@ class Shape(Descriptor, kind="dovetail.Shape"):
 
 
 @descriptor_class
-class SpaceToDepth(Descriptor, kind="dovetail.SpaceToDepth"):
+class SpaceToDepth(Selection, kind="dovetail.SpaceToDepth"):
     """Move blocks of block x block pixels into channels: output channel (dy * block + dx) * C + c."""
 
     block: int
@@ -243,7 +243,7 @@ class SpaceToDepth(Descriptor, kind="dovetail.SpaceToDepth"):
 
 
 @descriptor_class
-class DepthToSpace(Descriptor, kind="dovetail.DepthToSpace"):
+class DepthToSpace(Selection, kind="dovetail.DepthToSpace"):
     """Move channels into blocks of block x block pixels: the inverse of `SpaceToDepth`.
 
     With `column_first` the input channel is c * block^2 + dy * block + dx (ONNX CRD, PyTorch pixel shuffle).

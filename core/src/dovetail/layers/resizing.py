@@ -122,6 +122,9 @@ class Resize(Descriptor, kind="dovetail.Resize"):
             raise attribute_error(f"an empty axis of {x.shape_text} cannot be resized to {self.sizes}")
         return [x.with_shape(self.sizes)]
 
+    def selects_elements(self) -> bool:
+        return self.method is ResizeMethod.NEAREST
+
     def axis_scales(self, x: TensorInfo) -> tuple[float, ...]:
         """Scale of every axis, worked out from the sizes where it is not given."""
         if self.scales is not None:

@@ -74,10 +74,16 @@ class Compilation:
 
     def accepts_integers(self, layer: Layer) -> bool:
         """Say whether an integer layer goes to a backend for which it is to be made."""
+        home = self.home(layer)
+        return home is not None and self.assigner.candidates[home] in self.computing_integers
+
+    def home(self, layer: Layer) -> int | None:
+        """Return the place in the order of preference of the backend that a layer would go to, if there is one."""
         try:
-            return self.assigner.first_willing(layer) in self.computing_integers
+            home = self.assigner.first_willing(layer)
         except OptionError:  # the layers that it stands for are required of different backends
-            return False
+            return None
+        return None if home is None else self.assigner.candidates.index(home)
 
 
 class Step(NamedTuple):
@@ -106,7 +112,7 @@ PIPELINE: tuple[Step, ...] = (
     Step((lambda c: FixShapes(c.shapes),), _always),
     Step((lambda c: FixValues(c.values),), _always),
     Step((lambda c: InferAndFold(keep_dequantize=bool(c.computing_integers), folding=c.folding),), _always),
-    Step((lambda c: IntegerLayers(c.accepts_integers),), lambda c: bool(c.computing_integers)),
+    Step((lambda c: IntegerLayers(c.accepts_integers, c.home),), lambda c: bool(c.computing_integers)),
     Step((lambda c: InferAndFold(folding=c.folding),), lambda c: bool(c.computing_integers)),
     Step(
         (

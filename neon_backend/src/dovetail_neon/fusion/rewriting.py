@@ -50,7 +50,7 @@ def _keep(lowering: Lowering, layer: Layer) -> None:
     inputs = [None if slot.source is None else lowering.plain(slot.source) for slot in layer.inputs]
     kept = lowering.emit(layer.descriptor, inputs, [layer])
     for old, new in zip(layer.outputs, kept.outputs, strict=True):
-        new.quantization = old.quantization
+        new.quantization, new.info = old.quantization, old.info
         lowering.define(old, new)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.layer import OutputSlot
-from dovetail.layers import BinaryOperation, UnaryOperation
+from dovetail.layers import BinaryOperation, Quantize, UnaryOperation
 from dovetail.tensor import DType, Quantization
 
 from ..node import Node
@@ -57,7 +57,8 @@ def quantized(
     known = known_quantization(node, x, scale, zero_point, axis)
     net = node.network
     if known is not None and node.dtype_of(x) is DType.FLOAT32:
-        return net.quantize(x, known, dtype, name=node.label(part))
+        # ONNX's integers are plain: what computes with them does not ask what they stand for.
+        return net.add(Quantize(dtype=dtype, quantization=known), x, name=node.label(part)).output
     prefix = f"{part}_" if part else ""
     divisor = column(node, x, scale, axis, f"{prefix}scale")
     # A half's largest number is below that of 16 bits, and its steps above 2048 are more than one.

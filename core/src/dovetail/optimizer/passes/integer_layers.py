@@ -26,6 +26,7 @@ from ...layers import (
     Quantize,
 )
 from ...tensor import DataLayout, DType, Quantization, TensorInfo
+from ..annotation import Annotation, Home
 from ..rewriting import merged_sources, only_consumer, prune, quantized_constant
 from .base import Pass
 
@@ -42,14 +43,20 @@ class IntegerLayers(Pass):
     the same real number, one of them after float32 rounding, and a bias that is no multiple of its scale by at most half of one
     more accumulator step, which is only accepted where a step is at most half an output step.
 
+    Each conversion is a transaction: the layer, what its operands and its result then say of their integers, and all layers
+    that these pass through unchanged on their way (`Annotation`). If one of them found no backend so, all stay as written.
+
     Args:
         accepts: Says whether some backend takes the integer layer (seen in the graph); where none does, nothing changes.
+        home: Place of the backend that would run a layer in the order of preference; None: nobody would.
     """
 
     name: ClassVar[str] = "integer_layers"
 
-    def __init__(self, accepts: Callable[[Layer], bool] = lambda layer: True) -> None:
+    def __init__(self, accepts: Callable[[Layer], bool] = lambda layer: True, home: Home = lambda layer: 0) -> None:
         self.accepts = accepts
+        self.home = home
+        self._refused: set[tuple[OutputSlot, Quantization]] = set()
 
     def run(self, graph: Graph) -> int:
         return sum(
@@ -62,40 +69,58 @@ class IntegerLayers(Pass):
         chain = _chain_before(last)
         if not chain or quantize.dtype not in _EIGHT_BIT or quantize.quantization.is_per_axis:
             return False
-        core = chain[0]
-        operands = _integer_operands(graph, core, quantize.quantization)
-        if operands is None or any(
-            slot.known_info.dtype is not quantize.dtype for slot in operands[: _activation_count(core)] if slot is not None
-        ):
-            prune(graph, [slot.layer for slot in operands or () if slot is not None])
-            return False
-        descriptor = core.descriptor
+        annotation = Annotation(self.home, self._refused)
+        layer = None
+        images = _integer_images(chain[0], quantize)
         if (
-            len(chain) > 1
-            and isinstance(chain[1].descriptor, Activation)
-            and isinstance(descriptor, _Weighted | ElementwiseBinary)
+            images is not None
+            and all(annotation.require(slot, meaning) for slot, meaning in images)
+            and annotation.require(last.output, quantize.quantization)
+            and annotation.apply()
         ):
+            layer = self._integer_layer(graph, chain, last, quantize, [slot for slot, _ in images])
+        if layer is None:
+            annotation.undo()
+            return False
+        graph.redirect(last.output, layer.output)
+        prune(graph, [last])
+        if chain[0].name not in graph:
+            graph.rename(layer, chain[0].name)
+        return True
+
+    def _integer_layer(
+        self, graph: Graph, chain: list[Layer], last: Layer, quantize: Quantize, images: list[OutputSlot]
+    ) -> Layer | None:
+        """Add the layer that computes on integers what the chain does, if a backend takes it."""
+        core, descriptor = chain[0], chain[0].descriptor
+        constants: list[OutputSlot | None] = []
+        if isinstance(descriptor, _Weighted):
+            found = _integer_constants(graph, core, descriptor, images[0].known_info, quantize.quantization)
+            if found is None:
+                return None
+            constants += found
+        if len(chain) > 1 and isinstance(chain[1].descriptor, Activation):
             clamp = chain[1].descriptor
             descriptor = replace(
-                descriptor, activation=clamp.function, activation_alpha=clamp.alpha, activation_beta=clamp.beta
+                descriptor,  # type: ignore[type-var]  # behind a clamp stands a kind that has these
+                activation=clamp.function,
+                activation_alpha=clamp.alpha,
+                activation_beta=clamp.beta,
             )
         feeding = [slot.source.layer for slot in core.inputs if slot.source is not None]
         dequantizes = [layer for layer in feeding if isinstance(layer.descriptor, Dequantize)]
         layer = graph.add(
             descriptor,
-            *operands,
+            *images,
+            *constants,
             name=core.name,
             quantization=quantize.quantization,
             sources_of=merged_sources(*dequantizes, *chain, last),
         )
-        if layer.output.known_info.dtype is not quantize.dtype or not self.accepts(layer):
-            prune(graph, [layer])
-            return False
-        graph.redirect(last.output, layer.output)
-        prune(graph, [last])
-        if core.name not in graph:
-            graph.rename(layer, core.name)
-        return True
+        if layer.output.known_info.dtype is quantize.dtype and self.accepts(layer):
+            return layer
+        prune(graph, [layer])
+        return None
 
 
 def _chain_before(last: Layer) -> list[Layer]:
@@ -112,76 +137,78 @@ def _chain_before(last: Layer) -> list[Layer]:
     return [source.layer, layer] if isinstance(source.layer.descriptor, _Weighted | ElementwiseBinary) else []
 
 
-def _activation_count(core: Layer) -> int:
-    return 2 if isinstance(core.descriptor, ElementwiseBinary) else 1
-
-
-def _integer_operands(graph: Graph, core: Layer, result: Quantization) -> list[OutputSlot | None] | None:
-    descriptor = core.descriptor
-    if isinstance(descriptor, _Weighted) and descriptor.activation is None:
-        return _weighted_operands(graph, core, descriptor, result)
+def _integer_images(core: Layer, quantize: Quantize) -> list[tuple[OutputSlot, Quantization]] | None:
+    """Return the slots behind the dequantized operands, each with what its integers stand for; None: it is no integer layer."""
+    descriptor, count = core.descriptor, 1
     if isinstance(descriptor, ElementwiseBinary):
+        count = 2
         if descriptor.operation is not BinaryOperation.ADD or descriptor.activation is not None:
             return None
-        pair = [_integer_source(core, 0), _integer_source(core, 1)]
-        return None if None in pair else [*pair]
-    if isinstance(descriptor, Pooling2d | GlobalPooling) and descriptor.function is not PoolingFunction.LP:
-        # An average that counts padding as real zeros, and a change of scale, are beyond what integer pooling does.
+    elif isinstance(descriptor, Pooling2d | GlobalPooling):
+        # An average that counts padding as real zeros is beyond what integer pooling does.
         counts = isinstance(descriptor, Pooling2d) and descriptor.count_padding and any(descriptor.padding)
-        slot = None if counts else _integer_source(core, 0)
-        return None if slot is None or slot.known_info.quantization != result else [slot]
-    return None
+        if descriptor.function is PoolingFunction.LP or counts:
+            return None
+    elif (
+        not isinstance(descriptor, _Weighted) or descriptor.activation is not None or not _has_stored_weights(core, descriptor)
+    ):
+        return None
+    images = [_integer_source(core, index, quantize.dtype) for index in range(count)]
+    known = [image for image in images if image is not None]
+    if len(known) < count:
+        return None
+    if isinstance(descriptor, Pooling2d | GlobalPooling) and known[0][1] != quantize.quantization:
+        return None  # so is a change of scale
+    return known
 
 
-def _integer_source(core: Layer, index: int) -> OutputSlot | None:
-    """Return the 8-bit slot behind the dequantize that feeds an input; its quantization is put on the slot."""
+def _integer_source(core: Layer, index: int, dtype: DType) -> tuple[OutputSlot, Quantization] | None:
+    """Return the slot of this type behind the dequantize that feeds an input, and what its integers stand for."""
     source = core.inputs[index].source
     dequantize = None if source is None else source.layer
     if dequantize is None or not isinstance(dequantize.descriptor, Dequantize):
         return None
     slot, quantization = dequantize.inputs[0].source, dequantize.descriptor.quantization
-    if slot is None or slot.known_info.dtype not in _EIGHT_BIT or quantization.is_per_axis:
+    if slot is None or slot.known_info.dtype is not dtype or quantization.is_per_axis:
         return None
-    info = slot.known_info
-    if info.quantization is None and not isinstance(slot.layer.descriptor, Constant):
-        # To others the integers may mean themselves.
-        readers = [consumer.layer.descriptor for consumer in slot.consumers]
-        if any(not isinstance(reader, Dequantize) or reader.quantization != quantization for reader in readers):
-            return None
-        slot.quantization = quantization
-        slot.info = info.with_quantization(quantization)
-    return slot if slot.known_info.quantization == quantization else None
+    return slot, quantization
 
 
-def _weighted_operands(
-    graph: Graph, core: Layer, descriptor: _Weighted, result: Quantization
-) -> list[OutputSlot | None] | None:
+def _has_stored_weights(core: Layer, descriptor: _Weighted) -> bool:
     dequantize = None if core.inputs[1].source is None else core.inputs[1].source.layer
     if dequantize is None or not isinstance(dequantize.descriptor, Dequantize):
-        return None
+        return False
     stored, scheme = dequantize.inputs[0].source, dequantize.descriptor.quantization
     if stored is None or not isinstance(stored.layer.descriptor, Constant) or stored.known_info.dtype not in _EIGHT_BIT:
-        return None
+        return False
     rank = stored.known_info.rank
-    if scheme.axis is not None and scheme.axis % rank != _filter_axis(descriptor, rank):
+    return scheme.axis is None or scheme.axis % rank == _filter_axis(descriptor, rank)
+
+
+def _integer_constants(
+    graph: Graph, core: Layer, descriptor: _Weighted, image: TensorInfo, result: Quantization
+) -> list[OutputSlot | None] | None:
+    """Add the stored weights and the bias in steps of the products; None, and nothing is added, where sums might wrap."""
+    dequantize = core.inputs[1].source.layer if core.inputs[1].source is not None else None
+    if dequantize is None or not isinstance(dequantize.descriptor, Dequantize) or dequantize.inputs[0].source is None:
         return None
-    image = _integer_source(core, 0)
-    if image is None or image.known_info.quantization is None:
+    stored, scheme = dequantize.inputs[0].source.layer, dequantize.descriptor.quantization
+    if not isinstance(stored.descriptor, Constant) or image.quantization is None:
         return None
-    steps = np.asarray(scheme.scale, np.float64) * image.known_info.quantization.scale[0]
+    steps = np.asarray(scheme.scale, np.float64) * image.quantization.scale[0]
     values: Array | None = None
     if len(core.inputs) > 2 and core.inputs[2].source is not None:
         values = _integer_bias(core.inputs[2].source.layer, steps, result.scale[0])
         if values is None:
             return None
-    if not _sums_fit(stored.layer.descriptor.value, scheme, _filter_axis(descriptor, rank), image.known_info, values):
+    if not _sums_fit(stored.descriptor.value, scheme, _filter_axis(descriptor, stored.output.known_info.rank), image, values):
         return None
     bias: OutputSlot | None = None
     if values is not None and core.inputs[2].source is not None:
         accumulator = Quantization(tuple(steps.tolist()), axis=0 if scheme.is_per_axis else None)
         bias = graph.constant(values, name=f"{core.name}.bias", quantization=accumulator, copy=False)
         bias.layer.sources = core.inputs[2].source.layer.sources
-    return [image, quantized_constant(graph, stored.layer, scheme), bias]
+    return [quantized_constant(graph, stored, scheme), bias]
 
 
 def _sums_fit(weights: Array, scheme: Quantization, axis: int, image: TensorInfo, bias: Array | None) -> bool:
