@@ -138,16 +138,109 @@ def test_a_function_that_calls_itself() -> None:
     assert code_of(onnx.parser.parse_model(text)) is ErrorCode.MODEL_MALFORMED
 
 
-def test_functions_that_multiply(monkeypatch) -> None:
-    monkeypatch.setattr(translation, "NODE_LIMIT", 1000)
+def doubling(levels: int) -> onnx.ModelProto:
     functions = [
         f"""<domain: "own", opset_import: ["" : 17, "own" : 1]>
         f{i} (a) => (c) {{ b = own.f{i + 1}(a)  c = own.f{i + 1}(b) }}"""
-        for i in range(40)
+        for i in range(levels)
     ]
-    last = """<domain: "own", opset_import: ["" : 17]> f40 (a) => (b) { b = Relu(a) }"""
+    last = f"""<domain: "own", opset_import: ["" : 17]> f{levels} (a) => (b) {{ b = Relu(a) }}"""
     head = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]> g (float[2] x) => (float[2] y) { y = own.f0(x) }"""
-    assert code_of(onnx.parser.parse_model("\n".join([head, *functions, last]))) is ErrorCode.MODEL_MALFORMED
+    return onnx.parser.parse_model("\n".join([head, *functions, last]))
+
+
+@pytest.mark.parametrize("levels", [17, 40, 60])
+def test_functions_that_multiply_are_refused_before_they_are_expanded(monkeypatch, levels: int) -> None:
+    model = doubling(levels)  # which would become 2^levels nodes, of a millisecond each
+    monkeypatch.setattr(translation._Translation, "_translate_nodes", None)
+    with pytest.raises(ModelError, match="many times larger than its file") as caught:
+        parse(model)
+    assert caught.value.code is ErrorCode.MODEL_MALFORMED
+
+
+def test_functions_may_be_called_some_thousand_times() -> None:
+    assert len(parse(doubling(10))) == 1024 + 2
+
+
+@pytest.mark.parametrize("limit", [{"layers": 1000}, {"nesting": 9}])
+def test_functions_count_against_the_limits_of_a_load(limit: dict[str, int]) -> None:
+    with limited(Limits(**limit)), pytest.raises(LimitError) as caught:
+        parse(doubling(10))
+    assert [caught.value.details["limit"]] == list(limit)
+
+
+def branches(depth: int) -> onnx.NodeProto:
+    node = helper.make_node("Identity", ["x"], ["inner"])
+    for level in range(depth):
+        inner = helper.make_graph([node], "b", [], [helper.make_empty_tensor_value_info(node.output[0])])
+        node = helper.make_node("If", ["c"], [f"y{level}"], then_branch=inner, else_branch=inner)
+    node.output[0] = "y"
+    return node
+
+
+def test_nested_branches_count_too() -> None:
+    proto = with_nodes(branches(8))
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "c"))
+    assert isinstance(parse(proto), Network)
+    with limited(Limits(nesting=7)), pytest.raises(LimitError) as caught:
+        parse(proto)
+    assert caught.value.details["limit"] == "nesting"
+
+
+@pytest.mark.parametrize("joined", ["b{i} = Concat <axis = 0> (b{j}, b{j})", "b{i} = Cast <to = 7> (b{j})"])
+def test_a_length_is_worked_out_once_for_each_tensor(joined: str) -> None:
+    count = 60 if "Concat" in joined else 3000  # twice as much with each, or a Python frame
+    text = '<ir_version: 8, opset_import: ["" : 21]> g (float[n] x, int64[m] b0) => (float[k] y) { '
+    text += (
+        " ".join(joined.format(i=i + 1, j=i) for i in range(count))
+        + f' z = Reshape(x, b{count}) y = Einsum <equation = "...i->...i"> (z) }}'
+    )
+    with pytest.raises(ModelError) as caught:  # nobody knows its rank
+        parse(onnx.parser.parse_model(text))
+    assert caught.value.code is ErrorCode.MODEL_UNSUPPORTED
+
+
+def test_long_names_are_not_repeated_with_each_node_of_a_function() -> None:
+    body = " ".join(f"a{i + 1} = Relu(a{i})" for i in range(300))
+    text = f"""<ir_version: 8, opset_import: ["" : 17, "own" : 1]> g (float[2] x) => (float[2] y) {{ y = own.f(x) }}
+    <domain: "own", opset_import: ["" : 17]> f (a0) => (a300) {{ {body} }}"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.node[0].name = "n" * 100_000
+    tracemalloc.start()
+    try:
+        network = parse(proto)
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
+    assert len({layer.name for layer in network}) == 302
+    assert max(len(layer.name) for layer in network) < 1000
+
+
+def test_what_a_model_lacks_is_told_in_a_text_of_bounded_length() -> None:
+    proto = with_nodes(*(helper.make_node("Nothing", ["x"], [f"y{i}" if i else "y"]) for i in range(3000)))
+    with pytest.raises(ModelError, match="and 2900 more") as caught:
+        parse(proto)
+    assert len(caught.value.details["unsupported"]) == 3000
+
+
+def test_declared_ranks_beyond_any_array_are_ignored() -> None:
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 21]> g (float[n] x, int64[m] s) => (float[k] y)
+        { a = Reshape(x, s) y = Einsum <equation = "...i->...i"> (a) }"""
+    )
+    proto.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, [1] * 100_000))
+    assert code_of(proto) is ErrorCode.MODEL_UNSUPPORTED
+
+
+def test_a_lack_of_memory_is_no_fault_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("Unable to allocate 8. EiB")
+
+    monkeypatch.setattr(np, "frombuffer", fail)
+    with pytest.raises(ModelError, match="8. EiB") as caught:
+        parse(small_model())
+    assert caught.value.code is ErrorCode.OUT_OF_MEMORY
+    assert "export" not in str(caught.value.hint)
 
 
 def test_a_few_bytes_that_ask_for_a_huge_constant() -> None:

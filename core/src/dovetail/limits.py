@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .errors import ErrorCode, LimitError, LoadTimeoutError, OptionError
+from .errors import ErrorCode, LimitError, LoadTimeoutError, ModelError, OptionError
 
 if TYPE_CHECKING:
     from .tensor import TensorInfo
@@ -230,6 +230,7 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
 
     Raises:
         OptionError: What was given are no limits.
+        ModelError: Memory could not be had (`OUT_OF_MEMORY`).
     """
     if limits is not None and not isinstance(limits, Limits):
         raise OptionError(
@@ -245,5 +246,11 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
     token = _current.set(made)
     try:
         yield made
+    except MemoryError as error:  # NumPy's and Python's own, wherever it was met
+        raise ModelError(
+            f"loading ran out of memory{f': {error}' if str(error) else ''}",
+            code=ErrorCode.OUT_OF_MEMORY,
+            hint="use smaller sizes, or a machine with more memory; the file itself may be sound",
+        ) from error
     finally:
         _current.reset(token)

@@ -90,6 +90,7 @@ class Knowledge:
         self.making = Making()
         self._dtypes: dict[OutputSlot, DType] = {}
         self._ranks: dict[OutputSlot, int | None] = {}
+        self._lengths: dict[OutputSlot, int | None] = {}
         self._values: dict[OutputSlot, tuple[TensorInfo, npt.NDArray[Any]] | None] = {}
         self._kept = 0
 
@@ -164,9 +165,12 @@ class Knowledge:
 
     def source_length(self, layer: Layer, index: int) -> int | None:
         """Return the number of elements of a vector that a layer reads at `index`: a target shape, axes."""
-        return self._length(_source(layer, index))
+        slot = _source(layer, index)
+        for pending in _upstream(slot, self._lengths):
+            self._lengths[pending] = self._find_length(pending)
+        return self._lengths[slot]
 
-    def _length(self, slot: OutputSlot) -> int | None:
+    def _find_length(self, slot: OutputSlot) -> int | None:
         if slot.info is not None and slot.info.is_concrete:
             return slot.info.elements
         layer = slot.layer
@@ -175,12 +179,12 @@ class Knowledge:
                 rank = self._ranks.get(_source(layer, 0))
                 return None if rank is None else len(range(rank)[start:end])
             case Concat():
-                lengths = [self._length(entry.source) for entry in layer.inputs if entry.source is not None]
+                lengths = [self._lengths[entry.source] for entry in layer.inputs if entry.source is not None]
                 return None if None in lengths else sum(length for length in lengths if length is not None)
             case Cast() | ExpandDims() | Squeeze() | ElementwiseUnary():
-                return self._length(_source(layer, 0))
+                return self._lengths[_source(layer, 0)]
             case Gather():
-                return self._length(_source(layer, 1)) if self._ranks.get(_source(layer, 0)) == 1 else None
+                return self._lengths[_source(layer, 1)] if self._ranks.get(_source(layer, 0)) == 1 else None
         return None
 
     def _find_value(self, slot: OutputSlot) -> tuple[TensorInfo, npt.NDArray[Any]] | None:

@@ -14,7 +14,7 @@ from dovetail.errors import ErrorCode, ModelError
 from .large_tensors import OddEncodingError, read_apart
 from .messages import ModelProto
 
-LOW_LEVEL_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+LOW_LEVEL_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What Python raises when values from a file do not make sense."""
 
 _EXPORT_AGAIN = "check that the download or export is complete"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dovetail.errors import DovetailError, ErrorCode, ModelError
+from dovetail.limits import limited
 from dovetail.network import Network
 
 from .external_data import ExternalData
@@ -52,9 +53,11 @@ def parse(model: str | Path | bytes | ModelProto, *, base_dir: str | Path | None
         UnsupportedModelError: Lists every operator, attribute and type that dovetail does not have.
         ModelError: The model is missing (`MODEL_NOT_FOUND`), malformed, or reaches for files elsewhere
             (`EXTERNAL_DATA_REFUSED`).
+        LimitError: It asks for more than the limits of the load under way allow, or the default ones.
     """
-    found = read_model(model)
-    return _translated(found, ExternalData(base_dir if base_dir is not None else found.folder))
+    with limited(None):
+        found = read_model(model)
+        return _translated(found, ExternalData(base_dir if base_dir is not None else found.folder))
 
 
 def _translated(found: ModelFile, external: ExternalData) -> Network:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from dovetail.errors import ErrorCode, ModelError
 from dovetail.layer import OutputSlot
+from dovetail.limits import budget
 
 from .messages import AttributeProto, GraphProto, OperatorSetIdProto, SparseTensorProto, TensorProto
 
-_DEPTH_LIMIT = 64
-"""Deepest nesting of functions and branches; a function that calls itself would never end."""
+_LONGEST_NAME = 512
+"""Characters of a layer's name: those of functions inside functions would repeat any name that is longer, node by node."""
 
 
 class Missing:
@@ -71,14 +72,16 @@ class Scope:
         for sparse in graph.sparse_initializer:
             self.initializers[sparse.values.name] = sparse
 
+    def named(self, name: str) -> str:
+        """Return the name of a layer in this scope; a very long one is cut, and told from others by a digest."""
+        label = self.prefix + name
+        if len(label) <= _LONGEST_NAME:
+            return label
+        digest = blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return f"{label[: _LONGEST_NAME - len(digest) - 3]}...{digest}"
+
     def _deeper(self, label: str) -> int:
-        if self.depth >= _DEPTH_LIMIT:
-            raise ModelError(
-                f"node {label!r} is nested more than {_DEPTH_LIMIT} deep",
-                code=ErrorCode.MODEL_MALFORMED,
-                hint="a function must not call itself",
-                node=label,
-            )
+        budget().check_nesting(self.depth + 1, f"node {label!r}")
         return self.depth + 1
 
 

@@ -13,6 +13,7 @@ from dovetail.layer import OutputSlot
 from dovetail.network import Network
 
 from . import operators as operators  # fills the registry
+from .expansion import Expansion, function_key
 from .external_data import ExternalData
 from .functions import bound_attributes, is_function, resolve_references, schema_function, schema_of
 from .knowledge import Knowledge
@@ -25,8 +26,8 @@ from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_
 from .tensors import CODES, dtype_of_code, read_sparse, read_tensor
 from .unsupported import Entry, Unsupported, report
 
-NODE_LIMIT = 1 << 18
-"""Most nodes of a model once its functions are expanded; the largest models known have some ten thousand."""
+_MOST_AXES = 64
+"""Axes of an array of NumPy."""
 
 
 def translate(model: ModelFile, external: ExternalData) -> Network:
@@ -48,9 +49,8 @@ class _Translation:
         self._network = Network(model.graph.name or "network")
         self._knowledge = Knowledge()
         self._opsets = imported(model.opset_import) or {"": 1}
-        self._functions = {(plain_domain(f.domain), f.name, f.overload): f for f in model.functions}
+        self._functions = {function_key(f.domain, f.name, f.overload): f for f in model.functions}
         self._unsupported: list[Entry] = []
-        self._nodes = 0
         self._reserved = {entry.name for entry in (*model.graph.input, *model.graph.output)}
 
     def run(self) -> Network:
@@ -59,6 +59,7 @@ class _Translation:
             reason = f"operator set {version} is newer than {NEWEST_OPSET}, the newest known"
             self._note("graph", "", version, self._graph.name, reason)
             raise report(self._unsupported, self._origin)
+        self._expansion = Expansion(self._graph, self._functions, self._origin)
         scope = Scope(self._opsets)
         scope.bind_initializers(self._graph, self._cut)
         self._add_inputs(scope)
@@ -74,7 +75,7 @@ class _Translation:
         return {
             entry.name: len(entry.type.tensor_type.shape.dim)
             for entry in self._graph.value_info
-            if entry.type.tensor_type.HasField("shape")
+            if entry.type.tensor_type.HasField("shape") and len(entry.type.tensor_type.shape.dim) <= _MOST_AXES
         }
 
     # -- the graph's ends -----------------------------------------------------------------------------------------------------
@@ -159,9 +160,9 @@ class _Translation:
             else:
                 read = read_tensor(proto, self._external, scope.cut.get(name))
         except Unsupported as problem:
-            self._note("initializer", "", scope.opsets.get("", 0), scope.prefix + name, problem.reason, problem.attribute)
+            self._note("initializer", "", scope.opsets.get("", 0), scope.named(name), problem.reason, problem.attribute)
             return MISSING
-        return self._network.constant(read.value, self._free_name(scope.prefix + name), dtype=read.dtype)
+        return self._network.constant(read.value, self._free_name(scope.named(name)), dtype=read.dtype)
 
     def _free_name(self, wish: str) -> str:
         """Return a name that leaves the names of the graph's inputs and outputs alone."""
@@ -171,7 +172,6 @@ class _Translation:
 
     def _translate_nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
         for proto in sorted_nodes(nodes):
-            self._count_node(proto)
             label = self._label(proto, scope)
             domain = plain_domain(proto.domain)
             opset = scope.opsets.get(domain, 0)
@@ -200,15 +200,8 @@ class _Translation:
                 ) from error
             self._bind_outputs(proto, results, scope)
 
-    def _count_node(self, proto: NodeProto) -> None:
-        """Stop functions that call functions that call functions: a short file may stand for any number of nodes."""
-        self._nodes += 1
-        if self._nodes > NODE_LIMIT:
-            raise self._malformed(f"becomes more than {NODE_LIMIT} nodes when its functions are expanded, at {proto.op_type}")
-
     def _label(self, proto: NodeProto, scope: Scope) -> str:
-        name = proto.name or next((o for o in proto.output if o), proto.op_type)
-        label = scope.prefix + name
+        label = scope.named(proto.name or next((o for o in proto.output if o), proto.op_type))
         return f"{label}/{proto.op_type}" if label in self._reserved else label
 
     def _bind_outputs(self, proto: NodeProto, results: Sequence[Found] | None, scope: Scope) -> None:
@@ -224,6 +217,7 @@ class _Translation:
         reader = f"node {label!r} ({proto.op_type})"
         inputs = [self._look_up(name, scope, reader) for name in proto.input]
         attributes = resolve_references(proto, scope.bound)
+        self._expansion.count(proto, attributes.values())
         local = self._functions.get((domain, proto.op_type, proto.overload))
         if local is not None:
             bound = bound_attributes(local, attributes, None)

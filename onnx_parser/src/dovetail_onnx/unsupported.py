@@ -28,9 +28,18 @@ class Entry(TypedDict):
     attribute: str | None
 
 
+_MOST_LINES = 100
+"""Things that the text of an error lists."""
+
+
 def report(entries: Sequence[Entry], origin: str) -> UnsupportedModelError:
     """Build the one error that lists everything."""
-    lines = [f"  {e['op']} ({e['domain'] or 'ai.onnx'} {e['opset']}), node {e['node']!r}: {e['reason']}" for e in entries]
+    lines = [
+        f"  {e['op']} ({e['domain'] or 'ai.onnx'} {e['opset']}), node {e['node']!r}: {e['reason']}"
+        for e in entries[:_MOST_LINES]
+    ]
+    if len(entries) > _MOST_LINES:
+        lines.append(f"  and {len(entries) - _MOST_LINES} more, all in details['unsupported']")
     count = f"{len(entries)} thing{'s' if len(entries) > 1 else ''}"
     return UnsupportedModelError(
         f"{origin} asks for {count} that dovetail does not have:\n" + "\n".join(lines),
