@@ -1,0 +1,51 @@
+"""Other runtimes that run the same file; what both run is compared."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Peer(Protocol):
+    """Another runtime."""
+
+    name: str
+
+    def run(self, path: Path, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """Return its answers, or None if it refuses."""
+
+
+class OnnxRuntime:
+    """onnxruntime, one thread, its own optimizations left out: they are not what we are compared with."""
+
+    name = "onnxruntime"
+
+    def __init__(self) -> None:
+        import onnxruntime
+
+        onnxruntime.set_default_logger_severity(4)
+        self._module = onnxruntime
+        self._options = onnxruntime.SessionOptions()
+        self._options.intra_op_num_threads = self._options.inter_op_num_threads = 1
+        self._options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self._options.log_severity_level = 4
+
+    def run(self, path: Path, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        try:
+            session = self._module.InferenceSession(str(path), self._options, providers=["CPUExecutionProvider"])
+            names = [output.name for output in session.get_outputs()]
+            answers: list[Any] = session.run(None, dict(feeds))
+        except Exception:  # it has some ten types of exceptions, and a refusal is a refusal
+            return None
+        if any(not isinstance(answer, np.ndarray) for answer in answers):  # a sequence
+            return None
+        return dict(zip(names, answers, strict=True))
+
+
+def installed_peer() -> type[OnnxRuntime] | None:
+    """Return the runtime to compare with, if one is installed."""
+    return OnnxRuntime if importlib.util.find_spec("onnxruntime") else None
