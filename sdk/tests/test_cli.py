@@ -23,6 +23,7 @@ COMMANDS = [
     "conform",
     "doctor",
     "explain",
+    "guarded",
     "lock",
     "new-backend",
     "probe",

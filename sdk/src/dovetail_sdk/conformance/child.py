@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import json
-import os
 import sys
 import time
 from importlib import import_module
@@ -12,7 +11,7 @@ from typing import Any
 
 from .cases import Operator
 from .checks import Check, all_checks
-from .endings import Event
+from .processes import teller
 from .runner import perform
 from .subject import Settings, open_target
 
@@ -24,16 +23,7 @@ def main(orders: dict[str, Any]) -> None:
         orders: What `supervisor` wants; see `Orders` there.
     """
     faulthandler.enable(all_threads=True)
-    descriptor = int(orders["descriptor"])
-
-    def tell(event: Event) -> None:
-        line = json.dumps(event, default=str).encode() + b"\n"
-        try:
-            while line:
-                line = line[os.write(descriptor, line) :]
-        except BrokenPipeError:  # whoever wanted to know is gone
-            os._exit(1)
-
+    tell = teller(int(orders["descriptor"]))
     try:
         target = open_target(orders["target"])
         operators = operators_of(orders["operators"])

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import selectors
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import IO, Any
+from typing import Any
 
 from .checks import Check, Level
-from .endings import Event
+from .processes import ChildProcess, Patience, cause_of_death
 from .results import CheckResult, Report, Status, end_event
 from .runner import Listener
 
 OPENING_SECONDS = 60.0
 """Longest time that importing and creating the backend may take."""
 _ENDING_SECONDS = 15.0
-_TAIL = 4000  # characters of what a child printed that go into a report
 
 LOADS = Check(
     "process.loads",
@@ -62,111 +53,6 @@ class Orders:
     operators: Sequence[str] = ()
     tolerate: Sequence[str] = ()
     late_failure: Mapping[str, Any] | None = None
-
-
-class _Patience:
-    """How long to wait for the next event."""
-
-    def __init__(self, seconds: float) -> None:
-        self.renew(seconds)
-
-    def renew(self, seconds: float) -> None:
-        """Begin to wait for something that may take `seconds`."""
-        self.seconds = seconds
-        self.since = time.monotonic()
-
-    @property
-    def used(self) -> float:
-        """Seconds since `renew`."""
-        return time.monotonic() - self.since
-
-    @property
-    def left(self) -> float:
-        """Seconds until patience is lost."""
-        return self.seconds - self.used
-
-
-class _Child:
-    """One process, its pipe of events, and what it printed."""
-
-    def __init__(self, orders: Orders, checks: Sequence[Check], seconds: float | None, *, cautious: bool) -> None:
-        reading, writing = os.pipe()
-        self._reading = reading
-        self._rest = b""
-        self.printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
-        content = {
-            **asdict(orders),
-            "seconds": seconds,
-            "checks": [check.id for check in checks],
-            "cautious": cautious,
-            "descriptor": writing,
-        }
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "dovetail_sdk.conformance.child", json.dumps(content, default=str)],
-            stdin=subprocess.DEVNULL,
-            stdout=self.printed,
-            stderr=subprocess.STDOUT,
-            pass_fds=(writing,),
-            env=environment,
-        )
-        os.close(writing)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(reading, selectors.EVENT_READ)
-
-    def events(self, patience: _Patience) -> Iterator[Event]:
-        """Return events as they come, until the pipe closes.
-
-        Raises:
-            TimeoutError: None came in time.
-        """
-        while True:
-            while b"\n" in self._rest:
-                line, _, self._rest = self._rest.partition(b"\n")
-                yield json.loads(line)
-            if patience.left <= 0:
-                raise TimeoutError
-            if self._selector.select(min(patience.left, 1.0)):
-                chunk = os.read(self._reading, 1 << 16)
-                if not chunk:
-                    return
-                self._rest += chunk
-
-    def end(self, wait: float) -> int:
-        """Wait for the end; a process that does not come to it is asked for a dump of its threads and killed."""
-        try:
-            return self.process.wait(wait)
-        except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGABRT)  # faulthandler writes the stacks
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        return -signal.SIGABRT
-
-    def tail(self) -> str:
-        """Return the last that it printed."""
-        size = self.printed.seek(0, os.SEEK_END)
-        self.printed.seek(max(0, size - _TAIL))
-        return self.printed.read().decode(errors="replace").strip()
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self._selector.close()
-        os.close(self._reading)
-        self.printed.close()
-
-
-@contextmanager
-def _child(orders: Orders, checks: Sequence[Check], seconds: float | None, *, cautious: bool = False) -> Iterator[_Child]:
-    child = _Child(orders, checks, seconds, cautious=cautious)
-    try:
-        yield child
-    finally:
-        child.close()
 
 
 class Supervisor:
@@ -231,8 +117,14 @@ class Supervisor:
         opened = done = hung = False
         refusal = ""
         current: CheckResult | None = None
-        patience = _Patience(OPENING_SECONDS)
-        with _child(self.orders, waiting, self._seconds(), cautious=cautious) as child:
+        patience = Patience(OPENING_SECONDS)
+        content = {
+            **asdict(self.orders),
+            "seconds": self._seconds(),
+            "checks": [check.id for check in waiting],
+            "cautious": cautious,
+        }
+        with ChildProcess("dovetail_sdk.conformance.child", content) as child:
             try:
                 for event in child.events(patience):
                     match event["event"]:
@@ -257,7 +149,7 @@ class Supervisor:
             except TimeoutError:
                 hung = True
             code = child.end(0 if hung else _ENDING_SECONDS)
-            died = refusal or _cause_of_death(code, hung, patience.seconds, child.tail())
+            died = refusal or cause_of_death(code, hung, patience.seconds, child.tail())
         if (
             opened and not done and current is None and waiting
         ):  # it died between two checks: the next one must not wait for ever
@@ -279,18 +171,3 @@ class Supervisor:
             retried = again.get(result.check.id)
             if retried is not None and retried.status is Status.FAILED:
                 results[result.check.id] = retried
-
-
-def _cause_of_death(code: int, hung: bool, limit: float, tail: str) -> str:
-    printed = f"\n{tail}" if tail else ""
-    if hung:
-        return f"hung: nothing more came within {limit:g} s, so the process was ended{printed}"
-    if code == 0:
-        return ""
-    if code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        return f"the process died with {name}{printed}"
-    return f"the process ended itself with exit code {code}{printed}"

@@ -44,7 +44,7 @@ def variants(operator: Operator, dtype: DType, claims: Sequence[Claim]) -> list[
     found: dict[str, Variant] = {}
 
     def add(parameters: Parameters, invented: bool) -> None:
-        label = _label(parameters, defaults)
+        label = label_of(parameters, defaults)
         if label not in found or (found[label].invented and not invented):
             found[label] = Variant(parameters, label, invented)
 
@@ -146,7 +146,8 @@ def _shaped(value: Any, like: Any) -> Any:
     return (value,) * len(like) if isinstance(like, tuple) and not isinstance(value, tuple) else value
 
 
-def _label(parameters: Parameters, defaults: Parameters) -> str:
+def label_of(parameters: Parameters, defaults: Parameters) -> str:
+    """Name the parameters that differ from the defaults."""
     changed = [
         f"{name}={_text(value)}"
         for name, value in parameters.items()

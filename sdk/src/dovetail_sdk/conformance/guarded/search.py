@@ -1,0 +1,187 @@
+"""Run guarded cases in child processes: a kernel that leaves its tensors ends one, and the next goes on with the rest."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..endings import ConformanceFailure
+from ..processes import ChildProcess, Patience, cause_of_death
+
+_CASE_SECONDS = 120.0
+"""A case that takes longer hangs."""
+_PORTION = 2000
+"""Cases that one child is told of at once: an argument has an end."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is run.
+
+    Attributes:
+        target: An id, or "module:attribute".
+        cases: Their ids, such as "operator/0".
+        options: Options of the backend, by name.
+        seed: Of all random numbers.
+        operators: Modules with an `OPERATOR` each, for kinds of the vendor's own.
+        seconds: Time for everything; None for any.
+        most: Findings after which a process begins no further case: each crash costs a start.
+    """
+
+    target: str
+    cases: Sequence[str]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    operators: Sequence[str] = ()
+    seconds: float | None = None
+    most: int = 1000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A case that went wrong.
+
+    Attributes:
+        case: Its id.
+        text: What it computes.
+        problem: What was found.
+    """
+
+    case: str
+    text: str
+    problem: str
+
+
+@dataclass
+class Searched:
+    """What came out.
+
+    Attributes:
+        done: Cases that ran, those with a finding included.
+        skipped: Why other cases could not be made, by id.
+        left: Cases for which no time was left.
+        findings: What went wrong.
+    """
+
+    done: int = 0
+    skipped: dict[str, str] = field(default_factory=dict)
+    left: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, other: Searched) -> None:
+        """Take in what another search found."""
+        self.done += other.done
+        self.left += other.left
+        self.skipped |= other.skipped
+        self.findings += other.findings
+
+
+def case_ids(operators: int, networks: int, shard: int = 0, shards: int = 1) -> list[str]:
+    """Return the ids of so many single layers and networks; of several shards, those that belong to one."""
+    numbered = [("operator", number) for number in range(operators)] + [("network", number) for number in range(networks)]
+    return [f"{what}/{number}" for index, (what, number) in enumerate(numbered) if index % shards == shard]
+
+
+def search(wanted: Wanted, *, jobs: int = 1, told: Callable[[str], None] = lambda text: None) -> Searched:
+    """Run cases; none of them can keep the next from running.
+
+    Args:
+        wanted: Which, and of which backend.
+        jobs: Processes at once.
+        told: Called with a line now and then.
+
+    Raises:
+        ConformanceFailure: The backend cannot be opened.
+    """
+    deadline = None if wanted.seconds is None else time.monotonic() + wanted.seconds
+    total = Searched()
+    with ThreadPoolExecutor(jobs) as pool:
+        parts = [_Part(wanted, wanted.cases[job::jobs], deadline, told) for job in range(jobs)]
+        for searched in pool.map(_Part.run, parts):
+            total.add(searched)
+    total.findings.sort(key=lambda one: (one.case.partition("/")[0], int(one.case.partition("/")[2])))
+    return total
+
+
+class _Part:
+    """The share of one process at a time."""
+
+    def __init__(self, wanted: Wanted, cases: Iterable[str], deadline: float | None, told: Callable[[str], None]) -> None:
+        self.wanted, self.waiting, self.deadline, self.told = wanted, deque(cases), deadline, told
+        self.result = Searched()
+        self.taken: Any = None  # so that the next child need not ask again
+
+    def run(self) -> Searched:
+        while self.waiting:
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                break
+            if len(self.result.findings) >= self.wanted.most:
+                break
+            self._one_child()
+        self.result.left += len(self.waiting)
+        return self.result
+
+    def _one_child(self) -> None:
+        """Run cases until they are done, the time is over, or the child dies; takes off the list what was begun."""
+        portion = [self.waiting[index] for index in range(min(len(self.waiting), _PORTION))]
+        seconds = None if self.deadline is None else self.deadline - time.monotonic()
+        orders = {
+            "target": self.wanted.target,
+            "cases": portion,
+            "options": dict(self.wanted.options),
+            "seed": self.wanted.seed,
+            "operators": list(self.wanted.operators),
+            "seconds": seconds,
+            "taken": self.taken,
+        }
+        opened = done = hung = False
+        begun: tuple[str, str] | None = None
+        patience = Patience(_CASE_SECONDS)
+        with ChildProcess(__name__.replace(".search", ".child"), orders) as child:
+            try:
+                for event in child.events(patience):
+                    patience.renew(_CASE_SECONDS)
+                    match event["event"]:
+                        case "opened":
+                            opened = True
+                        case "taken":
+                            self.taken = event["kinds"]
+                        case "begin":
+                            begun = (event["case"], event["text"])
+                            self.waiting.popleft()
+                        case "end":
+                            self._end(event["case"], begun, event["text"])
+                            begun = None
+                        case "skipped":
+                            self.waiting.popleft()
+                            self.result.skipped[event["case"]] = event["text"]
+                        case "done" | "late":
+                            done = True
+            except TimeoutError:
+                hung = True
+            died = cause_of_death(child.end(0 if hung else 15.0), hung, patience.seconds, child.tail())
+        if begun is not None:
+            self._end(begun[0], begun, died)
+        elif not opened:
+            raise ConformanceFailure(f"the backend could not be opened for guarded cases: {died}")
+        elif not done and self.waiting:  # it died while it made a case
+            self._end(self.waiting.popleft(), None, died or "the process ended before its cases did")
+
+    def _end(self, id: str, begun: tuple[str, str] | None, problem: str) -> None:
+        self.result.done += 1
+        if problem:
+            finding = Finding(id, begun[1] if begun else "", _first_things_first(problem))
+            self.result.findings.append(finding)
+            self.told(f"{id}: {finding.text}: {finding.problem.partition(chr(10))[0]}")
+        elif self.result.done % 1000 == 0:
+            self.told(f"{self.result.done} cases, {len(self.waiting)} to go, {len(self.result.findings)} findings")
+
+
+def _first_things_first(problem: str) -> str:
+    """Put what the guard said of a fault before how the process died."""
+    said = [line.removeprefix("dovetail guard: ") for line in problem.splitlines() if line.startswith("dovetail guard: ")]
+    return "\n".join([*said[:1], problem])

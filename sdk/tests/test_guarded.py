@@ -1,0 +1,115 @@
+"""Guarded cases find kernels that leave their tensors, name them, go on with the next case, and find nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dovetail_sdk.cli import main
+from dovetail_sdk.conformance.checks import all_checks
+from dovetail_sdk.conformance.guarded.cases import Cases
+from dovetail_sdk.conformance.guarded.search import Searched, Wanted, case_ids, search
+from dovetail_sdk.conformance.results import CheckResult, Status
+from dovetail_sdk.conformance.runner import run_check
+from dovetail_sdk.conformance.subject import Settings, Subject, open_target
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def found_by_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process and others import "broken_backends_guarded"."""
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])]))
+
+
+def searched(name: str, *, operators: int = 2, networks: int = 0) -> Searched:
+    return search(Wanted(f"broken_backends_guarded:{name}", case_ids(operators, networks)))
+
+
+def judged(id: str, name: str) -> CheckResult:
+    check = next(check for check in all_checks() if check.id == id)
+    return run_check(check, open_target(f"broken_backends_guarded:{name}"))
+
+
+BROKEN = {
+    "ReadsBehindTheEnd": ("on ReadsBehindTheEnd touched memory at byte 0 behind the end of the tensor", signal.SIGSEGV),
+    "ReadsBehindItsConstant": ("touched memory at byte 0 behind the end of the constant", signal.SIGSEGV),
+    "WritesBeforeTheStart": ("wrote at 1 bytes before the start of the tensor", None),
+    "WritesItsInput": ("wrote at byte 0 of, which it may only read, the tensor", signal.SIGSEGV),
+    "UsesFreshMemory": ("changes with what lies in memory that nobody wrote", None),
+    "OverrunsItsWorkspace": ("touched memory at byte 0 behind the end of the workspace", signal.SIGSEGV),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_fault_is_found_for_the_right_reason_and_costs_one_case(name: str) -> None:
+    text, ended_by = BROKEN[name]
+    result = searched(name)
+    assert result.done == 2
+    assert 1 <= len(result.findings) <= 2
+    for finding in result.findings:
+        assert text in finding.problem, finding
+        assert finding.text
+        assert (ended_by is not None) == ("died with SIGSEGV" in finding.problem)
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    result = searched("Inside", operators=12, networks=2)
+    assert result == Searched(done=14)
+
+
+@pytest.mark.parametrize("id", ["guarded.layers_stay_inside", "guarded.networks_stay_inside"])
+def test_the_checks_of_level_4_tell_the_vendor(id: str) -> None:
+    result = judged(id, "ReadsBehindTheEnd")
+    assert result.status is Status.FAILED
+    assert "on ReadsBehindTheEnd touched memory at byte 0 behind the end" in result.text
+
+
+def test_an_object_that_no_other_process_finds_is_not_judged() -> None:
+    check = next(check for check in all_checks() if check.id == "guarded.layers_stay_inside")
+    backend = open_target("broken_backends_guarded:Inside").backend
+    assert run_check(check, open_target(backend)).status is Status.NOT_APPLICABLE
+
+
+def test_a_case_is_the_same_whenever_it_is_made() -> None:
+    with Subject(open_target("broken_backends_guarded:Inside"), Settings(seed=3)) as subject:
+        first = [Cases(subject).make(id) for id in ("operator/5", "network/2")]
+        again = [Cases(subject).make(id) for id in ("network/2", "operator/5")][::-1]
+        other = Cases(Subject(subject.target, Settings(seed=4))).make("network/2")
+    for one, two in zip(first, again, strict=True):
+        assert one.text == two.text
+        assert {name: array.tobytes() for name, array in one.feeds.items()} == {
+            name: array.tobytes() for name, array in two.feeds.items()
+        }
+    assert other.text != first[1].text
+
+
+def test_a_search_ends_early_with_enough_findings() -> None:
+    wanted = Wanted("broken_backends_guarded:ReadsBehindTheEnd", case_ids(6, 0), most=1)
+    result = search(wanted)
+    assert len(result.findings) == 1
+    assert result.done + result.left == 6
+
+
+def test_shards_share_the_cases() -> None:
+    shards = [case_ids(10, 5, shard, 4) for shard in range(4)]
+    assert sorted(id for shard in shards for id in shard) == sorted(case_ids(10, 5))
+    assert {len(shard) for shard in shards} == {3, 4}
+
+
+def test_the_command_counts_and_ends_with_1_if_something_was_found() -> None:
+    arguments = ["guarded", "broken_backends_guarded:ReadsBehindTheEnd", "--only", "operator/0", "--json"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 1, done.output
+    content = json.loads(done.stdout)
+    assert (content["done"], [finding["case"] for finding in content["findings"]]) == (1, ["operator/0"])
+    done = CliRunner().invoke(main, ["guarded", "broken_backends_guarded:Inside", "--operators", "4", "--networks", "2"])
+    assert done.exit_code == 0, done.output
+    assert "6 cases ran, 0 could not be made, 0 had no time left, 0 findings" in done.stdout
+    assert CliRunner().invoke(main, ["guarded", "CpuRef", "--shard", "8/8"]).exit_code == 2
