@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -443,7 +444,7 @@ INVALID: dict[str, tuple[Optimize, str]] = {
 def test_an_invalid_answer_is_refused_always(name: str) -> None:
     answer, message = INVALID[name]
     with pytest.raises(BackendError, match=message) as caught:
-        optimize(diamond(), [Rewriting("Acme", answer), Plain("Second")])
+        optimize(diamond(), [Rewriting("Acme", answer), Plain("Second")], fallback=False)
     error = caught.value
     assert error.code is ErrorCode.SUBSTITUTION_INVALID
     assert error.details["backend"] == "Acme"
@@ -451,13 +452,30 @@ def test_an_invalid_answer_is_refused_always(name: str) -> None:
     assert "backend Acme" in error.message
 
 
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_answer_costs_the_backend_the_part(name: str) -> None:
+    answer, message = INVALID[name]
+    network = optimize(diamond(), [Rewriting("Acme", answer), Plain("Second")])
+    assert {str(a.backend.id) for a in network.assignment.values() if a} == {"Second"}
+    refusals = [refusal for row in network.placement.layers for refusal in row.refusals]
+    assert refusals
+    assert all(re.search(message, str(refusal)) for refusal in refusals), refusals
+    assert re.search(message, network.placement.explain())
+
+
+def test_an_invalid_answer_with_nobody_else_to_ask_names_it() -> None:
+    answer, message = INVALID["other shape"]
+    with pytest.raises(PlacementError, match=message):
+        optimize(diamond(), [Rewriting("Acme", answer)])
+
+
 def test_foreign_layers_are_refused() -> None:
     net = diamond()
     backend = Rewriting("Acme", lambda v: views(v, ("untouched", v.part([*v.layers, v.graph.layer("s")]), None)))
     y = net.softmax(net.layer("d").output, name="s")
     net.output(y, "w")
-    with pytest.raises(BackendError, match=r"not offered \(layers s\)"):
-        optimize(net, [backend, Plain("Second")], forbid={"s": "Acme"})
+    network = optimize(net, [backend, Plain("Second")], forbid={"s": "Acme"})
+    assert "not offered (layers s)" in network.placement.explain()
 
 
 def test_parts_that_wait_for_each_other_are_refused() -> None:
@@ -474,7 +492,7 @@ def test_parts_that_wait_for_each_other_are_refused() -> None:
         return result
 
     with pytest.raises(BackendError, match="circle") as caught:
-        optimize(net, [Rewriting("Acme", answer)])
+        optimize(net, [Rewriting("Acme", answer)], fallback=False)
     assert caught.value.code is ErrorCode.SUBSTITUTION_INVALID
 
 
@@ -490,7 +508,7 @@ def test_deleting_what_does_not_connect_is_refused(name: str) -> None:
         return views(view, ("delete", named(view, "it"), None), ("untouched", named(view, "a", "b"), None))
 
     with pytest.raises(BackendError, match="deleted a part") as caught:
-        optimize(net, [Rewriting("Acme", answer)])
+        optimize(net, [Rewriting("Acme", answer)], fallback=False)
     assert caught.value.code is ErrorCode.SUBSTITUTION_INVALID
 
 
@@ -503,6 +521,6 @@ def test_an_invalid_answer_changes_nothing_before_it_is_refused() -> None:
         return views(view, ("substitute", part, blob(part)), ("untouched", named(view, "b", "c"), None))
 
     with pytest.raises(BackendError):
-        optimize(diamond(), [Rewriting("Acme", answer)])
+        optimize(diamond(), [Rewriting("Acme", answer)], fallback=False)
     assert "a" in seen[0]
     assert "blob" not in seen[0]

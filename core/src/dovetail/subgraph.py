@@ -143,7 +143,8 @@ class Failure(NamedTuple):
 class OptimizationViews:
     """A backend's answer to `optimize_subgraph`: every layer of the view stands in exactly one of the four lists.
 
-    The core checks the answer always, and refuses it with `SUBSTITUTION_INVALID`.
+    The core checks the answer always. One that is not sound is taken as a failure of the whole view; without fallback it is
+    refused with `SUBSTITUTION_INVALID`.
 
     Attributes:
         view: What was offered.

@@ -32,10 +32,12 @@ class OptimizeSubgraphs(Pass):
 
     Args:
         assigner: Knows the backend of each layer.
-        fallback: Take an exception of a backend as a failure of the whole partition; else raise it.
+        fallback: Take an exception of a backend, or an answer against the contract, as a failure of the whole partition; else
+            raise it.
 
     Raises:
-        BackendError: The answer is against the contract (`SUBSTITUTION_INVALID`), or the backend raised (`BACKEND_CONTRACT`).
+        BackendError: Without fallback: the answer is against the contract (`SUBSTITUTION_INVALID`), or the backend raised
+            (`BACKEND_CONTRACT`).
         PlacementError: A part that was given back has no other home.
     """
 
@@ -55,8 +57,7 @@ class OptimizeSubgraphs(Pass):
                     continue  # the default leaves everything untouched
                 for layers in self._unsettled(graph, candidate, settled):
                     view = SubgraphView(graph, layers)
-                    answer = self._ask(candidate, view)
-                    check_answer(view, answer, candidate)
+                    answer = self._checked(candidate, view)
                     changes += len(answer.substitutions) + len(answer.deletions)
                     settled.update(layers)
                     for made in carry_out(graph, answer, candidate, self.assigner):
@@ -72,6 +73,16 @@ class OptimizeSubgraphs(Pass):
             return []
         parts = partition(graph.topological_order(), homes)
         return [layers for home, layers in parts if home == (candidate, False)]
+
+    def _checked(self, candidate: Assigned, view: SubgraphView) -> OptimizationViews:
+        answer = self._ask(candidate, view)
+        try:
+            check_answer(view, answer, candidate)
+        except BackendError as error:
+            if not self.fallback:
+                raise
+            return self._gives_back(candidate, view, error.message.removeprefix(f"backend {candidate.label}: "))
+        return answer
 
     def _ask(self, candidate: Assigned, view: SubgraphView) -> OptimizationViews:
         budget().check_time()
@@ -89,10 +100,14 @@ class OptimizeSubgraphs(Pass):
                     backend=candidate.label,
                     layers=[layer.name for layer in view.layers],
                 ) from error
-            _log.warning("backend %s: %s; its %d layers are placed anew", candidate.label, reason, len(view))
-            answer = OptimizationViews(view)
-            answer.failed(view, reason)
-            return answer
+            return self._gives_back(candidate, view, reason)
+
+    def _gives_back(self, candidate: Assigned, view: SubgraphView, reason: str) -> OptimizationViews:
+        """Answer for a backend that did not: all of the part has failed."""
+        _log.warning("backend %s: %s; its %d layers are placed anew", candidate.label, reason, len(view))
+        answer = OptimizationViews(view)
+        answer.failed(view, reason)
+        return answer
 
     def _place_anew(self, failures: Iterable[Failure], candidate: Assigned) -> list[Layer]:
         layers = []
