@@ -40,8 +40,9 @@ def given_sources(part: SubgraphView, replacement: Graph) -> dict[Layer, tuple[s
     It is what the backend gave, or the layer of the part that it bears the name of, else all of the part.
     """
     original = {layer.name: layer.sources for layer in part.layers}
+    whole = part.sources
     return {
-        layer: part.sources
+        layer: whole
         if layer.sources == (layer.name,) and layer.name not in original
         else tuple(dict.fromkeys(source for name in layer.sources for source in original.get(name, (name,))))
         for layer in replacement
