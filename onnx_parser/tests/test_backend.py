@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -51,6 +53,28 @@ def test_one_node() -> None:
     np.testing.assert_array_equal(y, [[1, 1.5]])
     (y,) = backend.run_node(helper.make_node("Softmax", ["x"], ["y"]), [np.zeros((1, 2, 2), np.float32)], opset_version=11)
     np.testing.assert_allclose(y, np.full((1, 2, 2), 0.25))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(None, None), (0, None), (None, 6), (None, "largest"), ("lowest", "largest"), (-np.inf, 6), (None, np.inf), (np.nan, 1)],
+)
+def test_clip_to_the_ends_of_a_type(dtype: Any, low: Any, high: Any) -> None:
+    limit = np.finfo(dtype).max
+    x = np.asarray([-np.inf, -limit, -limit / 2, -5, 0, 5, limit / 2, limit, np.inf, np.nan], dtype)
+    ends = {"lowest": -limit, "largest": limit}
+    bounds = [None if end is None else np.asarray(ends.get(end, end), dtype) for end in (low, high)]
+    node = helper.make_node(
+        "Clip", ["x", *("" if end is None else name for name, end in zip("ab", bounds, strict=True))], ["y"]
+    )
+    tensors = [onnx.numpy_helper.from_array(end, name) for name, end in zip("ab", bounds, strict=True) if end is not None]
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    entries = [[helper.make_tensor_value_info(name, code, [10])] for name in "xy"]
+    model = helper.make_model(helper.make_graph([node], "g", *entries, tensors), opset_imports=[helper.make_opsetid("", 13)])
+    (y,) = DovetailBackend.prepare(model).run([x])
+    least, most = (default if end is None else end for end, default in zip(bounds, (-limit, limit), strict=True))
+    np.testing.assert_array_equal(y, np.minimum(np.maximum(x, least), most))
 
 
 def test_bfloat16_comes_back_as_such() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -195,11 +196,48 @@ def test_clip_with_constant_bounds_is_an_activation(opset: int, graph: str, cons
     assert (descriptor.function, descriptor.alpha, descriptor.beta) == (ActivationFunction.BOUNDED_RELU, 6.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "function"),
+    [(0.0, np.inf, "relu"), (0.0, None, "bounded_relu"), (-np.inf, 6.0, "bounded_relu"), (None, None, "bounded_relu")],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_a_bound_of_clip_that_is_left_out_is_the_largest_finite_number(dtype: Any, low: Any, high: Any, function: str) -> None:
+    name = np.dtype(dtype).name.replace("float32", "float").replace("float64", "double")
+    bounds = {key: dtype(value) for key, value in (("a", low), ("b", high)) if value is not None}
+    text = f"g ({name}[2] x) => ({name}[2] y) {{ y = Clip(x, {'a' if 'a' in bounds else ''}, {'b' if 'b' in bounds else ''}) }}"
+    descriptor = producer(parsed(text.replace(", ) }", ") }").replace("(x, )", "(x)"), 13, **bounds)).descriptor
+    assert isinstance(descriptor, kinds.Activation)
+    assert descriptor.function == function
+    if function == "bounded_relu":
+        limit = float(np.finfo(dtype).max)
+        assert (descriptor.beta, descriptor.alpha) == (-limit if low is None else low, limit if high is None else high)
+
+
+def test_clip_between_infinities_is_nothing() -> None:
+    text = "g (float[2] x) => (float[2] y) { y = Clip(x, a, b) }"
+    assert kinds_of(parsed(text, 13, a=np.float32(-np.inf), b=np.float32(np.inf))) == []
+
+
 def test_clip_of_integers_and_of_fed_bounds_is_maximum_and_minimum() -> None:
     network = parsed("g (int64[2] x) => (int64[2] y) { y = Clip(x, a, b) }", a=np.int64(0), b=np.int64(2**60 + 1))
     assert kinds_of(network) == ["ElementwiseBinary", "ElementwiseBinary"]
     network = parsed("g (float[2] x, float a) => (float[2] y) { y = Clip(x, a) }")
-    assert kinds_of(network) == ["ElementwiseBinary"]
+    assert kinds_of(network) == ["ElementwiseBinary", "ElementwiseBinary"]
+    network = parsed("g (float[2] x) => (float[2] y) { y = Clip(x, a) }", a=np.float32(np.nan))
+    assert kinds_of(network) == ["ElementwiseBinary", "ElementwiseBinary"]
+
+
+@pytest.mark.parametrize("op", ["Mean", "Concat"])
+def test_ten_thousand_inputs_of_one_node_are_joined_in_time(op: str) -> None:
+    size = 10_000
+    attributes = {"axis": 0} if op == "Concat" else {}
+    node = helper.make_node(op, [f"x{index}" for index in range(size)], ["y"], **attributes)
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 2]) for name in node.input]
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    started = time.process_time()
+    network = parse(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    assert time.process_time() - started < 15  # it takes a fiftieth of it; quadratic work would take minutes
+    assert len(network.inputs) == size
 
 
 def test_softmax_before_13_works_on_a_matrix() -> None:

@@ -15,6 +15,7 @@ from ..node import Node
 from ..registry import operator
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+_BFLOAT16_MAX = float.fromhex("0x1.fep127")
 
 _PLAIN = {
     "Relu": ActivationFunction.RELU,
@@ -81,17 +82,19 @@ def prelu_1(node: Node) -> OutputSlot:
 
 @operator("Clip", since=11)
 def clip(node: Node) -> OutputSlot:
-    """Translate Clip; constant bounds make it an activation."""
-    bounds = [node.optional(1), node.optional(2)]
-    least, most = (None if slot is None else node.number(i + 1) for i, slot in enumerate(bounds))
-    known = all(slot is None or number is not None for slot, number in zip(bounds, (least, most), strict=True))
+    """Translate Clip; constant bounds of floats make it an activation. One that is left out is the largest finite number."""
+    x, dtype, slots = node.input(0), node.dtype(), (node.optional(1), node.optional(2))
+    bounds = [None if slot is None else node.number(index) for index, slot in enumerate(slots, 1)]
+    if dtype.is_float:
+        limit = _BFLOAT16_MAX if dtype is DType.BFLOAT16 else float(np.finfo(dtype.numpy).max)
+        least, most = (end if slot is None else bound for slot, bound, end in zip(slots, bounds, (-limit, limit), strict=True))
+        if least is not None and most is not None and not (math.isnan(least) or math.isnan(most)):
+            return _bounded(node, float(least), float(most))
+        slots = (slots[0] or node.scalar(-limit, x, "lowest"), slots[1] or node.scalar(limit, x, "highest"))
     # An activation computes in floats: integers keep their exact bounds as a maximum and a minimum.
-    if known and node.dtype().is_float:
-        return _bounded(node, -math.inf if least is None else float(least), math.inf if most is None else float(most))
-    x = node.input(0)
-    if bounds[0] is not None:
-        x = node.network.maximum(x, bounds[0], name=node.label("least" if bounds[1] is not None else ""))
-    return x if bounds[1] is None else node.network.minimum(x, bounds[1], name=node.label())
+    if slots[0] is not None:
+        x = node.network.maximum(x, slots[0], name=node.label("least" if slots[1] is not None else ""))
+    return x if slots[1] is None else node.network.minimum(x, slots[1], name=node.label())
 
 
 @operator("Clip", ignored=["consumed_inputs"])
@@ -101,14 +104,13 @@ def clip_1(node: Node) -> OutputSlot:
 
 
 def _bounded(node: Node, least: float, most: float) -> OutputSlot:
+    """Add min(most, max(least, x)). An infinite number is clamped by every bound that is none."""
     x = node.input(0)
-    open_below, open_above = least <= -_FLOAT32_MAX, most >= _FLOAT32_MAX
-    if open_below and open_above:
+    if least == -math.inf and most == math.inf:
         return x
-    if least == 0 and open_above:
+    if least == 0 and most == math.inf:
         return node.network.relu(x, name=node.label())
-    alpha, beta = (math.inf if open_above else most), (-math.inf if open_below else least)
-    return node.network.activation(x, ActivationFunction.BOUNDED_RELU, alpha, beta, name=node.label())
+    return node.network.activation(x, ActivationFunction.BOUNDED_RELU, most, least, name=node.label())
 
 
 @operator("Softmax", "LogSoftmax", since=13)
