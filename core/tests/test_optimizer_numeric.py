@@ -288,6 +288,27 @@ def test_batch_normalization_stays_where_folding_would_be_wrong() -> None:
         assert FoldBatchNormalization().run(network(**{reason: True})) == 0, reason
 
 
+@pytest.mark.parametrize(
+    ("dtype", "weight", "scale", "mean"),
+    [("f2", 100.0, 1000.0, 0.0), ("f2", 1.0, 1000.0, 100.0), ("f4", 1e30, 1e10, 0.0), ("f4", 1.0, 1e30, 1e20)],
+)
+def test_batch_normalization_stays_where_its_weights_would_overflow(
+    dtype: str, weight: float, scale: float, mean: float
+) -> None:
+    """Its input, small here, would not: 100 * 0.001 * 1000 is 100."""
+
+    def network(scale: float) -> Network:
+        net = Network()
+        y = net.convolution2d(net.input("x", (1, 2, 1, 1), dtype), np.full((2, 2, 1, 1), weight, dtype))
+        of_channels = [np.full(2, value, dtype) for value in (scale, 0, mean, 1)]
+        net.output(net.batch_normalization(y, *of_channels, epsilon=0.0), "y")
+        return net
+
+    with np.errstate(over="raise"):
+        assert FoldBatchNormalization().run(network(scale)) == 0
+        assert FoldBatchNormalization().run(network(2.0)) == 1
+
+
 # -- pad ----------------------------------------------------------------------------------------------------------------------
 
 

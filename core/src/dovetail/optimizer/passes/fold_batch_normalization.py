@@ -28,7 +28,8 @@ class FoldBatchNormalization(Pass):
     """Scale the weights of a convolution or fully connected layer by the batch normalization that alone reads it.
 
     With s = scale / sqrt(variance + epsilon): weights become weights * s, the bias (bias - mean) * s + offset. The arithmetic
-    is float64, rounded once.
+    is float64, rounded once. A layer whose weights or bias would overflow their type, such as float16, stays as it is: what it
+    computes need not overflow.
     """
 
     name: ClassVar[str] = "fold_batch_normalization"
@@ -60,11 +61,16 @@ def _fold(graph: Graph, weighted: Layer, normalization: Layer) -> bool:
         factor = scale / np.sqrt(variance + normalization.descriptor.epsilon)
     if not np.isfinite(factor).all() or weights is None:
         return False
+    try:
+        with np.errstate(all="ignore", over="raise"):
+            shift = (((0.0 if bias is None else np.asarray(bias, np.float64)) - mean) * factor + offset).astype(weights.dtype)
+            scaled = _scaled(descriptor, weights, factor)
+    except FloatingPointError:
+        return False
     folded = dict.fromkeys(
         slot.source.layer for slot in (*weighted.inputs[1:], *normalization.inputs[1:]) if slot.source is not None
     )
-    shift = ((0.0 if bias is None else np.asarray(bias, np.float64)) - mean) * factor + offset
-    _store(graph, weighted, _scaled(descriptor, weights, factor), shift.astype(weights.dtype))
+    _store(graph, weighted, scaled, shift)
     weighted.sources = merged_sources(weighted, normalization)
     graph.redirect(normalization.output, weighted.output)
     graph.remove(normalization)
