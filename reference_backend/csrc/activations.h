@@ -48,7 +48,8 @@ static inline int activation_by_name(const char *name)
 
 static inline double activation_clamp(double x, double low, double high)
 {
-    return x < low ? low : x > high ? high : x; /* NaN stays */
+    const double raised = x < low ? low : x;
+    return raised > high ? high : raised; /* NaN stays; of bounds that cross, the upper one wins */
 }
 
 static inline double activation_sigmoid(double x)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dovetail.layers import ActivationFunction
+from dovetail.layers import Activation, ActivationFunction
 from dovetail.tensor import Quantization
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
@@ -130,3 +130,23 @@ def test_refusal_without_quantization(direct):
     support = ReferenceBackend().supports(layer, None)
     assert not support
     assert support.code == "dtype"
+
+
+@pytest.mark.parametrize("label", [*FLOATS, "int8", "uint8", "int64"])
+def test_of_bounds_that_cross_the_upper_one_wins(run_layer, samples, label):
+    """As in ONNX's Clip: min(max, max(x, min))."""
+    x = np.asarray([0, 1, 2, 3, 4, 5, 6]).astype(samples.dtype(label))
+    [y] = run_layer(lambda net, a: net.activation(a, "bounded_relu", 2.0, 5.0), x)
+    assert np.array_equal(y, np.full_like(x, 2))
+
+
+def test_of_quantized_bounds_that_cross_the_upper_one_wins(run_layer):
+    real = Quantization.per_tensor(0.5, 10)
+    x = np.arange(-128, 128).astype(np.int8)
+
+    def build(net, a):
+        descriptor = Activation(function=ActivationFunction.BOUNDED_RELU, alpha=2.0, beta=5.0)
+        return net.add(descriptor, a, quantization=real).output
+
+    [y] = run_layer(build, x, quantizations=[real])
+    assert np.array_equal(y, np.full_like(x, 14))

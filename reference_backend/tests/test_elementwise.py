@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary, UnaryOperation
-from dovetail.tensor import DType, Quantization
+from dovetail.tensor import DType, Quantization, TensorInfo
 from dovetail_reference import ReferenceBackend
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
@@ -408,3 +408,24 @@ def test_a_clamp_beyond_the_type_saturates(run_layer):
     zeros = np.zeros(4, np.int8)
     [y] = run_layer(build, zeros, zeros, quantizations=[q, q])
     np.testing.assert_array_equal(y, np.full(4, 127, np.int8))
+
+
+@pytest.mark.parametrize("operation", ["div", "mod", "fmod", "add", "sub", "mul"])
+@pytest.mark.parametrize("label", INTEGERS)
+def test_what_is_folded_is_what_the_kernel_computes(run_layer, label, operation):
+    """At the ends of every integer type, divisors of zero and of minus one included."""
+    limits = np.iinfo(label)
+    least, most = int(limits.min), int(limits.max)
+    ends = {least, least + 1, least // 2, max(least, -2), max(least, -1), 0, 1, 2, 3, most // 2, most - 1, most}
+    a, b = (grid.reshape(-1) for grid in np.meshgrid(*[np.array(sorted(ends), label)] * 2))
+    [found] = run_layer(lambda net, x, y: net.binary(x, y, operation), a, b)
+    with np.errstate(all="ignore"):
+        infos = [TensorInfo.of_array(a), TensorInfo.of_array(b)]
+        [folded] = ElementwiseBinary(operation=BinaryOperation(operation)).evaluate(infos, [a, b])
+    assert np.array_equal(folded, found)
+    if operation == "div":
+        bits = limits.bits
+        pairs = zip(a.tolist(), b.tolist(), strict=True)
+        exact = [0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in pairs]
+        wrapped = [(value - least) % 2**bits + least for value in exact]
+        assert folded.tolist() == wrapped

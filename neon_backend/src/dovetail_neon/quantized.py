@@ -61,7 +61,8 @@ def clamp_range(layer: Layer) -> tuple[int, int]:
 
     bounded = activation == ActivationFunction.BOUNDED_RELU
     least = max(low, min(high, quantized(descriptor.activation_beta if bounded else 0.0)))
-    return least, max(least, min(high, quantized(descriptor.activation_alpha))) if bounded else high
+    most = max(low, min(high, quantized(descriptor.activation_alpha))) if bounded else high
+    return min(least, most), most  # of bounds that cross, the upper one wins
 
 
 def filter_axis(layer: Layer) -> int:

@@ -21,7 +21,7 @@ class ActivationFunction(StrEnum):
 
     LINEAR = "linear"  # alpha * x + beta
     RELU = "relu"  # max(x, 0)
-    BOUNDED_RELU = "bounded_relu"  # min(alpha, max(beta, x)); ReLU6 is alpha 6, beta 0
+    BOUNDED_RELU = "bounded_relu"  # min(alpha, max(beta, x)), alpha where beta > alpha; ReLU6 is alpha 6, beta 0
     LEAKY_RELU = "leaky_relu"  # x if x >= 0 else alpha * x
     THRESHOLDED_RELU = "thresholded_relu"  # x if x > alpha else 0
     ELU = "elu"  # x if x >= 0 else alpha * (exp(x) - 1)

@@ -57,12 +57,12 @@ class BinaryOperation(StrEnum):
     ADD = "add"
     SUB = "sub"
     MUL = "mul"
-    DIV = "div"  # integers: truncated toward zero
+    DIV = "div"  # integers: truncated toward zero; by zero 0, and the smallest by -1 wraps to itself
     MAXIMUM = "maximum"  # NaN wins
     MINIMUM = "minimum"  # NaN wins
     POW = "pow"  # the exponent may have another dtype; the result has the base's
-    MOD = "mod"  # sign of the divisor (Python)
-    FMOD = "fmod"  # sign of the dividend (C)
+    MOD = "mod"  # sign of the divisor (Python); integers: by zero 0
+    FMOD = "fmod"  # sign of the dividend (C); integers: by zero 0
     SQUARED_DIFFERENCE = "squared_difference"
     LOGICAL_AND = "logical_and"
     LOGICAL_OR = "logical_or"
@@ -88,7 +88,6 @@ class ComparisonOperation(StrEnum):
 _TO_BOOL = {UnaryOperation.IS_NAN, UnaryOperation.IS_INF, UnaryOperation.IS_POSITIVE_INF, UnaryOperation.IS_NEGATIVE_INF}
 _LOGICAL = {BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR}
 _BITWISE = {BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR}
-_DIVISIONS = {BinaryOperation.DIV, BinaryOperation.MOD, BinaryOperation.FMOD}
 _SHIFTS = {BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT}
 _INTEGERS = tuple(d for d in DType if d.is_integer)
 
@@ -112,6 +111,8 @@ class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
         info, value = present(inputs, 0), values[0]
         if function is None or value is None or info.dtype is DType.BFLOAT16:
             return None
+        if not info.dtype.is_float and self.operation in (_ON_FLOATS if info.dtype.is_integer else _ON_NUMBERS):
+            return None  # NumPy would compute in another type, or not at all
         return [np.asarray(function(value), info.dtype.numpy)]
 
 
@@ -140,8 +141,8 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
         function = _BINARY_ON_CONSTANTS.get(self.operation)
         if operands is None or function is None or info.dtype is DType.BFLOAT16 or self.activation is not None:
             return None
-        if self.operation in _DIVISIONS and info.dtype.is_integer and not operands[1].all():
-            return None
+        if info.dtype is DType.BOOL and self.operation not in _LOGICAL:
+            return None  # NumPy's bools are no numbers
         if self.operation is BinaryOperation.DIV and info.dtype.is_integer:
             function = _truncated_division
         return [np.asarray(function(*operands), info.dtype.numpy)]
@@ -226,8 +227,13 @@ def _bfloat16_bits(value: Array) -> Array:
 
 
 def _truncated_division(a: Array, b: Array) -> Array:
-    quotient = np.abs(a) // np.abs(b)
-    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient))
+    """Divide integers as `BinaryOperation.DIV` says: NumPy rounds the quotient down, which one that is negative must not be.
+
+    NumPy gives 0 for a division by zero, and the smallest integer, which has no magnitude, by -1 is itself.
+    """
+    down = np.floor_divide(a, b)
+    has_rest = np.multiply(down, b) != a
+    return np.asarray(np.where(b == 0, 0, down + (has_rest & ((a < 0) != (b < 0)))), a.dtype)
 
 
 _Function = Callable[..., npt.NDArray[Any]]
@@ -239,6 +245,8 @@ _UNARY_ON_CONSTANTS: dict[UnaryOperation, _Function] = {
     UnaryOperation.SQRT: np.sqrt,
     UnaryOperation.LOGICAL_NOT: np.logical_not,
 }
+_ON_FLOATS = {UnaryOperation.FLOOR, UnaryOperation.CEIL, UnaryOperation.SQRT}
+_ON_NUMBERS = {*_ON_FLOATS, UnaryOperation.ABS, UnaryOperation.NEG}
 _BINARY_ON_CONSTANTS: dict[BinaryOperation, _Function] = {
     BinaryOperation.ADD: np.add,
     BinaryOperation.SUB: np.subtract,

@@ -69,8 +69,8 @@ def clamp_range(
     if activation == ActivationFunction.RELU:
         low = max(low, quantized(0.0))
     elif activation == ActivationFunction.BOUNDED_RELU:
-        low, high = max(low, min(high, quantized(beta))), min(high, quantized(alpha))
-    return low, max(low, high)
+        low, high = max(low, min(high, quantized(beta))), max(low, min(high, quantized(alpha)))
+    return min(low, high), high  # of bounds that cross, the upper one wins
 
 
 def product_refusal(layer: Layer, axis: int, filters: int) -> Support | None:
