@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.layers import Pad, PadMode
+from dovetail.layers import PadMode
 from dovetail.tensor import DType, Quantization
 from dovetail_reference import ReferenceBackend
 from dovetail_reference.workloads.joining import PadPositions, pad_position, supports
@@ -140,12 +140,6 @@ def test_pad_of_odd_shapes(run_layer, shape, before, after):
     pads = list(zip(before, after, strict=True))
     [y] = run_layer(lambda net, a: net.pad(a, before, after, value=3), x)
     assert np.array_equal(y, np.pad(x, pads, constant_values=3) if pads else x)
-
-
-def test_nothing_cannot_be_repeated(direct):
-    layer, _ = direct.build_layer(lambda net, a: net.pad(a, (1,), (0,), mode="edge"), np.zeros(0, np.float32))
-    assert isinstance(layer.descriptor, Pad)
-    assert ReferenceBackend().supports(layer, None).code == "shape"
 
 
 def test_cancelled(run_layer, direct):

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from .descriptor import Constant, Descriptor, Input, Output
 from .errors import DovetailError, ErrorCode, GraphError
 from .held_arrays import held_array
+from .kind_errors import raise_named
 from .layer import Inferred, InputSlot, Layer, OutputSlot
 from .limits import under_way
-from .tensor import Dimension, DType, Quantization, TensorInfo
+from .tensor import Dimension, DType, Quantization, TensorInfo, shown
 from .topology import producers_first
 
 
@@ -127,6 +128,7 @@ class Graph:
             budget.check_time()
             budget.check_layers(len(self._layers) + 1, f"network {self.name!r}")
         _check_descriptor(descriptor)
+        _check_output_count(descriptor)
         label = self.unique_name(name or descriptor.kind.rsplit(".", 1)[-1].lower())
         while sources and sources[-1] is None:
             sources = sources[:-1]
@@ -359,11 +361,8 @@ class Graph:
                 budget.check_time()
                 for slot, info in zip(layer.outputs, infos, strict=True):
                     budget.check_info(info, slot.name)
-        except DovetailError as error:
-            error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
-            error.args = (error.message,)
-            error.details.setdefault("layer", layer.name)
-            raise
+        except Exception as error:
+            raise_named(error, layer, "infer")
         for slot, info in zip(layer.outputs, infos, strict=True):
             slot.info = info
         if not isinstance(layer.descriptor, Constant):  # whose array would be kept when the layer has let go of it
@@ -395,10 +394,8 @@ class Graph:
                 return False
             try:
                 layer.descriptor = descriptor.resolve(layer.input_infos, values)
-            except DovetailError as error:
-                error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
-                error.args = (error.message,)
-                raise
+            except Exception as error:
+                raise_named(error, layer, "resolve")
             for i in wanted:
                 self.disconnect(layer.inputs[i])
         while layer.inputs and layer.inputs[-1].source is None:
@@ -474,6 +471,20 @@ class Graph:
                 if len(new.consumers) > 1:
                     new.consumers = [clones[read.layer].inputs[read.index] for read in old.consumers if read.layer in clones]
         return twins
+
+
+_MOST_OUTPUTS = 1 << 16
+"""Outputs that a layer can have: each becomes a slot before anything else is known of it."""
+
+
+def _check_output_count(descriptor: Descriptor) -> None:
+    count = descriptor.output_count
+    if type(count) is not int or not 0 <= count <= _MOST_OUTPUTS:
+        raise GraphError(
+            f"a layer of kind {descriptor.kind} would have {shown(count) if type(count) is int else repr(count)} outputs",
+            code=ErrorCode.ATTRIBUTE_INVALID,
+            hint=f"a layer has at most {_MOST_OUTPUTS}",
+        )
 
 
 def _check_descriptor(descriptor: Descriptor) -> None:

@@ -13,9 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import ErrorCode, GraphError
+from .limits import ADDRESSABLE
 
 Dimension: TypeAlias = int | str
 """A size, or the name of a symbolic size that is fixed by `optimize(shapes=...)`."""
+
+
+def shown(number: int) -> str:
+    """Return an integer as printed to people: beyond 128 bits by its length, since Python refuses to print the longest."""
+    bits = number.bit_length()
+    return str(number) if bits <= 128 else f"{'-' if number < 0 else ''}2^{bits - 1}..."
 
 
 class DType(Enum):
@@ -61,6 +68,11 @@ class DType(Enum):
         """True for floats and signed integers."""
         return self.dlpack_code in (0, 2, 4)
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest value of an integer type."""
+        return (-(1 << self.bits - 1), (1 << self.bits - 1) - 1) if self.is_signed else (0, (1 << self.bits) - 1)
+
     @classmethod
     def of(cls, value: DType | npt.DTypeLike) -> DType:
         """Return the `DType` for a `DType`, its name, or anything NumPy takes as a dtype.
@@ -94,8 +106,11 @@ class DType(Enum):
         return self.label
 
 
-_MEMORY_LIMIT = 1 << 47
-"""Bytes that no tensor can have, nor elements along an axis: the address space of a process on today's 64-bit machines."""
+_LARGEST_ALIGNMENT = 1 << 21
+"""Bytes: a huge page."""
+
+MAX_RANK = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32
+"""Axes that a tensor can have: as many as a NumPy array, which inputs, outputs and constants are."""
 
 _BY_NAME = {dtype.label: dtype for dtype in DType}
 STORED = {np.dtype(label): dtype for label, dtype in _BY_NAME.items() if label != "bfloat16"}
@@ -176,7 +191,7 @@ class Quantization:
         """
         if not dtype.is_integer:
             return
-        low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+        low, high = dtype.limits
         if min(self.zero_point) < low or max(self.zero_point) > high:
             bad = next(z for z in self.zero_point if not low <= z <= high)
             raise GraphError(
@@ -204,6 +219,25 @@ class OpaqueLayout(NamedTuple):
     nbytes: int
     alignment: int = 64
 
+    def check(self) -> None:
+        """Refuse storage that no machine has.
+
+        Raises:
+            GraphError: It is too large, or its alignment is none (`SHAPE_MISMATCH`).
+        """
+        nbytes, alignment = self.nbytes, self.alignment
+        if type(nbytes) is not int or not 0 <= nbytes < ADDRESSABLE:
+            found = f"{nbytes!r} bytes of storage"
+        elif type(alignment) is not int or not 0 < alignment <= _LARGEST_ALIGNMENT or alignment & (alignment - 1):
+            found = f"an alignment of {alignment!r}"
+        else:
+            return
+        raise GraphError(
+            f"the opaque layout {self.tag!r} has {found}",
+            code=ErrorCode.SHAPE_MISMATCH,
+            hint=f"give an int of bytes below {ADDRESSABLE}, aligned to a power of two up to {_LARGEST_ALIGNMENT}",
+        )
+
 
 class TensorInfo(NamedTuple):
     """Shape, element type and quantization of a tensor; lives on the output slot that produces it."""
@@ -220,7 +254,7 @@ class TensorInfo(NamedTuple):
         """Build from anything shape-like and dtype-like.
 
         Raises:
-            GraphError: A size is negative or neither an integer nor a name.
+            GraphError: A size is negative or neither an integer nor a name, or there are too many (`SHAPE_MISMATCH`).
         """
         try:
             dimensions = None if isinstance(shape, str | bytes) else tuple(shape)
@@ -282,27 +316,54 @@ class TensorInfo(NamedTuple):
     @property
     def shape_text(self) -> str:
         """The shape as printed to people: [N, 3, 224, 224]."""
-        return "[" + ", ".join(str(d) for d in self.shape) + "]"
+        more = f", ... {len(self.shape) - MAX_RANK} more" if len(self.shape) > MAX_RANK else ""
+        return "[" + ", ".join(shown(d) if isinstance(d, int) else str(d) for d in self.shape[:MAX_RANK]) + more + "]"
 
     def check(self) -> None:
-        """Refuse what no machine can hold, and zero points that the element type cannot.
+        """Refuse sizes that no tensor has, what no machine can hold, and zero points that the element type cannot.
+
+        The graph asks this of every info, whoever inferred it, so that nobody behind it meets a size that is negative, or one
+        whose bytes or strides overflow 64 bits. An empty tensor has strides as well: its other sizes count.
 
         Raises:
-            GraphError: The tensor is too large (`SHAPE_MISMATCH`), or a zero point is out of range (`ATTRIBUTE_INVALID`).
+            GraphError: A size is negative or no plain integer, there are too many axes, or the tensor is too large
+                (`SHAPE_MISMATCH`); or a zero point is out of range (`ATTRIBUTE_INVALID`).
         """
         nbytes = self.dtype.itemsize
-        for d in self.shape:
-            if isinstance(d, int):
-                nbytes *= d
-        # Where nothing is empty, no axis is longer than all of it.
-        if not 0 < nbytes < _MEMORY_LIMIT and max(nbytes, *(d for d in self.shape if isinstance(d, int))) >= _MEMORY_LIMIT:
+        if type(self.shape) is not tuple:
+            raise self._bad_size(self.shape)
+        if len(self.shape) > MAX_RANK:
             raise GraphError(
-                f"a tensor {self} would take {nbytes} bytes",
+                f"a tensor would have {len(self.shape)} axes",
                 code=ErrorCode.SHAPE_MISMATCH,
-                hint=f"no tensor can reach {_MEMORY_LIMIT} bytes, nor an axis that many elements; check the sizes in the model",
+                hint=f"a tensor has at most {MAX_RANK}, as a NumPy array has; reshape it",
+            )
+        for d in self.shape:
+            if type(d) is int:
+                if d > 0:
+                    nbytes *= d
+                elif d < 0:
+                    raise self._bad_size(d)
+            elif type(d) is not str:
+                raise self._bad_size(d)
+        if nbytes >= ADDRESSABLE:
+            raise GraphError(
+                f"a tensor {self} would take {shown(nbytes)} bytes" + (", were it not empty" if 0 in self.shape else ""),
+                code=ErrorCode.SHAPE_MISMATCH,
+                hint=f"no tensor can reach {ADDRESSABLE} bytes, nor an axis that many elements; check the sizes in the model",
             )
         if self.quantization is not None:
             self.quantization.check(self.dtype)
+        if self.opaque is not None:
+            self.opaque.check()
+
+    def _bad_size(self, size: Any) -> GraphError:
+        found = shown(size) if type(size) is int else f"{size!r} ({type(size).__name__})"
+        return GraphError(
+            f"a tensor {self} would have the size {found}",
+            code=ErrorCode.SHAPE_MISMATCH,
+            hint="a size is an int that is not negative, or the name of a symbolic size; check the sizes in the model",
+        )
 
     def with_shape(self, shape: Sequence[Dimension]) -> TensorInfo:
         """Return the same with another shape."""
@@ -333,7 +394,7 @@ def _dimension(value: Any) -> Dimension:
         size = -1
     if size < 0 or isinstance(value, bool):
         raise GraphError(
-            f"{value!r} is not a dimension",
+            f"{shown(value) if isinstance(value, int) else repr(value)} is not a dimension",
             code=ErrorCode.SHAPE_MISMATCH,
             hint="give a non-negative integer, or a name for a symbolic size",
         )

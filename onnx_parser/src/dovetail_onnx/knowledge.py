@@ -12,7 +12,7 @@ from typing import Any
 import numpy.typing as npt
 
 from dovetail.descriptor import Constant, Input, Values, evaluated
-from dovetail.errors import DovetailError, LimitError
+from dovetail.host_exceptions import is_of_host
 from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import (
     Activation,
@@ -207,13 +207,15 @@ class Knowledge:
             resolved = descriptor.resolve(infos, values)
             inferred = resolved.infer(infos)
             info = inferred[slot.index]
+            for one in inferred:
+                one.check()
             if info.elements > min(_FOLD_LIMIT, max(_KEPT_LIMIT - self._kept, _SHAPE_LIKE)):
                 return None
             arrays = evaluated(resolved, infos, values, inferred)
             self._kept += info.elements
-        except LimitError:
-            raise
-        except (DovetailError, ValueError):
+        except Exception as error:
+            if is_of_host(error):
+                raise
             return None  # What is wrong shows, with its layer, where the graph itself infers.
         return None if arrays is None else (info, arrays[slot.index])
 

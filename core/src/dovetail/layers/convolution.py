@@ -15,6 +15,7 @@ from .activation import FusedActivation
 from .shape_rules import (
     AutoPadding,
     Operand,
+    attribute_error,
     choice,
     integer,
     optional,
@@ -25,6 +26,7 @@ from .shape_rules import (
     require_rank,
     require_same_dtype,
     require_shape,
+    require_window,
     same_padding,
     shape_error,
     window_output,
@@ -48,6 +50,8 @@ class _Windowed(FusedActivation):
 
     def _same_padding(self, inputs: Infos) -> tuple[int, int, int, int]:
         x, weights = self._check(inputs)
+        require_positive("stride", *self.stride)
+        require_positive("dilation", *self.dilation)
         return same_padding(self._spatial(x), self.kernel_size(weights), self.stride, self.dilation, self.auto_padding)
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
@@ -59,8 +63,6 @@ class _Windowed(FusedActivation):
         x, weights = present(inputs, 0), present(inputs, 1)
         require_rank(x, 4, "input")
         require_rank(weights, 4, "weights")
-        require_positive("stride", *self.stride)
-        require_positive("dilation", *self.dilation)
         if x.dtype is not weights.dtype and x.dtype.is_float:
             require_same_dtype([x, weights], "input and weights")
         return x, weights
@@ -81,6 +83,7 @@ class _Windowed(FusedActivation):
 
     def _window_result(self, x: TensorInfo, channels: int, kernel: tuple[int, int]) -> TensorInfo:
         sizes, stride, dilation = self._spatial(x), self.stride, self.dilation
+        require_window(x, self.layout.spatial_axes(), stride, dilation, self.padding)
         top, left, bottom, right = self.padding
         height = window_output(sizes[0], kernel[0], stride[0], top, bottom, dilation[0])
         width = window_output(sizes[1], kernel[1], stride[1], left, right, dilation[1])
@@ -150,6 +153,7 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
 
     Inputs: images; weights [C, O / groups, h, w] (NCHW) or [O, h, w, C] (NHWC, one group); bias [O].
     Output size per axis: stride * (size - 1) + dilation * (kernel - 1) + 1 + output_padding - padding before and after.
+    Before the padding is cut off, it is a tensor that a machine can hold.
     """
 
     output_padding: tuple[int, int] = (0, 0)
@@ -161,6 +165,7 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
         if self.auto_padding is AutoPadding.EXPLICIT and self.output_size is None:
             return self
         x, weights = self._check(inputs)
+        require_positive("stride", *self.stride)
         sizes, kernel = self._spatial(x), self.kernel_size(weights)
         wanted = self.output_size or (sizes[0] * self.stride[0], sizes[1] * self.stride[1])
         before, after, extra = [], [], []
@@ -181,6 +186,7 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, weights = self._check(inputs)
+        require_positive("groups", self.groups)
         channels = x.sizes[self.layout.channel_axis]
         nchw = self.layout is DataLayout.NCHW
         inward = weights.sizes[0] if nchw else weights.sizes[3]
@@ -192,15 +198,14 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
             )
         self._check_bias(inputs, filters)
         kernel, sizes = self.kernel_size(weights), self._spatial(x)
-        height, width = (
-            self.stride[i] * (sizes[i] - 1)
-            + self.dilation[i] * (kernel[i] - 1)
-            + 1
-            + self.output_padding[i]
-            - self.padding[i]
-            - self.padding[i + 2]
-            for i in range(2)
-        )
+        if min(self.output_padding) < 0:
+            raise attribute_error(f"output_padding is {self.output_padding}", "give counts that are not negative")
+        reached = [
+            self.stride[i] * (sizes[i] - 1) + self.dilation[i] * (kernel[i] - 1) + 1 + self.output_padding[i] for i in range(2)
+        ]
+        before_cutting = self._result(x, filters, max(reached[0], 0), max(reached[1], 0))
+        require_window(before_cutting, self.layout.spatial_axes(), self.stride, self.dilation, self.padding)
+        height, width = (reached[i] - self.padding[i] - self.padding[i + 2] for i in range(2))
         if height < 0 or width < 0:
             raise shape_error(f"the output would be {height} x {width}", "reduce the padding")
         return [self._result(x, filters, height, width)]

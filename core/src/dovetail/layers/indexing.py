@@ -26,6 +26,7 @@ from .shape_rules import (
     normalize_axis,
     present,
     require_dtype,
+    require_representable,
     require_same_dtype,
     shape_error,
 )
@@ -34,6 +35,8 @@ from .shape_rules import (
 @descriptor_class
 class StridedSlice(Selection, kind="dovetail.StridedSlice"):
     """x[begin:end:stride] along some axes, by Python's rules: negative positions count from the end, ends are clamped.
+
+    A stride longer than its axis gives one element: `ranges` clamps it, so that no position times a stride overflows.
 
     `axes` None means the first ones; `stride` None means 1. Value inputs: begin, end, axes, stride.
     """
@@ -61,8 +64,10 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
             raise attribute_error("a stride is 0", "positive strides go forward, negative ones backward")
         result = [(0, 1, size) for size in shape]
         for axis, begin, end, stride in zip(axes, self.begin, self.end, strides, strict=True):
-            positions = range(*slice(begin, end, stride).indices(shape[axis]))
-            result[axis] = (positions.start if len(positions) else 0, stride, len(positions))
+            size = max(shape[axis], 1)
+            step = max(-size, min(stride, size))
+            positions = range(*slice(begin, end, step).indices(shape[axis]))
+            result[axis] = (positions.start if len(positions) else 0, step, len(positions))
         return tuple(result)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
@@ -140,7 +145,7 @@ class GatherNd(Selection, kind="dovetail.GatherNd"):
         x, indices = present(inputs, 0), present(inputs, 1)
         require_dtype(indices, INDEX_DTYPES, "indices")
         b = self.batch_dims
-        if indices.rank < 1 or b >= min(x.rank, indices.rank) or x.sizes[:b] != indices.sizes[:b]:
+        if indices.rank < 1 or b < 0 or b >= min(x.rank, indices.rank) or x.sizes[:b] != indices.sizes[:b]:
             raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} with {b} batch axes")
         depth = indices.sizes[-1]
         if not 1 <= depth <= x.rank - b:
@@ -233,7 +238,10 @@ class OneHot(Descriptor, kind="dovetail.OneHot"):
 
 @descriptor_class
 class Trilu(Descriptor, kind="dovetail.Trilu"):
-    """Keep the upper (or lower) triangle of the last two axes, zero elsewhere; diagonal k is kept. Value input: k."""
+    """Keep the upper (or lower) triangle of the last two axes, zero elsewhere; diagonal k is kept. Value input: k.
+
+    A diagonal beyond the matrix is resolved to the nearest one beyond it, which keeps the same elements.
+    """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "k")
     value_inputs: ClassVar[tuple[int, ...]] = (1,)
@@ -242,7 +250,12 @@ class Trilu(Descriptor, kind="dovetail.Trilu"):
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         k = integers(values, 1)
-        return replace(self, k=k[0]) if k else self
+        x = present(inputs, 0)
+        nearest = diagonal = k[0] if k else self.k
+        if x.rank > 1:
+            rows, columns = x.sizes[-2:]
+            nearest = max(-rows, min(diagonal, columns))
+        return self if nearest == self.k else replace(self, k=nearest)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -270,14 +283,16 @@ class Range(Descriptor, kind="dovetail.Range"):
         if len(values) < 3:
             return self
         dtype = require_same_dtype(inputs, "start, limit and delta")
-        if dtype is DType.BFLOAT16:
-            raise attribute_error("a range of bfloat16", "count in float32 and cast")
         start, limit, delta = (_scalar(value) for value in values)
         return replace(self, start=start, limit=limit, delta=delta, dtype=dtype)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         if self.delta == 0:
             raise attribute_error("delta is 0", "a range needs a step")
+        if self.dtype in (DType.BFLOAT16, DType.BOOL):
+            raise attribute_error(f"a range of {self.dtype}", "count in float32 and cast")
+        for name in ("start", "limit", "delta"):
+            require_representable(getattr(self, name), self.dtype, name)
         try:
             count = math.ceil((self.limit - self.start) / self.delta)
         except (OverflowError, ValueError):  # infinite, or no number
@@ -309,6 +324,7 @@ class Fill(Descriptor, kind="dovetail.Fill"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         if any(d < 0 for d in self.shape):
             raise attribute_error(f"shape {self.shape} has a negative size")
+        require_representable(self.value, self.dtype, "value")
         return [TensorInfo(self.shape, self.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -25,6 +26,7 @@ from .shape_rules import (
     normalize_axis,
     present,
     require_positive,
+    require_representable,
     require_same_dtype,
     sequence,
     shape_error,
@@ -102,7 +104,7 @@ class Split(Selection, kind="dovetail.Split"):
         return self.parts
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        sizes = integers(values, 1)
+        sizes = integers(values, 1, most=self.parts)
         return self if sizes is None else replace(self, sizes=sizes)
 
     def part_sizes(self, size: int) -> tuple[int, ...]:
@@ -141,7 +143,7 @@ class PadMode(StrEnum):
 
 @descriptor_class
 class Pad(Selection, kind="dovetail.Pad"):
-    """Add elements before and after each axis; negative counts remove some (constant mode).
+    """Add elements before and after each axis; negative counts remove some (constant mode), at most all that there are.
 
     `before` and `after` have one count per axis of the input. Value inputs: pads (all before, then all after; for the axes in
     `axes` alone if that is given), value (scalar), axes.
@@ -161,6 +163,8 @@ class Pad(Selection, kind="dovetail.Pad"):
         pads, value, axes = integers(values, 1), values[2] if len(values) > 2 else None, integers(values, 3)
         named = normalize_axes(range(x.rank) if axes is None else axes, x.rank)
         before, after = list(self.before or (0,) * x.rank), list(self.after or (0,) * x.rank)
+        if not len(before) == len(after) == x.rank:
+            raise attribute_error(f"pads {self.before} and {self.after} do not fit {x.shape_text}", f"give {x.rank} of each")
         if pads is not None:
             if len(pads) != 2 * len(named):
                 raise shape_error(f"{len(pads)} pads for {len(named)} axes", "give one before and one after for each axis")
@@ -174,19 +178,31 @@ class Pad(Selection, kind="dovetail.Pad"):
         if len(self.before) != x.rank or len(self.after) != x.rank:
             raise attribute_error(f"pads {self.before} and {self.after} do not fit {x.shape_text}", f"give {x.rank} of each")
         shape = [b + d + a for b, d, a in zip(self.before, x.sizes, self.after, strict=True)]
-        if min(shape, default=0) < 0:
+        removed = (min(b, a) + d for b, d, a in zip(self.before, x.sizes, self.after, strict=True))
+        if min(shape, default=0) < 0 or min(removed, default=0) < 0:
             raise shape_error(f"pads {self.before} and {self.after} remove more than {x.shape_text} has")
         for axis, (b, a, d) in enumerate(zip(self.before, self.after, x.sizes, strict=True)):
-            limit = {PadMode.REFLECT: d - 1, PadMode.SYMMETRIC: d}.get(self.mode)
-            if limit is not None and max(b, a) > max(limit, 0):
+            if max(b, a) > _most_padding(self.mode, d):
                 raise shape_error(f"{self.mode} padding {b}, {a} of axis {axis} needs more than its {d} elements")
+        require_representable(self.value, x.dtype, "value")
         return [x.with_shape(shape)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         x = values[0]
         if x is None or self.mode is not PadMode.CONSTANT or min((*self.before, *self.after), default=0) < 0:
             return None
+        if x.ndim == 0:
+            return [x]
         return [np.pad(x, list(zip(self.before, self.after, strict=True)), constant_values=self.value)]
+
+
+def _most_padding(mode: PadMode, size: int) -> float:
+    """Return how many elements can stand beyond each edge of an axis: of an empty one there is none to repeat."""
+    if mode is PadMode.REFLECT:
+        return max(size - 1, 0)
+    if mode is PadMode.SYMMETRIC:
+        return size
+    return math.inf if size or mode is PadMode.CONSTANT else 0
 
 
 def _parts(tensors: Sequence[Operand]) -> tuple[Operand, ...]:

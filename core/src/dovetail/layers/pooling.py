@@ -21,6 +21,7 @@ from .shape_rules import (
     present,
     require_positive,
     require_rank,
+    require_window,
     same_padding,
     shape_error,
     window_output,
@@ -61,17 +62,23 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         if self.auto_padding is AutoPadding.EXPLICIT:
             return self
-        x = present(inputs, 0)
+        x = self._check(inputs)
+        require_positive("stride", *self.stride)
+        require_positive("dilation", *self.dilation)
         sizes = [x.sizes[axis] for axis in self.layout.spatial_axes()]
         padding = same_padding(sizes, self.size, self.stride, self.dilation, self.auto_padding)
         return replace(self, padding=padding, auto_padding=AutoPadding.EXPLICIT)
 
-    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+    def _check(self, inputs: Infos) -> TensorInfo:
         x = present(inputs, 0)
         require_rank(x, 4, "input")
         require_positive("window", *self.size)
-        require_positive("stride", *self.stride)
-        require_positive("dilation", *self.dilation)
+        require_positive("p", self.p)
+        return x
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = self._check(inputs)
+        require_window(x, self.layout.spatial_axes(), self.stride, self.dilation, self.padding)
         reach = [self.dilation[i] * (self.size[i] - 1) + 1 for i in range(2)]
         if any(self.padding[i] >= reach[i] or self.padding[i + 2] >= reach[i] for i in range(2)):
             raise attribute_error(
@@ -111,6 +118,7 @@ class GlobalPooling(Descriptor, kind="dovetail.GlobalPooling"):
         x = present(inputs, 0)
         if x.rank < 2:
             raise shape_error(f"input {x.shape_text} has no batch and channel axes", "expected rank 2 or more")
+        require_positive("p", self.p)
         spatial = set(self.layout.spatial_axes(x.rank))
         shape = tuple(1 if axis in spatial else size for axis, size in enumerate(x.sizes))
         return [TensorInfo(shape, x.dtype, x.quantization)]

@@ -12,7 +12,8 @@ import numpy as np
 from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
-from ..tensor import DataLayout, DType, TensorInfo
+from ..limits import ADDRESSABLE
+from ..tensor import MAX_RANK, DataLayout, DType, TensorInfo
 from .shape_rules import (
     Operand,
     as_tuple,
@@ -88,6 +89,8 @@ class ExpandDims(Selection, kind="dovetail.ExpandDims"):
         x = present(inputs, 0)
         if self.axes is None:
             raise attribute_error("no axes given")
+        if x.rank + len(self.axes) > MAX_RANK:
+            raise attribute_error(f"{len(self.axes)} axes more for {x.shape_text}", f"a tensor has at most {MAX_RANK}")
         axes = normalize_axes(self.axes, x.rank + len(self.axes))
         sizes = iter(x.sizes)
         return [x.with_shape([1 if i in axes else next(sizes) for i in range(x.rank + len(axes))])]
@@ -203,6 +206,8 @@ class Tile(Selection, kind="dovetail.Tile"):
         x = present(inputs, 0)
         if self.repeats is None or len(self.repeats) != x.rank or any(r < 0 for r in self.repeats):
             raise attribute_error(f"repeats {self.repeats} do not fit {x.shape_text}", f"give {x.rank} non-negative counts")
+        if max(self.repeats, default=0) >= ADDRESSABLE and 0 in x.sizes:  # else the result is refused, which is as large
+            raise attribute_error(f"repeats {self.repeats} of the empty {x.shape_text}", f"give counts below {ADDRESSABLE}")
         return [x.with_shape([d * r for d, r in zip(x.sizes, self.repeats, strict=True)])]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:

@@ -13,8 +13,9 @@ import numpy as np
 from ..descriptor import Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
-from ..tensor import TensorInfo
-from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, number, present, sequence
+from ..limits import ADDRESSABLE
+from ..tensor import MAX_RANK, TensorInfo
+from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, normalize_axes, number, present, sequence
 
 
 class ResizeMethod(StrEnum):
@@ -86,20 +87,21 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         if len(values) < 2:
             return self
         x = present(inputs, 0)
-        axes = [a % x.rank for a in (range(x.rank) if self.axes is None else self.axes)]
+        axes = normalize_axes(range(x.rank) if self.axes is None else self.axes, x.rank)
         given = values[1] if len(values) > 1 else None
-        scales = None if given is None or given.size == 0 else [float(s) for s in given.reshape(-1)]
+        scales = None if given is None or given.size == 0 else [float(s) for s in given.reshape(-1)[: MAX_RANK + 1]]
         sizes = integers(values, 2)
+        _check_scales(scales or ())
         if scales is None and sizes is None:
             raise attribute_error("neither scales nor sizes are given")
-        if len(axes) != len(scales or sizes or ()):
+        if any(given is not None and len(given) != len(axes) for given in (scales, sizes)):
             raise attribute_error(f"{len(scales or sizes or ())} scales or sizes for {len(axes)} axes")
         full_scales = [1.0] * x.rank
         full_sizes = list(x.sizes)
         if sizes is not None:
             wanted = list(sizes)
-            ratios = [s / x.sizes[a] for s, a in zip(wanted, axes, strict=True)]
-            if self.aspect is not AspectPolicy.STRETCH:
+            ratios = [s / x.sizes[a] if x.sizes[a] else 1.0 for s, a in zip(wanted, axes, strict=True)]
+            if self.aspect is not AspectPolicy.STRETCH and ratios:
                 ratio = min(ratios) if self.aspect is AspectPolicy.NOT_LARGER else max(ratios)
                 ratios = [ratio] * len(axes)
                 wanted = [math.floor(ratio * x.sizes[a] + 0.5) for a in axes]
@@ -112,14 +114,22 @@ class Resize(Descriptor, kind="dovetail.Resize"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        _check_scales(self.scales or ())
+        if not math.isfinite(self.cubic_coefficient):
+            raise attribute_error(f"cubic_coefficient is {self.cubic_coefficient}", "give a finite number")
+        if (self.scales is None and self.sizes is None) or (self.scales is not None and len(self.scales) != x.rank):
+            raise attribute_error(f"scales {self.scales} do not fit {x.shape_text}", f"give {x.rank} scales or sizes")
         if self.sizes is None:
-            if self.scales is None or len(self.scales) != x.rank:
-                raise attribute_error(f"scales {self.scales} do not fit {x.shape_text}", f"give {x.rank} scales or sizes")
-            return [x.with_shape([math.floor(d * s) for d, s in zip(x.sizes, self.scales, strict=True)])]
+            return [x.with_shape([math.floor(d * s) for d, s in zip(x.sizes, self.scales or (), strict=True)])]
         if len(self.sizes) != x.rank or any(s < 0 for s in self.sizes):
             raise attribute_error(f"sizes {self.sizes} do not fit {x.shape_text}", f"give {x.rank} sizes")
         if any(d == 0 and s != 0 for d, s in zip(x.sizes, self.sizes, strict=True)):
             raise attribute_error(f"an empty axis of {x.shape_text} cannot be resized to {self.sizes}")
+        for d, wanted, scale in zip(x.sizes, self.sizes, self.scales or (), strict=self.scales is not None):
+            if d and wanted not in (math.floor(d * scale), math.floor(d * scale + 0.5)):
+                raise attribute_error(
+                    f"scales {self.scales} do not make {x.shape_text} of sizes {self.sizes}", "give one of the two"
+                )
         return [x.with_shape(self.sizes)]
 
     def selects_elements(self) -> bool:
@@ -130,6 +140,12 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         if self.scales is not None:
             return self.scales
         return tuple(s / d if d else 1.0 for s, d in zip(self.sizes or (), x.sizes, strict=True))
+
+
+def _check_scales(scales: Sequence[float]) -> None:
+    """Refuse what is no ratio of two sizes."""
+    if not all(0 <= scale <= ADDRESSABLE for scale in scales):  # which no NaN is
+        raise attribute_error(f"scales are {tuple(scales)}", "give finite ratios that are not negative")
 
 
 class ResizingLayers(Graph):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from enum import Enum, StrEnum
@@ -13,7 +14,8 @@ import numpy.typing as npt
 from ..descriptor import Infos, Values
 from ..errors import ErrorCode, GraphError
 from ..layer import OutputSlot
-from ..tensor import Dimension, DType, TensorInfo
+from ..limits import ADDRESSABLE
+from ..tensor import MAX_RANK, Dimension, DType, TensorInfo, shown
 
 Operand: TypeAlias = OutputSlot | npt.ArrayLike
 """A slot, or anything NumPy makes an array of: it becomes a constant."""
@@ -149,14 +151,56 @@ def broadcast(*shapes: Sequence[Dimension]) -> tuple[int, ...]:
     rank = max((len(s) for s in shapes), default=0)
     result = []
     for i in range(-rank, 0):
-        sizes = {s[i] for s in shapes if len(s) >= -i} - {1}
-        if len(sizes) > 1:
+        sizes: set[Any] = {s[i] for s in shapes if len(s) >= -i} - {1}
+        if len(sizes) > 1 or (sizes and min(sizes) < 0):
             raise shape_error(
                 f"shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast",
-                "aligned at the last axis, sizes must be equal or 1",
+                "aligned at the last axis, sizes must be equal or 1, and none negative",
             )
         result.append(sizes.pop() if sizes else 1)
     return tuple(int(d) for d in result)
+
+
+LARGEST_COUNT = 2**31 - 1
+"""Of a kernel's size, a stride, a dilation, a padding, a number of groups or parts: what 32 bits hold."""
+
+
+def require_window(
+    x: TensorInfo, axes: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Sequence[int]
+) -> None:
+    """Refuse a window whose positions a kernel cannot compute with.
+
+    Each attribute fits 32 bits. And the data with its padding, a stride and a dilation longer along `axes`, is no larger than a
+    tensor may be: whatever position a kernel works out, even one step beyond the last, times the bytes between two of them,
+    is then far from the end of 64 bits. The window itself is not asked for: whoever calls refuses one that does not fit into
+    the padded data.
+
+    Args:
+        x: What the window slides over; of a transposed convolution, its output before the padding is cut off.
+        axes: Axes of `x` along which it slides.
+        stride: One for each axis.
+        dilation: One for each axis.
+        padding: All before, then all after.
+
+    Raises:
+        GraphError: A stride or dilation is below 1, a padding below 0, one of them too large, or all of them together are
+            (`ATTRIBUTE_INVALID`).
+    """
+    require_positive("stride", *stride)
+    require_positive("dilation", *dilation)
+    if min(padding) < 0 or max(padding) > LARGEST_COUNT:
+        raise attribute_error(
+            f"padding is ({', '.join(map(shown, padding))})", f"give counts from 0 to {LARGEST_COUNT}; a slice removes elements"
+        )
+    extents = [max(size, 1) for size in x.sizes]
+    for i, axis in enumerate(axes):
+        extents[axis] += padding[i] + padding[i + len(axes)] + stride[i] + dilation[i]
+    if (nbytes := math.prod(extents) * x.dtype.itemsize) >= ADDRESSABLE:
+        raise attribute_error(
+            f"stride {tuple(stride)}, dilation {tuple(dilation)} and padding {tuple(padding)} of a window over {x.shape_text} "
+            f"reach over {shown(nbytes)} bytes",
+            f"no tensor can reach {ADDRESSABLE} bytes, padding included; check the attributes in the model",
+        )
 
 
 def window_output(
@@ -229,15 +273,49 @@ def _integers(value: Any, what: str, times: int = 1) -> tuple[int, ...]:
 
 
 def require_positive(what: str, *values: int) -> None:
-    """Refuse anything below one."""
-    if values and min(values) < 1:
-        raise attribute_error(f"{what} must be at least 1, got {values if len(values) > 1 else values[0]}")
+    """Refuse anything below one, and what 32 bits do not hold."""
+    if values and not 1 <= min(values) <= max(values) <= LARGEST_COUNT:
+        found = ", ".join(map(shown, values))
+        limit = "at least 1" if min(values) < 1 else f"at most {LARGEST_COUNT}"
+        raise attribute_error(
+            f"{what} must be {limit}, got {f'({found})' if len(values) > 1 else found}", "check the attributes in the model"
+        )
 
 
-def integers(values: Values, index: int) -> tuple[int, ...] | None:
-    """Return the value of an input as a tuple of integers; None if it is not connected."""
+def require_representable(value: float | int | bool, dtype: DType, what: str) -> None:
+    """Refuse a number that is beyond an integer type, or a NaN; fractions are cut off where it is stored.
+
+    Raises:
+        GraphError: It does not fit (`ATTRIBUTE_INVALID`).
+    """
+    if not dtype.is_integer:
+        return
+    low, high = dtype.limits
+    if not low <= value <= high:
+        found = shown(value) if isinstance(value, int) else repr(value)
+        raise attribute_error(f"{what} is {found}, which {dtype} does not hold", f"give a number from {low} to {high}")
+
+
+def integers(values: Values, index: int, most: int = 2 * MAX_RANK) -> tuple[int, ...] | None:
+    """Return the value of an input as a tuple of integers; None if it is not connected.
+
+    Raises:
+        GraphError: It holds something else (`ATTRIBUTE_INVALID`), or more than `most` (`SHAPE_MISMATCH`).
+    """
     value = values[index] if index < len(values) else None
-    return None if value is None else tuple(int(v) for v in np.asarray(value).reshape(-1))
+    if value is None:
+        return None
+    array = np.asarray(value)
+    if array.size > most:
+        raise shape_error(f"input {index} holds {array.size} sizes, axes or positions", f"a tensor has at most {most} of them")
+    listed = array.reshape(-1).tolist()
+    if array.dtype.kind not in "iu":  # whole floats are taken, since ONNX allows any type for some
+        if array.dtype.kind != "f" or not all(map(float.is_integer, listed)):
+            raise attribute_error(
+                f"input {index} holds {array.dtype} {listed}, expected sizes, axes or positions", "give integers"
+            )
+        listed = [int(number) for number in listed]
+    return tuple(listed)
 
 
 def as_tuple(value: int | Iterable[int] | None, what: str) -> tuple[int, ...] | None:

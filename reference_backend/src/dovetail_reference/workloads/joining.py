@@ -27,7 +27,7 @@ _LONGEST_PADDED = 1 << 28
 
 
 def supports(layer: Layer) -> Support:
-    """Refuse parts that cannot be brought to one quantization, and padding made of nothing."""
+    """Refuse parts that cannot be brought to one quantization, and the longest padded axes."""
     descriptor = layer.descriptor
     infos, result = _inputs(layer), layer.outputs[0].known_info
     if isinstance(descriptor, Concat | Stack):
@@ -37,10 +37,6 @@ def supports(layer: Layer) -> Support:
                 return refusal
     if isinstance(descriptor, Pad) and max(result.sizes, default=0) > _LONGEST_PADDED:
         return Support.no("shape", f"an axis of {result.shape_text} has more than {_LONGEST_PADDED} elements", "before")
-    if isinstance(descriptor, Pad) and descriptor.mode is not PadMode.CONSTANT:
-        pads = zip(descriptor.before, descriptor.after, infos[0].sizes, strict=True)
-        if any(size == 0 and max(before, after) > 0 for before, after, size in pads):
-            return Support.no("shape", f"an empty axis of {infos[0].shape_text} has no element to repeat", "mode")
     return Support.yes()
 
 

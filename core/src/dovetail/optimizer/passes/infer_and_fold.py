@@ -7,6 +7,7 @@ from typing import ClassVar
 from ...descriptor import Array, Constant, Descriptor, Input, Output, evaluated
 from ...errors import DovetailError, ErrorCode, GraphError
 from ...graph import Graph
+from ...kind_errors import raise_named
 from ...layer import Layer, OutputSlot
 from ...layers import Dequantize
 from ...limits import budget
@@ -88,10 +89,8 @@ class InferAndFold(Pass):
             infos = [slot.info for slot in layer.outputs]
             try:
                 arrays = evaluated(descriptor, layer.input_infos, values, infos)
-            except DovetailError as error:
-                error.message = f"layer {layer.name!r} ({layer.kind}): {error.message}"
-                error.args = (error.message,)
-                raise
+            except Exception as error:
+                raise_named(error, layer, "evaluate")
         if arrays is None:
             if unknown:
                 raise _value_required(layer)
