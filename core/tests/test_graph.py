@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import dovetail.layers as kinds
 from dovetail.descriptor import Constant, Descriptor, Infos, descriptor_class
 from dovetail.errors import ErrorCode, GraphError
 from dovetail.graph import Graph
@@ -506,3 +507,23 @@ def test_what_was_inferred_keeps_no_constant() -> None:
     kept = weakref.ref(layer.descriptor)
     layer.descriptor = Constant(value=np.empty(0, np.uint8))
     assert kept() is None
+
+
+def test_the_value_of_a_member_stands_for_the_member() -> None:
+    descriptor = kinds.Activation(function="relu")  # type: ignore[arg-type]  # what people write
+    assert descriptor.function is kinds.ActivationFunction.RELU
+    assert descriptor == kinds.Activation(function=kinds.ActivationFunction.RELU)
+    assert kinds.Cast(dtype="float16").dtype is DType.FLOAT16  # type: ignore[arg-type]
+    assert kinds.Convolution2d(activation="relu").activation is kinds.ActivationFunction.RELU  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match=r"'function' of dovetail\.Activation is 'rule'"):
+        kinds.Activation(function="rule")  # type: ignore[arg-type]
+
+
+def test_so_it_does_in_kinds_that_dataclass_made() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Bordered(Descriptor, kind="acme.Bordered"):
+        mode: kinds.PadMode = "edge"  # type: ignore[assignment]
+        label: str = "edge"
+
+    assert (Bordered().mode, Bordered().label) == (kinds.PadMode.EDGE, "edge")
+    assert Bordered(mode="wrap").mode is kinds.PadMode.WRAP  # type: ignore[arg-type]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, dataclass_transform, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +39,9 @@ class Descriptor:
     """Base of all kinds: subclass it with `descriptor_class`, or any frozen dataclass, whose fields are the attributes.
 
     Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that they cross C, JSON and
-    processes. A field added after version 1 of a kind carries ``field(default=..., metadata={"since": 2})``: the core refuses
-    it on behalf of a backend that knows only version 1, unless it is at its default.
+    processes; the value of an enum's member stands for the member. A field added after version 1 of a kind carries
+    ``field(default=..., metadata={"since": 2})``: the core refuses it on behalf of a backend that knows only version 1, unless
+    it is at its default.
 
     Class attributes:
         kind: Namespaced name, such as ``dovetail.Convolution2d`` or ``acme.Swish``.
@@ -76,7 +78,16 @@ class Descriptor:
         attributes = _plain_defaults(kind) | values
         if attributes.keys() != _fields(kind).keys():
             attributes = _completed(kind, values)
+        for value in attributes.values():
+            if type(value) is str:
+                attributes |= _members(kind, attributes)
+                break
         vars(self).update(attributes)
+
+    def __post_init__(self) -> None:
+        """Do the same as `__init__` for classes that `dataclasses.dataclass` made, which call this."""
+        for name, member in _members(type(self), self.attributes()).items():
+            object.__setattr__(self, name, member)
 
     def __repr__(self) -> str:
         return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self.attributes().items())})"
@@ -214,6 +225,45 @@ def _completed(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
         known = ", ".join(_fields(kind)) or "none"
         raise TypeError(f"{kind.__name__}() has no attribute {next(iter(values))!r}; it has {known}")
     return attributes
+
+
+def _enums_of(kind: Any) -> dict[str, type[Enum]]:
+    try:
+        hints = get_type_hints(kind)
+    except (NameError, TypeError):  # annotations that only a type checker can resolve
+        return {}
+    choices = {name: get_args(hints[name]) or (hints[name],) for name in _fields(kind)}
+    return {
+        name: option
+        for name, options in choices.items()
+        if str not in options
+        for option in options
+        if isinstance(option, type) and issubclass(option, Enum)
+    }
+
+
+_enums: Callable[[Any], dict[str, type[Enum]]] = cache(_enums_of)
+"""The attributes of a class of descriptors that are members of an enum, with that."""
+
+
+def _members(kind: Any, attributes: dict[str, Any]) -> dict[str, Enum]:
+    """Return the members of enums that plain strings among these attributes stand for: kinds compare them by identity.
+
+    Raises:
+        GraphError: One stands for none (`ATTRIBUTE_INVALID`).
+    """
+    found: dict[str, Enum] = {}
+    for name, value in attributes.items():
+        if type(value) is str and (options := _enums(kind).get(name)) is not None:
+            try:
+                found[name] = DType.of(value) if options is DType else options(value)
+            except ValueError:
+                raise GraphError(
+                    f"attribute {name!r} of {kind.kind} is {value!r}",
+                    code=ErrorCode.ATTRIBUTE_INVALID,
+                    hint=f"use one of {', '.join(repr(member.value) for member in options)}",
+                ) from None
+    return found
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
