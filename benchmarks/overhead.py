@@ -20,6 +20,7 @@ import dovetail
 SHORT, LONG = 10, 210  # layers of the two chains whose difference gives the cost of a layer
 BLOCK = 0.02  # seconds that one uninterrupted block of calls takes, about
 OURS = "dovetail"
+UNFUSED = "CpuRef"  # dovetail on the backend that executes each layer in a step of its own
 Call = Callable[[], object]
 
 # Prints the seconds that one import takes once NumPy is there.
@@ -79,6 +80,12 @@ def open_dovetail(path: Path, feed: dict[str, np.ndarray]) -> Call:
     return lambda: net.run(feed)["z"]
 
 
+def open_unfused(path: Path, feed: dict[str, np.ndarray]) -> Call:
+    """Open on the reference backend: CpuAcc, the default, makes one step of an addition and the activation behind it."""
+    net = dovetail.load(path.with_suffix(".onnx"), backends=["CpuRef"])
+    return lambda: net.run(feed)["z"]
+
+
 def open_onnxruntime(path: Path, feed: dict[str, np.ndarray]) -> Call:
     """Open with one thread; graph optimizations stay at their default."""
     import onnxruntime
@@ -107,7 +114,7 @@ def open_litert(path: Path, feed: dict[str, np.ndarray]) -> Call:
     return call
 
 
-OPENERS = {OURS: open_dovetail, "onnxruntime": open_onnxruntime, "LiteRT": open_litert}
+OPENERS = {OURS: open_dovetail, UNFUSED: open_unfused, "onnxruntime": open_onnxruntime, "LiteRT": open_litert}
 
 
 def installed() -> list[str]:
@@ -183,17 +190,18 @@ def main() -> None:
         folder = Path(name)
         calls = open_checked(folder, "add4", ["Add"], runtimes)
         report("One call: Add on 4 floats, NumPy in and out", interleaved(calls, arguments.rounds), "µs", 1e6)
+        opened = [OURS, UNFUSED, *(name for name in runtimes if name != OURS)]
         chains = {
-            count: open_checked(folder, f"chain{count}", ["Add", "Relu"] * (count // 2), runtimes) for count in (SHORT, LONG)
+            count: open_checked(folder, f"chain{count}", ["Add", "Relu"] * (count // 2), opened) for count in (SHORT, LONG)
         }
-        both = {(runtime, count): chains[count][runtime] for runtime in runtimes for count in chains}
+        both = {(runtime, count): chains[count][runtime] for runtime in opened for count in chains}
         times = interleaved({f"{runtime} {count}": call for (runtime, count), call in both.items()}, arguments.rounds)
         slopes = {
             runtime: [
                 (long - short) / (LONG - SHORT)
                 for short, long in zip(times[f"{runtime} {SHORT}"], times[f"{runtime} {LONG}"], strict=True)
             ]
-            for runtime in runtimes
+            for runtime in opened
         }
         report(f"One layer: slope between chains of {SHORT} and {LONG} of Add and Relu on 4 floats", slopes, "ns", 1e9)
     ready = {name: READY.get(name, f"import {MODULES[name]}") for name in runtimes}

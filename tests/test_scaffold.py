@@ -17,13 +17,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 class Terminal:
-    """A shell in a folder, in an environment of its own, that has the wheels at hand and no index."""
+    """A shell in a folder and an environment, which has the wheels at hand and no index."""
 
-    def __init__(self, folder, *links):
-        venv.create(folder / "environment", with_pip=True, symlinks=True)
+    def __init__(self, folder, environment, *links):
         self.folder = folder
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "DOVETAIL_"))}
-        path = os.pathsep.join([str(folder / "environment" / "bin"), os.environ["PATH"]])
+        path = os.pathsep.join([str(environment / "bin"), os.environ["PATH"]])
         links = " ".join(map(str, links))
         pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": links, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         self.environment = {**variables, **pip, "PATH": path, "DOVETAIL_CACHE_DIR": str(folder / "cache")}
@@ -69,12 +68,27 @@ print("equal")
 """
 
 
+def empty(folder):
+    """Create an environment that holds nothing but pip."""
+    venv.create(folder, with_pip=True, symlinks=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def furnished(wheels, shelf, tmp_path_factory):
+    """An environment with dovetail in it, for the tests whose first command would install it; their backends have names apart."""
+    work = tmp_path_factory.mktemp("furnished")
+    Terminal(work, empty(work / "environment"), wheels, shelf)("python -m pip install -q dovetail")
+    return work / "environment"
+
+
 @pytest.fixture
-def terminal(tmp_path, wheels, shelf):
-    return Terminal(tmp_path, wheels, shelf)
+def terminal(furnished, wheels, shelf, tmp_path):
+    return Terminal(tmp_path, furnished, wheels, shelf)
 
 
-def test_four_commands_lead_to_a_proven_backend(terminal):
+def test_four_commands_lead_to_a_proven_backend(wheels, shelf, tmp_path):
+    terminal = Terminal(tmp_path, empty(tmp_path / "environment"), wheels, shelf)
     start = time.monotonic()
     terminal("python -m pip install -q dovetail")
     listing = terminal("dovetail new-backend dovetail-initech --install")
@@ -90,7 +104,6 @@ def test_four_commands_lead_to_a_proven_backend(terminal):
 
 @pytest.mark.parametrize("template", list(templates()))
 def test_the_printed_steps_work_as_printed(terminal, template):
-    terminal("python -m pip install -q dovetail")
     name, backend_id = NAMES[template]
     printed = terminal(f"dovetail new-backend {name} --id {backend_id} --template {template}")
     steps = [line.strip() for line in printed.partition("next:")[2].splitlines() if line.strip()]
@@ -116,9 +129,9 @@ def test_the_printed_steps_work_as_printed(terminal, template):
 
 def test_an_sdist_of_a_project_becomes_a_wheel_elsewhere(terminal):
     """In isolation, from the sdist alone."""
-    terminal("python -m pip install -q dovetail 'setuptools>=77' cython")
-    terminal("dovetail new-backend dovetail-initech")
+    terminal("python -m pip install -q 'setuptools>=77' cython")
+    terminal("dovetail new-backend dovetail-globex")
     build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
-    terminal(f'cd dovetail-initech && python -c "{build}" ..')
-    terminal("python -m pip install -q dovetail_initech-0.1.0.tar.gz")
-    assert "CpuInitech" in terminal("dovetail backends")
+    terminal(f'cd dovetail-globex && python -c "{build}" ..')
+    terminal("python -m pip install -q dovetail_globex-0.1.0.tar.gz")
+    assert "CpuGlobex" in terminal("dovetail backends")
