@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from dovetail.interfaces import HOST, MemoryDomain
-from dovetail.runtime import memory_plan
+from dovetail.runtime import memory_plan, packing
 from dovetail.runtime.aliases import Alias, Relation, problem_with
+from dovetail.runtime.intervals import Entry, Intervals
 from dovetail.runtime.memory_plan import ALIGNMENT, MemoryPlan, Step, Storage, Tensor, plan_memory
 
 DEVICES = [MemoryDomain("Device", 0, "x"), MemoryDomain("Device", 1, "x"), HOST]  # queue 2 works in host memory
@@ -261,6 +262,40 @@ def test_buffers_alive_together_do_not_overlap() -> None:
         assert len(plan.placements) == len(case.tensors)
 
 
+@pytest.fixture
+def swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pack as where too many buffers are alive together."""
+    monkeypatch.setattr(packing, "PAIRS", -1)
+    monkeypatch.setattr(packing, "PAIRS_EACH", -1)
+
+
+def test_many_buffers_alive_together_do_not_overlap(swept: None) -> None:
+    test_buffers_alive_together_do_not_overlap()
+    for seed in range(100):
+        case, plan = planned(seed)
+        simulate(case, plan, seed)
+
+
+def test_parts_of_parts_lie_where_they_belong() -> None:
+    """Each concatenation takes up the one before it, behind or before what it adds."""
+    for before in (False, True):
+        lists = Lists()
+        x = lists.input(16)
+        joined = lists.layer(16, x)
+        for _ in range(300):
+            more = lists.layer(16, x)
+            joined = lists.concat(*((more, joined) if before else (joined, more)))
+        case = lists.finish(lists.layer(16, joined))
+        for step in case.steps:  # what a concatenation holds is what its parts hold
+            for alias in step.aliases:
+                case.contents[step.writes[0]][alias.offset :][: len(case.contents[step.reads[alias.input]])] = case.contents[
+                    step.reads[alias.input]
+                ]
+        plan = plan_memory(case.tensors, case.steps)
+        assert len(plan.elided) == 300
+        simulate(case, plan, 0)
+
+
 def test_a_device_gets_the_offsets_that_it_can_do() -> None:
     seen = 0
     for seed in SEEDS:
@@ -503,6 +538,15 @@ def test_the_peak_is_near_the_lower_bound(make) -> None:
     assert plan.lower_bound < 0.6 * sum(tensor.nbytes for tensor in case.tensors)
 
 
+@pytest.mark.parametrize(
+    "make", [residual_network, mobile_network, branching_network, attention_network], ids=lambda f: f.__name__
+)
+def test_the_peak_of_many_buffers_is_near_the_lower_bound(make, swept: None) -> None:
+    case = make()
+    plan = plan_memory(case.tensors, case.steps)
+    assert plan.lower_bound <= plan.peak_bytes <= 1.25 * plan.lower_bound
+
+
 def test_the_lower_bound_is_what_must_be_alive() -> None:
     """Counted anew, without the plan's own lives: the bytes of all tensors that are still to be read, at each step."""
     case = residual_network()
@@ -518,3 +562,21 @@ def test_the_lower_bound_is_what_must_be_alive() -> None:
         }
         need = max(need, sum(places.values()) + step.workspace)
     assert need <= plan.lower_bound <= 1.01 * need
+
+
+def test_intervals_find_what_overlaps() -> None:
+    luck = random.Random(3)
+    intervals, known = Intervals(), set[Entry]()
+    for number in range(600):
+        length = luck.choice([0, 1, 3, 8, 60, 64, 500])
+        begin = luck.randint(-50, 2000)
+        intervals.add(begin, length, number)
+        if length:
+            known.add(Entry(begin, begin + length, number))
+        if known and luck.random() < 0.3:
+            gone = luck.choice(sorted(known))
+            intervals.remove(gone)
+            known.remove(gone)
+        place, size = luck.randint(-60, 2100), luck.choice([0, 1, 64, 300])
+        expected = {entry for entry in known if entry.begin < place + size and place < entry.end}
+        assert set(intervals.overlapping(place, size)) == expected

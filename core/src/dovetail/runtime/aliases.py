@@ -40,8 +40,8 @@ def problem_with(aliases: Sequence[Alias], inputs: Sequence[Extent | None], outp
 
     Each alias names an input that is connected and an output, and lies within the larger of the two: a view in its input, a
     part in its output, and what is computed in place is as large as what it overwrites. Together they give no byte away twice:
-    an input that one output overwrites is shared with no other output, parts of one output do not overlap, and what is a view is
-    a view of one input.
+    an input that one output overwrites is shared with no other output, parts of one output do not overlap, and a view is one of
+    one input.
     """
     for alias in aliases:
         problem = _misfit(alias, inputs, outputs)

@@ -9,7 +9,7 @@ Everything here is plain arithmetic over step numbers, so that it can be tested 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -17,8 +17,11 @@ from typing import NamedTuple
 
 from ..interfaces import HOST, MemoryDomain
 from .aliases import Alias, Extent, Relation, problem_with
+from .intervals import Intervals
+from .packing import ALIGNMENT as ALIGNMENT
+from .packing import live_peak, pack
 
-ALIGNMENT = 64
+_NOWHERE: dict[int, int] = {}
 
 
 class Storage(Enum):
@@ -83,18 +86,34 @@ class Step:
 
 @dataclass(slots=True)
 class Buffer:
-    """Bytes that one or more tensors share."""
+    """Bytes that one or more tensors share.
+
+    Attributes:
+        nbytes, domain, alignment, storage, index: As those of a tensor.
+        members: Tensors.
+        start, end: Life, as first and last step.
+        offset: Into the arena.
+        arena: Its number.
+        origin: Where the buffer begins, counted as the places of its members are.
+        living: Members that somebody may still read, by their place.
+        newest: Last step that wrote a member.
+        is_output: A member is a graph output.
+    """
 
     nbytes: int
     domain: MemoryDomain
     alignment: int
     storage: Storage
     index: int
-    members: list[tuple[int, int]]
+    members: list[int] = field(default_factory=list)
     start: int = 0
     end: int = 0
     offset: int = 0
     arena: int = 0
+    origin: int = 0
+    living: Intervals = field(default_factory=Intervals)
+    newest: int = -1
+    is_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +211,20 @@ class _Planner:
         self.in_parts = in_parts
         self.offsets = offsets
         self.release = releases(steps)
-        self.readers: dict[int, list[int]] = defaultdict(list)
         self.producer: dict[int, int] = {}
+        self.last_read = [-1] * len(tensors)
+        self.in_flight: dict[int, dict[int, int]] = {}
+        """For each tensor that asynchronous steps read: by queue, when the last of them is done."""
         for number, step in enumerate(steps):
             for tensor in step.reads:
                 if tensor is not None:
-                    self.readers[tensor].append(number)
+                    self.last_read[tensor] = number
+                    if step.queue is not None:
+                        self.in_flight.setdefault(tensor, {})[step.queue] = self.release[number]
             for tensor in step.writes:
                 self.producer[tensor] = number
         self.buffer_of: dict[int, Buffer] = {}
-        self.offset_of: dict[int, int] = {}
+        self.place_of: dict[int, int] = {}
         self.elided: set[int] = set()
 
     def plan(self) -> MemoryPlan:
@@ -217,13 +240,9 @@ class _Planner:
         workspaces = self._workspace_buffers()
         planned = [b for b in buffers if b.storage is Storage.ARENA] + [b for b in workspaces if b is not None]
         arenas = self._assign_addresses(planned)
-        placements = tuple(
-            self._placement(self.buffer_of[t], self.offset_of[t]) if t in self.buffer_of else Placement(Storage.ARENA, 0, 0)
-            for t in range(len(self.tensors))
-        )
         return MemoryPlan(
-            placements=placements,
-            workspaces=tuple(None if b is None else self._placement(b, 0) for b in workspaces),
+            placements=tuple([self._tensor_placement(t) for t in range(len(self.tensors))]),
+            workspaces=tuple([None if b is None else self._placement(b, 0) for b in workspaces]),
             arenas=tuple(arenas),
             elided=frozenset(self.elided),
             output_copies=tuple(copies),
@@ -231,6 +250,12 @@ class _Planner:
             peak_bytes=sum(arena.nbytes for arena in arenas),
             lower_bound=live_peak(planned, len(self.steps)),
         )
+
+    def _tensor_placement(self, number: int) -> Placement:
+        buffer = self.buffer_of.get(number)
+        if buffer is None:
+            return Placement(Storage.ARENA, 0, 0)
+        return self._placement(buffer, self.place_of[number] - buffer.origin)
 
     @staticmethod
     def _placement(buffer: Buffer, offset: int) -> Placement:
@@ -242,15 +267,20 @@ class _Planner:
 
     def _new_buffer(self, number: int) -> Buffer:
         tensor = self.tensors[number]
-        buffer = Buffer(tensor.nbytes, tensor.domain, tensor.alignment, tensor.storage, tensor.index, [])
+        buffer = Buffer(tensor.nbytes, tensor.domain, tensor.alignment, tensor.storage, tensor.index)
         self._join(number, buffer, 0)
         return buffer
 
-    def _join(self, number: int, buffer: Buffer, offset: int) -> None:
-        buffer.members.append((number, offset))
-        buffer.alignment = max(buffer.alignment, self.tensors[number].alignment)
+    def _join(self, number: int, buffer: Buffer, place: int) -> None:
+        tensor = self.tensors[number]
+        buffer.members.append(number)
+        buffer.alignment = max(buffer.alignment, tensor.alignment)
+        buffer.newest = max(buffer.newest, self.producer.get(number, -1))
+        buffer.is_output = buffer.is_output or bool(tensor.outputs)
+        if buffer.storage is Storage.ARENA:  # nothing else is ever overwritten
+            buffer.living.add(place, tensor.nbytes, number)
         self.buffer_of[number] = buffer
-        self.offset_of[number] = offset
+        self.place_of[number] = place
 
     def _place_outputs(self, number: int, step: Step) -> None:
         taken = 0
@@ -259,21 +289,26 @@ class _Planner:
             if source is None or output in self.buffer_of:
                 continue
             if alias.relation is not Relation.PART and self._shares(number, step, alias, output, source):
-                self._join(output, self.buffer_of[source], self.offset_of[source] + alias.offset)
+                self._join(output, self.buffer_of[source], self.place_of[source] + alias.offset)
                 taken += 1
         for output in step.writes:
             if output not in self.buffer_of:
                 self._new_buffer(output)
-        for alias in step.aliases:
-            if alias.relation is Relation.PART:
-                taken += self._move_into(number, step, alias)
-        if step.elidable and step.aliases and taken == len(step.aliases):
+        if not step.aliases:
+            return
+        if self.in_parts:
+            parts = [alias for alias in step.aliases if alias.relation is Relation.PART]
+            counts = Counter(step.reads) if parts else Counter()
+            for alias in parts:
+                taken += counts[step.reads[alias.input]] == 1 and self._move_into(number, step, alias)
+        if step.elidable and taken == len(step.aliases):
             self.elided.add(number)
 
     def _shares(self, number: int, step: Step, alias: Alias, output: int, source: int) -> bool:
-        buffer, offset = self.buffer_of[source], self.offset_of[source] + alias.offset
+        buffer, place = self.buffer_of[source], self.place_of[source] + alias.offset
+        offset = place - buffer.origin
         mine = self.tensors[output]
-        if mine.domain != buffer.domain or offset + mine.nbytes > self.offset_of[source] + self.tensors[source].nbytes:
+        if mine.domain != buffer.domain or place + mine.nbytes > self.place_of[source] + self.tensors[source].nbytes:
             return False
         if offset % mine.element or (offset % mine.alignment and (mine.alignment > ALIGNMENT or mine.domain != HOST)):
             return False  # a device's manager said what every offset is a multiple of
@@ -283,60 +318,80 @@ class _Planner:
             return True
         if buffer.storage is not Storage.ARENA or mine.nbytes != self.tensors[source].nbytes:
             return False
-        if any(
-            self._overlaps(r, buffer, offset, mine.nbytes)
-            for i, r in enumerate(step.reads)
-            if r is not None and i != alias.input
-        ):
-            return False
-        return all(
-            self._dead_after(member, number)
-            for member, at in buffer.members
-            if at < offset + mine.nbytes and offset < at + self.tensors[member].nbytes
-        )
+        for slot, read in enumerate(step.reads):
+            if read is not None and slot != alias.input and self._overlaps(read, buffer, place, mine.nbytes):
+                return False
+        return self._overwritable(buffer, place, mine.nbytes, number)
 
-    def _overlaps(self, tensor: int, buffer: Buffer, offset: int, nbytes: int) -> bool:
+    def _overwritable(self, buffer: Buffer, place: int, nbytes: int, number: int) -> bool:
+        """True if step `number` may overwrite some bytes of a buffer; what nobody will ask for again is forgotten."""
+        gone = []
+        try:
+            for entry in buffer.living.overlapping(place, nbytes):
+                if not self._dead_after(entry.tensor, number):
+                    return False
+                if self._dead_before(entry.tensor, number):
+                    gone.append(entry)
+            return True
+        finally:
+            for entry in gone:
+                buffer.living.remove(entry)
+
+    def _overlaps(self, tensor: int, buffer: Buffer, place: int, nbytes: int) -> bool:
         if self.buffer_of.get(tensor) is not buffer:
             return False
-        at = self.offset_of[tensor]
-        return at < offset + nbytes and offset < at + self.tensors[tensor].nbytes
+        at = self.place_of[tensor]
+        return at < place + nbytes and place < at + self.tensors[tensor].nbytes
 
     def _dead_after(self, tensor: int, number: int) -> bool:
         """True if step `number` may overwrite a tensor: whoever else reads it is done, and the step did not write it."""
-        if self.tensors[tensor].outputs or self.producer.get(tensor) == number:
+        if self.tensors[tensor].outputs or self.last_read[tensor] > number or self.producer.get(tensor) == number:
             return False
         queue = self.steps[number].queue
-        return all(
-            reader == number
-            or self.release[reader] < number
-            or (reader < number and queue is not None and self.steps[reader].queue == queue)
-            for reader in self.readers[tensor]
-        )
+        return all(q == queue or done < number for q, done in self.in_flight.get(tensor, _NOWHERE).items())
+
+    def _dead_before(self, tensor: int, number: int) -> bool:
+        """True if every reader was done before a step began: so it stays for all steps that follow."""
+        return self.last_read[tensor] < number and all(done < number for done in self.in_flight.get(tensor, _NOWHERE).values())
 
     def _move_into(self, number: int, step: Step, alias: Alias) -> bool:
         """Let the whole buffer of an input become a part of the output's."""
         source, output = step.reads[alias.input], step.writes[alias.output]
-        if source is None or not self.in_parts:
+        if source is None:
             return False
         part, whole = self.buffer_of[source], self.buffer_of[output]
-        offset = self.offset_of[output] + alias.offset
+        offset = self.place_of[output] - whole.origin + alias.offset
         movable = (
             part is not whole
             and part.storage is Storage.ARENA
             and whole.storage is Storage.ARENA
             and part.domain == whole.domain
             and part.nbytes == self.tensors[source].nbytes
-            and self.offset_of[source] == 0
+            and self.place_of[source] == part.origin
             and offset % part.alignment == 0
             and (self.offsets or whole.domain == HOST)
-            and step.reads.count(source) == 1
-            and not any(self.tensors[member].outputs or self.producer.get(member) == number for member, _ in part.members)
+            and not part.is_output
+            and part.newest < number
         )
-        if not movable:
-            return False
-        for member, at in part.members:
-            self._join(member, whole, offset + at)
-        return True
+        if movable:
+            self._unite(part, whole, offset)
+        return movable
+
+    def _unite(self, part: Buffer, whole: Buffer, offset: int) -> None:
+        """Put a buffer into another, `offset` bytes from where that begins; the one of more members takes up the other's."""
+        if len(part.members) <= len(whole.members):
+            kept, dropped, shift = whole, part, whole.origin + offset - part.origin
+        else:
+            kept, dropped, shift = part, whole, part.origin - offset - whole.origin
+            kept.nbytes, kept.origin = whole.nbytes, part.origin - offset
+        for member in dropped.members:
+            self.buffer_of[member] = kept
+            self.place_of[member] += shift
+        kept.members += dropped.members
+        kept.alignment = max(kept.alignment, dropped.alignment)
+        kept.newest = max(kept.newest, dropped.newest)
+        kept.is_output = kept.is_output or dropped.is_output
+        kept.living.take(dropped.living, shift)
 
     def _claim_outputs(self) -> list[tuple[int, int]]:
         """Give graph outputs their caller's arrays; what does not fit there exactly is copied at the end."""
@@ -344,7 +399,11 @@ class _Planner:
         for number, tensor in enumerate(self.tensors):
             for rank, index in enumerate(tensor.outputs):
                 buffer = self.buffer_of[number]
-                fits = buffer.storage is Storage.ARENA and self.offset_of[number] == 0 and buffer.nbytes == tensor.nbytes
+                fits = (
+                    buffer.storage is Storage.ARENA
+                    and self.place_of[number] == buffer.origin
+                    and buffer.nbytes == tensor.nbytes
+                )
                 if rank == 0 and fits and buffer.domain == HOST and buffer.alignment <= ALIGNMENT:
                     buffer.storage, buffer.index = Storage.OUTPUT, index
                 else:
@@ -362,15 +421,16 @@ class _Planner:
 
     def _set_life(self, buffer: Buffer) -> None:
         copied = len(self.steps)
-        starts, ends = [], []
-        for tensor, _ in buffer.members:
+        start, end = copied, 0
+        for tensor in buffer.members:
             produced = self.producer.get(tensor, 0)
-            starts.append(produced)
-            ends.append(self.release[produced] if produced < len(self.steps) else 0)
-            ends.extend(self.release[reader] for reader in self.readers[tensor])
+            start = min(start, produced)
+            end = max(end, self.release[produced] if produced < copied else 0, self.last_read[tensor])
+            if tensor in self.in_flight:
+                end = max(end, *self.in_flight[tensor].values())
             if self.tensors[tensor].outputs:
-                ends.append(copied)
-        buffer.start, buffer.end = min(starts), max(ends)
+                end = copied
+        buffer.start, buffer.end = start, end
 
     def _workspace_buffers(self) -> list[Buffer | None]:
         result: list[Buffer | None] = []
@@ -378,8 +438,9 @@ class _Planner:
             if step.workspace == 0 or number in self.elided:
                 result.append(None)
                 continue
-            life = (number, self.release[number])
-            result.append(Buffer(step.workspace, step.workspace_domain, ALIGNMENT, Storage.ARENA, 0, [], *life))
+            buffer = Buffer(step.workspace, step.workspace_domain, ALIGNMENT, Storage.ARENA, 0)
+            buffer.start, buffer.end = number, self.release[number]
+            result.append(buffer)
         return result
 
     # -- addresses ------------------------------------------------------------------------------------------------------------
@@ -413,67 +474,3 @@ def _separate_arenas(domain: MemoryDomain, buffers: Sequence[Buffer], first: int
         for buffer in group:
             buffer.arena = first + number
     return [Arena(domain, max(b.nbytes for b in t), max(b.alignment for b in t)) for t in tenants]
-
-
-def live_peak(buffers: Sequence[Buffer], n_steps: int) -> int:
-    """Most bytes alive at any one step, each buffer rounded up to the alignment."""
-    change = [0] * (n_steps + 2)
-    for buffer in buffers:
-        change[buffer.start] += _round_up(buffer.nbytes, ALIGNMENT)
-        change[min(buffer.end, n_steps) + 1] -= _round_up(buffer.nbytes, ALIGNMENT)
-    peak = alive = 0
-    for delta in change:
-        alive += delta
-        peak = max(peak, alive)
-    return peak
-
-
-def pack(buffers: Sequence[Buffer]) -> int:
-    """Set the offsets so that buffers alive together do not overlap; returns the bytes needed.
-
-    Several greedy orders are tried, each buffer going into the tightest gap, and the best is kept (the offset assignment of
-    Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
-    """
-    orders = (
-        lambda b: (-b.nbytes, b.start),
-        lambda b: (-(b.end - b.start + 1) * b.nbytes, b.start),
-        lambda b: (-(b.end - b.start), -b.nbytes, b.start),
-        lambda b: (b.start, -b.nbytes),
-    )
-    bound = live_peak(buffers, max((b.end for b in buffers), default=0))
-    best: tuple[int, list[int]] | None = None
-    for order in orders:
-        peak = _pack_in_order(sorted(buffers, key=order))
-        if best is None or peak < best[0]:
-            best = (peak, [b.offset for b in buffers])
-        if peak <= bound:
-            break
-    if best is None:
-        return 0
-    for buffer, offset in zip(buffers, best[1], strict=True):
-        buffer.offset = offset
-    return best[0]
-
-
-def _pack_in_order(ordered: Sequence[Buffer]) -> int:
-    placed: list[Buffer] = []
-    peak = 0
-    for buffer in ordered:
-        neighbours = sorted(
-            ((b.offset, b.offset + b.nbytes) for b in placed if b.start <= buffer.end and buffer.start <= b.end),
-        )
-        best_gap, best_offset, cursor = None, None, 0
-        for begin, end in neighbours:
-            start = _round_up(cursor, buffer.alignment)
-            gap = begin - start
-            if gap >= buffer.nbytes and (best_gap is None or gap < best_gap):
-                best_gap, best_offset = gap, start
-            cursor = max(cursor, end)
-        buffer.offset = _round_up(cursor, buffer.alignment) if best_offset is None else best_offset
-        placed.append(buffer)
-        peak = max(peak, buffer.offset + buffer.nbytes)
-    return _round_up(peak, ALIGNMENT)
-
-
-def _round_up(value: int, alignment: int) -> int:
-    return -(-value // alignment) * alignment

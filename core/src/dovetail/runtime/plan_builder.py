@@ -340,17 +340,21 @@ class PlanBuilder:
     def _with_waits(self) -> list[Draft]:
         """Insert a wait where a tensor leaves an asynchronous backend, and one per busy queue at the end."""
         result: list[Draft] = []
-        in_flight: dict[int, int] = {}
+        in_flight: dict[int, list[Draft]] = {}
         members: dict[int, list[Draft]] = {}
         for draft in self.drafts:
-            needed = {in_flight[r] for r in draft.reads if r is not None and r in in_flight} - {draft.info.queue}
-            for queue in sorted(q for q in needed if q is not None):
-                result.append(self._wait(queue, members.pop(queue)))
-                in_flight = {tensor: q for tensor, q in in_flight.items() if q != queue}
+            if members:
+                waiting = [in_flight[r] for r in draft.reads if r in in_flight]
+                needed = {several[0].info.queue for several in waiting if several} - {draft.info.queue}
+                for queue in sorted(q for q in needed if q is not None):
+                    several = members.pop(queue)
+                    result.append(self._wait(queue, several))
+                    several.clear()  # what they wrote is in flight no more
             result.append(draft)
             if draft.info.queue is not None:
-                in_flight.update(dict.fromkeys(draft.writes, draft.info.queue))
-                members.setdefault(draft.info.queue, []).append(draft)
+                several = members.setdefault(draft.info.queue, [])
+                several.append(draft)
+                in_flight.update(dict.fromkeys(draft.writes, several))
         return result + [self._wait(queue, drafts) for queue, drafts in sorted(members.items())]
 
     @staticmethod
