@@ -16,7 +16,7 @@ from dovetail.descriptor import Constant, Descriptor, Infos, descriptor_class
 from dovetail.errors import ErrorCode, GraphError
 from dovetail.graph import Graph
 from dovetail.graph_dump import to_dict, to_dot, to_json
-from dovetail.layer import OutputSlot
+from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import Activation, ActivationFunction, BinaryOperation, ElementwiseBinary, Fill, Permute, Reshape
 from dovetail.network import Network
 from dovetail.tensor import DType, Quantization, TensorInfo
@@ -527,3 +527,41 @@ def test_so_it_does_in_kinds_that_dataclass_made() -> None:
 
     assert (Bordered().mode, Bordered().label) == (kinds.PadMode.EDGE, "edge")
     assert Bordered(mode="wrap").mode is kinds.PadMode.WRAP  # type: ignore[arg-type]
+
+
+def test_unique_names_are_the_first_that_are_free() -> None:
+    """Held against trying one after the other, while layers come, go and change their names."""
+    luck = np.random.default_rng(7)
+    net = Network("names")
+    x = net.input("x", (1,))
+    made: list[Layer] = []
+    for _ in range(800):
+        wish = str(luck.choice(["a", "a", "a_2", "b", "a_3_2", "a_03", "b_2"]))
+        expected = next(n for n in (wish, *(f"{wish}_{i}" for i in range(2, 1000))) if n not in net)
+        draw = luck.random()
+        if made and draw < 0.3:
+            net.remove(made.pop(luck.integers(len(made))))
+        elif made and draw < 0.5:
+            chosen = made[luck.integers(len(made))]
+            expected = wish if chosen.name == wish else expected
+            net.rename(chosen, wish)
+            assert chosen.name == expected
+        else:
+            assert net.unique_name(wish) == expected
+            made.append(net.relu(x, name=wish).layer)
+            assert made[-1].name == expected
+        assert net.newest(1)[0].id == max(layer.id for layer in net)
+    assert [layer.id for layer in net] == sorted(layer.id for layer in net), "the order of creation stays"
+    assert all(net.layer(layer.name) is layer for layer in made)
+
+
+def test_positions_follow_edits() -> None:
+    net = Network("positions")
+    a = net.relu(net.input("x", (1,)), name="a")
+    b = net.relu(a, name="b")
+    assert net.position(a.layer) < net.position(b.layer)
+    c = net.tanh(a, name="c")
+    net.disconnect(b.layer.inputs[0])
+    net.connect(c, b.layer.inputs[0])
+    net.topological_order()
+    assert net.position(a.layer) < net.position(c.layer) < net.position(b.layer)

@@ -16,6 +16,7 @@ from .layer import Inferred, InputSlot, Layer, OutputSlot
 from .limits import under_way
 from .tensor import Dimension, DType, Quantization, TensorInfo, shown
 from .topology import producers_first
+from .unique_names import UniqueNames
 
 
 class Graph:
@@ -29,31 +30,34 @@ class Graph:
         self._inputs: tuple[Layer, ...] | None = None
         self._outputs: tuple[Layer, ...] | None = None
         self._order: tuple[Layer, ...] | None = None
+        self._positions: dict[Layer, int] | None = None
+        self._names = UniqueNames(self._layers)
+        self._is_renamed = False
 
     # -- reading --------------------------------------------------------------------------------------------------------------
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         """All layers, in order of creation."""
-        return tuple(self._layers.values())
+        return tuple(self._in_order().values())
 
     @property
     def inputs(self) -> tuple[Layer, ...]:
         """Input layers, in order of creation."""
         if self._inputs is None:
-            self._inputs = tuple([layer for layer in self._layers.values() if isinstance(layer.descriptor, Input)])
+            self._inputs = tuple([layer for layer in self._in_order().values() if isinstance(layer.descriptor, Input)])
         return self._inputs
 
     @property
     def outputs(self) -> tuple[Layer, ...]:
         """Output layers, in order of creation."""
         if self._outputs is None:
-            self._outputs = tuple([layer for layer in self._layers.values() if isinstance(layer.descriptor, Output)])
+            self._outputs = tuple([layer for layer in self._in_order().values() if isinstance(layer.descriptor, Output)])
         return self._outputs
 
     def newest(self, count: int) -> list[Layer]:
         """Layers that were added last, the last one first."""
-        return list(islice(reversed(self._layers.values()), count))
+        return list(islice(reversed(self._in_order().values()), count))
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -85,19 +89,30 @@ class Graph:
             GraphError: There is a cycle (`GRAPH_CYCLE`); the message spells it out.
         """
         if self._order is None:
-            self._order = tuple(producers_first(self.name, self._layers))
+            self._order, self._positions = tuple(producers_first(self.name, self._in_order())), None
         return list(self._order)
+
+    def position(self, layer: Layer) -> int:
+        """Return the place of a layer in the topological order, which is sorted anew after an edit."""
+        positions = self._positions
+        if positions is None or self._order is None:
+            positions = self._positions = {one: number for number, one in enumerate(self.topological_order())}
+        return positions[layer]
 
     # -- building -------------------------------------------------------------------------------------------------------------
 
     def unique_name(self, wish: str) -> str:
         """Return `wish`, or `wish_2`, `wish_3`, ... if it is taken."""
-        if wish not in self._layers:
-            return wish
-        number = 2
-        while f"{wish}_{number}" in self._layers:
-            number += 1
-        return f"{wish}_{number}"
+        return self._names.like(wish)
+
+    def _in_order(self) -> dict[str, Layer]:
+        """All layers by name, in order of creation; one with a new name is put back in its place when it matters."""
+        if self._is_renamed:
+            members = sorted(self._layers.items(), key=_by_id)
+            self._layers.clear()
+            self._layers.update(members)
+            self._is_renamed = False
+        return self._layers
 
     def _edited(self) -> None:
         self._inputs = self._outputs = self._order = None
@@ -267,7 +282,11 @@ class Graph:
     def disconnect(self, target: InputSlot) -> None:
         """Free an input slot; one that is free stays so."""
         if target.source is not None:
-            target.source.consumers.remove(target)
+            readers = target.source.consumers
+            if readers[-1] is target:  # many are taken off in the order in which they came, or the other way round
+                readers.pop()
+            else:
+                readers.remove(target)
             target.source = None
             self._order = None
 
@@ -303,12 +322,18 @@ class Graph:
         for target in layer.inputs:
             self.disconnect(target)
         del self._layers[layer.name]
+        self._names.freed(layer.name)
         self._edited()
 
     def rename(self, layer: Layer, name: str) -> None:
         """Give a layer another name, made unique by a suffix; its place in the order of creation stays."""
-        label = self.unique_name(name) if name != layer.name else name
-        self._layers = {label if old == layer.name else old: member for old, member in self._layers.items()}
+        if name == layer.name:
+            return
+        label = self.unique_name(name)
+        del self._layers[layer.name]
+        self._names.freed(layer.name)
+        self._layers[label] = layer
+        self._is_renamed = True
         layer.name = label
 
     def replace_descriptor(self, layer: Layer, descriptor: Descriptor, *, keep_inputs: int | None = None) -> None:
@@ -410,7 +435,7 @@ class Graph:
         """
         self._order = None  # whoever handed over this graph may have joined its slots through another
         self.topological_order()
-        for layer in self._layers.values():
+        for layer in self._in_order().values():
             self._check_arity(layer.name, layer.descriptor, [slot.source for slot in layer.inputs])
         if not self.outputs:
             raise GraphError(
@@ -426,10 +451,10 @@ class Graph:
         twin = type(self)(self.name)
         self.copy_into(twin)
         # Copied in topological order; the order of creation is that of the caller's inputs and outputs.
-        twin._layers = {layer.name: twin._layers[layer.name] for layer in self._layers.values()}
+        for number, layer in enumerate(self._in_order().values()):
+            twin._layers[layer.name].id = number
+        twin._is_renamed = True
         twin._edited()
-        for number, layer in enumerate(twin._layers.values()):
-            layer.id = number
         return twin
 
     def copy_into(
@@ -485,6 +510,10 @@ def _check_output_count(descriptor: Descriptor) -> None:
             code=ErrorCode.ATTRIBUTE_INVALID,
             hint=f"a layer has at most {_MOST_OUTPUTS}",
         )
+
+
+def _by_id(entry: tuple[str, Layer]) -> int:
+    return entry[1].id
 
 
 def _check_descriptor(descriptor: Descriptor) -> None:
