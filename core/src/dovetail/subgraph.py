@@ -79,11 +79,15 @@ class SubgraphView:
 
     def breach(self) -> Layer | None:
         """Return a layer outside that lies on a path from a member to a member; None if the view is convex."""
+        if len(self.layers) < 2:
+            return None
+        position = self.graph.position
+        last = max(map(position, self.layers))  # no path leads back from behind it
         seen: set[Layer] = set()
         stack = [c.layer for slot in self.outputs for c in slot.consumers if c.layer not in self._members]
         while stack:
             layer = stack.pop()
-            if layer in seen:
+            if layer in seen or position(layer) > last:
                 continue
             seen.add(layer)
             for slot in layer.outputs:

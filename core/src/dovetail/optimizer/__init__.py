@@ -286,7 +286,8 @@ class _Declared(NamedTuple):
 
     def folded(self, order: Sequence[Layer]) -> tuple[str, ...]:
         """Name the layers of which nothing computes any more."""
-        kept = {name for layer in order if not isinstance(layer.descriptor, Constant) for name in layer.sources}
+        several = {id(layer.sources): layer.sources for layer in order if not isinstance(layer.descriptor, Constant)}
+        kept = {name for sources in several.values() for name in sources}  # many layers may stand for the whole of a part
         return tuple(name for name, sources in self.working if not kept.issuperset(sources))
 
 

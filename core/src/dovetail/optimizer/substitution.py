@@ -156,7 +156,7 @@ def substitute(graph: Graph, substitution: Substitution, entries: Sequence[Input
     sources = given_sources(part, replacement)
     feeding = [_source(slot) for slot in entries]
     readers = _take_out(graph, part)
-    before = set(graph.layers)
+    before = len(graph)
     feeds = {layer.output: slot for layer, slot in zip(replacement.inputs, feeding, strict=True)}
     twins = replacement.copy_into(graph, feeds, wanted=lambda layer: not isinstance(layer.descriptor, Input | Output))
     for old in replacement:
@@ -165,7 +165,8 @@ def substitute(graph: Graph, substitution: Substitution, entries: Sequence[Input
     for layer, consumers in zip(replacement.outputs, readers, strict=True):
         for consumer in consumers:
             graph.connect(twins[_source(layer.inputs[0])], consumer)
-    return [layer for layer in graph if layer not in before and not isinstance(layer.descriptor, Constant)]
+    added = graph.newest(len(graph) - before)
+    return [layer for layer in reversed(added) if not isinstance(layer.descriptor, Constant)]
 
 
 def delete(graph: Graph, part: SubgraphView, entries: Sequence[InputSlot]) -> None:

@@ -82,20 +82,24 @@ class _Check:
             raise self.error("left layers out: neither replaced, nor untouched, failed or deleted", missing)
 
     def order(self, answer: OptimizationViews) -> None:
-        """Contract what is replaced or deleted: no cycle may appear. What is kept or failed stays single layers."""
+        """Contract what is replaced or deleted: no cycle may appear. What is kept or failed stays single layers.
+
+        The view is convex, so that all of this is seen within it: nothing is walked for each part alone.
+        """
         merged = [*(substitution.part for substitution in answer.substitutions), *answer.deletions]
+        node: dict[Layer, int] = {layer: -1 - number for number, layer in enumerate(self.view.layers)}
+        for number, part in enumerate(merged):
+            node.update(dict.fromkeys(part.layers, number))
+        stuck = _cyclic(self.view, node)  # a path that leaves a part of a convex view and comes back is a cycle too
+        if not stuck:
+            return
         for part in merged:
             breach = part.breach()
             if breach is not None:
                 raise self.error(
                     f"replaced a part that is not convex: a path leaves it and comes back through {breach.name!r}", part.layers
                 )
-        node: dict[Layer, int] = {layer: -1 - number for number, layer in enumerate(self.view.layers)}
-        for number, part in enumerate(merged):
-            node.update(dict.fromkeys(part.layers, number))
-        stuck = _cyclic(self.view, node)
-        if stuck:
-            raise self.error("replaced parts that depend on each other in a circle", stuck)
+        raise self.error("replaced parts that depend on each other in a circle", stuck)
 
     def replacement(self, substitution: Substitution) -> None:
         part, replacement = substitution
