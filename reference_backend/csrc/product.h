@@ -1,8 +1,9 @@
 /* The inner loop of convolutions and matrix products: a tile of sums in registers.
  *
  * Everything arrives packed and converted: `rows` is [depth][TILE_ROWS], `panel` is [depth][TILE_COLUMNS], `sums` is
- * [TILE_ROWS][TILE_COLUMNS] and is written, not added to. Vectors run across the columns, never along the depth: each sum is
- * formed in order of depth, one rounding per product and one per addition, so every instruction set gives the same bits.
+ * [TILE_ROWS][TILE_COLUMNS]: it is written or, if this is `more` of the depth, added to. Vectors run across the columns, never
+ * along the depth: each sum is formed in order of depth, one rounding per product and one per addition, so every instruction set
+ * gives the same bits, and so does a depth that comes in parts.
  */
 #ifndef DOVETAIL_REFERENCE_PRODUCT_H
 #define DOVETAIL_REFERENCE_PRODUCT_H
@@ -13,12 +14,15 @@ enum { TILE_ROWS = 4, TILE_COLUMNS = 16 };
 
 /* A pass over the depth holds TILE_ROWS x 2 vectors, which fits the registers of every instruction set. */
 #define DEFINE_PRODUCT(name, type, bytes, attributes)                                                              \
-    attributes static void name(int64_t depth, const type *rows, const type *panel, type *sums)                    \
+    attributes static void name(int64_t depth, const type *rows, const type *panel, type *sums, int more)          \
     {                                                                                                              \
         typedef type vector __attribute__((vector_size(bytes), aligned(sizeof(type)), may_alias));                 \
         enum { width = (bytes) / sizeof(type) };                                                                   \
         for (int c = 0; c < TILE_COLUMNS; c += 2 * width) {                                                        \
             vector tile[TILE_ROWS][2] = {{{0}}};                                                                   \
+            for (int r = 0; more && r < TILE_ROWS; r++)                                                            \
+                for (int v = 0; v < 2; v++)                                                                        \
+                    tile[r][v] = *(const vector *)(sums + r * TILE_COLUMNS + c + v * width);                       \
             for (int64_t k = 0; k < depth; k++) {                                                                  \
                 const vector *columns = (const vector *)(panel + k * TILE_COLUMNS + c);                            \
                 for (int r = 0; r < TILE_ROWS; r++) {                                                              \
@@ -36,9 +40,9 @@ enum { TILE_ROWS = 4, TILE_COLUMNS = 16 };
 #define DEFINE_PRODUCTS(name, type)                                                                                \
     DEFINE_PRODUCT(name##_sse2, type, 16, )                                                                        \
     DEFINE_PRODUCT(name##_avx2, type, 32, __attribute__((target("avx2"))))                                         \
-    static inline void name(int64_t depth, const type *rows, const type *panel, type *sums)                        \
+    static inline void name(int64_t depth, const type *rows, const type *panel, type *sums, int more)              \
     {                                                                                                              \
-        (__builtin_cpu_supports("avx2") ? name##_avx2 : name##_sse2)(depth, rows, panel, sums);                    \
+        (__builtin_cpu_supports("avx2") ? name##_avx2 : name##_sse2)(depth, rows, panel, sums, more);              \
     }
 #else
 #define DEFINE_PRODUCTS(name, type) DEFINE_PRODUCT(name, type, 16, inline)

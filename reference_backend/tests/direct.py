@@ -7,7 +7,8 @@
 output slot (or slots, or layer) that `build` returns, asks CpuRef whether it supports it, creates the workload, executes it
 once, releases it, and returns one array per output. bfloat16 goes in and comes out as `ml_dtypes.bfloat16`. Constants are
 made inside `build`. Keywords: `quantizations` (one per array, or None), `in_place` (the output shares the buffer of that
-input), `cancel` (the host says so from the start; `Cancelled` is raised if the workload obeys).
+input), `cancel` (the host says so from the start or, if it is a number, once it was asked so often before; `Cancelled` is
+raised if the workload obeys).
 
 It is nastier than a runtime: input buffers end where the array ends (a guard stands behind), data starts at a byte offset and
 is only element-aligned, workspace and outputs are filled with garbage first, guards behind outputs and workspace are checked.
@@ -203,7 +204,7 @@ def workload_of(capsule) -> Workload:
     return Workload.from_address(pointer(capsule, b"dovetail.workload.v0"))
 
 
-def run_layer(build, *arrays, quantizations=None, in_place: int | None = None, cancel: bool = False) -> list[np.ndarray]:
+def run_layer(build, *arrays, quantizations=None, in_place: int | None = None, cancel: bool | int = False) -> list[np.ndarray]:
     """Run one layer; see the module's text."""
     layer, feeds = build_layer(build, *arrays, quantizations=quantizations)
     capsule = create(layer)
@@ -229,7 +230,16 @@ def _input_buffers(layer: Layer, feeds: dict[str, np.ndarray], keep: list) -> tu
     return buffers, tensors
 
 
-def _execute(layer: Layer, feeds: dict, workload: Workload, in_place: int | None, cancel: bool) -> list[np.ndarray]:
+def _execute(
+    layer: Layer,
+    feeds: dict,
+    workload: Workload,
+    in_place: int | None,
+    cancel: bool | int,
+    workers: int = 1,
+    loops: list[tuple[int, int]] | None = None,
+) -> list[np.ndarray]:
+    """Execute a workload. `loops`: takes (range, grain) of the parallel loops, whose bodies are then not run."""
     keep: list = []
     inputs, input_tensors = _input_buffers(layer, feeds, keep)
     before = [b.raw.copy() if b else None for b in inputs]
@@ -245,7 +255,17 @@ def _execute(layer: Layer, feeds: dict, workload: Workload, in_place: int | None
 
     messages: list[bytes] = []
 
+    asked = 0
+
+    def is_cancelled(call):
+        nonlocal asked
+        asked += 1
+        return int(cancel is not False and (cancel is True or asked > cancel))
+
     def parallel_for(call, count, grain, body, arg):
+        if loops is not None:
+            loops.append((count, grain))
+            return 0
         for begin in range(0, count, grain):
             body(begin, min(begin + grain, count), 0, arg)
         return 0
@@ -259,7 +279,7 @@ def _execute(layer: Layer, feeds: dict, workload: Workload, in_place: int | None
         0,
         1,
         PARALLEL_FOR(parallel_for),
-        IS_CANCELLED(lambda call: int(cancel)),
+        IS_CANCELLED(is_cancelled),
         FAIL(fail),
         PROFILE_MARK(lambda call, name: None),
         EXTENSION(lambda name: None),
@@ -278,7 +298,7 @@ def _execute(layer: Layer, feeds: dict, workload: Workload, in_place: int | None
         workspace=scratch.base + scratch.offset if shared.value else None,
         worker_workspace=worker_scratch.base + worker_scratch.offset if per_worker.value else None,
         worker_stride=per_worker.value,
-        workers=1,
+        workers=workers,
     )
     code = workload.execute(workload.state, ctypes.byref(call))
     for i, buffer in enumerate(outputs):

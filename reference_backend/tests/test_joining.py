@@ -8,7 +8,7 @@ import pytest
 from dovetail.layers import PadMode
 from dovetail.tensor import DType, Quantization
 from dovetail_reference import ReferenceBackend
-from dovetail_reference.workloads.joining import PadPositions, pad_position, supports
+from dovetail_reference.workloads.joining import pad_positions, supports
 
 LABELS = [d.label for d in DType]
 VIEW, PART, ELIDABLE = 1, 3, 2
@@ -155,14 +155,26 @@ def test_cancelled(run_layer, direct):
     ("first", "size", "count"), [(-3, 4, 11), (2, 4, 1), (-5, 1, 9), (-9, 4, 3), (6, 4, 3), (-2, 0, 5), (0, 3, 0)]
 )
 def test_pad_positions(mode, first, size, count):
-    positions = PadPositions(first, size, count, mode)
-    assert len(positions) == count
-    assert positions[:] == list(positions)
-    assert list(positions) == [pad_position(i, size, mode) for i in range(first, first + count)]
+    positions = pad_positions(first, count, size, mode)
+    assert positions.tolist() == [pad_position(i, size, mode) for i in range(first, first + count)]
+
+
+def pad_position(position, size, mode):
+    """One position after the other."""
+    if 0 <= position < size:
+        return position
+    if mode is PadMode.CONSTANT or size == 0:
+        return -1
+    if mode is PadMode.EDGE:
+        return min(max(position, 0), size - 1)
+    if mode is PadMode.WRAP:
+        return position % size
+    period = 2 * size if mode is PadMode.SYMMETRIC else 2 * size - 2
+    turn = position % period if period else 0
+    return min(turn, 2 * size - (1 if mode is PadMode.SYMMETRIC else 2) - turn)
 
 
 def test_a_huge_pad_is_refused_without_a_table(direct):
     layer, _ = direct.build_layer(lambda net, a: net.pad(a, (0,), (2**40,)), np.zeros(2, np.int8))
     answer = supports(layer)
     assert answer.code == "shape"
-    assert len(PadPositions(0, 2, 2**40, PadMode.CONSTANT)) == 2**40

@@ -157,3 +157,11 @@ def test_softmax_of_great_numbers(run_layer):
 def test_cancel(run_layer, direct, build):
     with pytest.raises(direct.Cancelled):
         run_layer(build, random((1, 2, 4, 4), np.float32), cancel=True)
+
+
+def test_the_mean_of_an_image_without_pixels(run_layer):
+    """NumPy's mean of nothing is NaN; the greatest of nothing is the least value, and the norm of nothing is 0."""
+    x = np.zeros((2, 3, 0, 4), np.float32)
+    assert np.isnan(run_layer(lambda net, s: net.global_pooling(s), x)[0]).all()
+    np.testing.assert_array_equal(run_layer(lambda net, s: net.global_pooling(s, "max"), x)[0], np.full((2, 3, 1, 1), -np.inf))
+    np.testing.assert_array_equal(run_layer(lambda net, s: net.global_pooling(s, "lp"), x)[0], np.zeros((2, 3, 1, 1)))

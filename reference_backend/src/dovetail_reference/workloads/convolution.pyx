@@ -33,8 +33,16 @@ from dovetail_reference.workloads.elements cimport (
     element_of,
     free_state,
 )
-from dovetail_reference.workloads.product cimport TILE_COLUMNS, TILE_ROWS, panels_at_once, product_double, product_int32
+from dovetail_reference.workloads.product cimport (
+    DEPTH_AT_ONCE,
+    TILE_COLUMNS,
+    TILE_ROWS,
+    panels_at_once,
+    product_double,
+    product_int32,
+)
 from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
+from dovetail_reference.workloads.walking cimport errand, go_on
 
 from dovetail.interfaces import Support
 from dovetail.layers import DepthwiseConvolution2d, TransposeConvolution2d
@@ -103,42 +111,44 @@ cdef inline int64_t read_position(const State *s, int axis, int64_t position, in
     return at if 0 <= at < s.in_size[axis] else -1
 
 
-cdef void gather(const State *s, const element *images, int64_t first, int64_t count, void *panel) noexcept nogil:
-    """Fill the panel of `count` output pixels from the pixel `first` on, counted over the whole batch."""
+cdef void gather(
+    const State *s, const element *images, int64_t first_tap, int64_t taps, int64_t first, int64_t count, void *panel
+) noexcept nogil:
+    """Fill the panel of some taps of `count` output pixels from the pixel `first` on, counted over the whole batch."""
     cdef int64_t offsets[TILE_COLUMNS]
-    cdef int64_t p, pixel, image, y, x, tap_y, tap_x, c, k = 0
+    cdef int64_t p, pixel, image, y, x, tap, c, k = 0
     cdef int64_t area = s.out_size[0] * s.out_size[1]
-    for tap_y in range(s.kernel[0]):
-        for tap_x in range(s.kernel[1]):
+    for tap in range(first_tap, first_tap + taps):
+        for p in range(TILE_COLUMNS):
+            offsets[p] = -1
+            if p < count:
+                image, pixel = (first + p) // area, (first + p) % area
+                y = read_position(s, 0, pixel // s.out_size[1], tap // s.kernel[1])
+                x = read_position(s, 1, pixel % s.out_size[1], tap % s.kernel[1])
+                if y >= 0 and x >= 0:
+                    offsets[p] = image * s.in_image + (y * s.in_size[1] + x) * s.in_pixel
+        for c in range(s.channels):
             for p in range(TILE_COLUMNS):
-                offsets[p] = -1
-                if p < count:
-                    image, pixel = (first + p) // area, (first + p) % area
-                    y = read_position(s, 0, pixel // s.out_size[1], tap_y)
-                    x = read_position(s, 1, pixel % s.out_size[1], tap_x)
-                    if y >= 0 and x >= 0:
-                        offsets[p] = image * s.in_image + (y * s.in_size[1] + x) * s.in_pixel
-            for c in range(s.channels):
-                for p in range(TILE_COLUMNS):
-                    if element is float or element is double:
-                        (<double *>panel)[k] = 0.0 if offsets[p] < 0 else <double>images[offsets[p] + c * s.in_channel]
-                    else:
-                        (<uint32_t *>panel)[k] = 0 if offsets[p] < 0 else images[offsets[p] + c * s.in_channel] - s.in_zero
-                    k += 1
+                if element is float or element is double:
+                    (<double *>panel)[k] = 0.0 if offsets[p] < 0 else <double>images[offsets[p] + c * s.in_channel]
+                else:
+                    (<uint32_t *>panel)[k] = 0 if offsets[p] < 0 else images[offsets[p] + c * s.in_channel] - s.in_zero
+                k += 1
 
 
 cdef void pack_filters(
-    const State *s, const element *weights, int64_t group, int64_t first, int64_t count, void *rows
+    const State *s, const element *weights, int64_t first_tap, int64_t taps, int64_t group, int64_t first, int64_t count, void *rows
 ) noexcept nogil:
-    """Pack `count` filters of a group from the filter `first` on; missing ones give zeros."""
+    """Pack some taps of `count` filters of a group from the filter `first` on; missing ones give zeros."""
     cdef int64_t r, tap, c, at
     cdef int32_t zero
     for r in range(TILE_ROWS):
         if element is int8_t or element is uint8_t:
             zero = s.weight_zeros[group * s.filters + first + r] if r < count else 0
-        for tap in range(s.kernel[0] * s.kernel[1]):
+        for tap in range(taps):
             for c in range(s.channels):
-                at = group * s.weight_group + (first + r) * s.weight_filter + c * s.weight_channel + tap * s.weight_tap
+                at = group * s.weight_group + (first + r) * s.weight_filter + c * s.weight_channel
+                at += (first_tap + tap) * s.weight_tap
                 if element is float or element is double:
                     (<double *>rows)[(tap * s.channels + c) * TILE_ROWS + r] = <double>weights[at] if r < count else 0.0
                 else:
@@ -169,16 +179,55 @@ cdef void store(
                 output[at] = <element>clamp_int32(whole, s.low, s.high)
 
 
-cdef void pack(const State *s, const void *weights, int64_t group, int64_t first, int64_t count, void *rows) noexcept nogil:
+cdef void pack(
+    const State *s, const void *weights, int64_t first_tap, int64_t taps, int64_t group, int64_t first, int64_t count, void *rows
+) noexcept nogil:
     """`pack_filters` for the element type of the weights."""
     if s.weights == FLOAT32:
-        pack_filters(s, <const float *>weights, group, first, count, rows)
+        pack_filters(s, <const float *>weights, first_tap, taps, group, first, count, rows)
     elif s.weights == FLOAT64:
-        pack_filters(s, <const double *>weights, group, first, count, rows)
+        pack_filters(s, <const double *>weights, first_tap, taps, group, first, count, rows)
     elif s.weights == INT8:
-        pack_filters(s, <const int8_t *>weights, group, first, count, rows)
+        pack_filters(s, <const int8_t *>weights, first_tap, taps, group, first, count, rows)
     else:
-        pack_filters(s, <const uint8_t *>weights, group, first, count, rows)
+        pack_filters(s, <const uint8_t *>weights, first_tap, taps, group, first, count, rows)
+
+
+cdef inline int64_t taps_at_once(const State *s) noexcept nogil:
+    """Taps of a window that are gathered and multiplied together: all, unless the sums are long."""
+    cdef int64_t taps = s.kernel[0] * s.kernel[1]
+    if taps * s.channels <= DEPTH_AT_ONCE:
+        return taps
+    return min(taps, max(<int64_t>1, DEPTH_AT_ONCE // s.channels))
+
+
+cdef int convolve_deep(
+    const State *s, const dovetail_call *call, int64_t group, int64_t block, const element *images, element *output
+) noexcept nogil:
+    """All filters of a group at the output pixels of one panel, part by part of the window."""
+    cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
+    cdef int64_t taps = s.kernel[0] * s.kernel[1], pixels = s.batch * s.out_size[0] * s.out_size[1]
+    cdef int64_t first = block * TILE_COLUMNS, tile, row, rows, tap, n, depth
+    cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
+    cdef double *packed = <double *>call.workspace
+    cdef double *panel = packed + taps_at_once(s) * s.channels * TILE_ROWS
+    for tile in range((s.filters + TILE_ROWS - 1) // TILE_ROWS):
+        row, tap = tile * TILE_ROWS, 0
+        rows = min(<int64_t>TILE_ROWS, s.filters - row)
+        while tap < taps:
+            if cancelled(call):
+                return DOVETAIL_CANCELLED
+            n = min(taps_at_once(s), taps - tap)
+            depth = n * s.channels
+            gather(s, images + group * s.channels * s.in_channel, tap, n, first, pixels - first, panel)
+            pack(s, tensor_data(&call.inputs[1]), tap, n, group, row, rows, packed)
+            if element is float or element is double:
+                product_double(depth, packed, panel, sums, tap > 0)
+            else:
+                product_int32(depth, <uint32_t *>packed, <uint32_t *>panel, <uint32_t *>sums, tap > 0)
+            tap += n
+        store(s, sums, bias, group * s.filters + row, rows, first, min(<int64_t>TILE_COLUMNS, pixels - first), output)
+    return DOVETAIL_OK
 
 
 cdef int convolve_block(
@@ -188,7 +237,7 @@ cdef int convolve_block(
     cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
     cdef int64_t depth = depth_of(s), panels = panels_at_once(depth)
     cdef int64_t pixels = s.batch * s.out_size[0] * s.out_size[1], begin = block * panels * TILE_COLUMNS
-    cdef int64_t tile, row, rows, first, j
+    cdef int64_t tile, row, rows, first, j, taps = s.kernel[0] * s.kernel[1]
     cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
     # Counted in doubles, also where the elements are smaller.
     cdef double *packed = <double *>call.workspace
@@ -196,19 +245,19 @@ cdef int convolve_block(
     panels = min(panels, (pixels - begin + TILE_COLUMNS - 1) // TILE_COLUMNS)
     for j in range(panels):
         first = begin + j * TILE_COLUMNS
-        gather(s, images + group * s.channels * s.in_channel, first, pixels - first, panel + j * depth * TILE_COLUMNS)
+        gather(s, images + group * s.channels * s.in_channel, 0, taps, first, pixels - first, panel + j * depth * TILE_COLUMNS)
     for tile in range((s.filters + TILE_ROWS - 1) // TILE_ROWS):
         if cancelled(call):
             return DOVETAIL_CANCELLED
         row = tile * TILE_ROWS
         rows = min(<int64_t>TILE_ROWS, s.filters - row)
-        pack(s, tensor_data(&call.inputs[1]), group, row, rows, packed)
+        pack(s, tensor_data(&call.inputs[1]), 0, taps, group, row, rows, packed)
         for j in range(panels):
             first = begin + j * TILE_COLUMNS
             if element is float or element is double:
-                product_double(depth, packed, panel + j * depth * TILE_COLUMNS, sums)
+                product_double(depth, packed, panel + j * depth * TILE_COLUMNS, sums, False)
             else:
-                product_int32(depth, <uint32_t *>packed, <uint32_t *>(panel + j * depth * TILE_COLUMNS), <uint32_t *>sums)
+                product_int32(depth, <uint32_t *>packed, <uint32_t *>(panel + j * depth * TILE_COLUMNS), <uint32_t *>sums, False)
             store(s, sums, bias, group * s.filters + row, rows, first, min(<int64_t>TILE_COLUMNS, pixels - first), output)
     return DOVETAIL_OK
 
@@ -217,12 +266,18 @@ cdef int convolve(const State *s, const dovetail_call *call, const element *imag
     cdef int64_t span = panels_at_once(depth_of(s)) * TILE_COLUMNS
     cdef int64_t blocks = (s.batch * s.out_size[0] * s.out_size[1] + span - 1) // span
     cdef int64_t group, block
+    cdef bint deep = taps_at_once(s) < s.kernel[0] * s.kernel[1]
+    cdef int status
     if s.channels == 1 and s.groups > 1 and not s.transposed:
         return convolve_channels(s, call, images, output)
     for group in range(s.groups):
         for block in range(blocks):
-            if convolve_block(s, call, group, block, images, output) != DOVETAIL_OK:
-                return DOVETAIL_CANCELLED
+            if deep:
+                status = convolve_deep(s, call, group, block, images, output)
+            else:
+                status = convolve_block(s, call, group, block, images, output)
+            if status != DOVETAIL_OK:
+                return status
     return DOVETAIL_OK
 
 
@@ -255,10 +310,11 @@ cdef void sum_row(
 
 
 cdef void convolve_channel(
-    const State *s, const dovetail_call *call, int64_t image, int64_t y, int64_t filter, const element *images, element *output
+    const State *s, errand *run, int64_t image, int64_t y, int64_t filter, const element *images, element *output
 ) noexcept nogil:
     """One output row of one filter of a group of one channel."""
     cdef double sums[64]
+    cdef const dovetail_call *call = run.call
     cdef int64_t tile, first, count, tap_y, tap_x, at
     cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
     for tile in range((s.out_size[1] + TILE_COLUMNS - 1) // TILE_COLUMNS):
@@ -267,6 +323,8 @@ cdef void convolve_channel(
         memset(sums, 0, sizeof(sums))
         for tap_y in range(s.kernel[0]):
             at = read_position(s, 0, y, tap_y)
+            if not go_on(run, s.kernel[1] * TILE_COLUMNS if at >= 0 else 1):
+                return
             if at < 0:
                 continue
             at = image * s.in_image + filter // s.filters * s.in_channel + at * s.in_size[1] * s.in_pixel
@@ -281,12 +339,14 @@ cdef void convolve_channel(
 cdef int convolve_channels(const State *s, const dovetail_call *call, const element *images, element *output) noexcept nogil:
     """A convolution, not transposed, whose groups have one channel."""
     cdef int64_t image, y, filter
+    cdef errand run
+    run.call, run.work, run.code = call, 1 << 15, DOVETAIL_OK  # look at once
     for image in range(s.batch):
         for y in range(s.out_size[0]):
-            if cancelled(call):
-                return DOVETAIL_CANCELLED
             for filter in range(s.groups * s.filters):
-                convolve_channel(s, call, image, y, filter, images, output)
+                convolve_channel(s, &run, image, y, filter, images, output)
+                if run.code != DOVETAIL_OK:
+                    return run.code
     return DOVETAIL_OK
 
 
@@ -307,7 +367,8 @@ cdef int workspace(
     void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
     size_t *shared, size_t *per_worker,
 ) noexcept nogil:
-    cdef int64_t depth = depth_of(<const State *>opaque)
+    cdef const State *s = <const State *>opaque
+    cdef int64_t depth = taps_at_once(s) * s.channels
     shared[0] = sizeof(double) * depth * (TILE_ROWS + panels_at_once(depth) * TILE_COLUMNS)
     per_worker[0] = 0
     return DOVETAIL_OK

@@ -8,9 +8,11 @@ ConcatenationWithScaling does.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import chain, repeat
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from dovetail.interfaces import Support
 from dovetail.layer import Layer
@@ -21,6 +23,8 @@ from .blocks import element_bytes
 from .movement import Copy, Relation, movement_workload, selection_workload
 from .strides import contiguous
 from .tables import requantization_table
+
+Positions = npt.NDArray[np.int64]
 
 _LONGEST_PADDED = 1 << 28
 """Most positions of a padded axis: each takes eight bytes of a table."""
@@ -59,9 +63,11 @@ def create(layer: Layer, dtype: DType) -> Any:
     infos, results = _inputs(layer), layer.output_infos
     itemsize = infos[0].dtype.itemsize
     if isinstance(descriptor, Pad):
+        axes = zip(descriptor.before, infos[0].sizes, results[0].sizes, strict=True)
         tables = [
-            PadPositions(-before, size, wanted, descriptor.mode)
-            for before, size, wanted in zip(descriptor.before, infos[0].sizes, results[0].sizes, strict=True)
+            # A tensor without elements may have long axes.
+            pad_positions(-before, wanted if results[0].elements else 0, size, descriptor.mode)
+            for before, size, wanted in axes
         ]
         fill = element_bytes(infos[0].dtype, descriptor.value)
         return selection_workload(tables, contiguous(infos[0].sizes, itemsize), itemsize, fill)
@@ -121,46 +127,23 @@ def _table(info: TensorInfo, result: TensorInfo) -> bytes | None:
     return requantization_table(mine, theirs, is_signed=info.dtype is DType.INT8)
 
 
-class PadPositions(Sequence[int]):
-    """`pad_position` of `count` positions from `first` on, worked out while they are read: a table may be huge."""
+def pad_positions(first: int, count: int, size: int, mode: PadMode) -> Positions:
+    """Return the input position that stands at each of `count` positions from `first` on, -1 for the constant.
 
-    def __init__(self, first: int, size: int, count: int, mode: PadMode) -> None:
-        self._first, self._size, self._count, self._mode = first, size, count, mode
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(self._count)[index]]
-        return pad_position(self._first + range(self._count)[index], self._size, self._mode)
-
-    def __iter__(self) -> Iterator[int]:
-        first, end, size = self._first, self._first + self._count, self._size
-        inside = range(max(first, 0), min(end, size))
-        return chain(self._outside(range(first, min(end, 0))), inside, self._outside(range(max(first, size), end)))
-
-    def _outside(self, run: range) -> Iterator[int]:
-        if run and self._mode in (PadMode.CONSTANT, PadMode.EDGE):
-            return repeat(pad_position(run[0], self._size, self._mode), len(run))
-        return (pad_position(position, self._size, self._mode) for position in run)
-
-
-def pad_position(position: int, size: int, mode: PadMode) -> int:
-    """Return the input position that stands at `position`, which may lie outside [0, size); -1 for the constant."""
-    if 0 <= position < size:
-        return position
+    Positions may lie outside [0, size).
+    """
+    positions = np.arange(first, first + count)
     if mode is PadMode.CONSTANT or size == 0:
-        return -1
+        return np.where((positions >= 0) & (positions < size), positions, -1)
     if mode is PadMode.EDGE:
-        return min(max(position, 0), size - 1)
+        return np.clip(positions, 0, size - 1)
     if mode is PadMode.WRAP:
-        return position % size
+        return positions % size
     if mode is PadMode.SYMMETRIC:
-        turn = position % (2 * size)
-        return min(turn, 2 * size - 1 - turn)
-    turn = position % (2 * size - 2) if size > 1 else 0
-    return min(turn, 2 * size - 2 - turn)
+        turn = positions % (2 * size)
+        return np.minimum(turn, 2 * size - 1 - turn)
+    turn = positions % max(2 * size - 2, 1)
+    return np.minimum(turn, 2 * size - 2 - turn)
 
 
 def _inputs(layer: Layer) -> list[TensorInfo]:

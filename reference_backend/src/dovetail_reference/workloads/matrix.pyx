@@ -37,6 +37,7 @@ from dovetail_reference.workloads.elements cimport (
     number,
 )
 from dovetail_reference.workloads.product cimport (
+    DEPTH_AT_ONCE,
     TILE_COLUMNS,
     TILE_ROWS,
     panels_at_once,
@@ -117,31 +118,31 @@ cdef void pack_lines(
 
 
 cdef void pack(
-    const State *s, const Side *side, const void *data, int64_t offset, int64_t first, int64_t count, int64_t width,
-    void *packed,
+    const State *s, const Side *side, const void *data, int64_t offset, int64_t depth, int64_t first, int64_t count,
+    int64_t width, void *packed,
 ) noexcept nogil:
     """`pack_lines` for the element type of an operand, from the element `offset` on."""
     cdef int64_t n = min(count, width)
     if side.element == FLOAT32:
-        pack_lines(side, <const float *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const float *>data + offset, depth, first, n, width, s.quantized, packed)
     elif side.element == FLOAT64:
-        pack_lines(side, <const double *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const double *>data + offset, depth, first, n, width, s.quantized, packed)
     elif side.element == INT8:
-        pack_lines(side, <const int8_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const int8_t *>data + offset, depth, first, n, width, s.quantized, packed)
     elif side.element == INT16:
-        pack_lines(side, <const int16_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const int16_t *>data + offset, depth, first, n, width, s.quantized, packed)
     elif side.element == INT32:
-        pack_lines(side, <const int32_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const int32_t *>data + offset, depth, first, n, width, s.quantized, packed)
     elif side.element == INT64:
-        pack_lines(side, <const int64_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const int64_t *>data + offset, depth, first, n, width, s.quantized, packed)
     elif side.element == UINT8:
-        pack_lines(side, <const uint8_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const uint8_t *>data + offset, depth, first, n, width, s.quantized, packed)
     elif side.element == UINT16:
-        pack_lines(side, <const uint16_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const uint16_t *>data + offset, depth, first, n, width, s.quantized, packed)
     elif side.element == UINT32:
-        pack_lines(side, <const uint32_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const uint32_t *>data + offset, depth, first, n, width, s.quantized, packed)
     else:
-        pack_lines(side, <const uint64_t *>data + offset, s.depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const uint64_t *>data + offset, depth, first, n, width, s.quantized, packed)
 
 
 cdef void store_tile(
@@ -213,6 +214,48 @@ cdef int64_t operand_offset(const State *s, const Side *side, int64_t batch) noe
     return offset
 
 
+cdef void multiply(
+    const State *s, int64_t depth, const double *rows, const double *panel, double *sums, bint more
+) noexcept nogil:
+    """The product of a tile, in the type that the operands were packed to."""
+    if s.output == FLOAT32 or s.output == FLOAT64:
+        product_double(depth, rows, panel, sums, more)
+    elif s.quantized:
+        product_int32(depth, <const uint32_t *>rows, <const uint32_t *>panel, <uint32_t *>sums, more)
+    else:
+        product_int64(depth, <const uint64_t *>rows, <const uint64_t *>panel, <uint64_t *>sums, more)
+
+
+cdef int multiply_deep(const State *s, const dovetail_call *call, int64_t batch, int64_t block) noexcept nogil:
+    """All rows at the columns of one panel, part by part of the depth."""
+    cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
+    cdef int64_t tile, row, depth, n, column = block * TILE_COLUMNS
+    cdef int64_t left = operand_offset(s, &s.rows, batch), right = operand_offset(s, &s.columns, batch)
+    cdef double *packed = <double *>call.workspace
+    cdef double *panel = packed + DEPTH_AT_ONCE * TILE_ROWS
+    for tile in range((s.rows.lines + TILE_ROWS - 1) // TILE_ROWS):
+        row, depth = tile * TILE_ROWS, 0
+        while depth < s.depth:
+            if cancelled(call):
+                return DOVETAIL_CANCELLED
+            n = min(<int64_t>DEPTH_AT_ONCE, s.depth - depth)
+            pack(
+                s, &s.columns, tensor_data(&call.inputs[s.columns.input]), right + depth * s.columns.depth_stride, n, column,
+                s.columns.lines - column, TILE_COLUMNS, panel,
+            )
+            pack(
+                s, &s.rows, tensor_data(&call.inputs[s.rows.input]), left + depth * s.rows.depth_stride, n, row,
+                s.rows.lines - row, TILE_ROWS, packed,
+            )
+            multiply(s, n, packed, panel, sums, depth > 0)
+            depth += n
+        store(
+            s, sums, tensor_data(&call.inputs[2]) if s.bias else NULL, row, column, tensor_data(&call.outputs[0]),
+            batch * s.rows.lines * s.columns.lines,
+        )
+    return DOVETAIL_OK
+
+
 cdef int multiply_block(const State *s, const dovetail_call *call, int64_t batch, int64_t block) noexcept nogil:
     """All rows at the columns of one block: as many panels as are packed at once."""
     cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
@@ -220,7 +263,6 @@ cdef int multiply_block(const State *s, const dovetail_call *call, int64_t batch
     cdef int64_t j, tile, column, row
     cdef double *packed = <double *>call.workspace
     cdef double *panel = packed + s.depth * TILE_ROWS
-    cdef double *at
     cdef void *bias = tensor_data(&call.inputs[2]) if s.bias else NULL
     cdef void *columns = tensor_data(&call.inputs[s.columns.input])
     cdef void *rows = tensor_data(&call.inputs[s.rows.input])
@@ -228,22 +270,16 @@ cdef int multiply_block(const State *s, const dovetail_call *call, int64_t batch
     for j in range(panels):
         column = begin + j * TILE_COLUMNS
         pack(
-            s, &s.columns, columns, operand_offset(s, &s.columns, batch), column, s.columns.lines - column, TILE_COLUMNS,
-            panel + j * s.depth * TILE_COLUMNS,
+            s, &s.columns, columns, operand_offset(s, &s.columns, batch), s.depth, column, s.columns.lines - column,
+            TILE_COLUMNS, panel + j * s.depth * TILE_COLUMNS,
         )
     for tile in range((s.rows.lines + TILE_ROWS - 1) // TILE_ROWS):
         if cancelled(call):
             return DOVETAIL_CANCELLED
         row = tile * TILE_ROWS
-        pack(s, &s.rows, rows, operand_offset(s, &s.rows, batch), row, s.rows.lines - row, TILE_ROWS, packed)
+        pack(s, &s.rows, rows, operand_offset(s, &s.rows, batch), s.depth, row, s.rows.lines - row, TILE_ROWS, packed)
         for j in range(panels):
-            at = panel + j * s.depth * TILE_COLUMNS
-            if s.output == FLOAT32 or s.output == FLOAT64:
-                product_double(s.depth, packed, at, sums)
-            elif s.quantized:
-                product_int32(s.depth, <uint32_t *>packed, <uint32_t *>at, <uint32_t *>sums)
-            else:
-                product_int64(s.depth, <uint64_t *>packed, <uint64_t *>at, <uint64_t *>sums)
+            multiply(s, s.depth, packed, panel + j * s.depth * TILE_COLUMNS, sums, False)
             store(
                 s, sums, bias, row, begin + j * TILE_COLUMNS, tensor_data(&call.outputs[0]),
                 batch * s.rows.lines * s.columns.lines,
@@ -254,13 +290,17 @@ cdef int multiply_block(const State *s, const dovetail_call *call, int64_t batch
 cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
     cdef const State *s = <const State *>opaque
     cdef int64_t span = panels_at_once(s.depth) * TILE_COLUMNS, batches = 1, batch, block
-    cdef int axis
+    cdef int axis, status
     for axis in range(s.batch_rank):
         batches *= s.batch_sizes[axis]
     for batch in range(batches):
         for block in range((s.columns.lines + span - 1) // span):
-            if multiply_block(s, call, batch, block) != DOVETAIL_OK:
-                return DOVETAIL_CANCELLED
+            if s.depth > DEPTH_AT_ONCE:
+                status = multiply_deep(s, call, batch, block)
+            else:
+                status = multiply_block(s, call, batch, block)
+            if status != DOVETAIL_OK:
+                return status
     return DOVETAIL_OK
 
 
@@ -269,7 +309,8 @@ cdef int workspace(
     size_t *shared, size_t *per_worker,
 ) noexcept nogil:
     cdef const State *s = <const State *>opaque
-    shared[0] = sizeof(double) * s.depth * (TILE_ROWS + panels_at_once(s.depth) * TILE_COLUMNS)
+    cdef int64_t depth = min(s.depth, <int64_t>DEPTH_AT_ONCE)
+    shared[0] = sizeof(double) * depth * (TILE_ROWS + panels_at_once(s.depth) * TILE_COLUMNS)
     per_worker[0] = 0
     return DOVETAIL_OK
 

@@ -3,6 +3,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 class Relation(IntEnum):
     NONE = 0
     VIEW = 1
@@ -23,6 +26,6 @@ class Copy:
 
 def movement_workload(copies: Sequence[Copy], itemsize: int) -> Any: ...
 def selection_workload(
-    tables: Sequence[Sequence[int]], source_strides: Sequence[int], itemsize: int, fill: bytes = ...
+    tables: Sequence[npt.NDArray[np.int64]], source_strides: Sequence[int], itemsize: int, fill: bytes = ...
 ) -> Any: ...
 def fill_workload(content: bytes) -> Any: ...

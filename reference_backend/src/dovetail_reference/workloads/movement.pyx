@@ -26,6 +26,8 @@ from dovetail_reference.workloads.walking cimport plan_walk, run_walk, walk
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+
 
 class Relation(IntEnum):
     """How an output of a copy may share bytes with its input; see `abi.h`."""
@@ -230,7 +232,7 @@ def selection_workload(tables, source_strides, int64_t itemsize, fill=b"\0" * 8)
     """Make the workload capsule of output[i, j, ...] = input[tables[0][i], tables[1][j], ...], or `fill` where one is < 0.
 
     Args:
-        tables: Per axis, the input position of every output position.
+        tables: Per axis, an array of the input position of every output position.
         source_strides: Bytes, per axis.
         itemsize: Bytes of an element.
         fill: At least `itemsize` bytes.
@@ -238,11 +240,12 @@ def selection_workload(tables, source_strides, int64_t itemsize, fill=b"\0" * 8)
     cdef selection *self = <selection *>calloc(1, sizeof(selection))
     cdef int64_t used = 0
     cdef const uint8_t *pattern
+    cdef const int64_t[::1] offsets
     if self == NULL:
         raise MemoryError()
     try:
         if not tables:
-            tables, source_strides = ((0,),), (0,)
+            tables, source_strides = (np.zeros(1, np.int64),), (0,)
         self.itemsize, self.rank = itemsize, len(tables)
         self.sizes = <int64_t *>malloc(self.rank * sizeof(int64_t))
         self.offsets = <int64_t *>malloc((sum(map(len, tables)) or 1) * sizeof(int64_t))
@@ -250,9 +253,10 @@ def selection_workload(tables, source_strides, int64_t itemsize, fill=b"\0" * 8)
             raise MemoryError()
         for axis, table in enumerate(tables):
             self.sizes[axis] = len(table)
-            for position in table:
-                self.offsets[used] = position * source_strides[axis] if position >= 0 else -1
-                used += 1
+            offsets = np.where(table >= 0, table * source_strides[axis], -1)
+            if offsets.shape[0]:
+                memcpy(self.offsets + used, &offsets[0], offsets.shape[0] * sizeof(int64_t))
+            used += offsets.shape[0]
         given = bytes(fill)
         pattern = given
         memcpy(self.fill, pattern, itemsize)

@@ -11,7 +11,6 @@ from libc.stdint cimport int64_t, uint16_t
 
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_IN_PLACE,
-    DOVETAIL_CANCELLED,
     DOVETAIL_OK,
     dovetail_alias,
     dovetail_call,
@@ -25,11 +24,11 @@ from dovetail_reference.workloads.elements cimport (
     MAX_RANK,
     Element,
     allocate_state,
-    cancelled,
     element_of,
     free_state,
     real,
 )
+from dovetail_reference.workloads.walking cimport errand, span_end
 
 import math
 
@@ -90,40 +89,59 @@ cdef inline int64_t parameter_index(const State *s, const int64_t *strides, int6
     return index
 
 
-cdef void normalize_set(const State *s, const dovetail_call *call, int64_t which, const real *x, real *y) noexcept nogil:
+cdef void normalize_set(const State *s, errand *run, int64_t which, const real *x, real *y) noexcept nogil:
     """Normalize one set; x and y may be the same memory."""
-    cdef int64_t i, first = which % s.inner_sets * s.parameter_step
+    cdef const dovetail_call *call = run.call
+    cdef int64_t i, first = which % s.inner_sets * s.parameter_step, begin = 0, end
     cdef double mean = 0.0, variance = 0.0, difference, root, value
     if s.given:
         mean, variance = parameter(&call.inputs[3], first), parameter(&call.inputs[4], first)
     else:
-        if s.center:
-            for i in range(s.count):
+        while s.center and begin < s.count:
+            end = span_end(run, begin, s.count)
+            if end == begin:
+                return
+            for i in range(begin, end):
                 mean += x[i * s.stride]
-            mean /= <double>s.count
-        for i in range(s.count):
-            difference = x[i * s.stride] - mean
-            variance += difference * difference
+            begin = end
+        mean /= <double>s.count
+        begin = 0
+        while begin < s.count:
+            end = span_end(run, begin, s.count)
+            if end == begin:
+                return
+            for i in range(begin, end):
+                difference = x[i * s.stride] - mean
+                variance += difference * difference
+            begin = end
         variance /= <double>s.count
     root = sqrt(variance + s.epsilon)
-    for i in range(s.count):
-        value = (x[i * s.stride] - mean) / root
-        if s.scaled:
-            value *= parameter(&call.inputs[1], first + parameter_index(s, s.scale_strides, i))
-        if s.moved:
-            value += parameter(&call.inputs[2], first + parameter_index(s, s.offset_strides, i))
-        y[i * s.stride] = <real>value
+    begin = 0
+    while begin < s.count:
+        end = span_end(run, begin, s.count)
+        if end == begin:
+            return
+        for i in range(begin, end):
+            value = (x[i * s.stride] - mean) / root
+            if s.scaled:
+                value *= parameter(&call.inputs[1], first + parameter_index(s, s.scale_strides, i))
+            if s.moved:
+                value += parameter(&call.inputs[2], first + parameter_index(s, s.offset_strides, i))
+            y[i * s.stride] = <real>value
+        begin = end
 
 
 cdef int normalize(const State *s, const dovetail_call *call, const real *x, real *y) noexcept nogil:
     cdef int64_t which, at
+    cdef errand run
+    run.call, run.work, run.code = call, 1 << 15, DOVETAIL_OK  # look at once
     if s.count == 0:
         return DOVETAIL_OK
     for which in range(s.sets):
-        if cancelled(call):
-            return DOVETAIL_CANCELLED
         at = which // s.inner_sets * s.outer_step + which % s.inner_sets * s.inner_step
-        normalize_set(s, call, which, x + at, y + at)
+        normalize_set(s, &run, which, x + at, y + at)
+        if run.code != DOVETAIL_OK:
+            return run.code
     return DOVETAIL_OK
 
 

@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t
 
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_IN_PLACE,
-    DOVETAIL_CANCELLED,
     DOVETAIL_OK,
     dovetail_alias,
     dovetail_call,
@@ -13,7 +12,8 @@ from dovetail.abi cimport (
     tensor_data,
     workload_capsule,
 )
-from dovetail_reference.workloads.elements cimport FLOAT32, Element, allocate_state, cancelled, element_of, free_state, real
+from dovetail_reference.workloads.elements cimport FLOAT32, Element, allocate_state, element_of, free_state, real
+from dovetail_reference.workloads.walking cimport errand, go_on, span_end
 
 import math
 
@@ -40,40 +40,56 @@ cdef struct State:
     dovetail_alias alias
 
 
-cdef void lp_line(const State *s, const real *x, real *y) noexcept nogil:
+cdef void lp_line(const State *s, const real *x, real *y, errand *run) noexcept nogil:
     """Divide a line by its norm; a line of zeros stays one, whatever epsilon is. x and y may be the same memory."""
-    cdef int64_t i
+    cdef int64_t i, begin = 0, end
     cdef double norm = 0.0, value
-    for i in range(s.size):
-        value = x[i * s.inner]
-        norm += fabs(value) if s.p == 1 else value * value
+    while begin < s.size:
+        end = span_end(run, begin, s.size)
+        if end == begin:
+            return
+        for i in range(begin, end):
+            value = x[i * s.inner]
+            norm += fabs(value) if s.p == 1 else value * value
+        begin = end
     norm = max(norm if s.p == 1 else sqrt(norm), s.epsilon)
-    for i in range(s.size):
-        y[i * s.inner] = <real>(x[i * s.inner] / norm) if norm != 0.0 else 0
+    begin = 0
+    while begin < s.size:
+        end = span_end(run, begin, s.size)
+        if end == begin:
+            return
+        for i in range(begin, end):
+            y[i * s.inner] = <real>(x[i * s.inner] / norm) if norm != 0.0 else 0
+        begin = end
 
 
-cdef void local_response_line(const State *s, const real *x, real *y) noexcept nogil:
+cdef void local_response_line(const State *s, const real *x, real *y, errand *run) noexcept nogil:
     """Normalize each element of a line of channels by its neighbours; x and y must not overlap."""
-    cdef int64_t i, j
+    cdef int64_t i, j, first, last
     cdef double total
     for i in range(s.size):
         total = 0.0
-        for j in range(max(<int64_t>0, i - s.before), min(s.size, i + s.after + 1)):
+        first, last = max(<int64_t>0, i - s.before), min(s.size, i + s.after + 1)
+        if not go_on(run, last - first):
+            return
+        for j in range(first, last):
             total += <double>x[j * s.inner] * <double>x[j * s.inner]
         y[i * s.inner] = <real>(x[i * s.inner] / pow(s.k + s.factor * total, s.beta))
 
 
 cdef int normalize(const State *s, const dovetail_call *call, const real *x, real *y) noexcept nogil:
     cdef int64_t outer, inner, at
+    cdef errand run
+    run.call, run.work, run.code = call, 1 << 15, DOVETAIL_OK  # look at once
     for outer in range(s.outer):
         for inner in range(s.inner):
-            if cancelled(call):
-                return DOVETAIL_CANCELLED
             at = outer * s.size * s.inner + inner
             if s.local:
-                local_response_line(s, x + at, y + at)
+                local_response_line(s, x + at, y + at, &run)
             else:
-                lp_line(s, x + at, y + at)
+                lp_line(s, x + at, y + at, &run)
+            if run.code != DOVETAIL_OK:
+                return run.code
     return DOVETAIL_OK
 
 

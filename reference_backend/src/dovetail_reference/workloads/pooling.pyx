@@ -4,15 +4,15 @@ Rules
     Maximum: padding never wins; NaN wins. A window with no element inside the image gives the least value of the type.
     Average: over the elements inside the image or, with `count_padding`, over all positions inside the padded image, which
     leaves out what a last, partial window (`ceil_mode`) reaches beyond it (PyTorch; ONNX AveragePool). A window of nothing
-    gives 0.
+    gives 0; the mean of an image without pixels is NaN (NumPy).
     Average of integers: rounded to nearest, halves away from zero; padding counts as the zero point
     (tensorflow/lite/kernels/internal/reference/integer_ops/pooling.h). Lp: (sum |x|^p)^(1/p), summed in double.
 """
 
-from libc.math cimport INFINITY, fabs, pow, sqrt
+from libc.math cimport INFINITY, NAN, fabs, pow, sqrt
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call, tensor_data, workload_capsule
+from dovetail.abi cimport DOVETAIL_OK, dovetail_call, tensor_data, workload_capsule
 from dovetail_reference.workloads.elements cimport (
     FLOAT32,
     FLOAT64,
@@ -25,11 +25,11 @@ from dovetail_reference.workloads.elements cimport (
     UINT32,
     Element,
     allocate_state,
-    cancelled,
     element_of,
     free_state,
     number,
 )
+from dovetail_reference.workloads.walking cimport errand, go_on, span_end
 
 import math
 
@@ -49,6 +49,7 @@ cdef enum Function:
 cdef struct State:
     Element element
     Function function
+    bint is_global
     bint count_padding
     int p
     int64_t pad_value       # of integers: the zero point
@@ -75,17 +76,16 @@ cdef struct Window:
     int64_t counted[2]
 
 
+cdef inline int64_t taps_before(const State *s, int axis, int64_t origin, int64_t end) noexcept nogil:
+    """How many taps of a window that begins at `origin` lie before a row (or column)."""
+    return min((end - 1 - origin) // s.dilation[axis] + 1, s.kernel[axis]) if origin < end else 0
+
+
 cdef void place_axis(const State *s, int axis, int64_t position, Window *w) noexcept nogil:
-    cdef int64_t tap, at
-    w.origin[axis] = position * s.stride[axis] - s.padding[axis]
-    w.begin[axis], w.end[axis], w.counted[axis] = s.kernel[axis], 0, 0
-    for tap in range(s.kernel[axis]):
-        at = w.origin[axis] + tap * s.dilation[axis]
-        if at < s.padded_end[axis]:
-            w.counted[axis] += 1
-        if 0 <= at < s.in_size[axis]:
-            w.begin[axis] = min(w.begin[axis], tap)
-            w.end[axis] = tap + 1
+    cdef int64_t origin = position * s.stride[axis] - s.padding[axis]
+    w.origin[axis] = origin
+    w.begin[axis], w.end[axis] = taps_before(s, axis, origin, 0), taps_before(s, axis, origin, s.in_size[axis])
+    w.counted[axis] = taps_before(s, axis, origin, s.padded_end[axis])
 
 
 cdef inline int64_t tap_offset(const State *s, const Window *w, int64_t tap_y, int64_t tap_x) noexcept nogil:
@@ -94,33 +94,47 @@ cdef inline int64_t tap_offset(const State *s, const Window *w, int64_t tap_y, i
     ) * s.pixel_stride
 
 
-cdef number maximum(const State *s, const Window *w, const number *plane) noexcept nogil:
-    cdef int64_t tap_y, tap_x
+cdef number maximum(const State *s, const Window *w, const number *plane, errand *run) noexcept nogil:
+    cdef int64_t tap_y, tap_x, begin, end
     cdef number value, best
     if number is float or number is double:
         best = -INFINITY
     else:
         best = <number>s.least
     for tap_y in range(w.begin[0], w.end[0]):
-        for tap_x in range(w.begin[1], w.end[1]):
-            value = plane[tap_offset(s, w, tap_y, tap_x)]
-            if value > best or value != value:
-                best = value
+        begin = w.begin[1]
+        while begin < w.end[1]:
+            end = span_end(run, begin, w.end[1])
+            if end == begin:
+                return best
+            for tap_x in range(begin, end):
+                value = plane[tap_offset(s, w, tap_y, tap_x)]
+                if value > best or value != value:
+                    best = value
+            begin = end
     return best
 
 
-cdef number average(const State *s, const Window *w, const number *plane) noexcept nogil:
-    cdef int64_t tap_y, tap_x, whole = 0
+cdef number average(const State *s, const Window *w, const number *plane, errand *run) noexcept nogil:
+    cdef int64_t tap_y, tap_x, begin, end, whole = 0
     cdef int64_t inside = max(<int64_t>0, w.end[0] - w.begin[0]) * max(<int64_t>0, w.end[1] - w.begin[1])
     cdef int64_t count = w.counted[0] * w.counted[1] if s.count_padding else inside
     cdef double total = 0.0
     for tap_y in range(w.begin[0], w.end[0]):
-        for tap_x in range(w.begin[1], w.end[1]):
-            if number is float or number is double:
-                total += plane[tap_offset(s, w, tap_y, tap_x)]
-            else:
-                whole += <int64_t>plane[tap_offset(s, w, tap_y, tap_x)]
+        begin = w.begin[1]
+        while begin < w.end[1]:
+            end = span_end(run, begin, w.end[1])
+            if end == begin:
+                return 0
+            for tap_x in range(begin, end):
+                if number is float or number is double:
+                    total += plane[tap_offset(s, w, tap_y, tap_x)]
+                else:
+                    whole += <int64_t>plane[tap_offset(s, w, tap_y, tap_x)]
+            begin = end
     if count == 0:
+        if number is float or number is double:
+            return NAN if s.is_global else 0
         return 0
     if number is float or number is double:
         return <number>(total / <double>count)
@@ -129,13 +143,19 @@ cdef number average(const State *s, const Window *w, const number *plane) noexce
         return <number>((whole + count // 2) // count if whole > 0 else (whole - count // 2) // count)
 
 
-cdef number norm(const State *s, const Window *w, const number *plane) noexcept nogil:
-    cdef int64_t tap_y, tap_x
+cdef number norm(const State *s, const Window *w, const number *plane, errand *run) noexcept nogil:
+    cdef int64_t tap_y, tap_x, begin, end
     cdef double total = 0.0, value
     for tap_y in range(w.begin[0], w.end[0]):
-        for tap_x in range(w.begin[1], w.end[1]):
-            value = fabs(<double>plane[tap_offset(s, w, tap_y, tap_x)])
-            total += value if s.p == 1 else value * value if s.p == 2 else pow(value, s.p)
+        begin = w.begin[1]
+        while begin < w.end[1]:
+            end = span_end(run, begin, w.end[1])
+            if end == begin:
+                return 0
+            for tap_x in range(begin, end):
+                value = fabs(<double>plane[tap_offset(s, w, tap_y, tap_x)])
+                total += value if s.p == 1 else value * value if s.p == 2 else pow(value, s.p)
+            begin = end
     return <number>(total if s.p == 1 else sqrt(total) if s.p == 2 else pow(total, 1.0 / s.p))
 
 
@@ -145,23 +165,25 @@ cdef int pool(const State *s, const dovetail_call *call, const number *images, n
     cdef const number *plane
     cdef number *target
     cdef Window window
+    cdef errand run
+    run.call, run.work, run.code = call, 1 << 15, DOVETAIL_OK  # look at once
     for n in range(s.batch):
         for y in range(s.out_size[0]):
-            if cancelled(call):
-                return DOVETAIL_CANCELLED
             place_axis(s, 0, y, &window)
             for x in range(s.out_size[1]):
                 place_axis(s, 1, x, &window)
                 for c in range(s.channels):
+                    if not go_on(&run, 16):
+                        return run.code
                     plane = images + n * in_image + c * s.in_channel
                     target = output + n * out_image + c * s.out_channel + (y * s.out_size[1] + x) * s.pixel_stride
                     if s.function == MAXIMUM:
-                        target[0] = maximum(s, &window, plane)
+                        target[0] = maximum(s, &window, plane, &run)
                     elif s.function == AVERAGE:
-                        target[0] = average(s, &window, plane)
+                        target[0] = average(s, &window, plane, &run)
                     else:
-                        target[0] = norm(s, &window, plane)
-    return DOVETAIL_OK
+                        target[0] = norm(s, &window, plane, &run)
+    return run.code
 
 
 cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
@@ -250,6 +272,7 @@ def create(layer, dtype):
         s.pad_value = x.quantization.zero_point[0] if x.quantization is not None else 0
         s.least = integer_range(dtype)[0] if dtype.is_integer else 0
         if isinstance(descriptor, GlobalPooling):
+            s.is_global = True
             fill_global(s, x.sizes, nchw)
         else:
             fill_windows(s, descriptor, x.sizes, y.sizes, nchw)

@@ -8,9 +8,13 @@ cdef extern from "product.h" nogil:
         TILE_ROWS
         TILE_COLUMNS
 
-    void product_double(int64_t depth, const double *rows, const double *panel, double *sums)
-    void product_int32(int64_t depth, const uint32_t *rows, const uint32_t *panel, uint32_t *sums)
-    void product_int64(int64_t depth, const uint64_t *rows, const uint64_t *panel, uint64_t *sums)
+    void product_double(int64_t depth, const double *rows, const double *panel, double *sums, int more)
+    void product_int32(int64_t depth, const uint32_t *rows, const uint32_t *panel, uint32_t *sums, int more)
+    void product_int64(int64_t depth, const uint64_t *rows, const uint64_t *panel, uint64_t *sums, int more)
+
+
+cdef enum:
+    DEPTH_AT_ONCE = 1 << 15     # more is packed, and multiplied, in parts: a run can be stopped between them
 
 
 cdef inline int64_t panels_at_once(int64_t depth) noexcept nogil:

@@ -2,83 +2,112 @@
 
 from __future__ import annotations
 
-import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
 
-Tap = tuple[int, float]
-"""Input position, inside the axis, and weight."""
+Positions = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
 
 
-def coordinate(descriptor: Resize, i: int, size: int, wanted: int, scale: float) -> float:
-    """Return the input position, not yet clamped, of output position i of an axis resized from `size` to `wanted`.
+class Taps(NamedTuple):
+    """What every output position of an axis is the weighted sum of, all one behind the other.
 
-    Where the scale is the ratio of the sizes the position is worked out in integers and rounded once, so that positions which
-    should be whole, or halves, are.
+    Attributes:
+        first: Index of the first tap of each output position, and how many there are in all.
+        position: Input position of each tap, inside the axis.
+        weight: Of each tap.
     """
-    mode = descriptor.coordinates
-    if mode is CoordinateMode.ALIGN_CORNERS:
-        # ONNX's suite stretches over the size before it is rounded down where only scales are given.
-        last = (wanted if scale == wanted / size else scale * size) - 1
-        return i * (size - 1) / last if wanted > 1 else 0.0
-    if mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
-        return 0.0
-    exact = scale == wanted / size
-    if mode is CoordinateMode.ASYMMETRIC:
-        return i * size / wanted if exact else i / scale
-    if exact:
-        return ((2 * i + 1) * size - wanted) / (2 * wanted)
-    position = (i + 0.5) / scale - 0.5
-    if mode is CoordinateMode.HALF_PIXEL_SYMMETRIC:
-        # Centre the part of the input that the whole number of output positions covers.
-        position += size / 2 * (1 - wanted / (scale * size))
-    return position
+
+    first: Positions
+    position: Positions
+    weight: Reals
 
 
-def nearest(descriptor: Resize, size: int, wanted: int, scale: float) -> list[int]:
+def coordinates(descriptor: Resize, size: int, wanted: int, scale: float) -> Reals:
+    """Return the input position of every output position of an axis resized from `size` to `wanted`.
+
+    It is not yet clamped, but what lies very far outside is brought nearer. Where the scale is the ratio of the sizes the
+    position is worked out in integers and rounded once, so that positions which should be whole, or halves, are.
+    """
+    mode, i, exact = descriptor.coordinates, np.arange(wanted), scale == wanted / size
+    with np.errstate(all="ignore"):
+        if mode is CoordinateMode.ALIGN_CORNERS:
+            # ONNX's suite stretches over the size before it is rounded down where only scales are given.
+            last = np.float64((wanted if exact else scale * size) - 1)
+            x = i * (size - 1) / last if wanted > 1 else np.zeros(wanted)
+        elif mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
+            x = np.zeros(wanted)
+        elif mode is CoordinateMode.ASYMMETRIC:
+            x = i * size / wanted if exact else i / np.float64(scale)
+        elif exact:
+            x = ((2 * i + 1) * size - wanted) / (2 * wanted)
+        else:
+            x = (i + 0.5) / np.float64(scale) - 0.5
+            if mode is CoordinateMode.HALF_PIXEL_SYMMETRIC:
+                # Centre the part of the input that the whole number of output positions covers.
+                x = x + size / 2 * (1 - wanted / (scale * size))
+    far = 16.0 * size + 64.0
+    return np.clip(np.nan_to_num(x, nan=0.0), -far, far)
+
+
+def nearest(descriptor: Resize, size: int, wanted: int, scale: float) -> Positions:
     """Return the input position of every output position."""
-    return [_rounded(descriptor, coordinate(descriptor, i, size, wanted, scale), size) for i in range(wanted)]
-
-
-def _rounded(descriptor: Resize, x: float, size: int) -> int:
-    floor = math.floor(x)
+    x = coordinates(descriptor, size, wanted, scale)
+    floor = np.floor(x)
     rest = x - floor
     up = {
         NearestRounding.ROUND_PREFER_FLOOR: rest > 0.5,
         NearestRounding.ROUND_PREFER_CEIL: rest >= 0.5,
-        NearestRounding.FLOOR: False,
+        NearestRounding.FLOOR: np.False_,
         NearestRounding.CEIL: rest > 0,
     }[descriptor.rounding]
-    return min(max(floor + up, 0), size - 1)
+    positions: Positions = np.clip(floor + up, 0, size - 1).astype(np.int64)
+    return positions
 
 
-def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> list[list[Tap]]:
-    """Return, for every output position, what it is the weighted sum of; LINEAR and CUBIC."""
-    return [_taps(descriptor, coordinate(descriptor, i, size, wanted, scale), size, scale) for i in range(wanted)]
-
-
-def _taps(descriptor: Resize, x: float, size: int, scale: float) -> list[Tap]:
+def reach(descriptor: Resize, scale: float) -> float:
+    """Return how far from a position its taps lie; LINEAR and CUBIC."""
     # Shrinking with antialias stretches the kernel so that it covers all that an output position stands for.
     stretch = min(scale, 1.0) if descriptor.antialias else 1.0
-    reach = 1 if descriptor.method is ResizeMethod.LINEAR else 2
-    first, last = math.floor(x - reach / stretch) + 1, math.ceil(x + reach / stretch) - 1
-    weighted: dict[int, float] = {}
-    for position in range(first, last + 1):
-        if descriptor.exclude_outside and not 0 <= position < size:
-            continue
-        inside = min(max(position, 0), size - 1)
-        weighted[inside] = weighted.get(inside, 0.0) + kernel(descriptor, (position - x) * stretch)
-    total = sum(weighted.values()) if descriptor.antialias or descriptor.exclude_outside else 1.0
-    if total == 0:  # every tap was excluded: the position lies far outside
-        return [(min(max(math.floor(x), 0), size - 1), 1.0)]
-    return [(position, weight / total) for position, weight in weighted.items()]
+    return (1 if descriptor.method is ResizeMethod.LINEAR else 2) / stretch
 
 
-def kernel(descriptor: Resize, distance: float) -> float:
-    """Return the weight at a distance: the triangle, or Keys' cubic convolution (1981)."""
-    d, a = abs(distance), descriptor.cubic_coefficient
+def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> Taps:
+    """Return what every output position is the weighted sum of; LINEAR and CUBIC."""
+    x, half = coordinates(descriptor, size, wanted, scale), reach(descriptor, scale)
+    begin, end = np.floor(x - half).astype(np.int64) + 1, np.ceil(x + half).astype(np.int64)
+    if descriptor.exclude_outside:
+        begin, end = np.maximum(begin, 0), np.minimum(end, size)
+    counts = np.maximum(end - begin, 0)
+    row = np.repeat(np.arange(wanted), counts)
+    position = np.arange(len(row)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
+    weight = kernel(descriptor, (position - x[row]) * (min(scale, 1.0) if descriptor.antialias else 1.0))
+    # What lies outside is the position at the border: one tap.
+    position = np.clip(position, 0, size - 1)
+    starts = np.flatnonzero((np.diff(position, prepend=-1) != 0) | (np.diff(row, prepend=-1) != 0))
+    weight = np.add.reduceat(weight, starts) if len(starts) else weight
+    row, position = row[starts], position[starts]
+    if descriptor.antialias or descriptor.exclude_outside:
+        totals = np.bincount(row, weight, wanted)
+        weight = np.divide(weight, totals[row], where=totals[row] != 0, out=np.zeros_like(weight))
+        lost = np.flatnonzero(totals == 0)  # every tap was excluded: the position lies far outside
+        kept = totals[row] != 0
+        row = np.concatenate([row[kept], lost])
+        order = np.argsort(row, kind="stable")
+        row = row[order]
+        position = np.concatenate([position[kept], np.clip(np.floor(x[lost]), 0, size - 1).astype(np.int64)])[order]
+        weight = np.concatenate([weight[kept], np.ones(len(lost))])[order]
+    return Taps(np.searchsorted(row, np.arange(wanted + 1)), position, weight)
+
+
+def kernel(descriptor: Resize, distance: Reals) -> Reals:
+    """Return the weights at distances: the triangle, or Keys' cubic convolution (1981)."""
+    d, a = np.abs(distance), descriptor.cubic_coefficient
     if descriptor.method is ResizeMethod.LINEAR:
-        return max(1.0 - d, 0.0)
-    if d <= 1:
-        return ((a + 2) * d - (a + 3)) * d * d + 1
-    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0
+        return np.maximum(1.0 - d, 0.0)
+    near, beyond = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, beyond, 0.0))

@@ -15,13 +15,15 @@ from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on
 
 import math
 
+import numpy as np
+
 from dovetail.interfaces import Support
 from dovetail.layers import ResizeMethod
 from dovetail.tensor import DType
 
 from .movement import Copy, Relation, movement_workload, selection_workload
 from .quantized import integer_range
-from .resampling import nearest, taps
+from .resampling import nearest, reach, taps
 from .strides import contiguous
 
 _INEXACT = (DType.INT64, DType.UINT64, DType.BOOL)
@@ -38,6 +40,9 @@ def supports(layer):
     scales = descriptor.axis_scales(info)
     if result.elements and not (len(scales) == info.rank and all(math.isfinite(scale) and scale > 0 for scale in scales)):
         return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
+    if descriptor.method is not ResizeMethod.NEAREST and result.elements:
+        if any(reach(descriptor, scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
+            return Support.no("attribute", f"scales {scales} do not fit {info.shape_text} and {result.shape_text}", "scales")
     if max(result.sizes, default=0) > _LONGEST_RESIZED:
         return Support.no("shape", f"an axis of {max(result.sizes)} elements is too long: positions are worked out beforehand", "sizes")
     if info.quantization != result.quantization:
@@ -153,19 +158,21 @@ cdef int workspace(
 
 
 cdef int plan_pass(axis_pass *one, object sizes, object axis, object rows) except -1:
-    """Fill in the pass along one axis of a tensor of these sizes; `rows` holds a list of taps per output position."""
-    cdef int64_t i = 0, used = 0
-    one.outer, one.size, one.wanted = math.prod(sizes[:axis]), sizes[axis], len(rows)
+    """Fill in the pass along one axis of a tensor of these sizes."""
+    cdef const int64_t[::1] first = np.ascontiguousarray(rows.first, np.int64)
+    cdef const int64_t[::1] position = np.ascontiguousarray(rows.position, np.int64)
+    cdef const double[::1] weight = np.ascontiguousarray(rows.weight, np.float64)
+    cdef int64_t i
+    one.outer, one.size, one.wanted = math.prod(sizes[:axis]), sizes[axis], first.shape[0] - 1
     one.inner = math.prod(sizes[axis + 1 :])
-    one.rows = <tap_row *>calloc(max(len(rows), 1), sizeof(tap_row))
-    one.taps = <tap *>calloc(max(sum(map(len, rows)), 1), sizeof(tap))
+    one.rows = <tap_row *>calloc(max(one.wanted, 1), sizeof(tap_row))
+    one.taps = <tap *>calloc(max(position.shape[0], 1), sizeof(tap))
     if one.rows == NULL or one.taps == NULL:
         raise MemoryError()
-    for i, row in enumerate(rows):
-        one.rows[i].first, one.rows[i].count = used, len(row)
-        for position, weight in row:
-            one.taps[used].position, one.taps[used].weight = position, weight
-            used += 1
+    for i in range(one.wanted):
+        one.rows[i].first, one.rows[i].count = first[i], first[i + 1] - first[i]
+    for i in range(position.shape[0]):
+        one.taps[i].position, one.taps[i].weight = position[i], weight[i]
     return 0
 
 

@@ -138,13 +138,15 @@ cdef entry *sorted_entries(entry *entries, entry *spare, int64_t n, errand *run)
     cdef int64_t width = 1, begin, middle, end, a, b, i
     cdef entry *swap
     while width < n:
-        if not go_on(run, n):
-            return entries
         begin = 0
         while begin < n:
             middle, end = min(begin + width, n), min(begin + 2 * width, n)
             a, b = begin, middle
+            if not go_on(run, min(end - begin, <int64_t>1 << 15)):
+                return entries
             for i in range(begin, end):
+                if i & 0x7FFF == 0x7FFF and not go_on(run, 1 << 15):
+                    return entries
                 if a < middle and (b >= end or entries[a].score >= entries[b].score):
                     spare[i] = entries[a]
                     a += 1
@@ -169,14 +171,18 @@ cdef void top_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcep
         line, done = at[0] + i * steps[0], 0
         while done < self.length:
             count = min(<int64_t>BLOCK, self.length - done)
+            if not go_on(run, count):
+                return
             load_scores(self.kind, self.smallest, False, line + done * self.step, self.step, count, scores)
             for j in range(count):
                 entries[done + j].score, entries[done + j].position = scores[j], done + j
             done += count
         best = sorted_entries(entries, entries + self.length, self.length, run)
-        if not go_on(run, self.length):
+        if run.code != DOVETAIL_OK:
             return
         for j in range(self.k):
+            if j & 0x7FFF == 0x7FFF and not go_on(run, 1 << 15):
+                return
             memcpy(at[1] + i * steps[1] + j * self.value_step, line + best[j].position * self.step, self.itemsize)
             store_wholes(INT64, &best[j].position, False, 1, at[2] + i * steps[2] + j * self.position_step, 0)
 

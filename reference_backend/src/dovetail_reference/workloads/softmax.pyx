@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t
 
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_IN_PLACE,
-    DOVETAIL_CANCELLED,
     DOVETAIL_OK,
     dovetail_alias,
     dovetail_call,
@@ -13,7 +12,8 @@ from dovetail.abi cimport (
     tensor_data,
     workload_capsule,
 )
-from dovetail_reference.workloads.elements cimport FLOAT32, Element, allocate_state, cancelled, element_of, free_state, real
+from dovetail_reference.workloads.elements cimport FLOAT32, Element, allocate_state, element_of, free_state, real
+from dovetail_reference.workloads.walking cimport errand, span_end
 
 import math
 
@@ -30,28 +30,47 @@ cdef struct State:
     dovetail_alias alias
 
 
-cdef void softmax_line(const State *s, const real *x, real *y) noexcept nogil:
+cdef void softmax_line(const State *s, const real *x, real *y, errand *run) noexcept nogil:
     """One line of `size` elements, `inner` apart. x and y may be the same memory."""
-    cdef int64_t i
+    cdef int64_t i, begin = 0, end
     cdef double greatest = -INFINITY, total = 0.0, shifted, logarithm
-    for i in range(s.size):
-        greatest = max(greatest, s.beta * x[i * s.inner])
-    for i in range(s.size):
-        total += exp(s.beta * x[i * s.inner] - greatest)
+    while begin < s.size:
+        end = span_end(run, begin, s.size)
+        if end == begin:
+            return
+        for i in range(begin, end):
+            greatest = max(greatest, s.beta * x[i * s.inner])
+        begin = end
+    begin = 0
+    while begin < s.size:
+        end = span_end(run, begin, s.size)
+        if end == begin:
+            return
+        for i in range(begin, end):
+            total += exp(s.beta * x[i * s.inner] - greatest)
+        begin = end
     logarithm = log(total)
-    for i in range(s.size):
-        shifted = s.beta * x[i * s.inner] - greatest
-        y[i * s.inner] = <real>(shifted - logarithm if s.logarithm else exp(shifted) / total)
+    begin = 0
+    while begin < s.size:
+        end = span_end(run, begin, s.size)
+        if end == begin:
+            return
+        for i in range(begin, end):
+            shifted = s.beta * x[i * s.inner] - greatest
+            y[i * s.inner] = <real>(shifted - logarithm if s.logarithm else exp(shifted) / total)
+        begin = end
 
 
 cdef int softmax(const State *s, const dovetail_call *call, const real *x, real *y) noexcept nogil:
     cdef int64_t outer, inner, at
+    cdef errand run
+    run.call, run.work, run.code = call, 1 << 15, DOVETAIL_OK  # look at once
     for outer in range(s.outer):
         for inner in range(s.inner):
-            if cancelled(call):
-                return DOVETAIL_CANCELLED
             at = outer * s.size * s.inner + inner
-            softmax_line(s, x + at, y + at)
+            softmax_line(s, x + at, y + at, &run)
+            if run.code != DOVETAIL_OK:
+                return run.code
     return DOVETAIL_OK
 
 

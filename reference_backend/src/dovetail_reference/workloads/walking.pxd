@@ -47,6 +47,12 @@ cdef inline bint go_on(errand *run, int64_t work) noexcept nogil:
     return run.code == DOVETAIL_OK
 
 
+cdef inline int64_t span_end(errand *run, int64_t begin, int64_t size) noexcept nogil:
+    """Where the part of a long line that begins at `begin` ends; `begin` itself once the run should end."""
+    cdef int64_t end = min(size, begin + (1 << 15))
+    return end if go_on(run, end - begin) else begin
+
+
 cdef inline int run_errand(
     const walk *route, char **bases, row_function row, void *state, const dovetail_call *call
 ) noexcept nogil:

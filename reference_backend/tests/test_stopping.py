@@ -1,0 +1,63 @@
+"""What takes long for one element, row or window of the result looks at the stop word within it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dovetail.layers import Pooling2d, PoolingFunction
+from dovetail.tensor import Quantization
+
+LONG = 1 << 17
+Q = Quantization.per_tensor(1.0)
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+def pooled(function, **how):
+    return lambda net, x: net.pooling2d(x, function, (1, LONG + 1), padding=(0, LONG // 2), stride=(1, LONG), **how)
+
+
+SINGLE = {
+    "softmax": (lambda net, x: net.softmax(x), zeros(1, LONG)),
+    "log softmax": (lambda net, x: net.log_softmax(x), zeros(1, LONG)),
+    "layer normalization": (lambda net, x: net.layer_normalization(x), zeros(1, LONG)),
+    "instance normalization": (lambda net, x: net.instance_normalization(x), zeros(1, 1, LONG, 1)),
+    "group normalization": (lambda net, x: net.group_normalization(x, groups=1), zeros(1, 2, LONG // 2, 1)),
+    "Lp normalization": (lambda net, x: net.lp_normalization(x), zeros(1, LONG)),
+    "local response": (lambda net, x: net.local_response_normalization(x, 1001), zeros(1, 1001, 1, 1)),
+    "max pooling": (pooled("max"), zeros(1, 1, 1, LONG)),
+    "average pooling": (pooled("average", count_padding=True), zeros(1, 1, 1, LONG)),
+    "Lp pooling": (pooled("lp"), zeros(1, 1, 1, LONG)),
+    "global mean": (lambda net, x: net.global_pooling(x), zeros(1, 1, 2, LONG // 2)),
+    "global maximum": (lambda net, x: net.global_pooling(x, "max"), zeros(1, 1, 2, LONG // 2)),
+    "top k": (lambda net, x: net.top_k(x, 3), zeros(1, LONG)),
+    "product": (lambda net, a, b: net.matmul(a, b), zeros(1, LONG), zeros(LONG, 1)),
+    "long sum": (lambda net, x, w: net.fully_connected(x, w), zeros(1, LONG), zeros(1, LONG)),
+    "large window": (lambda net, x, w: net.convolution2d(x, w), zeros(1, 2, 1, LONG), zeros(1, 2, 1, LONG)),
+    "large windows of channels": (
+        lambda net, x, w: net.depthwise_convolution2d(x, w),
+        zeros(1, 2, 1, LONG),
+        zeros(2, 1, 1, LONG),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_stopped_within(run_layer, direct, name):
+    build, *arrays = SINGLE[name]
+    with pytest.raises(direct.Cancelled):
+        run_layer(build, *arrays, cancel=1)
+
+
+def test_bytes_are_pooled_that_way_too(run_layer, direct):
+    pooling = Pooling2d(function=PoolingFunction.MAX, size=(1, LONG))
+    with pytest.raises(direct.Cancelled):
+        run_layer(
+            lambda net, x: net.add(pooling, x, quantization=Q).output,
+            np.zeros((1, 1, 1, LONG), np.int8),
+            quantizations=[Q],
+            cancel=1,
+        )
