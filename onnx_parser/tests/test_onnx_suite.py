@@ -1,4 +1,4 @@
-"""ONNX's own backend suite, run through the adapter on the reference backend."""
+"""ONNX's own backend suite, run through the adapter: on the reference backend alone, and on the fast one before it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,28 @@ import numpy as np
 import pytest
 
 from dovetail.errors import PlacementError, UnsupportedModelError
-from dovetail_onnx.backend import DovetailBackend
+from dovetail_onnx.backend import BACKENDS_VARIABLE, DovetailBackend
 
 PASSING = 1565
 """How many cases pass at least, with onnx 1.23; raise it with what is reached."""
+
+BACKENDS = ["CpuRef", "CpuAcc,CpuRef"]
+RUNNING = {"CpuRef": 800, "CpuAcc": 1000}
+"""How many cases each backend has a part in at least, where it is named; `CpuAcc` refuses what it computes no faster."""
 
 HALF_STEPS = 2.0**-9
 """Two steps of float16, relative: the expected numbers went through NumPy's half, operation by operation, and are themselves a
 step off what is computed in a wider type and rounded once per layer. The suite's own 1e-3 is a single step."""
 
 
-def outcome(case: Any) -> str:
-    """Return "pass", or "unsupported" with a reason; anything else is an exception."""
+def outcome(case: Any, running: Counter[str]) -> str:
+    """Return "pass", or "unsupported" with a reason; anything else is an exception. Counts who had a part in it."""
     from onnx.backend.test.runner import Runner
 
     try:
         rep = DovetailBackend.prepare(case.model)
         results = [(rep.run(inputs), expected) for inputs, expected in case.data]
+        running.update({row.backend for row in rep._network.placement.layers})
     except UnsupportedModelError as error:
         entries = error.details["unsupported"]
         assert entries
@@ -42,24 +47,31 @@ def outcome(case: Any) -> str:
 
 
 @pytest.mark.slow
-def test_every_case_passes_or_is_named_unsupported(suite_cases) -> None:
+@pytest.mark.parametrize("backends", BACKENDS)
+def test_every_case_passes_or_is_named_unsupported(suite_cases, backends, monkeypatch) -> None:
+    monkeypatch.setenv(BACKENDS_VARIABLE, backends)
     counts: Counter[str] = Counter()
+    running: Counter[str] = Counter()
     wrong: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # comparing infinities and NaN is what some cases are about
         for case in suite_cases:
             try:
-                counts[outcome(case)] += 1
+                counts[outcome(case, running)] += 1
             except Exception as error:  # every case is to be reported, whatever it raises
                 wrong.append(f"{case.id}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
     assert not wrong, f"{dict(counts)}, and {len(wrong)} wrong:\n" + "\n".join(wrong)
     assert counts["pass"] >= PASSING, dict(counts)
+    for name in backends.split(","):
+        assert running[name] >= RUNNING[name], dict(running)
 
 
 @pytest.mark.slow
-def test_the_light_models_match(suite_cases) -> None:
+@pytest.mark.parametrize("backends", BACKENDS)
+def test_the_light_models_match(suite_cases, backends, monkeypatch) -> None:
+    monkeypatch.setenv(BACKENDS_VARIABLE, backends)
     light = [case for case in suite_cases if case.kind == "light"]
     assert len(light) >= 4
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert [(case.name, outcome(case)) for case in light] == [(case.name, "pass") for case in light]
+        assert [(case.name, outcome(case, Counter())) for case in light] == [(case.name, "pass") for case in light]
