@@ -1,4 +1,4 @@
-"""Build the C tests of the thread pool and the watchdog and run them, plain and under ThreadSanitizer."""
+"""Build the C tests of the thread pool and the watchdog and run them, plain, under ThreadSanitizer, and under two others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ CORE = Path(__file__).parents[1]
 GCC = shutil.which("gcc")
 STRICT = ["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
 THREAD_SANITIZER = ["-fsanitize=thread"]
+MEMORY_SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # Ticks this short fall into runs of microseconds, thousands of times.
 SHORT_TICKS = ["-DDVT_TICK_NS=20000"]
 
@@ -70,3 +71,9 @@ def test_plain(test: str, flags: list[str], tmp_path: Path) -> None:
 def test_thread_sanitizer(test: str, flags: list[str], tmp_path: Path) -> None:
     build(tmp_path / test, test, [*flags, *THREAD_SANITIZER])
     assert_passed(run_sanitized([str(tmp_path / test), "--no-fork"]))
+
+
+@pytest.mark.parametrize("test", ["test_thread_pool", "test_watchdog"])
+def test_address_and_undefined_behaviour_sanitizers(test: str, tmp_path: Path) -> None:
+    build(tmp_path / test, test, MEMORY_SANITIZERS)
+    assert_passed(run([str(tmp_path / test), "--no-fork"]))
