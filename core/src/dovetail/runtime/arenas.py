@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..backend_calls import backend_call, checked, notify
 from ..errors import BackendError, ErrorCode
 from ..interfaces import IMemoryManager, ITensorHandle
+from ..limits import ADDRESSABLE
 from .memory_plan import Arena
 
 
@@ -26,6 +27,8 @@ def allocator(arena: Arena, manager: IMemoryManager, origin: str) -> Callable[[]
     def allocate() -> ITensorHandle:
         with backend_call(origin, "allocate"):
             try:
+                if arena.nbytes >= ADDRESSABLE:  # beyond 64 bits, managers would fail in ways of their own
+                    raise MemoryError
                 handle = manager.allocate(arena.nbytes, arena.alignment)
             except MemoryError as error:
                 raise BackendError(

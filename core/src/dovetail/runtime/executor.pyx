@@ -35,6 +35,7 @@ from ..backend_calls import notify
 from ..errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from ..host_exceptions import is_of_host
 from ..interfaces import HOST
+from .lack_of_memory import lack_of_memory
 from .memory_plan import Storage
 from .workload import inside
 
@@ -429,6 +430,19 @@ cdef class Context:
         return 0
 
 
+cdef bint inputs_fit(Ports inputs, dict given) noexcept:
+    """Tell whether a plan with these inputs can read arrays as they are."""
+    cdef Py_ssize_t i
+    cdef PyObject *value
+    if PyDict_Size(given) != inputs.count:
+        return False
+    for i in range(inputs.count):
+        value = PyDict_GetItem(given, <object>inputs.ports[i].name)
+        if value == NULL or not cnp.PyArray_Check(<object>value) or not fits(&inputs.ports[i], <cnp.ndarray>value):
+            return False
+    return True
+
+
 cdef class NetworkRunner:
     """The part of a loaded network that runs; `LoadedNetwork` adds the rest.
 
@@ -463,6 +477,8 @@ cdef class NetworkRunner:
         self._active += 1
         try:
             return self._run(feeds, timeout)
+        except MemoryError as error:    # of the outputs, of copies of the inputs, of a context
+            raise lack_of_memory(f"network {self._name!r}", error)
         finally:
             self._leave()
 
@@ -481,7 +497,7 @@ cdef class NetworkRunner:
         cdef Context context
         cdef dict given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
         cdef int64_t deadline = 0
-        if plan is not None:
+        if plan is not None and (plan.idle or inputs_fit(plan.inputs, given)):   # a context is memory: none is made in vain
             self._check_process(plan)
             context = plan.acquire()
             if self._take_inputs(plan, context, given):
@@ -713,6 +729,8 @@ cdef class Binding:
             self.owner = PyThread_get_thread_ident()
             try:
                 self.network._execute(self.plan, self.context, timeout)
+            except MemoryError as error:
+                raise lack_of_memory(f"network {self.network._name!r}", error)
             finally:
                 self.owner = 0
                 if self.context.c.stuck:

@@ -21,6 +21,7 @@ from ..interfaces import IBackendContext
 from ..limits import budget, limited
 from ..tensor import DType
 from .executor import Binding, NetworkRunner, Plan
+from .lack_of_memory import typed_lack_of_memory
 from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory
 from .plan_dump import dump_plan
 from .profile import Profile
@@ -171,6 +172,7 @@ class LoadedNetwork(NetworkRunner):
             raise self._unloaded()
         return self._runtime.executor.submit(self.run, feeds, timeout=timeout)
 
+    @typed_lack_of_memory
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
         """Fix the arrays of a run: `binding.run()` then reads and writes them in place, without checks or copies.
 

@@ -210,7 +210,11 @@ class PlanBuilder:
         return self.number[slot]
 
     def _workload_step(self, layer: Layer) -> None:
-        budget().check_time()
+        load = budget()
+        load.check_time()
+        for slot in layer.outputs:  # before a workload makes anything of that size
+            if (nbytes := slot.known_info.nbytes) > load.limits.memory:
+                load.take_memory(nbytes, f"tensor {slot.name!r}")
         assigned = self.optimized.assignment.get(layer.name)
         origin = (
             f"backend {str(assigned.request.id)!r}, layer {layer.name!r} ({layer.kind})"

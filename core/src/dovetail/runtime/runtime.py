@@ -21,6 +21,7 @@ from ..progress import listening
 from ..registry import default_registry
 from .executor import ThreadPool, usable_cores
 from .guard import Guard
+from .lack_of_memory import lack_of_memory
 from .loaded_network import LoadedNetwork
 from .plan_builder import BackendKey, OpenBackend
 from .workload import inside_python_workload
@@ -52,7 +53,10 @@ class Runtime:
         if guard is not None and not isinstance(guard, Guard):
             raise OptionError(f"guard={guard!r} is no Guard", code=ErrorCode.OPTION_INVALID, hint="dovetail.runtime.Guard()")
         self.guard = guard
-        self.pool = ThreadPool(count, spin_us)
+        try:
+            self.pool = ThreadPool(count, spin_us)
+        except MemoryError as error:
+            raise lack_of_memory("runtime", error)  # noqa: B904  # its cause is set
         self._lock = threading.RLock()
         self._backends: dict[tuple[BackendKey, Any], OpenBackend] = {}
         self._networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()
