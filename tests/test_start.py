@@ -10,6 +10,7 @@ from pathlib import Path
 DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.onnx"
 UNNEEDED = {
     "onnx": "all of ONNX, for the messages of one file",
+    "google": "protobuf, for the same",
     "subprocess": "a child process, for a backend that was tried before",
     "hashlib": "OpenSSL, for files that have not changed",
     "email": "a parser of mail, for a version number",

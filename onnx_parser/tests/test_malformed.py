@@ -237,7 +237,7 @@ def test_a_lack_of_memory_is_no_fault_of_the_file(monkeypatch: pytest.MonkeyPatc
         raise MemoryError("Unable to allocate 8. EiB")
 
     monkeypatch.setattr(np, "frombuffer", fail)
-    with pytest.raises(ModelError, match="8. EiB") as caught:
+    with pytest.raises(ModelError, match=r"8\. EiB") as caught:
         parse(small_model())
     assert caught.value.code is ErrorCode.OUT_OF_MEMORY
     assert "export" not in str(caught.value.hint)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ADDRESSABLE = 1 << 47
 """Bytes of the address space of a process on today's 64-bit machines."""
 _CGROUPS = Path("/sys/fs/cgroup")
+_NO_LOCK = "can't allocate"
+"""How Python begins what it says where it has no memory for a lock; the exception is a RuntimeError."""
 
 
 @cache
@@ -246,7 +248,9 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
     token = _current.set(made)
     try:
         yield made
-    except MemoryError as error:  # NumPy's and Python's own, wherever it was met
+    except (MemoryError, RuntimeError) as error:  # NumPy's and Python's own, wherever it was met
+        if not isinstance(error, MemoryError) and not str(error).startswith(_NO_LOCK):
+            raise
         raise ModelError(
             f"loading ran out of memory{f': {error}' if str(error) else ''}",
             code=ErrorCode.OUT_OF_MEMORY,

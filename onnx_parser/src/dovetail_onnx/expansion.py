@@ -18,7 +18,7 @@ FREE_WORK = 1 << 18
 """Names and numbers that any model may become; a usual node has five."""
 WORK_PER_STORED = 64
 """How many more for each that the file holds: as often a function may be called that makes up most of it."""
-_GRAPH = AttributeProto.GRAPH
+_GRAPH = AttributeProto.AttributeType.GRAPH
 
 FunctionKey = tuple[str, str, str]
 """Domain, name and overload."""

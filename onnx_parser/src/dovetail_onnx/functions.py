@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .messages import AttributeProto, FunctionProto, NodeProto, TypeProto
+from .messages import AttributeProto, FunctionProto, NodeProto
 
 if TYPE_CHECKING:
     from onnx import defs
@@ -22,32 +22,64 @@ def schema_of(op: str, opset: int, domain: str) -> defs.OpSchema | None:
 
 
 def schema_function(
-    node: NodeProto, opset: int, domain: str, input_types: Callable[[], Sequence[TypeProto]]
+    node: NodeProto,
+    attributes: Mapping[str, AttributeProto],
+    opset: int,
+    domain: str,
+    input_types: Callable[[], Sequence[bytes]],
 ) -> FunctionProto | None:
     """Return the body that ONNX itself gives an operator, or None.
 
     Args:
         node: The node; some bodies depend on its attributes.
+        attributes: Those, references resolved.
         opset: Version of its operator set.
         domain: Its domain.
-        input_types: Types of its inputs, asked for only where the body depends on them.
+        input_types: Types of its inputs, encoded, asked for only where the body depends on them.
     """
     schema: Any = schema_of(node.op_type, opset, domain)  # what is asked of it here is missing from its stubs
     if schema is None:
         return None
     versions = [version for version in schema.function_opset_versions if version <= opset]
     if versions:
-        body = FunctionProto()
-        body.ParseFromString(_bytes(schema.get_function_with_opset_version(max(versions))))
-        return body
+        return FunctionProto.read(_bytes(schema.get_function_with_opset_version(max(versions))))
     versions = [version for version in schema.context_dependent_function_opset_versions if version <= opset]
     if not versions:
         return None
-    types = [entry.SerializeToString() for entry in input_types()]
-    body = FunctionProto()
-    call = node.SerializeToString()
-    body.ParseFromString(schema.get_context_dependent_function_with_opset_version(max(versions), call, types))
-    return body
+    call = _call(node, attributes)
+    return FunctionProto.read(
+        _bytes(schema.get_context_dependent_function_with_opset_version(max(versions), call, list(input_types())))
+    )
+
+
+def _call(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> bytes:
+    """Encode a node with these attributes."""
+    from onnx import NodeProto as EncodedNode
+
+    call = EncodedNode.FromString(node.encoded)
+    del call.attribute[:]
+    for name, attribute in attributes.items():
+        added = call.attribute.add()
+        added.ParseFromString(attribute.encoded)
+        added.name = name
+    return call.SerializeToString()
+
+
+def encoded_type(code: int, shape: Sequence[int | str] | None) -> bytes:
+    """Encode the type of a tensor; None: its shape is not known."""
+    from onnx import TypeProto as EncodedType
+
+    described = EncodedType()
+    described.tensor_type.elem_type = code
+    if shape is not None:
+        described.tensor_type.shape.SetInParent()
+        for size in shape:
+            dimension = described.tensor_type.shape.dim.add()
+            if isinstance(size, int):
+                dimension.dim_value = size
+            else:
+                dimension.dim_param = size
+    return described.SerializeToString()
 
 
 def is_function(op: str, opset: int, domain: str) -> bool:
@@ -56,9 +88,9 @@ def is_function(op: str, opset: int, domain: str) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-def _bytes(body: FunctionProto | bytes) -> bytes:
+def _bytes(body: Any) -> bytes:
     """Bridge versions of onnx, which hand a body out as a message or as its bytes."""
-    return body if isinstance(body, bytes) else body.SerializeToString()
+    return body if isinstance(body, bytes) else bytes(body.SerializeToString())
 
 
 def bound_attributes(
@@ -67,7 +99,8 @@ def bound_attributes(
     """Return the attributes that a body may refer to: those of the call, else the defaults."""
     bound = {attribute.name: attribute for attribute in function.attribute_proto}
     if schema is not None:
-        bound |= {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name}
+        defaults = {name: described.default_value for name, described in schema.attributes.items()}
+        bound |= {name: AttributeProto.read(one.SerializeToString()) for name, one in defaults.items() if one.name}
     return bound | given
 
 
@@ -78,8 +111,5 @@ def resolve_references(node: NodeProto, bound: dict[str, AttributeProto] | None)
         if not attribute.ref_attr_name:
             resolved[attribute.name] = attribute
         elif bound is not None and attribute.ref_attr_name in bound:
-            copy = AttributeProto()
-            copy.CopyFrom(bound[attribute.ref_attr_name])
-            copy.name = attribute.name
-            resolved[attribute.name] = copy
+            resolved[attribute.name] = bound[attribute.ref_attr_name]  # not a copy: it may be large, and referred to often
     return resolved

@@ -1,8 +1,8 @@
 """Read a model file so that its weights are copied once: from the file into the arrays that the network will hold.
 
-Protobuf copies a tensor's bytes twice, into its message and out of it. So the initializers' bytes are cut out of the file
-before protobuf sees it, by the few rules of its encoding (https://protobuf.dev/programming-guides/encoding/); everything
-else, and every file that is in any way unusual, is protobuf's.
+A file that is read as a whole has a tensor's bytes twice, in the file's and out of them. So the initializers' bytes are cut
+out of it beforehand, by the few rules of the encoding of protobuf; what is left, and every file that is in any way unusual,
+`wire` reads as a whole.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def read_apart(path: Path) -> tuple[bytes, Mapping[int, npt.NDArray[Any]]]:
     """Return an ONNX file without the bytes of large initializers, and these by their place among the initializers.
 
     Raises:
-        OddEncodingError: The file wants to be read by protobuf.
+        OddEncodingError: The file is to be read as a whole.
+        LimitError: The load may not take so much memory.
         OSError: It cannot be read.
     """
     with path.open("rb") as file:
@@ -64,19 +65,19 @@ class _Cutter:
         """Return what is left, and what was cut out."""
         if not self._size:
             raise OddEncodingError("the file is empty")
-        return self._shortened(0, self._size, ModelProto.GRAPH_FIELD_NUMBER, self._graph), self._cut
+        budget().take_memory(self._size, "the file")
+        return self._shortened(0, self._size, ModelProto.numbers["graph"], self._graph), self._cut
 
     def _graph(self, begin: int, end: int) -> bytes:
-        return self._shortened(begin, end, GraphProto.INITIALIZER_FIELD_NUMBER, self._tensor)
+        return self._shortened(begin, end, GraphProto.numbers["initializer"], self._tensor)
 
     def _tensor(self, begin: int, end: int) -> bytes | None:
         place = next(self._places)
         if end - begin < _LARGE:
             return None
-        raw = [field for field in self._fields(begin, end) if field.number == TensorProto.RAW_DATA_FIELD_NUMBER]
+        raw = [field for field in self._fields(begin, end) if field.number == TensorProto.numbers["raw_data"]]
         if len(raw) != 1 or raw[0].wire != _SIZED or raw[0].end - raw[0].payload < _LARGE:
             return None
-        budget().take_memory(raw[0].end - raw[0].payload, f"initializer {place}")
         array = np.empty(raw[0].end - raw[0].payload, np.uint8)
         self._file.seek(raw[0].payload)
         if self._file.readinto(array.data) != array.nbytes:

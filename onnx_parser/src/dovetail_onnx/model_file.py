@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
-from google.protobuf.message import DecodeError
 
-from dovetail.errors import ErrorCode, ModelError
+from dovetail.errors import DovetailError, ErrorCode, ModelError
+from dovetail.limits import budget
 
 from .large_tensors import OddEncodingError, read_apart
 from .messages import ModelProto
+from .wire import WireError
+
+if TYPE_CHECKING:
+    import onnx
 
 LOW_LEVEL_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What Python raises when values from a file do not make sense."""
@@ -36,16 +40,16 @@ class ModelFile(NamedTuple):
     cut: Mapping[int, npt.NDArray[Any]] = {}
 
 
-def read_model(model: str | Path | bytes | ModelProto) -> ModelFile:
-    """Read a model.
+def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
+    """Read a model; one that protobuf has read already is encoded again, so that all are read in one way.
 
     Raises:
         ModelError: Missing, not a file, empty, or not an ONNX model.
     """
-    if isinstance(model, ModelProto):
-        return ModelFile(_plausible(model, "the model"), "the model")
     if isinstance(model, bytes | bytearray | memoryview):
         return ModelFile(_decode(bytes(model), "the model"), "the model")
+    if not isinstance(model, str | Path):
+        return ModelFile(_decode(_encoded(model), "the model"), "the model")
     path = Path(model)
     origin = f"{str(path)!r}"
     proto, cut = _read(path, origin)
@@ -61,9 +65,12 @@ def _read(path: Path, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray
             raise ModelError(f"{origin} is {what}", code=ErrorCode.MODEL_NOT_FOUND, hint="give the path of an .onnx file")
         try:
             rest, cut = read_apart(path)
-            return ModelProto.FromString(rest), cut
-        except (OddEncodingError, DecodeError):  # whoever knows all of the encoding says what is wrong, if anything is
+            return ModelProto.read(rest), cut
+        except (OddEncodingError, WireError):  # what is wrong, if anything is, is told of the whole
+            budget().take_memory(path.stat().st_size, f"{origin}, read as a whole,")
             return _decode(path.read_bytes(), origin), {}
+    except DovetailError:
+        raise
     except (OSError, ValueError) as error:
         raise ModelError(f"{origin} cannot be read: {error}", code=ErrorCode.MODEL_NOT_FOUND, hint="check the path") from error
 
@@ -71,10 +78,9 @@ def _read(path: Path, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray
 def _decode(data: bytes, origin: str) -> ModelProto:
     if not data:
         raise ModelError(f"{origin} is empty", code=ErrorCode.MODEL_MALFORMED, hint=_EXPORT_AGAIN)
-    model = ModelProto()
     try:
-        model.ParseFromString(data)
-    except (DecodeError, ValueError) as error:
+        model = ModelProto.read(data)
+    except WireError as error:
         raise ModelError(
             f"{origin} is not an ONNX model ({len(data)} bytes, not a protobuf message of it): {error}",
             code=ErrorCode.MODEL_MALFORMED,
@@ -83,8 +89,19 @@ def _decode(data: bytes, origin: str) -> ModelProto:
     return _plausible(model, origin)
 
 
+def _encoded(model: onnx.ModelProto) -> bytes:
+    try:
+        return model.SerializeToString()
+    except Exception as error:  # protobuf's own, whatever they are: above 2 GiB it cannot
+        raise ModelError(
+            f"the model cannot be encoded: {error}",
+            code=ErrorCode.MODEL_MALFORMED,
+            hint="save it with external data and give the path of the file",
+        ) from error
+
+
 def _plausible(model: ModelProto, origin: str) -> ModelProto:
-    if not model.HasField("graph") or not model.graph.output:
+    if not model.has("graph") or not model.graph.output:
         raise ModelError(f"{origin} holds no graph with outputs", code=ErrorCode.MODEL_MALFORMED, hint=_EXPORT_AGAIN)
     if not model.opset_import and model.ir_version >= 3:
         found = f"{origin} does not say which operator set it uses"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .external_data import ExternalData
     from .knowledge import Knowledge
 
+_TYPES = AttributeProto.AttributeType
+
 
 class Node:
     """One node of a model.
@@ -171,9 +173,8 @@ class Node:
         if found is None:
             return None
         # Files of IR version 1 leave the type out.
-        if found.type not in (kind, AttributeProto.UNDEFINED):
-            types = AttributeProto.AttributeType
-            raise self.malformed(f"has attribute {name!r} of type {types.Name(found.type)}, expected {types.Name(kind)}")
+        if found.type not in (kind, _TYPES.UNDEFINED):
+            raise self.malformed(f"has attribute {name!r} of type {found.described()}, expected {kind.name}")
         return found
 
     def _required(self, name: str, value: Any) -> Any:
@@ -183,7 +184,7 @@ class Node:
 
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; without a default it is required."""
-        found = self._attribute(name, AttributeProto.INT)
+        found = self._attribute(name, _TYPES.INT)
         return int(self._required(name, default if found is None else found.i))
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -192,12 +193,12 @@ class Node:
 
     def floating(self, name: str, default: float | None = None) -> float:
         """Return a float attribute; without a default it is required."""
-        found = self._attribute(name, AttributeProto.FLOAT)
+        found = self._attribute(name, _TYPES.FLOAT)
         return float(self._required(name, default if found is None else found.f))
 
     def string(self, name: str, default: str | None = None) -> str:
         """Return a string attribute; without a default it is required."""
-        found = self._attribute(name, AttributeProto.STRING)
+        found = self._attribute(name, _TYPES.STRING)
         return str(self._required(name, default if found is None else found.s.decode("utf-8", "replace")))
 
     def choice(self, name: str, default: str, options: Sequence[str]) -> str:
@@ -213,27 +214,27 @@ class Node:
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """Return an attribute of integers; without a default it is required."""
-        found = self._attribute(name, AttributeProto.INTS)
+        found = self._attribute(name, _TYPES.INTS)
         return tuple(int(v) for v in self._required(name, default if found is None else found.ints))
 
     def floats(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """Return an attribute of floats; without a default it is required."""
-        found = self._attribute(name, AttributeProto.FLOATS)
+        found = self._attribute(name, _TYPES.FLOATS)
         return tuple(float(v) for v in self._required(name, default if found is None else found.floats))
 
     def tensor(self, name: str) -> Tensor | None:
         """Return a tensor attribute, or None."""
-        found = self._attribute(name, AttributeProto.TENSOR)
+        found = self._attribute(name, _TYPES.TENSOR)
         return None if found is None else read_tensor(found.t, self._external)
 
     def sparse_tensor(self, name: str) -> Tensor | None:
         """Return a sparse tensor attribute filled in, or None."""
-        found = self._attribute(name, AttributeProto.SPARSE_TENSOR)
+        found = self._attribute(name, _TYPES.SPARSE_TENSOR)
         return None if found is None else read_sparse(found.sparse_tensor, self._external, self._knowledge.making)
 
     def graph(self, name: str) -> GraphProto:
         """Return a required attribute that is a graph."""
-        found = self._attribute(name, AttributeProto.GRAPH)
+        found = self._attribute(name, _TYPES.GRAPH)
         proto: GraphProto = self._required(name, None if found is None else found.g)
         return proto
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from .messages import AttributeProto, NodeProto
 
-_GRAPH = AttributeProto.GRAPH
+_GRAPH = AttributeProto.AttributeType.GRAPH
 
 
 def sorted_nodes(nodes: Sequence[NodeProto]) -> list[NodeProto]:

@@ -14,7 +14,7 @@ from .model_file import LOW_LEVEL_ERRORS, ModelFile, read_model
 from .translation import translate
 
 if TYPE_CHECKING:
-    from .messages import ModelProto
+    import onnx
 
 
 class OnnxParser:
@@ -35,7 +35,7 @@ class OnnxParser:
         return network
 
 
-def parse(model: str | Path | bytes | ModelProto, *, base_dir: str | Path | None = None) -> Network:
+def parse(model: str | Path | bytes | onnx.ModelProto, *, base_dir: str | Path | None = None) -> Network:
     """Turn a model into a network.
 
     Inputs and outputs keep their names, a symbolic dimension keeps its `dim_param`, an unknown one is called

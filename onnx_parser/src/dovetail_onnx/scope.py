@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -77,6 +76,8 @@ class Scope:
         label = self.prefix + name
         if len(label) <= _LONGEST_NAME:
             return label
+        from hashlib import blake2b  # which loads OpenSSL; hardly any model has such names
+
         digest = blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return f"{label[: _LONGEST_NAME - len(digest) - 3]}...{digest}"
 

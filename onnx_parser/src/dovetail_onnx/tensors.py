@@ -18,22 +18,23 @@ from .making import Making
 from .messages import SparseTensorProto, TensorProto
 from .unsupported import Unsupported
 
+_TYPES = TensorProto.DataType
 DTYPES: dict[int, DType] = {
-    TensorProto.FLOAT: DType.FLOAT32,
-    TensorProto.DOUBLE: DType.FLOAT64,
-    TensorProto.FLOAT16: DType.FLOAT16,
-    TensorProto.BFLOAT16: DType.BFLOAT16,
-    TensorProto.INT8: DType.INT8,
-    TensorProto.INT16: DType.INT16,
-    TensorProto.INT32: DType.INT32,
-    TensorProto.INT64: DType.INT64,
-    TensorProto.UINT8: DType.UINT8,
-    TensorProto.UINT16: DType.UINT16,
-    TensorProto.UINT32: DType.UINT32,
-    TensorProto.UINT64: DType.UINT64,
-    TensorProto.BOOL: DType.BOOL,
+    _TYPES.FLOAT: DType.FLOAT32,
+    _TYPES.DOUBLE: DType.FLOAT64,
+    _TYPES.FLOAT16: DType.FLOAT16,
+    _TYPES.BFLOAT16: DType.BFLOAT16,
+    _TYPES.INT8: DType.INT8,
+    _TYPES.INT16: DType.INT16,
+    _TYPES.INT32: DType.INT32,
+    _TYPES.INT64: DType.INT64,
+    _TYPES.UINT8: DType.UINT8,
+    _TYPES.UINT16: DType.UINT16,
+    _TYPES.UINT32: DType.UINT32,
+    _TYPES.UINT64: DType.UINT64,
+    _TYPES.BOOL: DType.BOOL,
 }
-CODES = {dtype: code for code, dtype in DTYPES.items()}
+CODES = {dtype: int(code) for code, dtype in DTYPES.items()}
 
 # Which field of TensorProto holds an element type, and as what; int32_data holds the bits of the 16-bit floats.
 _FIELDS: dict[DType, tuple[str, str]] = {
@@ -57,7 +58,7 @@ class Tensor(NamedTuple):
 def dtype_name(code: int) -> str:
     """Name an ONNX element type."""
     try:
-        return str(TensorProto.DataType.Name(code)).lower()
+        return TensorProto.DataType(code).name.lower()
     except ValueError:
         return f"type {code}"
 
@@ -83,7 +84,7 @@ def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[An
     """
     what = f"tensor {tensor.name!r}"
     dtype = dtype_of_code(tensor.data_type, what)
-    if tensor.HasField("segment"):
+    if tensor.has("segment"):
         raise Unsupported(f"{what} is one segment of a larger one", attribute="segment")
     shape = tuple(tensor.dims)
     if shape and min(shape) < 0:
@@ -91,7 +92,7 @@ def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[An
     count = math.prod(shape)
     if tensor.data_location == TensorProto.EXTERNAL:
         return Tensor(_from_bytes(external.read(tensor, count * dtype.itemsize), dtype, shape), dtype)
-    if cut is not None or tensor.HasField("raw_data"):
+    if cut is not None or tensor.has("raw_data"):
         raw = tensor.raw_data if cut is None else cut
         if len(raw) != count * dtype.itemsize:
             found = f"{len(raw)} bytes, but needs {count * dtype.itemsize} for its shape {list(shape)}"

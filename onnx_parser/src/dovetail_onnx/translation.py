@@ -15,9 +15,9 @@ from dovetail.network import Network
 from . import operators as operators  # fills the registry
 from .expansion import Expansion, function_key
 from .external_data import ExternalData
-from .functions import bound_attributes, is_function, resolve_references, schema_function, schema_of
+from .functions import bound_attributes, encoded_type, is_function, resolve_references, schema_function, schema_of
 from .knowledge import Knowledge
-from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, SparseTensorProto, TypeProto, ValueInfoProto
+from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, SparseTensorProto, ValueInfoProto
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
 from .ordering import sorted_nodes
@@ -75,7 +75,7 @@ class _Translation:
         return {
             entry.name: len(entry.type.tensor_type.shape.dim)
             for entry in self._graph.value_info
-            if entry.type.tensor_type.HasField("shape") and len(entry.type.tensor_type.shape.dim) <= _MOST_AXES
+            if entry.type.tensor_type.has("shape") and len(entry.type.tensor_type.shape.dim) <= _MOST_AXES
         }
 
     # -- the graph's ends -----------------------------------------------------------------------------------------------------
@@ -97,16 +97,16 @@ class _Translation:
 
     def _add_input(self, entry: ValueInfoProto, taken: set[str]) -> OutputSlot:
         what = f"input {entry.name!r}"
-        if entry.type.WhichOneof("value") != "tensor_type":
-            kind = entry.type.WhichOneof("value") or "of no type"
+        if entry.type.kind != "tensor_type":
+            kind = entry.type.kind or "of no type"
             raise Unsupported(f"{what} is {kind.replace('_type', '')}, not a tensor", attribute="type")
         tensor = entry.type.tensor_type
         dtype = dtype_of_code(tensor.elem_type, what)
-        if not tensor.HasField("shape"):
+        if not tensor.has("shape"):
             raise Unsupported(f"{what} has no shape: not even its rank is stated", attribute="shape")
         shape: list[int | str] = []
         for axis, dimension in enumerate(tensor.shape.dim):
-            if dimension.HasField("dim_value") and dimension.dim_value >= 0:
+            if dimension.has("dim_value") and dimension.dim_value >= 0:
                 shape.append(dimension.dim_value)
             else:
                 # Some exporters write -1 for what they do not know.
@@ -268,11 +268,9 @@ class _Translation:
         if is_known(domain, proto.op_type):
             raise Unsupported(f"operator set {opset} of it is too old")
         missing = any(isinstance(slot, Missing) for slot in inputs)
-        plain = NodeProto()
-        plain.CopyFrom(proto)
-        del plain.attribute[:]
-        plain.attribute.extend(attributes.values())
-        function = None if missing else schema_function(plain, opset, domain, lambda: [self._type_of(slot) for slot in inputs])
+        function = None
+        if not missing:
+            function = schema_function(proto, attributes, opset, domain, lambda: [self._type_of(slot) for slot in inputs])
         if function is None:
             if missing and is_function(proto.op_type, opset, domain):
                 return None
@@ -350,20 +348,10 @@ class _Translation:
         self._translate_nodes(graph.node, inner)
         return [self._look_up(entry.name, inner, f"branch of {label!r}") for entry in graph.output]
 
-    def _type_of(self, slot: Found) -> TypeProto:
-        described = TypeProto()
+    def _type_of(self, slot: Found) -> bytes:
         if not isinstance(slot, OutputSlot):
-            return described
-        described.tensor_type.elem_type = CODES[self._knowledge.dtype(slot)]
-        if slot.info is not None:
-            described.tensor_type.shape.SetInParent()
-            for size in slot.info.shape:
-                dimension = described.tensor_type.shape.dim.add()
-                if isinstance(size, int):
-                    dimension.dim_value = size
-                else:
-                    dimension.dim_param = size
-        return described
+            return b""
+        return encoded_type(CODES[self._knowledge.dtype(slot)], None if slot.info is None else slot.info.shape)
 
     # -- trouble --------------------------------------------------------------------------------------------------------------
 
