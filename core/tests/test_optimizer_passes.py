@@ -25,7 +25,7 @@ from dovetail.optimizer.passes import (
     RemoveIdentities,
     Validate,
 )
-from dovetail.tensor import DType, Quantization
+from dovetail.tensor import DType, Quantization, TensorInfo
 
 
 def kinds(graph: Graph) -> list[str]:
@@ -383,3 +383,59 @@ def test_sizes_that_no_machine_can_hold_are_refused_before_any_backend_is_asked(
     with pytest.raises(GraphError, match="'x'") as caught:
         FixShapes({"N": 2**46}).run(net)
     assert caught.value.code is ErrorCode.SHAPE_MISMATCH
+
+
+def branching(condition: Any, *, wrong: bool = False) -> Network:
+    """A relu where the condition holds, else what is 9 elements further on; wrong: else a reshape that does not fit."""
+    net = Network()
+    x = net.input("x", ("N",))
+    positions = net.input("positions", (2,), DType.INT64)
+    then = net.gather(net.relu(x, name="then"), positions, name="picked")
+    other = net.reshape(x, (2,), name="other") if wrong else net.slice(net.unary(x, "neg", name="other"), (0,), (2,))
+    decides = net.input(*condition) if isinstance(condition, tuple) else condition
+    net.output(net.conditional(decides, then, other, name="y0"), "y")
+    FixShapes({"N": 3}).run(net)
+    return net
+
+
+@pytest.mark.parametrize(("value", "left"), [(True, "then"), (False, "other")])
+def test_a_known_condition_takes_its_branch_alone(value: bool, left: str) -> None:
+    net = branching(np.array(value))
+    InferAndFold().run(net)
+    assert [name in net for name in ("then", "other")] == [left == "then", left == "other"]
+    assert "y0" not in net
+
+
+def test_the_branch_that_is_not_taken_may_be_wrong() -> None:
+    net = branching(np.array([True]), wrong=True)
+    InferAndFold().run(net)
+    assert "other" not in net
+    with pytest.raises(GraphError, match="other"):
+        InferAndFold().run(branching(np.array(False), wrong=True))
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1)])
+def test_a_single_bool_decides(shape: tuple[int, ...]) -> None:
+    with pytest.raises(GraphError) as caught:
+        InferAndFold().run(branching(("c", shape, DType.BOOL)))
+    assert (caught.value.code, caught.value.details["inputs"]) == (ErrorCode.VALUE_REQUIRED, ["c"])
+    both = branching(("c", shape, DType.BOOL))
+    InferAndFold(both=True).run(both)
+    assert both.layer("y").inputs[0].info == TensorInfo((2,), DType.FLOAT32)
+
+
+def test_what_only_the_run_decides_is_computed_both_ways_and_cannot_fail() -> None:
+    net = Network()
+    x = net.input("x", (3,))
+    positions = net.input("positions", (2,), DType.INT64)
+    shared = net.gather(x, positions, name="shared")
+    condition = net.comparison(net.reduce(x, "max"), np.float32(0), "greater")
+    then = net.addition(net.gather(x, positions, name="guarded"), shared)
+    known = net.gather(x, np.array([0, -1]), name="known")
+    net.output(net.conditional(condition, then, known, name="chosen"), "y")
+    net.output(shared, "z")
+    InferAndFold().run(net)
+    assert net.layer("chosen").kind == "dovetail.Where"
+    assert net.layer("guarded").inputs[1].source is not positions
+    assert net.layer("shared").inputs[1].source is positions
+    assert net.layer("known").constant(1) is not None

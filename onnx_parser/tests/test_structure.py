@@ -349,7 +349,7 @@ def test_a_constant_condition_takes_one_branch(condition: bool, expected: str) -
     assert kinds_of(parsed(graph, c=np.asarray(condition))) == [expected]
 
 
-def test_a_fed_condition_chooses_between_branches_of_one_shape() -> None:
+def test_a_fed_condition_chooses_between_branches() -> None:
     graph = """g (float[2] x, bool c) => (float[2] y)
     { y = If (c) <then_branch = t () => (float[2] a) { a = Relu(x) }, else_branch = e () => (float[2] b) { b = Neg(x) }> }"""
-    assert kinds_of(parsed(graph)) == ["Activation", "ElementwiseUnary", "Where"]
+    assert kinds_of(parsed(graph)) == ["Activation", "ElementwiseUnary", "Conditional"]

@@ -142,7 +142,8 @@ BUILDERS = {
     "Dequantize": lambda net, d: net.dequantize(net.tensor(d, 4), QUANTIZATION),
 }
 
-FOLDED = {"dovetail.Range"}  # All its inputs are value inputs: it is a constant by the time a backend is asked.
+# All inputs of a range are value inputs: it is a constant by the time a backend is asked. A conditional is a choice by then.
+FOLDED = {"dovetail.Range", "dovetail.Conditional"}
 
 
 def known_kinds():

@@ -130,6 +130,13 @@ class Descriptor:
         """(optional) Compute the outputs from constant inputs, for constant folding; default None: cannot."""
         return None
 
+    def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
+        """(optional) Name the inputs whose values may make a run fail, such as positions out of range; default none.
+
+        An input whose value is known to be harmless need not be named. Zeros must be harmless wherever anything is.
+        """
+        return ()
+
     def selects_elements(self) -> bool:
         """(optional) Say whether integers need no meaning here: each one returned was read, or is an attribute; default False.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .layers import (
     ActivationLayers,
+    BranchingLayers,
     ConvolutionLayers,
     ElementwiseLayers,
     IndexingLayers,
@@ -22,6 +23,7 @@ from .layers import (
 
 class Network(
     ActivationLayers,
+    BranchingLayers,
     ConvolutionLayers,
     ElementwiseLayers,
     IndexingLayers,

@@ -22,6 +22,7 @@ from dovetail.layers import (
     Cast,
     Comparison,
     Concat,
+    Conditional,
     Convolution2d,
     CumulativeSum,
     DepthToSpace,
@@ -147,7 +148,7 @@ class Knowledge:
                 return DType.INT64
             case TopK() if slot.index == 1:
                 return DType.INT64
-            case Where() | OneHot():
+            case Where() | OneHot() | Conditional():
                 return self._dtypes[_source(layer, 1)]
         return self._dtypes[_source(layer, 0)]
 
@@ -251,6 +252,11 @@ def _widest(knowledge: Knowledge, layer: Layer) -> int | None:
     return None if None in ranks else max(rank for rank in ranks if rank is not None)
 
 
+def _alike(knowledge: Knowledge, layer: Layer) -> int | None:
+    ranks = {knowledge.source_rank(layer, 1), knowledge.source_rank(layer, 2)}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
 def _reshape(knowledge: Knowledge, layer: Layer) -> int | None:
     shape = getattr(layer.descriptor, "shape", None)
     return len(shape) if shape is not None else knowledge.source_length(layer, 1)
@@ -321,6 +327,7 @@ _RANK_RULES: tuple[tuple[tuple[type, ...], _Rule], ...] = (
     ((Flatten,), lambda knowledge, layer: 2),
     ((Fill,), lambda knowledge, layer: knowledge.source_length(layer, 0) if layer.inputs else None),
     ((ElementwiseBinary, Comparison, Where), _widest),
+    ((Conditional,), _alike),
     ((Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d, Pooling2d), lambda knowledge, layer: 4),
     ((DepthToSpace, SpaceToDepth), lambda knowledge, layer: 4),
     ((Cast, Concat, CumulativeSum, Dequantize, ElementwiseUnary, FullyConnected), _same),

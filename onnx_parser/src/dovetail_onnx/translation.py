@@ -319,7 +319,7 @@ class _Translation:
         attributes: dict[str, AttributeProto],
         scope: Scope,
     ) -> list[Found] | None:
-        """Translate If: the branch that a constant condition takes, else both and a choice between their results."""
+        """Translate If: the branch that a constant condition takes, else both; the optimizer chooses once it knows."""
         if any(isinstance(slot, Missing) for slot in inputs):
             return None
         slots = [slot for slot in inputs if not isinstance(slot, Missing)]
@@ -332,12 +332,10 @@ class _Translation:
         for index, (a, b) in enumerate(zip(then, other, strict=True)):
             if not isinstance(a, OutputSlot) or not isinstance(b, OutputSlot):
                 return None
-            if a.info is None or a.info != b.info:
-                raise Unsupported(
-                    "the condition is not a constant, and the branches' results are not known to be alike", attribute="cond"
-                )
+            if node.dtype_of(a) is not node.dtype_of(b):
+                raise node.malformed(f"has branches whose output {index} is {node.dtype_of(a)} and {node.dtype_of(b)}")
             name = label if len(then) == 1 else f"{label}/{index}"
-            results.append(self._network.where(node.input(0), a, b, name=name))
+            results.append(self._network.conditional(node.input(0), a, b, name=name))
         return results
 
     def _branch(self, node: Node, name: str, label: str, scope: Scope) -> list[Found]:

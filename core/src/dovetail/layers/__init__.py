@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .activation import FUSABLE, Activation, ActivationFunction, ActivationLayers, FusedActivation, Prelu, Softmax
+from .branching import BranchingLayers, Conditional
 from .convolution import Convolution2d, ConvolutionLayers, DepthwiseConvolution2d, TransposeConvolution2d
 from .elementwise import (
     BinaryOperation,
@@ -70,11 +71,13 @@ __all__ = [
     "AutoPadding",
     "BatchNormalization",
     "BinaryOperation",
+    "BranchingLayers",
     "BroadcastTo",
     "Cast",
     "Comparison",
     "ComparisonOperation",
     "Concat",
+    "Conditional",
     "Convolution2d",
     "ConvolutionLayers",
     "CoordinateMode",

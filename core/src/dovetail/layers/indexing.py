@@ -32,6 +32,12 @@ from .shape_rules import (
 )
 
 
+def _inside(values: Values, size: int) -> bool:
+    """Say whether positions are known, and all in range."""
+    positions = values[1]
+    return positions is not None and bool(((positions >= -size) & (positions < size)).all())
+
+
 @descriptor_class
 class StridedSlice(Selection, kind="dovetail.StridedSlice"):
     """x[begin:end:stride] along some axes, by Python's rules: negative positions count from the end, ends are clamped.
@@ -105,6 +111,10 @@ class Gather(Selection, kind="dovetail.Gather"):
         shape = (*x.sizes[:axis], *indices.sizes[self.batch_dims :], *x.sizes[axis + 1 :])
         return [TensorInfo(shape, x.dtype, x.quantization)]
 
+    def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
+        x = present(inputs, 0)
+        return () if _inside(values, x.sizes[normalize_axis(self.axis, x.rank)]) else (1,)
+
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         x, indices = values[0], values[1]
         if x is None or indices is None or self.batch_dims:
@@ -132,6 +142,10 @@ class GatherElements(Selection, kind="dovetail.GatherElements"):
             raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} beside axis {axis}")
         return [x.with_shape(indices.sizes)]
 
+    def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
+        x = present(inputs, 0)
+        return () if _inside(values, x.sizes[normalize_axis(self.axis, x.rank)]) else (1,)
+
 
 @descriptor_class
 class GatherNd(Selection, kind="dovetail.GatherNd"):
@@ -151,6 +165,9 @@ class GatherNd(Selection, kind="dovetail.GatherNd"):
         if not 1 <= depth <= x.rank - b:
             raise shape_error(f"indices {indices.shape_text} address {depth} axes of {x.rank - b}")
         return [x.with_shape((*indices.sizes[:-1], *x.sizes[b + depth :]))]
+
+    def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
+        return (1,)
 
 
 class ScatterReduction(StrEnum):
@@ -183,6 +200,10 @@ class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
             raise shape_error(f"indices {indices.shape_text} are larger than the input {x.shape_text} beside axis {axis}")
         return [x]
 
+    def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
+        x = present(inputs, 0)
+        return () if _inside(values, x.sizes[normalize_axis(self.axis, x.rank)]) else (1,)
+
     def selects_elements(self) -> bool:
         return self.reduction is ScatterReduction.NONE
 
@@ -203,6 +224,9 @@ class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
         if not 1 <= depth <= x.rank or updates.sizes != (*indices.sizes[:-1], *x.sizes[depth:]):
             raise shape_error(f"indices {indices.shape_text}, updates {updates.shape_text} and input {x.shape_text} do not fit")
         return [x]
+
+    def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
+        return (1,)
 
     def selects_elements(self) -> bool:
         return self.reduction is ScatterReduction.NONE

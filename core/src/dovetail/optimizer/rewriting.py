@@ -63,6 +63,22 @@ def prune(graph: Graph, layers: Iterable[Layer | None]) -> int:
     return removed
 
 
+def inputs_behind(slots: Iterable[OutputSlot]) -> list[str]:
+    """Name the graph inputs on which slots depend, in order of creation."""
+    found: dict[Layer, None] = {}
+    seen: set[Layer] = set()
+    waiting = [slot.layer for slot in slots]
+    while waiting:
+        layer = waiting.pop()
+        if layer in seen:
+            continue
+        seen.add(layer)
+        if isinstance(layer.descriptor, Input):
+            found[layer] = None
+        waiting.extend(slot.source.layer for slot in layer.inputs if slot.source is not None)
+    return [layer.name for layer in sorted(found, key=lambda member: member.id)]
+
+
 def drop_constants(graph: Graph, constants: Iterable[Layer]) -> None:
     """Remove constants that nobody reads, and let go of their arrays: what is removed lies in cycles, and is found late."""
     for layer in [layer for layer in constants if not layer.outputs[0].consumers]:

@@ -46,7 +46,7 @@ def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[Tens
 
 def _inferred(network: Graph, sizes: dict[str, int]) -> Graph:
     graph = network.copy()
-    for step in (FixShapes(sizes), InferAndFold()):
+    for step in (FixShapes(sizes), InferAndFold(both=True)):
         step.run(graph)
     return graph
 

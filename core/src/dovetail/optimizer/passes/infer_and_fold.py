@@ -8,13 +8,14 @@ from ...descriptor import Array, Constant, Descriptor, Input, Output, evaluated
 from ...errors import DovetailError, ErrorCode, GraphError
 from ...graph import Graph
 from ...kind_errors import raise_named
-from ...layer import Layer, OutputSlot
-from ...layers import Dequantize
+from ...layer import Layer
+from ...layers import Conditional, Dequantize
 from ...limits import budget
 from ...tensor import DType, TensorInfo
 from ..folding import FoldingBudget
-from ..rewriting import drop_constants, drop_unread_constants
+from ..rewriting import drop_constants, drop_unread_constants, inputs_behind
 from .base import Pass
+from .branches import Branches
 from .fix_inputs import refuse_symbols
 
 _UNFOLDED = (Input, Constant)
@@ -26,6 +27,7 @@ class InferAndFold(Pass):
     Args:
         keep_dequantize: Leave dequantized constants as they are, for the pass that makes integer layers.
         folding: How much it may add to the graph, shared by the passes over it; what would add more is left to the run.
+        both: Infer both branches wherever they are alike, even where the value of an input is to decide.
 
     Raises:
         GraphError: Infos do not fit; a shape depends on the value of a graph input (`VALUE_REQUIRED`, which inputs is in
@@ -34,29 +36,37 @@ class InferAndFold(Pass):
 
     name: ClassVar[str] = "fold_constants"
 
-    def __init__(self, *, keep_dequantize: bool = False, folding: FoldingBudget | None = None) -> None:
+    def __init__(self, *, keep_dequantize: bool = False, folding: FoldingBudget | None = None, both: bool = False) -> None:
         self.keep_dequantize = keep_dequantize
+        self.both = both
         self.folding = FoldingBudget() if folding is None else folding
 
     def run(self, graph: Graph) -> int:
         refuse_symbols(graph)
         self.folding.begin(graph)
-        changes = 0
-        load = budget()
-        for layer in graph.topological_order():
-            load.check_time()
-            descriptor = layer.descriptor
-            if isinstance(descriptor, Output) or (isinstance(descriptor, Constant) and layer.outputs[0].info is not None):
-                continue
-            if not graph.resolve(layer):
-                raise _value_required(layer)
-            self._infer(graph, layer)
-            arrays = self._evaluate(layer)
-            if arrays is not None:
-                _replace_by_constants(graph, layer, arrays)
-                changes += 1
+        if any(isinstance(layer.descriptor, Conditional) for layer in graph):
+            changes = Branches(graph, self._advance, both=self.both).settle()
+        else:
+            changes, load = 0, budget()
+            for layer in graph.topological_order():
+                load.check_time()
+                changes += self._advance(graph, layer)
         drop_unread_constants(graph)
         return changes
+
+    def _advance(self, graph: Graph, layer: Layer) -> bool:
+        """Do it for one layer; True if it is replaced by constants."""
+        descriptor = layer.descriptor
+        if isinstance(descriptor, Output) or (isinstance(descriptor, Constant) and layer.outputs[0].info is not None):
+            return False
+        if not graph.resolve(layer):
+            raise _value_required(layer)
+        self._infer(graph, layer)
+        arrays = self._evaluate(layer)
+        if arrays is None:
+            return False
+        _replace_by_constants(graph, layer, arrays)
+        return True
 
     def _infer(self, graph: Graph, layer: Layer) -> None:
         try:
@@ -139,7 +149,7 @@ def _value_required(layer: Layer) -> GraphError:
     value_inputs = [i for i in layer.descriptor.value_inputs if i < len(layer.inputs)] or range(len(layer.inputs))
     pending = [layer.inputs[i] for i in value_inputs if layer.inputs[i].source is not None and layer.constant(i) is None]
     slots = [slot.source for slot in pending if slot.source is not None]
-    inputs = _inputs_behind(slots)
+    inputs = inputs_behind(slots)
     names = ", ".join(slot.name for slot in pending)
     if inputs:
         return GraphError(
@@ -157,18 +167,3 @@ def _value_required(layer: Layer) -> GraphError:
         hint="replace it by a constant in the model",
         layer=layer.name,
     )
-
-
-def _inputs_behind(slots: list[OutputSlot]) -> list[str]:
-    found: dict[Layer, None] = {}
-    seen: set[Layer] = set()
-    waiting = [slot.layer for slot in slots]
-    while waiting:
-        layer = waiting.pop()
-        if layer in seen:
-            continue
-        seen.add(layer)
-        if isinstance(layer.descriptor, Input):
-            found[layer] = None
-        waiting.extend(slot.source.layer for slot in layer.inputs if slot.source is not None)
-    return [layer.name for layer in sorted(found, key=lambda member: member.id)]

@@ -1,0 +1,245 @@
+"""Take the branches that conditions name, and compute both where only the run knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...descriptor import Input
+from ...errors import DovetailError, ErrorCode, GraphError
+from ...graph import Graph
+from ...layer import InputSlot, Layer, OutputSlot
+from ...layers import Conditional, Reshape, Where
+from ...limits import budget
+from ...tensor import DType
+from ..rewriting import bypass, inputs_behind, prune, reconnect
+
+_MOST_SWITCHES = 3
+"""Single bools for each of whose values a plan is made: two to the power of this many plans are kept at most."""
+
+Advance = Callable[[Graph, Layer], bool]
+"""Resolves, infers and folds one layer whose inputs are done; True if that changed the graph."""
+
+
+class Branches:
+    """Works a graph out from its results towards its inputs, so that a branch which is not taken is never looked at.
+
+    What leads to a branch alone may be wrong for sizes or values with which the other one is taken.
+
+    Args:
+        graph: The graph, which is changed.
+        advance: What is done with each layer that is needed.
+        both: Take both branches wherever they are alike, even where the value of an input is to decide.
+    """
+
+    def __init__(self, graph: Graph, advance: Advance, *, both: bool = False) -> None:
+        self._graph = graph
+        self._advance = advance
+        self._both = both
+        self._done: set[Layer] = set()
+        self._open: dict[Layer, None] = {}
+        self._switches: dict[Layer, frozenset[str] | None] = {}
+
+    def settle(self) -> int:
+        """Do it all; returns the number of changes.
+
+        Raises:
+            GraphError: As `InferAndFold`. `VALUE_REQUIRED` also where the value of inputs decides between branches, and these
+                differ or one of them fails, or where these are single bools: then only the branch that is taken is planned.
+        """
+        changes = sum(self._demand(layer) for layer in reversed(self._graph.topological_order()))
+        return changes + compute_both(self._graph, [layer for layer in self._open if _is_in(self._graph, layer)])
+
+    def _demand(self, wanted: Layer) -> int:
+        """Bring a layer up, with all that it needs; without recursion, since a network may be a thousand layers deep."""
+        changes, stack, load = 0, [wanted], budget()
+        while stack:
+            layer = stack[-1]
+            if layer in self._done or not _is_in(self._graph, layer):
+                stack.pop()
+                continue
+            load.check_time()
+            try:
+                pending = self._decide(layer) if isinstance(layer.descriptor, Conditional) else self._missing(layer)
+                if pending:
+                    stack += pending
+                elif _is_in(self._graph, layer):
+                    self._done.add(layer)
+                    self._switches[layer] = self._switches_behind(layer)
+                    changes += self._advance(self._graph, layer)
+                else:
+                    changes += 1
+            except GraphError as error:
+                decided = self._decided_by_inputs(error, stack)
+                if decided is None:
+                    raise
+                raise self._value_required(decided, error) from error
+        return changes
+
+    def _switches_behind(self, layer: Layer) -> frozenset[str] | None:
+        """Name the graph inputs on which a layer depends if these are few, each a single bool; None if they are not."""
+        if isinstance(layer.descriptor, Input):
+            info = layer.output.known_info
+            return frozenset({layer.name}) if info.dtype is DType.BOOL and info.elements == 1 else None
+        found: frozenset[str] = frozenset()
+        for slot in layer.inputs:
+            behind = frozenset() if slot.source is None else self._switches[slot.source.layer]
+            if behind is None or len(behind | found) > _MOST_SWITCHES:
+                return None
+            found |= behind
+        return found
+
+    def _missing(self, layer: Layer, first: int = 0, last: int | None = None) -> list[Layer]:
+        sources = [slot.source.layer for slot in layer.inputs[first:last] if slot.source is not None]
+        return [source for source in sources if source not in self._done]
+
+    def _decide(self, layer: Layer) -> list[Layer]:
+        """Replace a conditional by the branch that is taken, or return what must be brought up first."""
+        pending = self._missing(layer, 0, 1)
+        if pending:
+            return pending
+        condition, slot = layer.constant(0), layer.inputs[0].source
+        if condition is not None and condition.size == 1:
+            taken, other = (1, 2) if condition.reshape(-1)[0] else (2, 1)
+            left = layer.inputs[other].source
+            _feed_alone(self._graph, layer, taken)
+            bypass(self._graph, layer)
+            prune(self._graph, [None if left is None else left.layer])
+            return []
+        self._open[layer] = None
+        if slot is not None and self._switches[slot.layer] and not self._both:
+            raise self._value_required(layer)
+        pending = self._missing(layer, 1)
+        if not pending and layer.inputs[1].info != layer.inputs[2].info:
+            raise self._differing(layer)
+        return pending
+
+    def _decided_by_inputs(self, error: GraphError, stack: list[Layer]) -> Layer | None:
+        """Return the outermost conditional that needs what is wrong, if the value of inputs may take its other branch."""
+        if error.code is ErrorCode.VALUE_REQUIRED and error.details.get("inputs"):
+            return None
+        return next((layer for layer in stack if layer in self._open and _deciding(layer)), None)
+
+    def _differing(self, layer: Layer) -> GraphError:
+        then, other = layer.inputs[1].info, layer.inputs[2].info
+        return GraphError(
+            f"layer {layer.name!r} ({layer.kind}) has branches that give {then} and {other}, and its condition is computed by "
+            "what the core does not evaluate",
+            code=ErrorCode.SHAPE_UNKNOWN,
+            hint="export the model with branches whose results are alike, or with one of them alone",
+            layer=layer.name,
+        )
+
+    def _value_required(self, layer: Layer, error: DovetailError | None = None) -> GraphError:
+        inputs = _deciding(layer)
+        why = "" if error is None else f"; both cannot be computed: {error.message}"
+        return GraphError(
+            f"which branch layer {layer.name!r} ({layer.kind}) takes depends on the value of the graph input "
+            f"{', '.join(map(repr, inputs))}{why}",
+            code=ErrorCode.VALUE_REQUIRED,
+            hint=f"give the value when optimizing: optimize(..., values={{{inputs[0]!r}: array}})",
+            inputs=inputs,
+            layer=layer.name,
+        )
+
+
+def _deciding(layer: Layer) -> list[str]:
+    """Name the graph inputs on which the condition of a conditional depends."""
+    condition = layer.inputs[0].source
+    return [] if condition is None else inputs_behind([condition])
+
+
+def _is_in(graph: Graph, layer: Layer) -> bool:
+    return layer.name in graph and graph.layer(layer.name) is layer
+
+
+def _feed_alone(graph: Graph, layer: Layer, index: int) -> None:
+    """Make the first input of a layer read what another one reads, and free all others."""
+    source = layer.inputs[index].source
+    for slot in layer.inputs:
+        graph.disconnect(slot)
+    if source is not None:
+        graph.connect(source, layer.inputs[0])
+
+
+class _Side(NamedTuple):
+    """One branch of all conditionals of one condition: 1 where it holds, else 2."""
+
+    condition: OutputSlot
+    branch: int
+
+
+def compute_both(graph: Graph, conditionals: list[Layer]) -> int:
+    """Turn conditionals whose branches are alike into a choice between the results.
+
+    What is read by one branch alone is run although the other may be the one that is taken, and must not fail then: inputs
+    that could make it fail, such as positions out of range, become 0 meanwhile.
+    """
+    scalars: dict[OutputSlot, OutputSlot] = {}
+    for side, layers in _alone(conditionals).items():
+        for layer in layers:
+            values = [layer.constant(index) for index in range(len(layer.inputs))]
+            for index in layer.descriptor.checked_inputs(layer.input_infos, values):
+                _shield(graph, layer.inputs[index], side, scalars)
+    for layer in conditionals:
+        condition, then, other = (slot.source for slot in layer.inputs)
+        if condition is None or then is None or other is None:
+            continue
+        scalar, readers = _scalar(graph, condition, scalars), list(layer.output.consumers)
+        for reader in readers:
+            graph.disconnect(reader)
+        graph.remove(layer)
+        chosen = graph.add(Where(), scalar, then, other, name=layer.name, sources_of=layer.sources)
+        for reader in readers:
+            graph.connect(chosen.output, reader)
+    return len(conditionals)
+
+
+def _shield(graph: Graph, target: InputSlot, side: _Side, scalars: dict[OutputSlot, OutputSlot]) -> None:
+    """Let an input be zeros while the other branch is taken."""
+    source = target.source
+    if source is None:
+        return
+    zero = np.zeros((), source.known_info.dtype.numpy)
+    choice = (source, zero) if side.branch == 1 else (zero, source)
+    layer = target.layer
+    shield = graph.add(
+        Where(), _scalar(graph, side.condition, scalars), *choice, name=f"{layer.name}.shield", sources_of=layer.sources
+    )
+    reconnect(graph, target, shield.output)
+
+
+def _scalar(graph: Graph, condition: OutputSlot, scalars: dict[OutputSlot, OutputSlot]) -> OutputSlot:
+    """Return a condition of rank 0, which changes no shape that it is broadcast to."""
+    if condition not in scalars:
+        plain = condition.known_info.rank == 0
+        scalars[condition] = (
+            condition if plain else graph.add(Reshape(shape=()), condition, name=f"{condition.name}.scalar").output
+        )
+    return scalars[condition]
+
+
+def _alone(conditionals: list[Layer]) -> dict[_Side, list[Layer]]:
+    """Return the layers that are read by one branch alone, by branch."""
+    entries: dict[_Side, list[OutputSlot]] = {}
+    for layer in conditionals:
+        condition, *branches = (slot.source for slot in layer.inputs)
+        for index, source in enumerate(branches, 1):
+            if condition is not None and source is not None:
+                entries.setdefault(_Side(condition, index), []).append(source)
+    found = {}
+    for side, slots in entries.items():
+        readers: dict[Layer, int] = {}
+        layers, waiting = [], slots
+        while waiting:
+            layer = waiting.pop().layer
+            if layer not in readers:
+                readers[layer] = sum(len(slot.consumers) for slot in layer.outputs)
+            readers[layer] -= 1
+            if readers[layer] == 0:
+                layers.append(layer)
+                waiting += [slot.source for slot in layer.inputs if slot.source is not None]
+        found[side] = layers
+    return found

@@ -1,0 +1,188 @@
+"""ONNX's If: only what the taken branch needs may fail, or decide a shape."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import dovetail
+from dovetail.errors import DovetailError, ErrorCode, GraphError
+from dovetail_onnx import parse
+
+Feeds = dict[str, np.ndarray[Any, Any]]
+
+
+def model(text: str, **constants: Any) -> onnx.ModelProto:
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')
+    for name, value in constants.items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    return proto
+
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+# A text, constants, and feeds to try one after the other.
+CASES: dict[str, tuple[str, dict[str, Any], list[Feeds]]] = {
+    "a position out of range, decided by an input": (
+        """g (bool c, float[2,3] x, int64[1] i) => (float[1,3] y) { y = If (c)
+        <then_branch = t () => (float[1,3] a) { a = Gather(x, i) },
+        else_branch = e () => (float[1,3] b) { b = Slice(x, zero, one) }> }""",
+        {"zero": np.array([0]), "one": np.array([1])},
+        [
+            {"c": np.array(True), "x": X, "i": np.array([1])},
+            {"c": np.array(False), "x": X, "i": np.array([7])},
+            {"c": np.array(True), "x": X, "i": np.array([-2])},
+        ],
+    ),
+    "a position out of range, decided by data": (
+        """g (float[2,3] x, int64[1] i) => (float[1,3] y) { m = ReduceMax<keepdims = 0>(x)  c = Greater(m, half)  y = If (c)
+        <then_branch = t () => (float[1,3] a) { p = Gather(x, i)  a = Neg(p) },
+        else_branch = e () => (float[1,3] b) { b = Slice(x, zero, one) }> }""",
+        {"half": np.float32(0.5), "zero": np.array([0]), "one": np.array([1])},
+        [{"x": X, "i": np.array([1])}, {"x": X * 0, "i": np.array([99])}, {"x": X, "i": np.array([-1])}],
+    ),
+    "positions of all kinds, decided by data": (
+        """g (float[2,3] x, int64[2,3] i) => (float[2,3] y) { m = ReduceMax<keepdims = 0>(x)  c = Greater(m, half)  y = If (c)
+        <then_branch = t () => (float[2,3] a) { a = Neg(x) },
+        else_branch = e () => (float[2,3] b) {
+        p = GatherElements<axis = 1>(x, i)  q = ScatterElements<axis = 1>(p, i, x)  r = GatherND(q, nd)  s = ScatterND(q, nd, r)
+        k = Cast<to = 1>(i)  b = Sub(s, k) }> }""",
+        {"half": np.float32(0.5), "nd": np.array([[0], [1]])},
+        [{"x": X, "i": np.full((2, 3), 1000)}, {"x": -X * X, "i": np.array([[0, 2, 1], [1, 0, 2]])}],
+    ),
+    "results of different shapes, decided by an input": (
+        """g (bool c, float[2,3] x) => (float[N,M] y) { y = If (c)
+        <then_branch = t () => (float[3,2] a) { a = Transpose(x) },
+        else_branch = e () => (float[2,6] b) { b = Concat<axis = 1>(x, x) }> }""",
+        {},
+        [{"c": np.array(True), "x": X}, {"c": np.array(False), "x": X}, {"c": np.array(True), "x": -X}],
+    ),
+    "results of different ranks, decided by a number": (
+        """g (int64 n, float[2,3] x) => (float y) { c = Greater(n, two)  y = If (c)
+        <then_branch = t () => (float[6] a) { a = Reshape(x, flat) },
+        else_branch = e () => (float[2,3] b) { b = Exp(x) }> }""",
+        {"two": np.array(2), "flat": np.array([-1])},
+        [{"n": np.array(5), "x": X}, {"n": np.array(1), "x": X}, {"n": np.array(3), "x": -X}],
+    ),
+    "a branch that fits some sizes alone": (
+        """g (float[N,M] x) => (float y) { s = Shape<start = 0, end = 1>(x)  c = Equal(s, one)  y = If (c)
+        <then_branch = t () => (float[M] a) { a = Squeeze(x, zero) },
+        else_branch = e () => (float[N,M] b) { b = Neg(x) }> }""",
+        {"one": np.array([1]), "zero": np.array([0])},
+        [{"x": X}, {"x": X[:1]}, {"x": X.T.copy()}],
+    ),
+    "one in the other": (
+        """g (bool c, bool d, float[2,3] x, int64[1] i) => (float[1,3] y) { y = If (c)
+        <then_branch = t () => (float[1,3] a) { a = If (d) <then_branch = tt () => (float[1,3] aa) { aa = Gather(x, i) },
+        else_branch = te () => (float[1,3] ab) { j = Add(i, one)  ab = Gather(x, j) }> },
+        else_branch = e () => (float[1,3] b) { b = ReduceSum(x, zero) }> }""",
+        {"zero": np.array([0]), "one": np.array([1])},
+        [
+            {"c": np.array(c), "d": np.array(d), "x": X, "i": np.array([i])}
+            for c, d, i in [(True, True, 1), (True, False, 0), (False, True, 5), (False, False, -9)]
+        ],
+    ),
+    "one after the other, of two results, by a condition of rank 1": (
+        """g (float[2,3] x, int64 i) => (float y, float z) { s = ReduceMax<keepdims = 0>(x)  v = Reshape(s, flat)
+        c = Greater(v, half)
+        p, q = If (c) <then_branch = t () => (float a, float[3] b) { a = ReduceMin<keepdims = 0>(x)  b = Gather(x, i) },
+        else_branch = e () => (float d, float[3] f) { d = ReduceMax<keepdims = 0>(x)  f = Gather(x, one) }>
+        h = Less(p, half) y = If (h) <then_branch = u () => (float[3] k) { k = Neg(q) },
+        else_branch = w () => (float[3] l) { l = Abs(q) }>
+        z = Identity(p) }""",
+        {"half": np.float32(0.5), "flat": np.array([1]), "one": np.array(1)},
+        [{"x": X, "i": np.array(0)}, {"x": X * 0, "i": np.array(4)}, {"x": X + 4, "i": np.array(-1)}],
+    ),
+}
+
+
+@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("name", CASES)
+def test_branches(name: str, passes: bool) -> None:
+    text, constants, several = CASES[name]
+    proto = model(text, **constants)
+    with dovetail.load(parse(proto), passes=passes) as net:
+        for feeds in several:
+            wanted = ReferenceEvaluator(proto).run(None, feeds)
+            for array, expected in zip(net.run(feeds).values(), wanted, strict=True):
+                np.testing.assert_allclose(array, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "position" in name])
+def test_a_position_out_of_range_in_the_branch_that_is_taken_fails(name: str) -> None:
+    text, constants, several = CASES[name]
+    feeds = next(feeds for feeds in several if feeds["i"].max() < 3)
+    with dovetail.load(parse(model(text, **constants))) as net, pytest.raises(DovetailError):
+        net.run({**feeds, "i": np.full_like(feeds["i"], 7)})
+
+
+def test_only_the_branch_that_a_single_bool_takes_is_planned() -> None:
+    text = """g (bool c, float[2,3] x) => (float[2,3] y) { y = If (c)
+    <then_branch = t () => (float[2,3] a) { a = Exp(x) },
+        else_branch = e () => (float[2,3] b) { b = Tanh(x) }> }"""
+    network = parse(model(text))
+    with pytest.raises(GraphError) as caught:
+        dovetail.optimize(network)
+    assert (caught.value.code, caught.value.details["inputs"]) == (ErrorCode.VALUE_REQUIRED, ["c"])
+    layers = [row.sources for row in dovetail.optimize(network, values={"c": False}).placement.layers]
+    assert layers == [("y/If/else_branch/b",)]
+    with dovetail.load(network) as net:  # both give the same shape, which is known before
+        assert [spec.shape for spec in net.outputs] == [(2, 3)]
+        for value in (True, False, True):
+            wanted = np.exp(X) if value else np.tanh(X)
+            np.testing.assert_allclose(net.run({"c": np.array(value), "x": X})["y"], wanted, rtol=1e-5)
+
+
+def test_branches_that_differ_and_that_nothing_known_decides_are_named() -> None:
+    text = """g (float[2,3] x) => (float y) { s = Erf(k)  m = ReduceMax<keepdims = 0>(s)  c = Greater(m, k)  y = If (c)
+    <then_branch = t () => (float[6] a) { a = Reshape(x, flat) },
+        else_branch = e () => (float[2,3] b) { b = Exp(x) }> }"""
+    network = parse(model(text, k=np.float32(0.5), flat=np.array([-1])))
+    with pytest.raises(GraphError, match="has branches that give") as caught:
+        dovetail.optimize(network)
+    assert caught.value.code is ErrorCode.SHAPE_UNKNOWN
+
+
+def test_branches_of_different_types_are_malformed() -> None:
+    text = """g (bool c, float[2] x) => (float[2] y) { y = If (c)
+    <then_branch = t () => (float[2] a) { a = Exp(x) },
+        else_branch = e () => (int64[2] b) { b = Cast<to = 7>(x) }> }"""
+    with pytest.raises(DovetailError, match="branches whose output 0 is float32 and int64"):
+        parse(model(text))
+
+
+@pytest.mark.parametrize("kind", ["bool", "data"])
+def test_thousands_of_branches_are_settled_in_time(kind: str) -> None:
+    count = 1000
+    nodes = [helper.make_node("Identity", ["x"], ["x0"])]
+    for index in range(count):
+        branches = {
+            name: helper.make_graph(
+                [helper.make_node(op, [f"x{index}"], [f"{name}{index}"])],
+                name,
+                [],
+                [helper.make_tensor_value_info(f"{name}{index}", TensorProto.FLOAT, [2])],
+            )
+            for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))
+        }
+        nodes.append(helper.make_node("If", ["c" if kind == "bool" else f"d{index}"], [f"x{index + 1}"], **branches))
+        if kind == "data":
+            nodes.insert(-1, helper.make_node("ReduceMax", [f"x{index}"], [f"m{index}"], keepdims=0))
+            nodes.insert(-1, helper.make_node("Greater", [f"m{index}", "half"], [f"d{index}"]))
+    inputs = [
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]),
+    ]
+    outputs = [helper.make_tensor_value_info(f"x{count}", TensorProto.FLOAT, [2])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(np.float32(0.5), "half")])
+    network = parse(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    started = time.process_time()
+    result = dovetail.optimize(network, ["CpuRef"], values={"c": np.array(True)})
+    assert time.process_time() - started < 20  # it takes a tenth of it
+    assert len(result.placement.layers) <= (1 if kind == "bool" else 5) * count
