@@ -21,6 +21,27 @@ def merged_sources(*layers: Layer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for layer in layers for name in layer.sources))
 
 
+class Heirs:
+    """Collects what layers stand for while others vanish into them: of a long chain, each name is written down once."""
+
+    def __init__(self) -> None:
+        self._names: dict[Layer, list[str]] = {}
+
+    def inherit(self, heir: Layer, gone: Layer) -> None:
+        """Let a layer stand for all that one before it, which is gone, stood for."""
+        names = self._names.pop(gone, None)
+        if names is None:
+            names = list(gone.sources)
+        names += self._names.get(heir, heir.sources)
+        self._names[heir] = names
+
+    def settle(self) -> None:
+        """Write it to the layers, each name once."""
+        for layer, names in self._names.items():
+            layer.sources = tuple(dict.fromkeys(names))
+        self._names.clear()
+
+
 def only_consumer(slot: OutputSlot) -> InputSlot | None:
     """Return the consumer of a slot that has exactly one."""
     return slot.consumers[0] if len(slot.consumers) == 1 else None

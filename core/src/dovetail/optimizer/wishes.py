@@ -26,10 +26,10 @@ class Rule(NamedTuple):
     targets: tuple[tuple[str, int | None], ...]
 
     def matches(self, layer: Layer) -> bool:
+        """Say whether a rule for a kind or a glob is about a layer."""
         if self.rank == _KIND:
             return self.key in (layer.kind, _short(layer.kind))
-        names = (layer.name, *layer.sources)
-        return self.key in names if self.rank == _NAME else any(fnmatchcase(name, self.key) for name in names)
+        return any(fnmatchcase(name, self.key) for name in (layer.name, *layer.sources))
 
     def names(self, request: BackendRequest) -> bool:
         return any(id == request.id and device in (None, request.device) for id, device in self.targets)
@@ -45,6 +45,27 @@ class Rule(NamedTuple):
 
 _NO_WORK = frozenset(name for kind in (Input, Output, Constant) for name in (kind.kind, kind.__name__))
 _NAME, _GLOB, _KIND = 0, 1, 2  # the more specific rule wins
+
+
+class _Rules:
+    """Rules of one option; those that name a layer are found by its name, since a caller may name every layer."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.by_name: dict[str, Rule] = {}
+        self.others: list[Rule] = []
+        for rule in rules:
+            if rule.rank == _NAME:
+                self.by_name[rule.key] = rule
+            else:
+                self.others.append(rule)
+
+    def matching(self, layer: Layer) -> list[Rule]:
+        """Return the rules for a layer, those that name it or what it stands for first."""
+        if not self.by_name and not self.others:
+            return []
+        names = dict.fromkeys((layer.name, *layer.sources)) if self.by_name else ()
+        named = [self.by_name[name] for name in names if name in self.by_name]
+        return named + [rule for rule in self.others if rule.matches(layer)]
 
 
 class Wishes:
@@ -75,13 +96,13 @@ class Wishes:
         fallback: bool = True,
     ) -> None:
         self.fallback = fallback
-        self._require = [
+        self._require = _Rules(
             _rule("require", key, [value], source, requests) for key, value in _mapping("require", require).items()
-        ]
-        self._forbid = [
+        )
+        self._forbid = _Rules(
             _rule("forbid", key, [value] if isinstance(value, str | BackendRequest) else value, source, requests)
             for key, value in _mapping("forbid", forbid).items()
-        ]
+        )
 
     def required(self, layer: Layer) -> Rule | None:
         """Return the rule that pins a layer.
@@ -89,9 +110,10 @@ class Wishes:
         Raises:
             OptionError: Two rules of the same rank pin it to different backends (`OPTION_INVALID`).
         """
-        rules = sorted((rule for rule in self._require if rule.matches(layer)), key=lambda rule: rule.rank)
+        rules = self._require.matching(layer)
         if not rules:
             return None
+        rules.sort(key=lambda rule: rule.rank)
         for other in rules[1:]:
             if other.rank == rules[0].rank and other.targets != rules[0].targets:
                 raise OptionError(
@@ -104,8 +126,8 @@ class Wishes:
 
     def objection(self, layer: Layer, request: BackendRequest, *, first: bool) -> tuple[str, str] | None:
         """Return (code, reason) if the wishes keep a backend from a layer; `first` says that it is the first in the list."""
-        for rule in self._forbid:
-            if rule.matches(layer) and rule.names(request):
+        for rule in self._forbid.matching(layer):
+            if rule.names(request):
                 return "forbidden", f"the caller forbids it: {rule}"
         rule_or_none = self.required(layer)
         if rule_or_none is not None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ...graph import Graph
 from ...layers import Permute
-from ..rewriting import bypass, merged_sources, producer, prune, reconnect
+from ..rewriting import Heirs, bypass, producer, prune, reconnect
 from .base import Pass
 
 
@@ -17,6 +17,7 @@ class InversePermutes(Pass):
 
     def run(self, graph: Graph) -> int:
         changes = 0
+        heirs = Heirs()
         for second in [layer for layer in graph if isinstance(layer.descriptor, Permute)]:
             first = producer(second)
             while first is not None and isinstance(first.descriptor, Permute) and isinstance(second.descriptor, Permute):
@@ -27,8 +28,8 @@ class InversePermutes(Pass):
                 inner, outer = first.descriptor.order(rank), second.descriptor.order(rank)
                 graph.replace_descriptor(second, Permute(permutation=tuple(inner[axis] for axis in outer)))
                 reconnect(graph, second.inputs[0], source)
-                second.sources = merged_sources(first, second)
-                prune(graph, [first])
+                if prune(graph, [first]):
+                    heirs.inherit(second, first)
                 changes += 1
                 first = producer(second)
             source = second.inputs[0].source
@@ -37,4 +38,5 @@ class InversePermutes(Pass):
                 if order == tuple(range(len(order))) and second.output.info == source.info:
                     bypass(graph, second)
                     changes += 1
+        heirs.settle()
         return changes

@@ -7,14 +7,14 @@ from typing import ClassVar
 from ...graph import Graph
 from ...layer import Layer
 from ...layers import ExpandDims, Flatten, Reshape, Squeeze
-from ..rewriting import merged_sources, producer, prune, reconnect
+from ..rewriting import Heirs, producer, prune, reconnect
 from .base import Pass
 
 RESHAPING = (Reshape, ExpandDims, Squeeze, Flatten)
 
 
 class MergeReshapes(Pass):
-    """Replace a chain of reshape, expand dims, squeeze and flatten by one reshape.
+    """Replace a chain of reshape, expand dims, squeeze and flatten by one reshape; it stands for those that nobody else reads.
 
     Per-axis quantization stops a chain: its axis has no meaning under another shape.
     """
@@ -23,6 +23,7 @@ class MergeReshapes(Pass):
 
     def run(self, graph: Graph) -> int:
         changes = 0
+        heirs = Heirs()
         for layer in [layer for layer in graph if isinstance(layer.descriptor, RESHAPING)]:
             first = producer(layer)
             while first is not None and isinstance(first.descriptor, RESHAPING) and _is_plain(layer) and _is_plain(first):
@@ -31,10 +32,11 @@ class MergeReshapes(Pass):
                     break
                 graph.replace_descriptor(layer, Reshape(shape=layer.output.known_info.sizes))
                 reconnect(graph, layer.inputs[0], source)
-                layer.sources = merged_sources(first, layer)
-                prune(graph, [first])
+                if prune(graph, [first]):
+                    heirs.inherit(layer, first)
                 changes += 1
                 first = producer(layer)
+        heirs.settle()
         return changes
 
 
