@@ -9,8 +9,8 @@ from typing import Protocol
 
 ALIGNMENT = 64
 
-PAIRS = 1 << 18
-"""Pairs of buffers alive together up to which several orders are tried: all pairs of some 700 buffers."""
+PAIRS = 1 << 16
+"""Pairs of buffers alive together up to which several orders are tried: all pairs of some 360 buffers."""
 PAIRS_EACH = 32
 """The same for each buffer, where there are more."""
 
