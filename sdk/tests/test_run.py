@@ -65,6 +65,26 @@ def test_layout_in_any_case(dovetail: Invoke, classifier: Path, green: Path, lay
     assert "NCHW [1, 3, 8, 8]" in result.stdout
 
 
+def test_a_guarded_run_says_that_nothing_was_touched(dovetail: Invoke, classifier: Path, green: Path) -> None:
+    result = dovetail("run", classifier, "-b", "CpuRef", "--shape", "N=1", "--input", green, "--guarded")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == "guarded: no kernel left its tensors"
+
+
+def test_a_guarded_run_tells_of_memory_that_nobody_wrote(
+    dovetail: Invoke, classifier: Path, green: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dovetail.runtime import LoadedNetwork
+
+    outputs = iter((0, 1, 2))
+    monkeypatch.setattr(
+        LoadedNetwork, "run", lambda self, feeds, timeout=None: {"scores": np.full((1, 5), next(outputs), "f4")}
+    )
+    result = dovetail("run", classifier, "-b", "CpuRef", "--shape", "N=1", "--input", green, "--guarded")
+    assert result.exit_code == 1
+    assert "output 'scores' changes with what lies in memory that nobody wrote" in result.stderr
+
+
 def test_several_inputs_and_outputs(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
     a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 10, np.float32)
     np.savez(tmp_path / "in.npz", a=a, b=b)

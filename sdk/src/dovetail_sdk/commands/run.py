@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from ..options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -76,6 +77,11 @@ MOST_ROWS = 8
     show_default=True,
     help="Pictures: their order.",
 )
+@click.option(
+    "--guarded",
+    is_flag=True,
+    help="Then run again with each tensor between inaccessible pages, to find a kernel that leaves its tensors.",
+)
 def command(
     model: Path,
     backends: list[str] | None,
@@ -91,6 +97,7 @@ def command(
     scale: tuple[float, ...] | None,
     layout: str,
     channels: str,
+    guarded: bool,
 ) -> None:
     """Run MODEL once and show its outputs."""
     import dovetail
@@ -104,7 +111,8 @@ def command(
     network = dovetail.parse(model)
     shapes = shapes_for(network, shape)
     with working(f"loading {model.name}") as told:
-        loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None, options=options, progress=told)
+        load = partial(dovetail.load, network, backends, threads=threads, shapes=shapes or None, options=options)
+        loaded = load(progress=told)
     with loaded:
         if output is not None and output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:
             raise click.UsageError(f"the network has {len(loaded.outputs)} outputs; write them to a .npz")
@@ -119,6 +127,33 @@ def command(
     if output is not None:
         save(output, results)
         click.echo(f"written to {output}")
+    if guarded:
+        _run_guarded(load, feeds.arrays, results, timeout)
+
+
+def _run_guarded(
+    load: Callable[..., LoadedNetwork],
+    feeds: Mapping[str, npt.NDArray[Any]],
+    expected: Mapping[str, npt.NDArray[Any]],
+    timeout: float | None,
+) -> None:
+    """Run between inaccessible pages, on either side; a kernel that touches one ends the process, after a sentence about it.
+
+    Raises:
+        ClickException: An output changes with what lies in memory that nobody wrote.
+    """
+    from dovetail.runtime import Guard, Runtime
+
+    results = []
+    for guard in (Guard("end", 0xFF), Guard("start", 0x5A)):
+        with Runtime(guard=guard) as runtime, load(runtime=runtime) as loaded:
+            results.append(loaded.run(feeds, timeout=timeout))
+    for name in expected:
+        if results[0][name].tobytes() != results[1][name].tobytes():
+            raise click.ClickException(f"guarded: output {name!r} changes with what lies in memory that nobody wrote")
+        if results[0][name].tobytes() != expected[name].tobytes():
+            click.echo(f"guarded: output {name!r} has other bits than in the plain run")
+    click.echo("guarded: no kernel left its tensors")
 
 
 def _check_suffix(output: Path | None) -> None:
