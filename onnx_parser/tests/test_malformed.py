@@ -124,6 +124,8 @@ def with_nodes(*nodes: onnx.NodeProto, **kwargs: object) -> onnx.ModelProto:
         [helper.make_node("Einsum", ["x", "x"], ["y"], equation="ij")],
         [helper.make_node("Split", ["x"], ["y"], axis=5)],
         [helper.make_node("If", ["x"], ["y"])],
+        [helper.make_node("ReduceMax", ["x"], ["y"], keepdims=2)],
+        [helper.make_node("CumSum", ["x", "x"], ["y"], reverse=-1)],
         [helper.make_node("MatMul", ["x"], ["y"])],
     ],
 )

@@ -188,8 +188,15 @@ class Node:
         return int(self._required(name, default if found is None else found.i))
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """Return an integer attribute that means yes or no."""
-        return self.integer(name, int(default)) != 0
+        """Return an integer attribute that means yes or no.
+
+        Raises:
+            ModelError: It is neither 0 nor 1: runtimes differ in what they take that for.
+        """
+        value = self.integer(name, int(default))
+        if value not in (0, 1):
+            raise self.malformed(f"has {name}={value}, expected 0 or 1")
+        return value == 1
 
     def floating(self, name: str, default: float | None = None) -> float:
         """Return a float attribute; without a default it is required."""
