@@ -68,7 +68,7 @@ def planted():
         ("Asinh", "foreign exception", "RuntimeError", "CpuRef: load"),
         ("Tan", "foreign exception", "MODEL_MALFORMED cannot be printed", "CpuRef: load"),
         ("Acosh", "refused by one configuration", "MODEL_MALFORMED", "CpuAcc: load"),
-        ("Atan", "different answers", "values", "CpuAcc against CpuRef"),
+        ("Atan", "different answers", "values", "CpuRef against CpuAcc"),
         ("Elu", "ran", "", "done"),  # nothing is wrong with it, and it is the last of the batch
     ],
 )

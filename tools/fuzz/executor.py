@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import random
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
 
 from dovetail import Limits
 from dovetail.errors import DovetailError, ErrorCode
 
-from .comparing import Difference, difference, moved
-from .message_mutations import messages
+from .comparing import Difference, difference
+from .judging import Judge
 from .mutants import Mutant, as_model
 from .networks import LOCATION, LOCATION_BYTES
 from .peers import Peer
@@ -27,9 +25,10 @@ from .verdicts import Outcome, Verdict
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "CpuRef": {"backends": ["CpuRef"]},
     "CpuAcc": {"backends": ["CpuAcc", "CpuRef"]},
-    "unoptimized": {"backends": ["CpuRef"], "passes": False},
+    (UNOPTIMIZED := "unoptimized"): {"backends": ["CpuRef"], "passes": False},
 }
-"""Arguments of `dovetail.load`; the first is what the others and the peer are held against."""
+"""Arguments of `dovetail.load`; the first is what the others and the peer are held against. What the optimizer folds or drops
+needs no backend and may be wrong: the last configuration may refuse what the others run."""
 
 DEADLINE = 2.0
 """Seconds that a load and a run may take, as they are told."""
@@ -40,12 +39,6 @@ BLAMING = {ErrorCode.BACKEND_BROKEN, ErrorCode.BACKEND_CONTRACT, ErrorCode.SUBST
 LONGEST = 20_000
 """Characters that a message of ours may have."""
 TOO_LARGE = "inputs too large to make"
-FOLDED = ("unoptimized", ErrorCode.NO_BACKEND_FOR_LAYER)
-"""What the optimizer folds or drops needs no backend."""
-PERTURBATIONS = 4
-CONDITION = 256
-"""How much further than by a change of all numbers in the last bits two answers may be apart."""
-
 Stage = Callable[[str], None]
 Load = Callable[..., Any]
 Answers = dict[str, np.ndarray]
@@ -113,11 +106,11 @@ class Executor:
                 refused[name] = outcome
         for name, outcome in refused.items():
             others = [other for other in self._configurations if other not in refused]
-            if others and outcome.what not in (*SHORTAGES, TOO_LARGE) and (name, outcome.what) != FOLDED:
+            if others and outcome.what not in (*SHORTAGES, TOO_LARGE) and name != UNOPTIMIZED:
                 outcome.verdict = Verdict.DISAGREEING
                 outcome.text = f"{', '.join(others)} ran it; {name}: {outcome.text}"
                 return outcome
-        if refused:
+        if list(refused) not in ([], [UNOPTIMIZED]):
             return next(iter(refused.values()))
         return self._compared(mutant, path, answers, fed, stage)
 
@@ -157,73 +150,36 @@ class Executor:
         first, *others = self._configurations
         verdict = Verdict.RAN
         compared = False
-        for turn, by_name in enumerate(answers):
+        for feeds, by_name in zip(fed, answers, strict=True):
             if not by_name:
                 continue
+            judge = Judge(mutant, path, feeds, by_name[first], self._run_first, stage)
             for name in others:
-                found = difference(by_name[name], by_name[first])
-                if found is not None and not self._is_unstable(mutant, path, fed[turn], by_name[first], found, stage):
-                    return _different(mutant, f"{name} against {first}", found)
-                verdict = Verdict.UNSTABLE if found else verdict
-            if self._peer is None:
-                continue
-            stage("peer")
-            theirs = self._peer.run(path, fed[turn])
-            if theirs is None:
-                continue
-            found = difference(by_name[first], theirs)
-            if found is not None and not self._is_unstable(mutant, path, fed[turn], by_name[first], found, stage):
-                return _different(mutant, f"{first} against {self._peer.name}", found)
-            compared = True
+                found = difference(by_name[first], by_name[name]) if name in by_name else None
+                if found is not None:
+                    verdict = judge.verdict(found, by_name[name], is_peer=False)
+                    if verdict is Verdict.DIFFERENT:
+                        return _different(mutant, f"{first} against {name}", found)
+            theirs = self._asked(path, feeds, stage)
+            found = None if theirs is None else difference(by_name[first], theirs)
+            if found is not None:
+                verdict = judge.verdict(found, theirs or {}, is_peer=True)
+                if verdict is Verdict.DIFFERENT:
+                    return _different(mutant, f"{first} against {self._peer.name if self._peer else ''}", found)
+            compared |= theirs is not None and found is None
         return Outcome(verdict, "done", compared=compared)
 
-    def _is_unstable(
-        self, mutant: Mutant, path: Path, feeds: Mapping[str, np.ndarray], answers: Answers, found: Difference, stage: Stage
-    ) -> bool:
-        """Tell whether a change of all numbers in their last bits moves the answer as much as the two answers differ."""
-        model = as_model(mutant.data)
-        if found.kind not in ("values", "integers", "non-finite") or model is None:
-            return False
-        stage("perturbing")
-        arguments = next(iter(self._configurations.values()))
-        for turn in range(PERTURBATIONS):
-            luck = random.Random(turn)
-            changed = as_model(mutant.data)
-            assert changed is not None
-            for message in messages(changed):
-                if isinstance(message, TensorProto):
-                    _perturb_tensor(luck, message)
-            path.write_bytes(changed.SerializeToString())
-            try:
-                with self._load(path, **arguments) as network:
-                    nudged = {name: perturbed(luck, value) for name, value in feeds.items()}
-                    after = network.run(nudged, timeout=DEADLINE)
-            except Exception:  # it ran unperturbed: whatever hinders it now, nothing can be told from it
-                continue
-            finally:
-                path.write_bytes(mutant.data)
-            if moved(found, answers, after) * CONDITION >= found.amount:
-                return True
-        return False
+    def _asked(self, path: Path, feeds: Answers, stage: Stage) -> Answers | None:
+        if self._peer is None:
+            return None
+        stage("peer")
+        return self._peer.run(path, feeds)
 
-
-def perturbed(luck: random.Random, value: np.ndarray) -> np.ndarray:
-    """Change every float by some of its last bits."""
-    if value.dtype.kind != "f" or not value.size:
-        return value
-    generator = np.random.default_rng(luck.getrandbits(32))
-    with np.errstate(all="ignore"):
-        factor = 1 + 8 * np.finfo(value.dtype).eps * generator.uniform(-1, 1, value.shape)
-        return np.asarray((value * factor).astype(value.dtype))
-
-
-def _perturb_tensor(luck: random.Random, tensor: TensorProto) -> None:
-    if tensor.data_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16) and not tensor.external_data:
-        try:
-            value = numpy_helper.to_array(tensor)
-        except Exception:  # onnx's reading of a broken tensor that ours took or never looked at: it stays as it is
-            return
-        tensor.CopyFrom(numpy_helper.from_array(perturbed(luck, value), tensor.name))
+    def _run_first(self, path: Path, feeds: Mapping[str, np.ndarray]) -> Answers:
+        """Load a file in the first configuration and run it."""
+        with self._load(path, **next(iter(self._configurations.values()))) as network:
+            answers: Answers = network.run(feeds, timeout=DEADLINE)
+        return answers
 
 
 def _refused(stage: str, error: DovetailError) -> Outcome:

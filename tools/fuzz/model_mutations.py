@@ -159,7 +159,9 @@ def _bake(changed: Changed) -> bool:
     if not fed:
         return False
     for entry in fed if changed.luck.random() < 0.3 else [changed.luck.choice(fed)]:
-        value = changed.feeds.pop(entry.name)
+        value = changed.feeds.pop(entry.name, None)
+        if value is None:  # two inputs of one name
+            continue
         if changed.luck.random() < 0.3 and value.dtype.kind in "iuf":
             value = values.poisoned(changed.luck, value)
         changed.graph.initializer.append(numpy_helper.from_array(np.asarray(value), entry.name))

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Verdict(StrEnum):
-    """The ends; all but the last four are findings."""
+    """The ends; all but the last six are findings."""
 
     CRASH = "crash"
     HANG = "hang"
@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     DISAGREEING = "refused by one configuration"
     DIFFERENT = "different answers"
     BROKEN = "the fuzzer failed"
+    OPEN = "ran, beyond what ONNX settles"
+    PEER_WRONG = "ran, and the peer is wrong"
     UNSTABLE = "ran, badly conditioned"
     PEER_DIED = "ran, but the peer did not survive"
     REFUSED = "refused"
@@ -26,7 +28,10 @@ class Verdict(StrEnum):
     @property
     def is_finding(self) -> bool:
         """Tell whether this is a defect."""
-        return self not in (Verdict.UNSTABLE, Verdict.PEER_DIED, Verdict.REFUSED, Verdict.RAN)
+        return self not in HARMLESS
+
+
+HARMLESS = {Verdict.OPEN, Verdict.PEER_WRONG, Verdict.UNSTABLE, Verdict.PEER_DIED, Verdict.REFUSED, Verdict.RAN}
 
 
 @dataclass

@@ -1,0 +1,59 @@
+"""What ONNX does not settle, or its definitions and the peer do not agree on: a difference there is nobody's defect."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+import numpy as np
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from .comparing import Difference
+from .message_mutations import messages
+
+LARGEST, SMALLEST = 1e15, 1e-18
+"""What may be squared and summed up in float32, without an overflow and without vanishing."""
+POOLS = ("MaxPool", "AveragePool", "LpPool")
+HIGH_POWER = 8
+"""Of an Lp norm: the sum of such powers overflows in float32 where numbers are as small as 16,000."""
+
+
+def has_extremes(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
+    """Tell whether numbers are so large or small that their squares are not float32, infinite, or none at all.
+
+    Sums of squares overflow in float32 and not in float64. What is padded with zeros, or filled up with them, is NaN beside an
+    infinite weight. ONNX does not say where a NaN is sorted to, nor which integer it becomes.
+    """
+    found = list(feeds.values())
+    for message in messages(model):
+        if isinstance(message, TensorProto):
+            with contextlib.suppress(Exception):  # onnx's reading of a broken tensor
+                found.append(numpy_helper.to_array(message))
+        elif isinstance(message, AttributeProto):
+            found += [np.asarray(message.f), np.asarray(message.floats)]
+    return any(value.dtype.kind == "f" and _is_extreme(value) for value in found)
+
+
+def _is_extreme(values: np.ndarray) -> bool:
+    magnitudes = np.abs(values.astype(np.float64))
+    return bool((~np.isfinite(magnitudes) | (magnitudes > LARGEST) | ((magnitudes > 0) & (magnitudes < SMALLEST))).any())
+
+
+def is_unsettled(model: ModelProto, found: Difference) -> bool:
+    """Tell whether an operator of a model leaves open what differs from the peer's answer."""
+    return any(_leaves_open(node, found) for node in messages(model) if isinstance(node, NodeProto))
+
+
+def _leaves_open(node: NodeProto, found: Difference) -> bool:
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    if node.op_type == "OneHot":  # ONNX casts indices that are no integers to int64; the peer compares them as they are
+        return found.kind in ("values", "integers")
+    if node.op_type == "Pow":  # of integers, beyond what their type holds
+        return found.kind == "integers"
+    if node.op_type in ("LpPool", "GlobalLpPool") and "p" in attributes:
+        return found.kind == "non-finite" and attributes["p"].i >= HIGH_POWER
+    if node.op_type in POOLS and "strides" in attributes and "kernel_shape" in attributes:
+        # Automatic padding would be negative: ONNX does not say what that means, the peer begins inside of the image.
+        pairs = zip(attributes["strides"].ints, attributes["kernel_shape"].ints, strict=False)
+        return "auto_pad" in attributes and any(stride > kernel for stride, kernel in pairs)
+    return False
