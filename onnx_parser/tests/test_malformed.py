@@ -134,6 +134,12 @@ def test_nodes_that_onnx_does_not_allow(nodes: list[onnx.NodeProto]) -> None:
         parse(with_nodes(*nodes))
 
 
+def test_an_attribute_that_refers_to_a_function_around_no_node() -> None:
+    proto = with_nodes(helper.make_node("Elu", ["x"], ["y"], alpha=2.0))
+    proto.graph.node[0].attribute[0].ref_attr_name = "alpha"
+    assert code_of(proto) is ErrorCode.MODEL_MALFORMED
+
+
 def test_a_function_that_calls_itself() -> None:
     text = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]> g (float[2] x) => (float[2] y) { y = own.f(x) }
     <domain: "own", opset_import: ["" : 17, "own" : 1]> f (a) => (b) { b = own.f(a) }"""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dovetail.errors import ErrorCode, ModelError
+
 from .messages import AttributeProto, FunctionProto, NodeProto
 
 if TYPE_CHECKING:
@@ -104,12 +106,28 @@ def bound_attributes(
     return bound | given
 
 
-def resolve_references(node: NodeProto, bound: dict[str, AttributeProto] | None) -> dict[str, AttributeProto]:
-    """Return a node's attributes by name, references replaced by what they refer to; one that refers to nothing is left out."""
+def resolve_references(node: NodeProto, bound: dict[str, AttributeProto] | None, reader: str) -> dict[str, AttributeProto]:
+    """Return a node's attributes by name, references replaced by what they refer to; one that refers to nothing is left out.
+
+    Args:
+        node: The node.
+        bound: Attributes of the function around it; None if there is none.
+        reader: How to call the node in messages.
+
+    Raises:
+        ModelError: An attribute refers to one of a function, and the node is in none.
+    """
     resolved: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             resolved[attribute.name] = attribute
-        elif bound is not None and attribute.ref_attr_name in bound:
+        elif bound is None:
+            raise ModelError(
+                f"{reader}: attribute {attribute.name!r} refers to attribute {attribute.ref_attr_name!r} of a function, "
+                "and the node is in none",
+                code=ErrorCode.MODEL_MALFORMED,
+                hint="check the file with onnx.checker, or export the model again",
+            )
+        elif attribute.ref_attr_name in bound:
             resolved[attribute.name] = bound[attribute.ref_attr_name]  # not a copy: it may be large, and referred to often
     return resolved

@@ -216,7 +216,7 @@ class _Translation:
     def _translate_node(self, proto: NodeProto, domain: str, opset: int, label: str, scope: Scope) -> Sequence[Found] | None:
         reader = f"node {label!r} ({proto.op_type})"
         inputs = [self._look_up(name, scope, reader) for name in proto.input]
-        attributes = resolve_references(proto, scope.bound)
+        attributes = resolve_references(proto, scope.bound, reader)
         self._expansion.count(proto, attributes.values())
         local = self._functions.get((domain, proto.op_type, proto.overload))
         if local is not None:
