@@ -18,6 +18,9 @@ from .seeds import Seeds
 LARGEST_INPUT = 1 << 22
 """Elements of an input that are made: a file may ask for any number, and it is the caller who then has to have them."""
 
+LARGEST_RANK = 32
+"""Of an input that is made: NumPy's random numbers stop there."""
+
 
 @dataclass
 class Mutant:
@@ -59,7 +62,7 @@ class Mutant:
                     sizes[symbol] = values.size(luck)
             shape = tuple(sizes[size] if isinstance(size, str) else size for size in spec.shape)
             dtype = np.dtype(spec.dtype.numpy)
-            if math.prod(shape) > LARGEST_INPUT:
+            if math.prod(max(size, 1) for size in shape) > LARGEST_INPUT or len(shape) > LARGEST_RANK:
                 return None
             given = self.feeds.get(spec.name)
             if given is not None and turn == 0 and (given.shape, given.dtype) == (shape, dtype):
