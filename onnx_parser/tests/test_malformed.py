@@ -261,7 +261,16 @@ def test_a_few_bytes_that_ask_for_a_huge_constant() -> None:
 
 @pytest.mark.parametrize(
     ("dims", "raw"),
-    [([2, 2], bytes(15)), ([2, 2], bytes(17)), ([-1], b""), ([2**31, 2**31], bytes(4)), ([2**62, 2], bytes(4))],
+    [
+        ([2, 2], bytes(15)),
+        ([2, 2], bytes(17)),
+        ([-1], b""),
+        ([2**31, 2**31], bytes(4)),
+        ([2**62, 2], bytes(4)),
+        ([1] * 65, bytes(4)),
+        ([2**62] * 200_000, bytes(4)),
+    ],
+    ids=lambda value: str(len(value)),
 )
 def test_tensors_that_do_not_fit_their_shape(dims: list[int], raw: bytes) -> None:
     proto = with_nodes(helper.make_node("Add", ["x", "w"], ["y"]))

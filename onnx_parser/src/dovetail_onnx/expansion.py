@@ -18,7 +18,9 @@ FREE_WORK = 1 << 18
 """Names and numbers that any model may become; a usual node has five."""
 WORK_PER_STORED = 64
 """How many more for each that the file holds: as often a function may be called that makes up most of it."""
-_GRAPH = AttributeProto.AttributeType.GRAPH
+_LOOKED_AT = 64
+"""Bytes of a tensor that are as much work as a name."""
+_GRAPH, _TENSOR = AttributeProto.AttributeType.GRAPH, AttributeProto.AttributeType.TENSOR
 
 FunctionKey = tuple[str, str, str]
 """Domain, name and overload."""
@@ -124,5 +126,11 @@ class Expansion:
 
 
 def _work_of(node: NodeProto, attributes: Iterable[AttributeProto]) -> int:
-    lists = sum([1 + len(one.ints) + len(one.floats) + len(one.strings) for one in attributes])
-    return 1 + len(node.input) + len(node.output) + lists
+    work = 1 + len(node.input) + len(node.output)
+    for one in attributes:
+        work += 1 + len(one.ints) + len(one.floats) + len(one.strings)
+        if one.type == _TENSOR:
+            value = one.t
+            lists = (value.float_data, value.int32_data, value.int64_data, value.double_data, value.uint64_data)
+            work += sum(map(len, lists)) + len(value.raw_data) // _LOOKED_AT
+    return work

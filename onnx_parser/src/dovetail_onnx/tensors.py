@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,10 @@ _FIELDS: dict[DType, tuple[str, str]] = {
 }
 
 
+MOST_AXES = 64
+"""Axes of an array of NumPy."""
+
+
 class Tensor(NamedTuple):
     """A tensor's value, in NumPy storage, and its element type."""
 
@@ -86,9 +91,7 @@ def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[An
     dtype = dtype_of_code(tensor.data_type, what)
     if tensor.has("segment"):
         raise Unsupported(f"{what} is one segment of a larger one", attribute="segment")
-    shape = tuple(tensor.dims)
-    if shape and min(shape) < 0:
-        raise _misfit(tensor, f"has the shape {list(shape)}")
+    shape = _shape(tensor.dims, tensor)
     count = math.prod(shape)
     if tensor.data_location == TensorProto.EXTERNAL:
         return Tensor(_from_bytes(external.read(tensor, count * dtype.itemsize), dtype, shape), dtype)
@@ -119,9 +122,9 @@ def read_sparse(sparse: SparseTensorProto, external: ExternalData, making: Makin
     """
     values, dtype = read_tensor(sparse.values, external)
     indices = read_tensor(sparse.indices, external).value
-    shape = tuple(sparse.dims)
+    shape = _shape(sparse.dims, sparse.values)
     what = f"tensor {sparse.values.name!r}"
-    if any(d < 0 for d in shape) or not making.allows(math.prod(shape), what, values.size):
+    if not making.allows(math.prod(shape), what, values.size):
         raise _misfit(sparse.values, f"is sparse with the shape {list(shape)}")
     positions = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
     if positions.shape != values.shape or (positions.size and not 0 <= positions.min() <= positions.max() < math.prod(shape)):
@@ -130,6 +133,14 @@ def read_sparse(sparse: SparseTensorProto, external: ExternalData, making: Makin
     dense[positions] = values
     dense.flags.writeable = False  # so that the network shares it
     return Tensor(dense.reshape(shape), dtype)
+
+
+def _shape(dims: Sequence[int], tensor: TensorProto) -> tuple[int, ...]:
+    if len(dims) > MOST_AXES:  # a product of a million sizes is a number of a million digits
+        raise _misfit(tensor, f"has {len(dims)} axes, and {MOST_AXES} are the most that there can be")
+    if len(dims) and min(dims) < 0:
+        raise _misfit(tensor, f"has the shape {list(dims)}")
+    return tuple(dims)
 
 
 def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:

@@ -23,11 +23,8 @@ from .node import Node
 from .ordering import sorted_nodes
 from .registry import NEWEST_OPSET, find, is_known
 from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_domain
-from .tensors import CODES, dtype_of_code, read_sparse, read_tensor
+from .tensors import CODES, MOST_AXES, dtype_of_code, read_sparse, read_tensor
 from .unsupported import Entry, Unsupported, report
-
-_MOST_AXES = 64
-"""Axes of an array of NumPy."""
 
 
 def translate(model: ModelFile, external: ExternalData) -> Network:
@@ -75,7 +72,7 @@ class _Translation:
         return {
             entry.name: len(entry.type.tensor_type.shape.dim)
             for entry in self._graph.value_info
-            if entry.type.tensor_type.has("shape") and len(entry.type.tensor_type.shape.dim) <= _MOST_AXES
+            if entry.type.tensor_type.has("shape") and len(entry.type.tensor_type.shape.dim) <= MOST_AXES
         }
 
     # -- the graph's ends -----------------------------------------------------------------------------------------------------
