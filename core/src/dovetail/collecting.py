@@ -30,8 +30,9 @@ def collecting_seldom() -> Iterator[None]:
         if gc.get_threshold()[0] == _MANY:  # else somebody set another meanwhile
             put_off = gc.get_count()[0] // usual[0]
             try:
-                if gc.isenabled():  # before the threshold is back: by itself it would collect once more
+                if gc.isenabled() and put_off:
                     _count(put_off, max(usual[1], 1))
+                    _collect_if_due(usual)
             finally:
                 gc.set_threshold(*usual)
 
@@ -39,10 +40,22 @@ def collecting_seldom() -> Iterator[None]:
 def _count(put_off: int, young: int) -> None:
     """Make up for collections of the youngest generation, of which every `young` bring about one of the next.
 
-    The first looks at all that is new, the others at nothing, but they count: the oldest generation is looked at when as many
-    were counted, and networks that were dropped rather than unloaded wait there, with their weights, to be found.
+    The first looks at all that is new, the others at nothing, but they count.
     """
     for _ in range(put_off // young):
         gc.collect(1)
     for _ in range(put_off % young):
         gc.collect(0)
+
+
+def _collect_if_due(usual: tuple[int, int, int]) -> None:
+    """Let the collector look at older generations, if as many collections were counted as it waits for.
+
+    It does so by itself alone, when the youngest generation is full; collections that are asked for empty it each time, so
+    that a program which only loads would never come to that. Networks that were dropped lie in the oldest generation, with
+    their weights, and would never be found.
+    """
+    gc.set_threshold(1, *usual[1:])
+    # More containers than the threshold, of a type of which Python keeps none for reuse: those would not count.
+    kept: list[set[None]] = [set(), set(), set()]
+    del kept
