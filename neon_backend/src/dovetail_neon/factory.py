@@ -15,14 +15,14 @@ from .workloads.registry import creator
 
 
 class NeonFactory(IWorkloadFactory):
-    """Creates workloads of one instruction set.
+    """Creates workloads of one instruction set, for all plans of one network.
 
     Args:
         kernels: `Kernels` of it.
     """
 
     def __init__(self, kernels: Any) -> None:
-        self._kernels = kernels
+        self._kernels = kernels.for_network()
 
     def create_workload(self, layer: Layer) -> Any:
         create = creator(layer.kind)

@@ -1,7 +1,13 @@
+class PackedConstants:
+    nbytes: int
+    def __len__(self) -> int: ...
+
 class Kernels:
     def __init__(
         self, name: str, precision: str = "float32", unit: str = "", dot_products: bool = True, matrix_unit: bool = True
     ) -> None: ...
+    constants: PackedConstants
+    def for_network(self) -> Kernels: ...
     @property
     def name(self) -> str: ...
     @property

@@ -4,6 +4,7 @@ from dovetail_neon.interface.bfloat16 cimport neon_bfloat16_kernels_of
 from dovetail_neon.interface.float16 cimport neon_float16_kernels_of
 from dovetail_neon.interface.kernels cimport neon_instruction_set, neon_kernels_of
 from dovetail_neon.interface.quantized cimport neon_quantized_kernels_of, neon_quantized_matrix_of
+from dovetail_neon.workloads.packed cimport PackedConstants
 
 
 cdef class Kernels:
@@ -25,6 +26,8 @@ cdef class Kernels:
         if self.table == NULL:
             known = ", ".join(f"{n} ({'here' if here else 'not on this machine'})" for n, here in instruction_sets().items())
             raise ValueError(f"instruction set {name!r} cannot be used; this build has {known}")
+        self.constants = PackedConstants()
+        self.arguments = name, precision, unit, dot_products, matrix_unit
         self.bfloat16, self.float16 = NULL, NULL
         self.quantized = neon_quantized_kernels_of(self.table.name, dot_products)
         self.matrix = neon_quantized_matrix_of(self.quantized) if matrix_unit else NULL
@@ -41,6 +44,10 @@ cdef class Kernels:
             raise ValueError(
                 f"precision {precision!r}{' of unit ' + repr(unit) if unit else ''} cannot be used with instruction set {name!r} "
                 f"on this machine, which has {', '.join(precisions(name))}")
+
+    def for_network(self):
+        """Return the same kernels, for the workloads of one network: these share what they pack."""
+        return Kernels(*self.arguments)
 
     @property
     def name(self):

@@ -10,7 +10,8 @@ from dovetail_neon.interface.bfloat16 cimport (
 )
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, keep, keep_integers, new_workload
+from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
+from dovetail_neon.workloads.workload cimport Workload, keep, keep_integers, keep_packed, new_workload
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def create(layer, Kernels kernels):
     c.few, c.channels_last = d.run > 1, d.channels_last
     if c.few:
         c.taps, c.blocks = kernel_height, parts(kernel_width * FEW, BLOCK)
-    pack_weights(workload, c, table, d, layer.name)
+    pack_weights(workload, c, table, d, layer.name, kernels.constants)
     if layer.output.info.nbytes == 0:
         return workload.capsule()
     if c.taps == 1 and not c.few and geometry.stride == (1, 1) and d.source[2:] == d.target[2:]:
@@ -88,7 +89,9 @@ def create(layer, Kernels kernels):
     return workload.capsule()
 
 
-cdef int pack_weights(Workload workload, neon_bfloat16 *c, const neon_bfloat16_kernels *table, object d, object name) except -1:
+cdef int pack_weights(
+    Workload workload, neon_bfloat16 *c, const neon_bfloat16_kernels *table, object d, object name, PackedConstants constants
+) except -1:
     weights = d.weights
     cdef int64_t channels = d.run * FEW if c.few else c.channels
     if weights.dtype != np.float32 or weights.shape != (c.filters * c.divisions, c.taps, channels):
@@ -96,14 +99,20 @@ cdef int pack_weights(Workload workload, neon_bfloat16 *c, const neon_bfloat16_k
     cdef int64_t filter_step = weights.strides[0] // 4, tap_step = weights.strides[1] // 4, channel_step = weights.strides[2] // 4
     cdef const float *data = <const float *><size_t>weights.__array_interface__["data"][0]
     cdef int64_t per_division = c.vectors * c.taps * c.blocks * TILE_WEIGHTS, division, i
-    cdef unsigned short *packed = <unsigned short *>workload.allocate(c.divisions * per_division * sizeof(unsigned short))
+    form = "bfloat16", c.divisions, c.filters, c.taps, channels, c.few
+    cdef unsigned short *packed = <unsigned short *>workload.packed_before(constants, weights, form)
+    cdef Block block
     cdef float *bias = <float *>workload.allocate(c.divisions * c.vectors * LANES * sizeof(float))
     cdef const float[::1] given
-    with nogil:
-        for division in range(c.divisions):
-            table.pack(
-                data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, channels, c.few,
-                packed + division * per_division)
+    if packed == NULL:
+        block = new_block(c.divisions * per_division * sizeof(unsigned short))
+        packed = <unsigned short *>block.data
+        with nogil:
+            for division in range(c.divisions):
+                table.pack(
+                    data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, channels,
+                    c.few, packed + division * per_division)
+        packed = <unsigned short *>workload.share(constants, block, weights, form, name)
     if d.bias is not None:
         given = d.bias
         for division in range(c.divisions):
@@ -167,13 +176,17 @@ def create_depthwise(layer, Kernels kernels):
     c.dilation_y, c.dilation_x = geometry.dilation
     c.padding_top, c.padding_left = geometry.padding
     taps = c.kernel_height * c.kernel_width
-    whole = np.zeros((c.blocks * BLOCK, taps), np.float32)
-    whole[:c.channels] = d.weights
-    packed = np.ascontiguousarray(whole.reshape(c.blocks, BLOCK, taps).transpose(0, 2, 1))
+    form = "depthwise of bfloat16", c.channels, taps
+    c.weights = <const float *>workload.packed_before(kernels.constants, d.weights, form)
+    if c.weights == NULL:
+        whole = np.zeros((c.blocks * BLOCK, taps), np.float32)
+        whole[:c.channels] = d.weights
+        packed = np.ascontiguousarray(whole.reshape(c.blocks, BLOCK, taps).transpose(0, 2, 1))
+        c.weights = keep_packed(workload, kernels.constants, packed, d.weights, form, layer.name)
     bias = np.zeros(c.blocks * BLOCK, np.float32)
     if d.bias is not None:
         bias[:c.channels] = d.bias
-    c.weights, c.bias = keep(workload, packed), keep(workload, bias)
+    c.bias = keep(workload, bias)
     c.activation.function, c.activation.a, c.activation.b = d.function
     if layer.output.info.nbytes == 0:
         return workload.capsule()

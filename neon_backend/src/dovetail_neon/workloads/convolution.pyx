@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 from dovetail_neon.interface.convolution cimport neon_convolution, neon_convolution_kernels
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.packed cimport Block, new_block
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import numpy as np
@@ -82,17 +83,23 @@ cdef int describe(
         raise ValueError(f"weights {weights.dtype}{weights.shape} of {name!r}")
     cdef int64_t filter_step = weights.strides[0] // 4, tap_step = weights.strides[1] // 4, channel_step = weights.strides[2] // 4
     cdef const float *data = <const float *><size_t>weights.__array_interface__["data"][0]
-    cdef float *packed = <float *>workload.allocate(c.divisions * c.division_weights * sizeof(float))
+    form = "convolve", c.divisions, c.filters, c.groups, taps, c.channels, c.source.block
+    cdef float *packed = <float *>workload.packed_before(kernels.constants, weights, form)
+    cdef Block block
     cdef float *bias = <float *>workload.allocate(c.divisions * vectors * lanes * sizeof(float))
     cdef const float[::1] given
     cdef int64_t i
-    with nogil:
-        for division in range(c.divisions):
-            for group in range(c.groups):
-                table.pack(
-                    data + division * c.filters * filter_step, filter_step, tap_step, channel_step,
-                    <int64_t>group_vector[group] * lanes, c.filters, group_vector[group + 1] - group_vector[group], taps,
-                    c.channels, c.source.block, packed + division * c.division_weights + group_weights[group])
+    if packed == NULL:
+        block = new_block(c.divisions * c.division_weights * sizeof(float))
+        packed = <float *>block.data
+        with nogil:
+            for division in range(c.divisions):
+                for group in range(c.groups):
+                    table.pack(
+                        data + division * c.filters * filter_step, filter_step, tap_step, channel_step,
+                        <int64_t>group_vector[group] * lanes, c.filters, group_vector[group + 1] - group_vector[group], taps,
+                        c.channels, c.source.block, packed + division * c.division_weights + group_weights[group])
+        packed = <float *>workload.share(kernels.constants, block, weights, form, name)
     if d.bias is not None:
         given = d.bias
         for division in range(c.divisions):

@@ -14,6 +14,7 @@ from dovetail_neon.interface.quantized cimport (
 )
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.packed cimport Block, new_block
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import numpy as np
@@ -97,11 +98,15 @@ def create_depthwise(layer, Kernels kernels):
     if weights.dtype != np.int16 or weights.shape != (w.channels, w.kernel_height * w.kernel_width):
         raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
     cdef int64_t tap_step = weights.strides[1] // 2
-    cdef char *packed = <char *>workload.allocate(blocks * w.together * w.stacks * w.kernel_width * BLOCK * UNIT_BYTES)
-    table.pack_windows[unit](
-        <const int16_t *><size_t>weights.__array_interface__["data"][0], weights.strides[0] // 2, tap_step * w.kernel_width,
-        tap_step, w.channels, w.kernel_height, w.kernel_width, w.together, packed)
-    w.weights = packed
+    form = "depthwise", unit, w.channels, w.kernel_height, w.kernel_width, w.together
+    w.weights = <char *>workload.packed_before(kernels.constants, weights, form)
+    cdef Block block
+    if w.weights == NULL:
+        block = new_block(blocks * w.together * w.stacks * w.kernel_width * BLOCK * UNIT_BYTES)
+        table.pack_windows[unit](
+            <const int16_t *><size_t>weights.__array_interface__["data"][0], weights.strides[0] // 2, tap_step * w.kernel_width,
+            tap_step, w.channels, w.kernel_height, w.kernel_width, w.together, <char *>block.data)
+        w.weights = <char *>workload.share(kernels.constants, block, weights, form, layer.name)
     if layer.output.info.nbytes <= SLACK:
         return workload.capsule()
     workload.state.per_worker = w.columns * w.stacks * BLOCK * UNIT_BYTES

@@ -17,6 +17,7 @@ from dovetail_neon.workloads.quantized cimport (
     unit_of,
 )
 from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.packed cimport Block, new_block
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import numpy as np
@@ -71,14 +72,20 @@ def create(layer, Kernels kernels):
         raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
     cdef int64_t filter_step = weights.strides[0] // 2, tap_step = weights.strides[1] // 2, channel_step = weights.strides[2] // 2
     cdef const int16_t *data = <const int16_t *><size_t>weights.__array_interface__["data"][0]
-    cdef char *packed = <char *>workload.allocate(c.divisions * c.blocks * block_weights)
-    with nogil:
-        for division in range(c.divisions):
-            for group in range(c.groups):
-                first, end = c.blocks * group // c.groups, c.blocks * (group + 1) // c.groups
-                table.pack[unit](
-                    data + division * c.filters * filter_step, filter_step, tap_step, channel_step, first * BLOCK, c.filters,
-                    end - first, taps, c.channels, packed + (division * c.blocks + first) * block_weights)
+    form = "convolve", unit, c.divisions, c.filters, c.groups, taps, c.channels
+    cdef char *packed = <char *>workload.packed_before(kernels.constants, weights, form)
+    cdef Block packing
+    if packed == NULL:
+        packing = new_block(c.divisions * c.blocks * block_weights)
+        packed = <char *>packing.data
+        with nogil:
+            for division in range(c.divisions):
+                for group in range(c.groups):
+                    first, end = c.blocks * group // c.groups, c.blocks * (group + 1) // c.groups
+                    table.pack[unit](
+                        data + division * c.filters * filter_step, filter_step, tap_step, channel_step, first * BLOCK, c.filters,
+                        end - first, taps, c.channels, packed + (division * c.blocks + first) * block_weights)
+        packed = <char *>workload.share(kernels.constants, packing, weights, form, layer.name)
     c.weights = packed
     if layer.output.info.nbytes <= SLACK or not c.blocks:
         return workload.capsule()

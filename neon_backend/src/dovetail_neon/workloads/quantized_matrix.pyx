@@ -15,6 +15,7 @@ from dovetail_neon.workloads.quantized cimport (
     unit_of,
 )
 from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
 from dovetail_neon.workloads.workload cimport Workload, keep_integers, new_workload
 
 import numpy as np
@@ -81,7 +82,7 @@ def create(layer, Kernels kernels):
     c.outside = (d.zeros[0] + shift_of(kernels, dtype)) & 0xFF
     cdef int64_t last = c.filters - (c.blocks - 1) * BLOCK
     c.last_lanes = <int32_t>(last if c.divisions > 1 else min(BLOCK, c.out_step - (c.blocks - 1) * BLOCK))
-    pack_tiles(workload, c, table, weights, layer.name)
+    pack_tiles(workload, c, table, weights, layer.name, kernels.constants)
     if layer.output.info.nbytes <= SLACK:
         return workload.capsule()
     c.direct = not few and c.taps == 1 and geometry.stride == (1, 1) and d.source[2:] == d.target[2:]
@@ -96,19 +97,26 @@ def create(layer, Kernels kernels):
 
 
 cdef int pack_tiles(
-    Workload workload, neon_quantized_matrix *c, const neon_quantized_matrix_kernels *table, object weights, object name
+    Workload workload, neon_quantized_matrix *c, const neon_quantized_matrix_kernels *table, object weights, object name,
+    PackedConstants constants
 ) except -1:
     if weights.dtype != np.int16 or weights.shape != (c.filters * c.divisions, c.taps, c.channels):
         raise ValueError(f"weights {weights.dtype}{weights.shape} of {name!r}")
     cdef int64_t filter_step = weights.strides[0] // 2, tap_step = weights.strides[1] // 2, channel_step = weights.strides[2] // 2
     cdef const int16_t *data = <const int16_t *><size_t>weights.__array_interface__["data"][0]
     cdef int64_t per_division = c.blocks * c.taps * c.pieces * TILE_BYTES, division
-    cdef char *packed = <char *>workload.allocate(c.divisions * per_division)
-    with nogil:
-        for division in range(c.divisions):
-            table.pack(
-                data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, c.channels,
-                packed + division * per_division)
+    form = "tiles", c.divisions, c.filters, c.taps, c.channels
+    cdef char *packed = <char *>workload.packed_before(constants, weights, form)
+    cdef Block block
+    if packed == NULL:
+        block = new_block(c.divisions * per_division)
+        packed = <char *>block.data
+        with nogil:
+            for division in range(c.divisions):
+                table.pack(
+                    data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, c.channels,
+                    packed + division * per_division)
+        packed = <char *>workload.share(constants, block, weights, form, name)
     c.weights = packed
     return 0
 

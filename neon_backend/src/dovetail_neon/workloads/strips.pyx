@@ -25,7 +25,7 @@ cdef double describe(Workload workload, neon_stage *s, object stage, object sour
     s.is_windows = isinstance(stage, Depthwise)
     if s.is_windows:
         windows.describe(&s.windows, stage, lanes)
-        windows.give_filters(workload, &s.windows, stage, lanes)
+        windows.give_filters(workload, &s.windows, stage, name, kernels)
         return windows.cost(&s.windows)
     convolution.describe(workload, &s.convolution, stage, name, source, stage.infos[0], adds, kernels)
     return convolution.cost(&s.convolution)

@@ -6,7 +6,7 @@ from dovetail.abi cimport dovetail_body
 from dovetail_neon.interface.windows cimport neon_windows
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
+from dovetail_neon.workloads.workload cimport Workload, keep, keep_packed, new_workload
 
 import numpy as np
 
@@ -43,16 +43,20 @@ cdef int place(Workload workload, layer, int lanes) except -1:
     return 0
 
 
-cdef int give_filters(Workload workload, neon_windows *w, object d, int lanes) except -1:
+cdef int give_filters(Workload workload, neon_windows *w, object d, object name, Kernels kernels) except -1:
     """Pack the weights and the bias of a `Depthwise`."""
-    channels, taps = d.source[1], w.kernel_height * w.kernel_width
-    whole = np.zeros((w.blocks * lanes, taps), np.float32)
-    whole[:channels] = d.weights
-    packed = np.ascontiguousarray(whole.reshape(w.blocks, lanes, taps).transpose(0, 2, 1))
+    channels, taps, lanes = d.source[1], w.kernel_height * w.kernel_width, kernels.table.lanes
+    form = "depthwise", channels, taps
+    w.weights = <const float *>workload.packed_before(kernels.constants, d.weights, form)
+    if w.weights == NULL:
+        whole = np.zeros((w.blocks * lanes, taps), np.float32)
+        whole[:channels] = d.weights
+        packed = np.ascontiguousarray(whole.reshape(w.blocks, lanes, taps).transpose(0, 2, 1))
+        w.weights = keep_packed(workload, kernels.constants, packed, d.weights, form, name)
     bias = np.zeros(w.blocks * lanes, np.float32)
     if d.bias is not None:
         bias[:channels] = d.bias
-    w.weights, w.bias = keep(workload, packed), keep(workload, bias)
+    w.bias = keep(workload, bias)
     w.activation.function, w.activation.a, w.activation.b = d.function
     return 0
 
@@ -70,7 +74,7 @@ def create_depthwise(layer, Kernels kernels):
     cdef neon_windows *w = <neon_windows *>workload.state.parameters
     cdef int lanes = kernels.table.lanes
     place(workload, layer, lanes)
-    give_filters(workload, w, layer.descriptor, lanes)
+    give_filters(workload, w, layer.descriptor, layer.name, kernels)
     loop(workload, kernels.table.windows.depthwise, lanes)
     return workload.capsule()
 

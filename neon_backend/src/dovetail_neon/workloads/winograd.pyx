@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 from dovetail_neon.interface.winograd cimport neon_winograd
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
+from dovetail_neon.workloads.packed cimport Block, new_block
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import numpy as np
@@ -60,15 +61,21 @@ def create(layer, Kernels kernels):
         raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
     cdef int64_t filter_step = weights.strides[0] // 4, tap_step = weights.strides[1] // 4, channel_step = weights.strides[2] // 4
     cdef const float *data = <const float *><size_t>weights.__array_interface__["data"][0]
-    cdef float *packed = <float *>workload.allocate(vectors * positions * w.channels * lanes * sizeof(float))
+    form = "winograd", w.filters, w.channels, w.tile, w.groups
+    cdef float *packed = <float *>workload.packed_before(kernels.constants, weights, form)
+    cdef Block block
     cdef float *bias = <float *>workload.allocate(vectors * lanes * sizeof(float))
     cdef const float[::1] given
-    with nogil:
-        for group in range(w.groups):
-            kernels.table.winograd.pack(
-                data, filter_step, tap_step, channel_step, <int64_t>group_vector[group] * lanes, w.filters,
-                group_vector[group + 1] - group_vector[group], w.channels, w.tile,
-                packed + group_vector[group] * positions * w.channels * lanes)
+    if packed == NULL:
+        block = new_block(vectors * positions * w.channels * lanes * sizeof(float))
+        packed = <float *>block.data
+        with nogil:
+            for group in range(w.groups):
+                kernels.table.winograd.pack(
+                    data, filter_step, tap_step, channel_step, <int64_t>group_vector[group] * lanes, w.filters,
+                    group_vector[group + 1] - group_vector[group], w.channels, w.tile,
+                    packed + group_vector[group] * positions * w.channels * lanes)
+        packed = <float *>workload.share(kernels.constants, block, weights, form, layer.name)
     if d.bias is not None:
         given = d.bias
         for i in range(w.filters):

@@ -1,13 +1,16 @@
 """What all workloads share: parameters, packed constants, and up to four parallel loops over a kernel."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport dovetail_alias, dovetail_body, dovetail_call
 from dovetail_neon.interface.job cimport neon_job, neon_phase
+from dovetail_neon.workloads.packed cimport Block, PackedConstants
 
 cdef enum:
     MOST_PHASES = 4
     MOST_BLOCKS = 48
+    MOST_PACKED = 16
     MOST_ALIASES = 64
 
 cdef struct neon_state:
@@ -21,6 +24,8 @@ cdef struct neon_state:
     size_t per_worker
     size_t private_bytes
     void *blocks[MOST_BLOCKS]       # owned
+    int32_t n_packed
+    PyObject *packed[MOST_PACKED]   # held: blocks that other workloads may hold too
     int32_t n_aliases
     dovetail_alias aliases[MOST_ALIASES]
 
@@ -29,10 +34,14 @@ cdef class Workload:
 
     cdef neon_state *state
     cdef void *allocate(self, size_t nbytes) except NULL
+    cdef void *packed_before(self, PackedConstants constants, object source, tuple form) except? NULL
+    cdef void *share(self, PackedConstants constants, Block block, object source, tuple form, object layer) except NULL
+    cdef void *hold(self, Block block) except NULL
     cdef int phase(self, dovetail_body body, int64_t range, double nanoseconds, int64_t multiple=*, int32_t per_worker=*) except -1
     cdef int alias(self, int relation, int output, int input, int64_t offset) except -1
 
 cdef const float *keep(Workload workload, array) except NULL
+cdef const float *keep_packed(Workload workload, PackedConstants constants, array, object source, tuple form, object layer) except NULL
 cdef const int64_t *keep_integers(Workload workload, numbers) except NULL
 cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs)
 

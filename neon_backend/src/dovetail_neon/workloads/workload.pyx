@@ -1,6 +1,8 @@
 """What all workloads share: parameters, packed constants, and up to four parallel loops over a kernel."""
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
@@ -14,24 +16,7 @@ from dovetail.abi cimport (
     workload_capsule,
 )
 from dovetail_neon.interface.job cimport neon_job, neon_phase
-
-cdef extern from *:
-    """
-    #include <stddef.h>
-    #include <stdint.h>
-    #include <sys/mman.h>
-
-    /* Weights of some megabytes in large pages, where they are to be had: a fault each for 4 KiB takes longer than packing them. */
-    static void dovetail_neon_large_pages(void *block, size_t nbytes) {
-    #ifdef MADV_HUGEPAGE
-        const uintptr_t page = 4096, begin = ((uintptr_t)block + page - 1) / page * page;
-        if (nbytes >= (size_t)4 << 20) (void)madvise((void *)begin, ((uintptr_t)block + nbytes - begin) / page * page, MADV_HUGEPAGE);
-    #else
-        (void)block, (void)nbytes;
-    #endif
-    }
-    """
-    void large_pages "dovetail_neon_large_pages"(void *block, size_t nbytes) nogil
+from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
 
 cdef enum:
     MOST_TENSORS = 64
@@ -102,7 +87,15 @@ cdef void release(void *self) noexcept nogil:
     cdef int32_t i
     for i in range(state.n_blocks):
         free(state.blocks[i])
+    if state.n_packed:
+        drop_packed(state)
     PyMem_RawFree(state)
+
+
+cdef void drop_packed(neon_state *state) noexcept with gil:
+    cdef int32_t i
+    for i in range(state.n_packed):
+        Py_DECREF(<object>state.packed[i])
 
 
 cdef class Workload:
@@ -118,11 +111,30 @@ cdef class Workload:
         cdef void *block = calloc(nbytes + LINE, 1)
         if block == NULL:
             raise MemoryError(f"no {nbytes} bytes for constants of a layer")
-        large_pages(block, nbytes + LINE)
         self.state.blocks[self.state.n_blocks] = block
         self.state.n_blocks += 1
         self.state.private_bytes += nbytes
         return <void *>((<size_t>block + LINE - 1) // LINE * LINE)
+
+    cdef void *packed_before(self, PackedConstants constants, object source, tuple form) except? NULL:
+        """Return what another workload of the network packed from an array in this form, and hold it; NULL if none did."""
+        cdef Block block = constants.find(source, form)
+        return NULL if block is None else self.hold(block)
+
+    cdef void *share(self, PackedConstants constants, Block block, object source, tuple form, object layer) except NULL:
+        """Hold what was packed for a layer, or the same that another workload of the network holds."""
+        return self.hold(constants.add(block, source, form, layer))
+
+    cdef void *hold(self, Block block) except NULL:
+        if self.state.n_packed == MOST_PACKED:
+            raise ValueError("a workload holds too many packed constants")
+        Py_INCREF(block)
+        self.state.packed[self.state.n_packed] = <PyObject *>block
+        self.state.n_packed += 1
+        if not block.counted:   # once: by the first that holds it
+            self.state.private_bytes += block.nbytes
+            block.counted = True
+        return block.data
 
     cdef int phase(
         self, dovetail_body body, int64_t range, double nanoseconds, int64_t multiple=1, int32_t per_worker=CHUNKS_PER_WORKER
@@ -185,6 +197,17 @@ cdef const float *keep(Workload workload, array) except NULL:
     if source.shape[0]:
         memcpy(kept, &source[0], source.shape[0] * sizeof(float))
     return kept
+
+
+cdef const float *keep_packed(
+    Workload workload, PackedConstants constants, array, object source, tuple form, object layer
+) except NULL:
+    """Copy an array of float32 that was packed from `source`, for all workloads of the network that pack the same."""
+    cdef const float[::1] packed = array.reshape(-1)
+    cdef Block block = new_block(packed.shape[0] * sizeof(float))
+    if packed.shape[0]:
+        memcpy(block.data, &packed[0], packed.shape[0] * sizeof(float))
+    return <const float *>workload.share(constants, block, source, form, layer)
 
 
 cdef const int64_t *keep_integers(Workload workload, numbers) except NULL:
