@@ -3,8 +3,8 @@
 Who creates, who owns
     The registry creates one `IBackend` per id, on first use by id, and keeps it for the life of the process: it must be light
     and hold no device. A `Runtime` creates the `IBackendContext` before the first network that needs the backend is loaded,
-    and closes it when the runtime closes: devices, queues and caches live there. Each plan of a loaded network owns its
-    `IWorkloadFactory`, `IMemoryManager` and workloads.
+    and closes it when the runtime closes: devices, queues and caches live there. A loaded network owns one `IWorkloadFactory`
+    and one `IMemoryManager` for each device, which serve all its plans (one for each set of sizes); a plan owns its workloads.
 
 When called, and with what held
     Everything here is control plane: called rarely, with the GIL held, from one thread at a time per network, and allowed to
@@ -151,7 +151,13 @@ class IMemoryManager(ABC):
 
 
 class IWorkloadFactory(ABC):
-    """Turns layers into workloads, for one loaded network. Owned by that network."""
+    """Turns layers into workloads, for all plans of one loaded network. Owned by that network.
+
+    A network whose sizes are open has a plan for each set of sizes that it meets, and each plan has workloads of its own. Large
+    constants are the same arrays in all of them, also those that the core worked out, as long as some plan holds them; nobody
+    writes to them. So a factory may keep what it packs from a constant for the workloads of the next plan. It should hold it
+    weakly, because plans are dropped while the factory lives.
+    """
 
     @abstractmethod
     def create_workload(self, layer: Layer) -> Any:

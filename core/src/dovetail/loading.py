@@ -32,11 +32,12 @@ def load(
     runtime: Runtime | None = None,
     progress: Listener | None = None,
     limits: Limits | None = None,
+    plan_cache_bytes: int | None = None,
     **optimize_options: Any,
 ) -> LoadedNetwork:
     """Parse, optimize and load a model.
 
-    Sizes that stay symbolic are fixed by each run: the network then plans anew for sizes that it has not seen lately.
+    Sizes that stay symbolic are fixed by each run: the network then plans anew for sizes that it has not met yet.
 
     Args:
         model: A model file, or a network.
@@ -50,6 +51,7 @@ def load(
         runtime: Where to load it; default one runtime for the whole process.
         progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the load.
         limits: How much it may take; plans that are made later, for other sizes, have the same limits.
+        plan_cache_bytes: How many bytes the plans for different sizes may hold besides what they share; see `Runtime.load`.
         optimize_options: Further arguments of `dovetail.optimize`.
 
     Raises:
@@ -71,4 +73,4 @@ def load(
             model = source.parse()
             if model.files:
                 given["reparse"] = source.parse_again
-        return runtime.load(model, threads=threads, optimize={**given, **optimize_options})
+        return runtime.load(model, threads=threads, optimize={**given, **optimize_options}, plan_cache_bytes=plan_cache_bytes)

@@ -26,6 +26,7 @@ from .optimized import DebugCallback, OptimizedNetwork, TensorSpec
 from .options import build_options
 from .partition import partition
 from .passes.fix_inputs import Shapes, Values
+from .passes.share_constants import SharedConstants
 from .pipeline import PIPELINE, Compilation, run_pipeline
 from .placement import LayerReport, PartitionReport, Placement
 from .wishes import Forbid, Require, Wishes
@@ -43,6 +44,7 @@ __all__ = [
     "PartitionReport",
     "Placement",
     "Refusal",
+    "SharedConstants",
     "TensorSpec",
     "build_options",
     "optimize",
@@ -73,6 +75,7 @@ def optimize(
     registry: Registry | None = None,
     progress: Listener | None = None,
     reparse: Callable[[], Graph] | None = None,
+    shared: SharedConstants | None = None,
     limits: Limits | None = None,
 ) -> OptimizedNetwork:
     """Optimize a network and give every layer a backend; the network itself is not changed, unless `reparse` is given.
@@ -99,6 +102,7 @@ def optimize(
         reparse: Makes the network again, as from its file. The network itself is then optimized, not a copy, and its weights
             are in memory once: nobody else may need it. It is made again where the result is asked to plan anew.
         limits: How much it may take; the same when the result is asked to plan anew.
+        shared: The constants of other results of this network, for other sizes: equal ones become the same arrays.
 
     Raises:
         GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`, `VALUE_REQUIRED`).
@@ -124,6 +128,7 @@ def optimize(
         fallback=fallback,
         passes=passes,
         chooser=_chooser(tuned, threads) if passes else None,
+        shared=shared,
     )
     source: Callable[[], Graph] = reparse or (lambda: network)
     name, declared = network.name, _Declared.of(network)
@@ -149,6 +154,7 @@ def optimize(
                 tuned=tuned,
                 threads=threads,
                 registry=registry,
+                shared=shared,
             )
 
     order = graph.topological_order()

@@ -32,9 +32,11 @@ from .passes import (
     PermuteAsReshape,
     ReduceFloat,
     RemoveIdentities,
+    ShareConstants,
     Validate,
 )
 from .passes.fix_inputs import Shapes, Values
+from .passes.share_constants import SharedConstants
 from .substitution import OptimizeSubgraphs
 
 _MAX_ROUNDS = 8
@@ -58,9 +60,15 @@ class Compilation:
     fallback: bool = True
     passes: bool = True
     chooser: Chooser | None = None
+    shared: SharedConstants | None = None
     copies: InsertCopies | None = None
     tuned: dict[Layer, str] = field(default_factory=dict)
     folding: FoldingBudget = field(default_factory=FoldingBudget)
+
+    def share_constants(self) -> Pass:
+        """Create the pass that shares constants with earlier plans."""
+        assert self.shared is not None  # the step runs only then
+        return ShareConstants(self.shared)
 
     def take_choices(self) -> Pass:
         """Create the pass that takes what was tuned; what it says of layers goes into the report."""
@@ -128,6 +136,7 @@ PIPELINE: tuple[Step, ...] = (
     ),
     Step((lambda c: ReduceFloat(c.reduce_float or DType.FLOAT16, c.assigner),), lambda c: c.reduce_float is not None),
     Step((lambda c: MergeConstants(),), _optional),
+    Step((lambda c: c.share_constants(),), lambda c: c.shared is not None),
     Step((lambda c: AssignBackends(c.assigner),), _always),
     Step((lambda c: FuseActivation(c.assigner),), _optional),
     Step((lambda c: RequireHomes(c.assigner),), _always),

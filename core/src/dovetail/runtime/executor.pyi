@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..descriptor import Array
+from ..interfaces import ITensorHandle
 from .ports import Ports
 from .workload import Queues, Workload
 
@@ -25,6 +26,8 @@ class Plan:
     serial_locks: list[threading.Lock]
     workloads: list[Workload | None]
     queues: list[tuple[Queues, int]]
+    constants: list[Array]
+    used: int
     def __init__(
         self,
         *,
@@ -41,16 +44,22 @@ class Plan:
         serial_locks: list[threading.Lock],
         pool: ThreadPool,
         lanes: int,
+        spare_arenas: list[ITensorHandle] | None = None,
+        shared_arena: tuple[int, int, int] | None = None,
     ) -> None: ...
+    @property
+    def key(self) -> bytes | None: ...
     @property
     def contexts(self) -> int: ...
     @property
     def is_stuck(self) -> bool: ...
     def release_memory(self) -> None: ...
+    def detach(self) -> None: ...
     def close(self) -> None: ...
 
 class NetworkRunner:
     _plan: Any
+    _by_shapes: dict[bytes, Plan] | None
     _profile: Any
     _closed: bool
     _active: int
@@ -58,6 +67,7 @@ class NetworkRunner:
     _name: str
     def run(self, feeds: Mapping[str, Any], *, timeout: float | None = None) -> dict[str, Array]: ...
     def __call__(self, x: Any, *, timeout: float | None = None) -> Any: ...
+    def _change_to(self, plan: Plan) -> None: ...
     def _unloaded(self) -> Exception: ...
     def _reentrant(self) -> Exception: ...
 

@@ -7,6 +7,7 @@ sizes, other array types, errors) leaves this path for Python.
 
 cimport cython
 cimport numpy as cnp
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_GetItem, PyDict_SetItem, PyDict_Size
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
@@ -30,6 +31,8 @@ from dovetail.runtime.workload cimport Queues, Workload
 
 import os
 import threading
+
+import numpy as np
 
 from ..backend_calls import notify
 from ..errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError
@@ -89,6 +92,37 @@ cdef struct Patch:
     dovetail_tensor *tensor
     int64_t offset
 
+cdef struct ArenaPatch:
+    void **pointer
+    int64_t offset
+
+cdef enum:
+    MAX_KEY = 128       # numbers; inputs with more of them are looked up in Python
+
+
+cdef bytes shape_key(Ports inputs, dict arrays):
+    """Return what tells apart plans of one network: the ranks and sizes of all inputs; None unless all are NumPy arrays.
+
+    Runs no Python code; arrays are only looked at.
+    """
+    cdef int64_t numbers[MAX_KEY]
+    cdef Py_ssize_t i, j, n = 0, rank
+    cdef PyObject *value
+    if PyDict_Size(arrays) != inputs.count:
+        return None
+    for i in range(inputs.count):
+        value = PyDict_GetItem(arrays, <object>inputs.ports[i].name)
+        if value == NULL or not cnp.PyArray_Check(<object>value):
+            return None
+        rank = cnp.PyArray_NDIM(<cnp.ndarray>value)
+        if n + 1 + rank > MAX_KEY:
+            return None
+        numbers[n] = rank
+        for j in range(rank):
+            numbers[n + 1 + j] = cnp.PyArray_DIMS(<cnp.ndarray>value)[j]
+        n += 1 + rank
+    return PyBytes_FromStringAndSize(<char *>numbers, n * sizeof(int64_t))
+
 
 @cython.final
 @cython.no_gc
@@ -110,7 +144,7 @@ cdef class Plan:
     cdef readonly list workloads
     cdef readonly list queues
     cdef list arenas
-    cdef list constants
+    cdef readonly list constants
     cdef TensorTable tensors
     cdef list locations
     cdef dvt_step *c_steps
@@ -121,12 +155,19 @@ cdef class Plan:
     cdef bint on_device     # has queues or memory that do not survive fork()
     cdef ThreadPool pool
     cdef list idle
+    cdef list detached          # idle, without the shared arena
     cdef list bound
     cdef list stuck
     cdef int pid
+    cdef list spare_arenas
+    cdef int shared_arena       # index of the arena that a context gives up while it is idle, or -1
+    cdef size_t shared_bytes
+    cdef size_t shared_alignment
+    cdef readonly int64_t used  # when a run last changed to this plan or away from it, by the network's count
 
     def __init__(self, *, Ports inputs, Ports outputs, list steps, list workloads, list queues, memory, list arenas, list constants,
-                 list tensors, list locations, list serial_locks, ThreadPool pool, int lanes):
+                 list tensors, list locations, list serial_locks, ThreadPool pool, int lanes, list spare_arenas=None,
+                 shared_arena=None):
         """Take over what the plan builder worked out.
 
         Args:
@@ -138,6 +179,8 @@ cdef class Plan:
             constants: Arrays.
             tensors: (dtype code, bits, shape) per tensor, or None for an input that is left out.
             locations: (storage name, index, offset) per tensor.
+            spare_arenas: Host memory that no context of the network holds, shared by its plans.
+            shared_arena: (index, bytes, alignment) of the arena that lies in such memory, None if there is none.
         """
         cdef int i
         cdef Workload workload
@@ -145,9 +188,11 @@ cdef class Plan:
         self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
         self.serial_locks, self.pool, self.lanes = serial_locks, pool, lanes
         self.tensors, self.locations = TensorTable(tensors), locations
-        self.idle, self.bound, self.stuck = [], [], []
+        self.idle, self.detached, self.bound, self.stuck = [], [], [], []
         self.n_steps, self.n_queues = len(steps), len(queues)
         self.pid = getpid()
+        self.spare_arenas = [] if spare_arenas is None else spare_arenas
+        self.shared_arena, self.shared_bytes, self.shared_alignment = (-1, 0, 1) if shared_arena is None else shared_arena
         self.on_device = self.n_queues > 0 or (memory is not None and any(one.domain != HOST for one in memory.plan.arenas))
         self.c_steps = <dvt_step *>PyMem_RawCalloc(max(self.n_steps, 1), sizeof(dvt_step))
         self.queue_tables = <dovetail_queues **>PyMem_RawCalloc(max(self.n_queues, 1), sizeof(void *))
@@ -176,7 +221,46 @@ cdef class Plan:
             context = <Context>self.idle.pop()
             context.plan = self
             return context
-        return Context(self)
+        return self._acquire_anew()
+
+    cdef Context _acquire_anew(self):
+        """Return a context that gave up its arena, with another one, or a new context."""
+        cdef Context context
+        if not self.detached:
+            return Context(self)
+        context = <Context>self.detached.pop()
+        context.plan = self
+        try:
+            context.attach(self.take_arena())
+        except BaseException:
+            context.plan = None
+            self.detached.append(context)
+            raise
+        return context
+
+    cdef object take_arena(self):
+        """Return host memory for a context: what another one gave up, or new."""
+        while self.spare_arenas:
+            arena = self.spare_arenas.pop()
+            if arena.nbytes >= self.shared_bytes and arena.address % self.shared_alignment == 0:
+                return arena
+            notify(arena.release)       # before larger memory is allocated in its place
+        return self.arenas[self.shared_arena]()
+
+    cpdef detach(self):
+        """Give up the arenas of idle contexts, for runs of other plans of the network."""
+        cdef Context context
+        while self.shared_arena >= 0 and self.idle:
+            context = <Context>self.idle.pop()
+            self.spare_arenas.append(context.arenas[self.shared_arena])
+            context.arenas[self.shared_arena] = None
+            self.detached.append(context)
+
+    @property
+    def key(self):
+        """What the plan is looked up by: ranks and sizes of its inputs. None if there are too many."""
+        numbers = [number for spec in self.inputs.specs for number in (len(spec.shape), *spec.shape)]
+        return np.array(numbers, np.int64).tobytes() if len(numbers) <= MAX_KEY else None
 
     cdef int give_back(self, Context context) except -1:
         context.plan = None
@@ -212,14 +296,14 @@ cdef class Plan:
     cpdef release_memory(self):
         """Free the contexts that are not in use."""
         cdef Context context
-        while self.idle:
-            context = self.idle.pop()
+        while self.idle or self.detached:
+            context = self.idle.pop() if self.idle else self.detached.pop()
             context.close(self)
 
     @property
     def contexts(self):
         """Number of idle run contexts."""
-        return len(self.idle)
+        return len(self.idle) + len(self.detached)
 
 
 cdef int poll_python_signals(dvt_context *context) noexcept with gil:
@@ -243,6 +327,9 @@ cdef class Context:
     cdef Patch *output_patches
     cdef int *input_begin
     cdef int *output_begin
+    cdef ArenaPatch *arena_patches  # where pointers into the shared arena stand
+    cdef int n_arena_patches
+    cdef char *pointed              # the shared arena that they point into
     cdef PyObject **held
     cdef list arenas
     cdef public object exception    # what a Python workload or a signal handler raised
@@ -264,11 +351,17 @@ cdef class Context:
         slots = sum(len(step.inputs) + len(step.outputs) for step in plan.steps)
         self.tensors = <dovetail_tensor *>PyMem_RawCalloc(max(slots, 1), sizeof(dovetail_tensor))
         self.held = <PyObject **>PyMem_RawCalloc(max(plan.inputs.count, 1), sizeof(PyObject *))
+        if plan.shared_arena >= 0:
+            self.arena_patches = <ArenaPatch *>PyMem_RawCalloc(slots + 2 * plan.n_steps, sizeof(ArenaPatch))
+            if self.arena_patches == NULL:
+                raise MemoryError()
         if NULL in (self.c.calls, self.c.queues, self.c.pending, self.tensors, self.held):
             raise MemoryError()
         self.arenas = []
-        for make in plan.arenas:  # one by one: if one fails, those before it are released
-            self.arenas.append(make())
+        for i, make in enumerate(plan.arenas):  # one by one: if one fails, those before it are released
+            self.arenas.append(plan.take_arena() if i == plan.shared_arena else make())
+        if plan.shared_arena >= 0:
+            self.pointed = <char *><size_t>self.arenas[plan.shared_arena].address
         for i in range(plan.n_queues):
             self._create_queue(i)
         self._fill_in_calls()
@@ -300,9 +393,9 @@ cdef class Context:
             if step.queue is not None:
                 call.queue = self.c.queues[<int>step.queue]
             if step.workspace is not None:
-                call.workspace = <void *><size_t>self._address(step.workspace)
+                self._point(&call.workspace, step.workspace.index, step.workspace.offset)
             if step.worker_workspace is not None:
-                call.worker_workspace = <void *><size_t>self._address(step.worker_workspace)
+                self._point(&call.worker_workspace, step.worker_workspace.index, step.worker_workspace.offset)
                 call.worker_stride = step.worker_stride
         self.input_patches = self._patches(patches[Storage.INPUT], &self.input_begin)
         self.output_patches = self._patches(patches[Storage.OUTPUT], &self.output_begin)
@@ -319,16 +412,33 @@ cdef class Context:
                 self.tensors[at].data = <char *>cnp.PyArray_DATA(<cnp.ndarray>self.plan.constants[number]) + <int64_t>offset
             else:
                 arena = self.arenas[number]
-                self.tensors[at].data = <void *><size_t>arena.address
                 if arena.domain == HOST:
-                    self.tensors[at].data = <char *>self.tensors[at].data + <int64_t>offset
+                    self._point(&self.tensors[at].data, number, offset)
                 else:
+                    self.tensors[at].data = <void *><size_t>arena.address
                     self.tensors[at].byte_offset = offset
             at += 1
         return at
 
-    def _address(self, location):
-        return self.arenas[location.index].address + location.offset
+    cdef int _point(self, void **pointer, int arena, int64_t offset) except -1:
+        """Let a pointer point into an arena; into the shared one, whichever that will be."""
+        pointer[0] = <char *><size_t>self.arenas[arena].address + offset
+        if arena == self.plan.shared_arena:
+            self.arena_patches[self.n_arena_patches].pointer = pointer
+            self.arena_patches[self.n_arena_patches].offset = offset
+            self.n_arena_patches += 1
+        return 0
+
+    cdef int attach(self, arena) except -1:
+        """Take memory in the place of the arena that was given up."""
+        cdef char *address = <char *><size_t>arena.address
+        cdef int i
+        self.arenas[self.plan.shared_arena] = arena
+        if address != self.pointed:
+            for i in range(self.n_arena_patches):
+                self.arena_patches[i].pointer[0] = address + self.arena_patches[i].offset
+            self.pointed = address
+        return 0
 
     cdef Patch *_patches(self, list lists, int **begin) except NULL:
         cdef int i = 0, k
@@ -378,7 +488,9 @@ cdef class Context:
                     plan.queue_tables[i].queue_destroy(self.c.queues[i])
                 self.c.queues[i] = NULL
         while self.arenas:
-            notify(self.arenas.pop().release)   # one that fails must not keep the others
+            arena = self.arenas.pop()
+            if arena is not None:
+                notify(arena.release)   # one that fails must not keep the others
         self.workloads = self.queues = None
         return 0
 
@@ -392,6 +504,7 @@ cdef class Context:
         PyMem_RawFree(self.c.marks)
         PyMem_RawFree(self.tensors)
         PyMem_RawFree(self.held)
+        PyMem_RawFree(self.arena_patches)
         PyMem_RawFree(self.input_patches)
         PyMem_RawFree(self.output_patches)
         PyMem_RawFree(self.input_begin)
@@ -447,9 +560,15 @@ cdef class NetworkRunner:
     """The part of a loaded network that runs; `LoadedNetwork` adds the rest.
 
     Subclasses provide `_plan_for(feeds, timeout)`, which returns the plan for these arrays or raises an `InputError`.
+
+    Attributes (Python):
+        _plan: The plan of the latest run.
+        _by_shapes: The planned sizes, `Plan.key` to plan. Never changed, only replaced: no lock is needed to look them up.
     """
 
     cdef public Plan _plan
+    cdef public dict _by_shapes
+    cdef int64_t _changes
     cdef public object _profile
     cdef public bint _closed
     cdef readonly Py_ssize_t _active
@@ -496,9 +615,23 @@ cdef class NetworkRunner:
         cdef Plan plan = self._plan
         cdef Context context
         cdef dict given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
-        cdef int64_t deadline = 0
         if plan is not None and (plan.idle or inputs_fit(plan.inputs, given)):   # a context is memory: none is made in vain
             self._check_process(plan)
+            context = plan.acquire()
+            if self._take_inputs(plan, context, given):
+                return self._run_context(plan, context, timeout)
+            plan.give_back(context)
+        return self._run_other(plan, given, timeout)
+
+    cdef dict _run_other(self, Plan plan, dict given, timeout):
+        """Run what does not fit the latest plan."""
+        cdef Context context
+        cdef int64_t deadline = 0
+        if plan is not None:
+            plan = self._planned(plan.inputs, given)
+        if plan is not None and inputs_fit(plan.inputs, given):
+            self._check_process(plan)
+            self._change_to(plan)
             context = plan.acquire()
             if self._take_inputs(plan, context, given):
                 return self._run_context(plan, context, timeout)
@@ -516,6 +649,31 @@ cdef class NetworkRunner:
         if timeout is not None:     # making a plan took some of it; with nothing left the run ends before its first step
             timeout = max((deadline - dvt_now_ns()) / 1e9, 1e-9)
         return self._run_context(plan, context, timeout)
+
+    cdef Plan _planned(self, Ports inputs, dict given):
+        """Return the plan for arrays of such shapes, if there is one."""
+        cdef PyObject *found
+        cdef dict plans = self._by_shapes
+        cdef bytes key
+        if plans is None:
+            return None
+        key = shape_key(inputs, given)
+        if key is None:
+            return None
+        found = PyDict_GetItem(plans, key)
+        return None if found == NULL else <Plan>found
+
+    cpdef _change_to(self, Plan plan):
+        """Make a plan the latest; those before it give up memory that a run of this one may use."""
+        cdef Plan before = self._plan
+        if before is plan:
+            return
+        self._changes += 1
+        plan.used = self._changes
+        self._plan = plan
+        if before is not None:
+            before.used = self._changes
+            before.detach()
 
     cdef bint _take_inputs(self, Plan plan, Context context, dict given) noexcept:
         """Point a context at the caller's arrays and hold them; False, holding none, if they do not fit as they are.
@@ -556,6 +714,8 @@ cdef class NetworkRunner:
             else:
                 context.drop_inputs()
                 plan.give_back(context)
+                if plan is not self._plan:  # a run of other sizes began meanwhile
+                    plan.detach()
         return results
 
     cdef int _check_process(self, Plan plan) except -1:

@@ -302,6 +302,10 @@ class GuardedPlanBuilder(PlanBuilder):
             for number, one in enumerate(plan.arenas)
         ]
 
+    def _shared_arena(self, plan: MemoryPlan) -> None:
+        """Share nothing: each tensor has pages of its own, and a run is known by where they are."""
+        return
+
     def _noted(self, number: int, allocate: Callable[[], ITensorHandle]) -> Callable[[], ITensorHandle]:
         """Let a device allocate; the first arena begins a run, whosever it is."""
 

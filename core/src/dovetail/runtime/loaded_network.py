@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
+import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backend_calls import notify
 from ..descriptor import Array
 from ..errors import ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
-from ..interfaces import IBackendContext
+from ..interfaces import IBackendContext, ITensorHandle
 from ..limits import budget, limited
 from ..tensor import DType
 from .executor import Binding, NetworkRunner, Plan
 from .lack_of_memory import typed_lack_of_memory
-from .plan_builder import BackendKey, OpenBackend, PlanBuilder, PlannedMemory
+from .plan_builder import BackendKey, Factory, OpenBackend, PlanBuilder, PlannedMemory
+from .plan_cache import PlanCache, Planned
 from .plan_dump import dump_plan
 from .profile import Profile
 from .workload import inside_python_workload
@@ -34,17 +36,6 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 _log = logging.getLogger("dovetail")
-
-PLAN_CACHE = 8
-"""Plans kept per network: one per set of sizes of the symbolic dimensions."""
-
-
-class _Planned(NamedTuple):
-    """A plan, what it was made of, and whether backends let go of the weights in that."""
-
-    plan: Plan
-    optimized: OptimizedNetwork
-    spent: bool
 
 
 class LoadedNetwork(NetworkRunner):
@@ -64,34 +55,38 @@ class LoadedNetwork(NetworkRunner):
         lanes: int,
         *,
         owns: bool,
+        plan_cache_bytes: int,
     ) -> None:
         self._name = name
         self._runtime = runtime
         self._inputs = inputs
         self._optimize = optimize
-        self._optimized = optimized
-        self._spent = False
         self._limits = budget().limits
         self._lanes = lanes
         self._outputs = outputs
         self._network_lock = threading.Lock()
-        self._plan_lock = threading.Lock()
+        self._state_lock = threading.Lock()
+        self._planning_lock = threading.Lock()  # held while a plan is made; runs of other sizes go on
         self._planner = 0
-        self._plans: OrderedDict[Any, _Planned] = OrderedDict()
-        self._value_inputs: set[str] = set()
+        self._planned: Planned | None = None  # what is told of the latest plan, also after it was dropped
+        self._plans = PlanCache(plan_cache_bytes)
+        self._value_inputs: frozenset[str] = frozenset()
         self._opened: dict[BackendKey, OpenBackend] = {}
+        self._factories: dict[BackendKey, Factory] = {}
+        self._spare_arenas: list[ITensorHandle] = []
         self._told: set[BackendRequest | str] = set()
         self._placement_told = False
         self._idle_event = threading.Event()
         self._released = False
         # A network that is dropped rather than unloaded tells the backends' contexts all the same, before the runtime may go.
-        self.finalizer = weakref.finalize(self, _let_go, self._opened, self._plans, name)
+        self.finalizer = weakref.finalize(self, _let_go, self._opened, self._factories, self._plans, self._spare_arenas, name)
         self.finalizer.atexit = False
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
+        _networks.add(self)
         if optimized is not None:
-            key = _plan_key(_symbol_sizes(inputs, optimized), {})
-            self._plans[key] = self._build(optimized, {}, spends=owns)
-            self._plan, _, self._spent = self._plans[key]
+            planned = self._build(optimized, {}, spends=owns)
+            self._keep(_plan_key(_symbol_sizes(inputs, optimized), {}), planned)
+            self._change_to(planned.plan)
 
     # -- describing -----------------------------------------------------------------------------------------------------------
 
@@ -112,7 +107,7 @@ class LoadedNetwork(NetworkRunner):
         Raises:
             RunError: They depend on the value of an input, and nothing was run yet.
         """
-        return self._outputs if self._outputs is not None else self._latest.outputs
+        return self._outputs if self._outputs is not None else self._latest.optimized.outputs
 
     @property
     def optimized(self) -> OptimizedNetwork:
@@ -122,24 +117,27 @@ class LoadedNetwork(NetworkRunner):
             ModelError: It would be made of the model file, which is not there any more, or is another.
             RunError: Nothing was planned yet, since symbolic dimensions are open; run it once, or give `shapes`.
         """
-        if self._spent:
-            self._optimized, self._spent = self._latest.replan(), False
-        return self._latest
+        latest = self._latest
+        if latest.spent:
+            latest.optimized, latest.spent = latest.optimized.replan(), False
+        return latest.optimized
 
     @property
-    def _latest(self) -> OptimizedNetwork:
-        if self._optimized is None:
+    def _latest(self) -> Planned:
+        if self._planned is None or self._plan is not self._planned.plan:
+            self._planned = self._plans.of(self._plan) or self._planned  # kept when the network is unloaded
+        if self._planned is None:
             raise RunError(
                 f"network {self._name!r} is not planned yet: its symbolic dimensions are open",
                 code=ErrorCode.SHAPE_UNKNOWN,
                 hint="run it once, or load it with shapes={...}",
             )
-        return self._optimized
+        return self._planned
 
     @property
     def placement(self) -> Placement:
         """Which layer went where, and why; `print(net.placement.explain())`."""
-        return self._latest.placement
+        return self._latest.optimized.placement
 
     @property
     def memory(self) -> PlannedMemory:
@@ -192,7 +190,7 @@ class LoadedNetwork(NetworkRunner):
                 raise _binding_error(name, "it is not C-contiguous, aligned and in native byte order")
         results = self._bound_outputs(plan, outputs or {}, arrays)
         binding = Binding(self, plan, {name: given[name] for name in arrays}, results)
-        with self._plan_lock:
+        with self._state_lock:
             if self._closed:  # unloaded by another thread in the meantime
                 binding.close()
                 raise self._unloaded()
@@ -230,12 +228,12 @@ class LoadedNetwork(NetworkRunner):
     def profiling(self) -> Iterator[Profile]:
         """Measure each layer of the runs inside the block."""
         profile = Profile(self._name)
-        with self._plan_lock:  # a new tuple each time: runs in flight keep the one that they began with
+        with self._state_lock:  # a new tuple each time: runs in flight keep the one that they began with
             self._profile = (*(self._profile or ()), profile)
         try:
             yield profile
         finally:
-            with self._plan_lock:
+            with self._state_lock:
                 self._profile = tuple(one for one in self._profile if one is not profile) or None
 
     # -- planning -------------------------------------------------------------------------------------------------------------
@@ -271,50 +269,76 @@ class LoadedNetwork(NetworkRunner):
             )
 
     def _find_plan(self, arrays: Mapping[str, Array], symbols: Mapping[str, int], timeout: float | None) -> Plan:
-        if self._planner == threading.get_ident():
-            raise self._reentrant()
-        with self._plan_lock, self._planning():
-            while True:
-                values = {name: np.array(arrays[name]) for name in sorted(self._value_inputs)}
-                key = _plan_key(symbols, values)
-                if key not in self._plans:
-                    try:
-                        self._plans[key] = self._make_plan(symbols, values, timeout)
-                    except GraphError as error:
-                        wanted = set(error.details.get("inputs", ())) & set(arrays) - self._value_inputs
-                        if error.code != ErrorCode.VALUE_REQUIRED or not wanted:
-                            raise
-                        self._value_inputs |= wanted
-                        continue
-                self._plans.move_to_end(key)
-                while len(self._plans) > PLAN_CACHE:
-                    self._plans.popitem(last=False)
-                plan, self._optimized, self._spent = self._plans[key]
-                self._plan = plan
-                return plan
+        planned = self._plans.get(self._key(arrays, symbols))
+        if planned is None:
+            if self._planner == threading.get_ident():
+                raise self._reentrant()
+            with self._planning(timeout) as left:
+                planned = self._plan_anew(arrays, symbols, left)
+        self._change_to(planned.plan)
+        return planned.plan
 
-    def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> _Planned:
+    def _key(self, arrays: Mapping[str, Array], symbols: Mapping[str, int]) -> Any:
+        return _plan_key(symbols, {name: arrays[name] for name in self._value_inputs})
+
+    def _plan_anew(self, arrays: Mapping[str, Array], symbols: Mapping[str, int], timeout: float | None) -> Planned:
+        """Plan, unless another thread did meanwhile."""
+        while True:
+            values = {name: np.array(arrays[name]) for name in sorted(self._value_inputs)}
+            key = _plan_key(symbols, values)
+            planned = self._plans.get(key)
+            if planned is not None:
+                return planned
+            try:
+                planned = self._make_plan(symbols, values, timeout)
+            except GraphError as error:
+                wanted = set(error.details.get("inputs", ())) & set(arrays) - self._value_inputs
+                if error.code != ErrorCode.VALUE_REQUIRED or not wanted:
+                    raise
+                self._value_inputs |= wanted
+                continue
+            self._keep(key, planned)
+            return planned
+
+    def _keep(self, key: Any, planned: Planned) -> None:
+        self._plans.add(key, planned)
+        self._by_shapes = self._plans.by_shapes
+
+    def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> Planned:
         try:
             with limited(self._limits, seconds=timeout):
                 return self._build(self._optimize(symbols, values), values, spends=True)
         except LoadTimeoutError as error:
             if timeout is None:
                 raise
-            raise RunTimeoutError(
-                f"network {self._name!r}: the deadline passed while a plan was made for these sizes",
-                hint="give more time, or run it once with these sizes beforehand",
-            ) from error
+            raise self._late() from error
+
+    def _late(self) -> RunTimeoutError:
+        return RunTimeoutError(
+            f"network {self._name!r}: the deadline passed while a plan was made for these sizes",
+            hint="give more time, or run it once with these sizes beforehand",
+        )
 
     @contextlib.contextmanager
-    def _planning(self) -> Iterator[None]:
-        """Note who plans: a backend that calls back must not wait for itself."""
+    def _planning(self, timeout: float | None) -> Iterator[float | None]:
+        """Wait for other plans to be made; tell how much time is left.
+
+        Who plans is noted: a backend that calls back must not wait for itself.
+
+        Raises:
+            RunTimeoutError: There was not enough time.
+        """
+        begin, lock = time.monotonic(), self._planning_lock
+        if not lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise self._late()
         self._planner = threading.get_ident()
         try:
-            yield
+            yield None if timeout is None else max(timeout - (time.monotonic() - begin), 1e-3)
         finally:
             self._planner = 0
+            lock.release()
 
-    def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, spends: bool) -> _Planned:
+    def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, spends: bool) -> Planned:
         from ..optimizer.optimized import TensorSpec
 
         self._tell_placement(optimized.placement)
@@ -332,18 +356,28 @@ class LoadedNetwork(NetworkRunner):
             assert source is not None  # an optimized network has an info on every slot
             outputs.append(TensorSpec(layer.name, source.sizes, source.dtype, source.quantization))
         opened = self._open_backends(optimized)
+        factories = dict(self._factories)
         make: Callable[..., PlanBuilder] = PlanBuilder
         if self._runtime.guard is not None:
             from .guarded_plan_builder import GuardedPlanBuilder
 
             make = partial(GuardedPlanBuilder, guard=self._runtime.guard)
-        builder = make(optimized, opened, self._runtime.pool, self._lanes, self._network_lock, spends=spends)
+        builder = make(
+            optimized,
+            opened,
+            factories,
+            self._runtime.pool,
+            self._lanes,
+            self._network_lock,
+            self._spare_arenas,
+            spends=spends,
+        )
         fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
         for context in fresh:
             notify(context.before_load, self._name)
         failure: BaseException | None = None
         try:
-            return _Planned(builder.build(inputs, outputs, dict(values)), optimized, builder.spent)
+            return Planned(builder.build(inputs, outputs, dict(values)), optimized, builder.spent)
         except BaseException as error:
             failure = error
             raise
@@ -352,6 +386,7 @@ class LoadedNetwork(NetworkRunner):
                 notify(context.after_load, self._name, failure)
             if failure is None:
                 self._opened.update(opened)
+                self._factories.update(factories)
 
     def _tell_placement(self, placement: Placement) -> None:
         """Log what is not as it was wished, once per network: there is a plan for each set of sizes."""
@@ -395,15 +430,16 @@ class LoadedNetwork(NetworkRunner):
         self._closed = True
         while self._active:  # Ctrl-C may end this wait; unload() can then be called again
             self._idle_event.wait(0.05)
-        with self._plan_lock:
+        with self._state_lock:
             if self._released:
                 return
             self._released = True
         self.finalizer.detach()
         for binding in list(self._bindings):
             binding.let_go()
-        _let_go(self._opened, self._plans, self._name)
-        self._plan = None
+        self._planned = self._plans.of(self._plan) or self._planned
+        self._plan, self._by_shapes = None, None
+        _let_go(self._opened, self._factories, self._plans, self._spare_arenas, self._name)
         self._runtime.forget(self)
 
     def __enter__(self) -> LoadedNetwork:
@@ -421,16 +457,36 @@ def _contexts(opened: Mapping[BackendKey, OpenBackend]) -> list[IBackendContext]
     return [one.context for one in opened.values() if one.context is not None]
 
 
-def _let_go(opened: Mapping[BackendKey, OpenBackend], plans: OrderedDict[Any, _Planned], name: str) -> None:
+_networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """Give networks new locks in a forked child: the thread that held one, to plan, is not here."""
+    for network in list(_networks):
+        network._state_lock, network._planning_lock, network._planner = threading.Lock(), threading.Lock(), 0
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
+def _let_go(
+    opened: Mapping[BackendKey, OpenBackend],
+    factories: dict[BackendKey, Factory],
+    plans: PlanCache,
+    spare_arenas: list[ITensorHandle],
+    name: str,
+) -> None:
     """Free workloads and memory, the backends' contexts being told before and after."""
     contexts = _contexts(opened)
     for context in contexts:
         notify(context.before_unload, name)
-    for plan, *_ in plans.values():
+    for plan in plans.clear():
         plan.close()  # whoever still holds the plan, or a binding, holds no memory of a backend
         for one in opened.values():
             one.stuck = one.stuck or (plan.is_stuck and bool(plan.queues))
-    plans.clear()
+    factories.clear()
+    while spare_arenas:
+        notify(spare_arenas.pop().release)
     for context in contexts:
         notify(context.after_unload, name)
 

@@ -36,6 +36,18 @@ class BackendKey(NamedTuple):
     device: int
 
 
+class Factory(NamedTuple):
+    """What makes the workloads of a network for one device: all its plans use the same.
+
+    Attributes:
+        domain, manager: Where the device's tensors live, and what provides this memory; the core does in the host.
+    """
+
+    workloads: IWorkloadFactory
+    domain: MemoryDomain
+    manager: IMemoryManager
+
+
 @dataclass
 class OpenBackend:
     """A backend in use by a runtime: its context and what is shared between networks."""
@@ -111,9 +123,11 @@ class PlanBuilder:
     Args:
         optimized: What is planned.
         opened: The backends in use.
+        factories: Of the network; those that are missing are added.
         pool: Threads.
         lanes: How many of them a run may use.
         network_lock: Of the network's.
+        spare_arenas: Of the network's: host memory that no run context holds.
         spends: Nobody else has the optimized network: backends may let go of what its layers hold.
 
     Attributes:
@@ -124,9 +138,11 @@ class PlanBuilder:
         self,
         optimized: OptimizedNetwork,
         opened: Mapping[BackendKey, OpenBackend],
+        factories: dict[BackendKey, Factory],
         pool: ThreadPool,
         lanes: int,
         network_lock: threading.Lock,
+        spare_arenas: list[ITensorHandle],
         *,
         spends: bool = False,
     ) -> None:
@@ -137,8 +153,9 @@ class PlanBuilder:
         self.pool = pool
         self.lanes = lanes
         self.network_lock = network_lock
+        self.spare_arenas = spare_arenas
         self.tuned = {row.name: row.tuned for row in optimized.placement.layers if row.tuned}
-        self.factories: dict[BackendKey, IWorkloadFactory] = {}
+        self.factories = factories
         self.managers: dict[MemoryDomain, IMemoryManager] = {HOST: HostMemoryManager()}
         self.owners: dict[MemoryDomain, str] = {}
         self.queues: list[tuple[Queues, int]] = []
@@ -247,7 +264,7 @@ class PlanBuilder:
             info = info._replace(tuned=self.tuned[layer.name])
         self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker, aliases))
         if self.spends and key is not None:
-            self._release(layer, self.factories[key], origin)
+            self._release(layer, self.factories[key].workloads, origin)
 
     def _aliases(self, workload: Workload, reads: Sequence[int | None], writes: Sequence[int], origin: str) -> Sequence[Alias]:
         """Return what a workload says of bytes that its outputs and inputs share.
@@ -287,25 +304,31 @@ class PlanBuilder:
     def _open(self, assigned: Any) -> BackendKey:
         key = BackendKey(assigned.request.id, assigned.request.device)
         if key not in self.factories:
-            opened = self.opened[key]
-            backend, origin = assigned.backend, f"backend {str(key.id)!r}"
-            with backend_call(origin, "memory_domain"):
-                domain = backend.memory_domain(key.device)
-            checked(origin, "memory_domain", domain, MemoryDomain)
-            with backend_call(origin, "create_memory_manager"):
-                made = backend.create_memory_manager(opened.context)
-            checked(origin, "create_memory_manager", made, IMemoryManager, type(None))
-            manager = self.managers[HOST] if made is None else made
-            if domain != HOST:
-                self.managers[domain] = sound_manager(origin, manager)
-                self.owners[domain] = origin
-            with backend_call(origin, "create_workload_factory"):
-                factory = backend.create_workload_factory(opened.context, manager, assigned.options)
-            self.factories[key] = checked(origin, "create_workload_factory", factory, IWorkloadFactory)
+            self.factories[key] = self._factory(assigned, key)
+        made = self.factories[key]
+        if made.domain != HOST and made.domain not in self.managers:
+            self.managers[made.domain] = made.manager
+            self.owners[made.domain] = f"backend {str(key.id)!r}"
         return key
 
+    def _factory(self, assigned: Any, key: BackendKey) -> Factory:
+        opened = self.opened[key]
+        backend, origin = assigned.backend, f"backend {str(key.id)!r}"
+        with backend_call(origin, "memory_domain"):
+            domain = backend.memory_domain(key.device)
+        checked(origin, "memory_domain", domain, MemoryDomain)
+        with backend_call(origin, "create_memory_manager"):
+            made = backend.create_memory_manager(opened.context)
+        checked(origin, "create_memory_manager", made, IMemoryManager, type(None))
+        manager = self.managers[HOST] if made is None else made
+        if domain != HOST:
+            sound_manager(origin, manager)
+        with backend_call(origin, "create_workload_factory"):
+            factory = backend.create_workload_factory(opened.context, manager, assigned.options)
+        return Factory(checked(origin, "create_workload_factory", factory, IWorkloadFactory), domain, manager)
+
     def _create(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
-        factory = self.factories[key]
+        factory = self.factories[key].workloads
         hint = "a layer that cannot be run must be refused by supports(); this is a bug of the backend"
         if layer.kind == "dovetail.MemoryCopy":
             copy: Any = layer.descriptor
@@ -428,10 +451,16 @@ class PlanBuilder:
             serial_locks=[self.locks[number] for number in sorted(self.locks)],
             pool=self.pool,
             lanes=self.lanes,
+            spare_arenas=self.spare_arenas,
+            shared_arena=self._shared_arena(plan),
         )
 
     def _plan_memory(self, steps: Sequence[memory_plan.Step]) -> MemoryPlan:
         return memory_plan.plan_memory(self.tensors, steps, offsets=all(m.offsets for m in self.managers.values()))
+
+    def _shared_arena(self, plan: MemoryPlan) -> tuple[int, int, int] | None:
+        """Return (index, bytes, alignment) of the arena in host memory: of plans that do not run at once, one will do."""
+        return next(((i, arena.nbytes, arena.alignment) for i, arena in enumerate(plan.arenas) if arena.domain == HOST), None)
 
     def _allocators(self, plan: MemoryPlan) -> list[Callable[[], ITensorHandle]]:
         return [

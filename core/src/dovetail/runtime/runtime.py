@@ -24,6 +24,7 @@ from .guard import Guard
 from .lack_of_memory import lack_of_memory
 from .loaded_network import LoadedNetwork
 from .plan_builder import BackendKey, OpenBackend
+from .plan_cache import DEFAULT_BYTES
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Runtime:
         threads: int | None = None,
         name: str | None = None,
         optimize: Mapping[str, Any] | None = None,
+        plan_cache_bytes: int | None = None,
     ) -> LoadedNetwork:
         """Make a network ready to run.
 
@@ -99,8 +101,11 @@ class Runtime:
             threads: At most this many of the runtime's threads.
             name: For reports; default the network's own.
             optimize: Arguments of `dovetail.optimize` for a network that is not optimized yet. Symbolic dimensions that stay
-                open, and inputs whose value shapes the result, are fixed by each run: one plan per set is kept, up to 8. Its
+                open, and inputs whose value shapes the result, are fixed by each run, and planned for if they are new. Its
                 `limits` count for an optimized network too.
+            plan_cache_bytes: How many bytes those plans may hold besides what they share (weights, what CPU backends pack from
+                them, memory of runs), 256 MiB by default; beyond that the least recently used are dropped. The latest is kept
+                in any case, and not counted.
 
         Raises:
             DovetailError: Whatever optimizing or a backend reports.
@@ -108,16 +113,26 @@ class Runtime:
         self._check_open()
         if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
+        if plan_cache_bytes is None:
+            plan_cache_bytes = DEFAULT_BYTES
+        if not isinstance(plan_cache_bytes, int) or isinstance(plan_cache_bytes, bool) or plan_cache_bytes < 0:
+            text = f"plan_cache_bytes={plan_cache_bytes!r} is not a number of bytes"
+            raise OptionError(text, code=ErrorCode.OPTION_INVALID, hint="0 or more")
         arguments = dict(optimize or {})
         # The listener is of this load only: plans that are made later have none.
         limits = arguments.pop("limits", None)
         with collecting_seldom(), listening(arguments.pop("progress", None)), limited(limits):
-            return self._load(network, threads, name, arguments)
+            return self._load(network, threads, name, arguments, plan_cache_bytes)
 
     def _load(
-        self, network: Network | OptimizedNetwork, threads: int | None, name: str | None, arguments: dict[str, Any]
+        self,
+        network: Network | OptimizedNetwork,
+        threads: int | None,
+        name: str | None,
+        arguments: dict[str, Any],
+        plan_cache_bytes: int,
     ) -> LoadedNetwork:
-        from ..optimizer import OptimizedNetwork, TensorSpec, require_network
+        from ..optimizer import OptimizedNetwork, SharedConstants, TensorSpec, require_network
         from ..optimizer import optimize as optimize_network
         from ..optimizer.symbolic import symbolic_outputs
 
@@ -145,12 +160,23 @@ class Runtime:
             outputs = symbolic_outputs(source, fixed) if optimized is None else optimized.outputs
             inputs = tuple(TensorSpec(name, info.shape, info.dtype, info.quantization) for name, info in infos.items())
 
+            shared = SharedConstants() if reparse is None else None  # else it is made of other arrays each time
+
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork:
                 whole = source if reparse is None else reparse()
-                return optimize_network(whole, **{**arguments, "shapes": shapes, "values": {**fixed, **values}})
+                new = {"shapes": shapes, "values": {**fixed, **values}, "shared": shared}
+                return optimize_network(whole, **{**arguments, **new})
 
         loaded = LoadedNetwork(
-            self, name or network.name, inputs, again, optimized, outputs, lanes, owns=optimized is not network
+            self,
+            name or network.name,
+            inputs,
+            again,
+            optimized,
+            outputs,
+            lanes,
+            owns=optimized is not network,
+            plan_cache_bytes=plan_cache_bytes,
         )
         with self._lock:
             self._networks.add(loaded)

@@ -17,6 +17,7 @@ from .merge_reshapes import MergeReshapes
 from .permute_as_reshape import PermuteAsReshape
 from .reduce_float import ReduceFloat
 from .remove_identities import RemoveIdentities
+from .share_constants import ShareConstants
 from .validate import Validate
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
     "PermuteAsReshape",
     "ReduceFloat",
     "RemoveIdentities",
+    "ShareConstants",
     "Validate",
 ]

@@ -1,0 +1,58 @@
+"""Let the plans of a network for different sizes have the same arrays."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from ...descriptor import Array, Constant
+from ...graph import Graph
+from .base import Pass
+
+_SMALL = 4096
+
+
+class SharedConstants:
+    """The constants of what was made of one network, by layer; held weakly."""
+
+    def __init__(self) -> None:
+        self._arrays: weakref.WeakValueDictionary[tuple[object, ...], Array] = weakref.WeakValueDictionary()
+
+    def the_same(self, layer: str, value: Array) -> Array:
+        """Return an array of equal bits that this layer had before, the array itself if it had none."""
+        key = (layer, value.dtype.str, value.shape)
+        known = self._arrays.get(key)
+        if known is not None and (known is value or np.array_equal(_bits(known), _bits(value))):
+            return known
+        self._arrays[key] = value
+        return value
+
+
+class ShareConstants(Pass):
+    """Replace large constants that were worked out, such as folded weights, by the equal ones of an earlier plan.
+
+    The network's own weights are the same arrays anyway.
+    """
+
+    name: ClassVar[str] = "share_constants"
+
+    def __init__(self, shared: SharedConstants) -> None:
+        self.shared = shared
+
+    def run(self, graph: Graph) -> int:
+        changes = 0
+        for layer in graph:
+            descriptor = layer.descriptor
+            if isinstance(descriptor, Constant) and descriptor.value.nbytes > _SMALL:
+                value = self.shared.the_same(layer.name, descriptor.value)
+                if value is not descriptor.value:
+                    graph.replace_descriptor(layer, replace(descriptor, value=value))
+                    changes += 1
+        return changes
+
+
+def _bits(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,0 +1,98 @@
+"""The plans of one network: one for each set of sizes and values that was met, as many as fit into a number of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .executor import Plan
+
+if TYPE_CHECKING:
+    from ..optimizer.optimized import OptimizedNetwork
+
+DEFAULT_BYTES = 256 << 20
+"""Of the plans of one network, beside what they share: weights, what is packed from them, memory of runs."""
+
+STEP_BYTES = 8 << 10
+"""About what describes one step of a plan, here and in the optimized network."""
+
+
+@dataclass(eq=False, slots=True)
+class Planned:
+    """A plan, what it was made of, and whether backends released the weights in that.
+
+    Attributes:
+        nbytes: What nobody else of the network holds.
+    """
+
+    plan: Plan
+    optimized: OptimizedNetwork
+    spent: bool
+    nbytes: int = 0
+
+
+class PlanCache:
+    """The plans of one network.
+
+    Looking up takes no lock. Who adds holds the network's lock for planning.
+
+    Args:
+        limit: Bytes that all plans but the newest may hold for themselves.
+
+    Attributes:
+        by_shapes: `Plan.key` to plan, as `NetworkRunner` looks it up; replaced as a whole.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.by_shapes: dict[bytes, Plan] = {}
+        self._planned: dict[Any, Planned] = {}
+
+    def __len__(self) -> int:
+        return len(self._planned)
+
+    def __iter__(self) -> Iterator[Planned]:
+        return iter(tuple(self._planned.values()))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the plans hold for themselves."""
+        return sum(planned.nbytes for planned in self)
+
+    def get(self, key: Any) -> Planned | None:
+        """Return what was planned for these sizes and values, None if it was not, or not lately."""
+        return self._planned.get(key)
+
+    def of(self, plan: Plan | None) -> Planned | None:
+        """Return what belongs to a plan."""
+        return next((planned for planned in self if planned.plan is plan), None)
+
+    def add(self, key: Any, planned: Planned) -> None:
+        """Keep a plan, and drop the least recently used of the others beyond the limit; runs in flight hold theirs."""
+        shared = {address for other in self for address in _constants(other.plan)}
+        own = sum(nbytes for address, nbytes in _constants(planned.plan).items() if address not in shared)
+        planned.nbytes = own + planned.plan.memory.private_bytes + STEP_BYTES * len(planned.plan.steps)
+        others = dict(self._planned)
+        excess = sum(other.nbytes for other in others.values()) - self.limit
+        for other_key, other in sorted(others.items(), key=lambda item: item[1].plan.used):
+            if excess <= 0:
+                break
+            del others[other_key]
+            excess -= other.nbytes
+        self._planned = {**others, key: planned}
+        kept = {id(one.plan) for one in self._planned.values()}
+        by_shapes = {shapes: plan for shapes, plan in self.by_shapes.items() if id(plan) in kept}
+        shapes = planned.plan.key
+        self.by_shapes = by_shapes if shapes is None else {**by_shapes, shapes: planned.plan}
+
+    def clear(self) -> list[Plan]:
+        """Drop all plans and return them."""
+        plans = [planned.plan for planned in self]
+        self._planned, self.by_shapes = {}, {}
+        return plans
+
+
+def _constants(plan: Plan) -> dict[int, int]:
+    """Return the bytes of each constant that the plan's steps read, by its address."""
+    return {array.__array_interface__["data"][0]: array.nbytes for array in plan.constants}
