@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Any
 
@@ -186,3 +187,101 @@ def test_thousands_of_branches_are_settled_in_time(kind: str) -> None:
     result = dovetail.optimize(network, ["CpuRef"], values={"c": np.array(True)})
     assert time.process_time() - started < 20  # it takes a tenth of it
     assert len(result.placement.layers) <= (1 if kind == "bool" else 5) * count
+
+
+# -- random networks ----------------------------------------------------------------------------------------------------------
+
+
+class Nested:
+    """A random network of vectors of three: branches in branches and behind them, with positions that may be out of range."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.count = 0
+        nodes = [
+            helper.make_node("ReduceMax", ["x"], ["largest"], keepdims=0),
+            helper.make_node("Greater", ["largest", "half"], ["by_data"]),
+        ]
+        known, conditions = self.body(nodes, ["x", "w"], ["single", "of_rank_1", "by_data"], 0)
+        known, _ = self.body(nodes, known, conditions, 0)
+        nodes.append(helper.make_node("Identity", [known[-1]], ["y"]))
+        inputs = [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, self.random.choice([[3], ["N"]])),
+            helper.make_tensor_value_info("w", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("single", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("of_rank_1", TensorProto.BOOL, [1]),
+            helper.make_tensor_value_info("wild", TensorProto.INT64, [3]),
+            helper.make_tensor_value_info("tame", TensorProto.INT64, [3]),
+        ]
+        results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+        graph = helper.make_graph(nodes, "g", inputs, results, [numpy_helper.from_array(np.float32(0.5), "half")])
+        self.model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+    def new(self) -> str:
+        self.count += 1
+        return f"v{self.count}"
+
+    def body(self, nodes: list[Any], known: list[str], conditions: list[str], depth: int) -> tuple[list[str], list[str]]:
+        known, conditions = list(known), list(conditions)
+        pick = self.random.choice
+        for _ in range(self.random.randint(1, 4)):
+            kind, made = self.random.random(), self.new()
+            if kind < 0.2:
+                nodes.append(helper.make_node(pick(["Neg", "Abs", "Tanh"]), [pick(known)], [made]))
+            elif kind < 0.35:
+                nodes.append(helper.make_node("Add", [pick(known), pick(known)], [made]))
+            elif kind < 0.5:
+                nodes.append(helper.make_node("Gather", [pick(known), pick(["wild", "tame"])], [made]))
+            elif kind < 0.6:
+                nodes.append(helper.make_node("ReduceMax", [pick(known)], [f"{made}_largest"], keepdims=0))
+                nodes.append(helper.make_node("Greater", [f"{made}_largest", "half"], [made]))
+            elif kind < 0.67:
+                nodes.append(helper.make_node(pick(["And", "Or"]), [pick(conditions), pick(conditions)], [made]))
+            elif depth < 3:
+                several = [made, self.new()][: pick([1, 1, 2])]
+                branches = {
+                    name: self.branch(known, conditions, depth, len(several)) for name in ("then_branch", "else_branch")
+                }
+                nodes.append(helper.make_node("If", [pick(conditions)], several, **branches))
+                known += several[1:]
+            else:
+                continue
+            (conditions if 0.5 <= kind < 0.67 else known).append(made)
+        return known, conditions
+
+    def branch(self, known: list[str], conditions: list[str], depth: int, count: int) -> Any:
+        nodes: list[Any] = []
+        inside, _ = self.body(nodes, known, conditions, depth + 1)
+        results = [self.new() for _ in range(count)]
+        nodes += [helper.make_node("Identity", [self.random.choice(inside[-3:])], [name]) for name in results]
+        return helper.make_graph(
+            nodes, "branch", [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results]
+        )
+
+    def feeds(self, random: np.random.Generator) -> Feeds:
+        return {
+            "x": random.uniform(-1, 1, 3).astype(np.float32),
+            "w": random.uniform(-1, 1, 3).astype(np.float32),
+            "single": np.array(bool(random.integers(2))),
+            "of_rank_1": random.integers(0, 2, 1).astype(bool),
+            "wild": random.integers(0, 3, 3) + 9 * (random.random() < 0.4),
+            "tame": random.integers(0, 3, 3),
+        }
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_branches(first: int) -> None:
+    compared = 0
+    for seed in range(first, first + 10):
+        nested, random_feeds = Nested(seed), np.random.default_rng(seed)
+        reference = ReferenceEvaluator(nested.model)
+        with dovetail.load(parse(nested.model), passes=seed % 3 > 0) as net:
+            for _ in range(4):
+                feeds = nested.feeds(random_feeds)
+                try:
+                    (wanted,) = reference.run(None, feeds)
+                except IndexError:  # it runs what nobody reads, too
+                    continue
+                np.testing.assert_allclose(net.run(feeds)["y"], wanted, rtol=1e-5, atol=1e-6)
+                compared += 1
+    assert compared >= 20

@@ -439,3 +439,23 @@ def test_what_only_the_run_decides_is_computed_both_ways_and_cannot_fail() -> No
     assert net.layer("guarded").inputs[1].source is not positions
     assert net.layer("shared").inputs[1].source is positions
     assert net.layer("known").constant(1) is not None
+
+
+def test_what_one_condition_decides_twice_is_read_by_more_than_one_branch() -> None:
+    net = Network()
+    x = net.input("x", (3,))
+    condition = net.comparison(net.reduce(x, "max"), np.float32(0), "greater")
+    picked = net.gather(x, net.input("positions", (3,), DType.INT64), name="picked")
+    inner = net.conditional(condition, x, picked)
+    net.output(net.conditional(condition, picked, inner), "y")
+    InferAndFold().run(net)
+    source = net.layer("picked").inputs[1].source
+    assert source is net.layer("positions").output
+
+
+def test_what_nobody_reads_in_a_branch_is_not_run() -> None:
+    net = branching(("c", (), DType.BOOL))
+    net.gather(net.input("z", (4,)), net.layer("positions").output, name="unread")
+    InferAndFold(both=True).run(net)
+    assert "unread" not in net
+    assert net.layer("z").output.info is not None

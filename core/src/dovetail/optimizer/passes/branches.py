@@ -49,7 +49,13 @@ class Branches:
             GraphError: As `InferAndFold`. `VALUE_REQUIRED` also where the value of inputs decides between branches, and these
                 differ or one of them fails, or where these are single bools: then only the branch that is taken is planned.
         """
-        changes = sum(self._demand(layer) for layer in reversed(self._graph.topological_order()))
+        changes = sum(self._demand(layer) for layer in self._graph.outputs)
+        for layer in reversed(self._graph.topological_order()):
+            if layer not in self._done and not isinstance(layer.descriptor, Input):
+                self._graph.remove(layer)  # which leads to no result, or to a branch that is not taken
+                changes += 1
+        for layer in self._graph.inputs:  # those that nobody reads any more included
+            self._advance(self._graph, layer)
         return changes + compute_both(self._graph, [layer for layer in self._open if _is_in(self._graph, layer)])
 
     def _demand(self, wanted: Layer) -> int:
@@ -223,23 +229,27 @@ def _scalar(graph: Graph, condition: OutputSlot, scalars: dict[OutputSlot, Outpu
 
 def _alone(conditionals: list[Layer]) -> dict[_Side, list[Layer]]:
     """Return the layers that are read by one branch alone, by branch."""
-    entries: dict[_Side, list[OutputSlot]] = {}
+    entries: dict[_Side, list[InputSlot]] = {}
     for layer in conditionals:
-        condition, *branches = (slot.source for slot in layer.inputs)
-        for index, source in enumerate(branches, 1):
-            if condition is not None and source is not None:
-                entries.setdefault(_Side(condition, index), []).append(source)
+        condition = layer.inputs[0].source
+        for slot in layer.inputs[1:]:
+            if condition is not None:
+                entries.setdefault(_Side(condition, slot.index), []).append(slot)
     found = {}
-    for side, slots in entries.items():
-        readers: dict[Layer, int] = {}
-        layers, waiting = [], slots
+    for side, waiting in entries.items():
+        others: dict[Layer, int] = {}
+        layers, counted = [], set(waiting)
         while waiting:
-            layer = waiting.pop().layer
-            if layer not in readers:
-                readers[layer] = sum(len(slot.consumers) for slot in layer.outputs)
-            readers[layer] -= 1
-            if readers[layer] == 0:
+            source = waiting.pop().source
+            if source is None:
+                continue
+            layer = source.layer
+            others[layer] = others.get(layer, sum(len(slot.consumers) for slot in layer.outputs)) - 1
+            if others[layer] == 0:
                 layers.append(layer)
-                waiting += [slot.source for slot in layer.inputs if slot.source is not None]
+                # One conditional in the branch of another may have the same condition: its edge is there already.
+                fresh = [slot for slot in layer.inputs if slot not in counted]
+                counted.update(fresh)
+                waiting += fresh
         found[side] = layers
     return found
