@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dovetail.errors import ErrorCode, LimitError, ModelError
+from dovetail.errors import ErrorCode, LimitError, LoadTimeoutError, ModelError
 from dovetail.limits import Limits, limited
 from dovetail_onnx import fields, messages, parse
+from dovetail_onnx.model_file import read_model
 from dovetail_onnx.wire import Message, WireError
 
 KNOWN = [cls for cls in vars(messages).values() if isinstance(cls, type) and issubclass(cls, Message) and cls is not Message]
@@ -259,3 +261,14 @@ def test_graphs_nested_more_deeply_than_allowed_are_refused(depth: int) -> None:
     assert caught.value.details["limit"] == "nesting"
     with limited(Limits(nesting=10**6)), pytest.raises(ModelError):
         parse(nested_graphs(depth))
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_deadline_ends_the_reading_of_a_file(tmp_path: Path, as_file: bool) -> None:
+    nodes = [helper.make_node("Relu", ["x"], [f"y{i}"]) for i in range(20_000)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("x", "y0")]
+    data = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:])).SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    with limited(Limits(seconds=1e-4)), pytest.raises(LoadTimeoutError):
+        read_model(path if as_file else data)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.limits import budget
+from dovetail.limits import budget, under_way
 
 from .wire import (
     CLASSES,
@@ -250,6 +250,9 @@ def messages(number: int, cls: type[Message]) -> Any:
             read_into(one, data, at, stop, depth)
             if one._located:
                 one.where = data, at, stop
+                load = under_way()
+                if load is not None:
+                    load.check_time()
             if name in values:
                 values[name].append(one)
             else:

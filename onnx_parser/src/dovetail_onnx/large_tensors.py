@@ -97,9 +97,10 @@ class _Cutter:
         return b"".join([*parts, self._read(done, end)])
 
     def _fields(self, begin: int, end: int) -> Iterator[_Field]:
-        window, start = b"", begin
+        window, start, load = b"", begin, budget()
         while begin < end:
             if begin + _LONGEST_HEAD > start + len(window):
+                load.check_time()
                 self._file.seek(begin)
                 window, start = self._file.read(_WINDOW), begin
             tag, at = _number(window, begin - start)
