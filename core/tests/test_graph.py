@@ -559,9 +559,9 @@ def test_positions_follow_edits() -> None:
     net = Network("positions")
     a = net.relu(net.input("x", (1,)), name="a")
     b = net.relu(a, name="b")
-    assert net.position(a.layer) < net.position(b.layer)
+    assert net.positions()[a.layer] < net.positions()[b.layer]
     c = net.tanh(a, name="c")
     net.disconnect(b.layer.inputs[0])
     net.connect(c, b.layer.inputs[0])
     net.topological_order()
-    assert net.position(a.layer) < net.position(c.layer) < net.position(b.layer)
+    assert net.positions()[a.layer] < net.positions()[c.layer] < net.positions()[b.layer]

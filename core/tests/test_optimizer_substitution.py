@@ -524,3 +524,32 @@ def test_an_invalid_answer_changes_nothing_before_it_is_refused() -> None:
         optimize(diamond(), [Rewriting("Acme", answer)], fallback=False)
     assert "a" in seen[0]
     assert "blob" not in seen[0]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_parts_of_a_convex_view_breach_where_a_walk_of_the_graph_says(seed: int) -> None:
+    luck = np.random.default_rng(seed)
+    net = Network("random")
+    made = [net.input("x", (1, 4))]
+    for _ in range(30):
+        a, b = (made[luck.integers(max(0, len(made) - 6), len(made))] for _ in range(2))
+        made.append(net.addition(a, b) if luck.random() < 0.5 else net.relu(a))
+    net.output(made[-1], "y")
+    whole = SubgraphView(net, [slot.layer for slot in made[1:]], convex=True)
+    for _ in range(30):
+        members = [slot.layer for slot in luck.choice(np.array(made[1:], object), luck.integers(1, 6), replace=False)]
+        inside, plain = whole.part(members), SubgraphView(net, members)
+        assert inside.is_convex == plain.is_convex == walked_convex(set(members))
+        assert inside.breach() is None or inside.breach() not in members
+
+
+def walked_convex(members: set[Layer]) -> bool:
+    """Say whether nothing that depends on a member from outside is read by a member."""
+    for member in members:
+        outside = [c.layer for slot in member.outputs for c in slot.consumers if c.layer not in members]
+        while outside:
+            layer = outside.pop()
+            if layer in members:
+                return False
+            outside += [c.layer for slot in layer.outputs for c in slot.consumers]
+    return True

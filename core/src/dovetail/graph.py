@@ -92,12 +92,12 @@ class Graph:
             self._order, self._positions = tuple(producers_first(self.name, self._in_order())), None
         return list(self._order)
 
-    def position(self, layer: Layer) -> int:
-        """Return the place of a layer in the topological order, which is sorted anew after an edit."""
+    def positions(self) -> Mapping[Layer, int]:
+        """Return the place of each layer in the topological order, which is sorted anew after an edit."""
         positions = self._positions
         if positions is None or self._order is None:
             positions = self._positions = {one: number for number, one in enumerate(self.topological_order())}
-        return positions[layer]
+        return positions
 
     # -- building -------------------------------------------------------------------------------------------------------------
 

@@ -27,10 +27,24 @@ class SubgraphView:
         outputs: Slots of the members that are read outside, in the order of the members.
     """
 
-    __slots__ = ("_members", "graph", "inputs", "layers", "outputs")
+    __slots__ = ("_known_convex", "_members", "_positions", "_within", "graph", "inputs", "layers", "outputs")
 
-    def __init__(self, graph: Graph, layers: Iterable[Layer]) -> None:
-        members = frozenset(layers)
+    def __init__(
+        self, graph: Graph, layers: Iterable[Layer], *, convex: bool = False, within: SubgraphView | None = None
+    ) -> None:
+        """See some layers.
+
+        Args:
+            graph: The whole graph.
+            layers: The members.
+            convex: They are known to be, as a partition is.
+            within: A view that is known to be convex and holds them: paths between them stay in it.
+        """
+        members: frozenset[Layer] = frozenset(layers)
+        self._members = members
+        self._known_convex = convex
+        self._within = within if within is not None and members <= within._members else None
+        self._positions: dict[Layer, int] = {}
         for layer in sorted(members, key=_by_id):
             if layer.name not in graph or graph.layer(layer.name) is not layer:
                 raise GraphError(f"layer {layer.name!r} is not a layer of network {graph.name!r}")
@@ -41,7 +55,6 @@ class SubgraphView:
                 )
         self.graph = graph
         self.layers = _ordered(members)
-        self._members = members
         self.inputs = tuple(
             dict.fromkeys(
                 slot.source
@@ -75,19 +88,19 @@ class SubgraphView:
 
     def part(self, layers: Iterable[Layer]) -> SubgraphView:
         """Return a view of some layers of the same graph."""
-        return SubgraphView(self.graph, layers)
+        return SubgraphView(self.graph, layers, within=self if self._known_convex else self._within)
 
     def breach(self) -> Layer | None:
         """Return a layer outside that lies on a path from a member to a member; None if the view is convex."""
-        if len(self.layers) < 2:
+        if len(self.layers) < 2 or self._known_convex:
             return None
-        position = self.graph.position
-        last = max(map(position, self.layers))  # no path leads back from behind it
+        positions = self._within._all_positions() if self._within is not None else self.graph.positions()
+        last = max([positions[layer] for layer in self.layers])  # no path leads back from behind it
         seen: set[Layer] = set()
         stack = [c.layer for slot in self.outputs for c in slot.consumers if c.layer not in self._members]
         while stack:
             layer = stack.pop()
-            if layer in seen or position(layer) > last:
+            if layer in seen or positions.get(layer, last) >= last:
                 continue
             seen.add(layer)
             for slot in layer.outputs:
@@ -96,6 +109,11 @@ class SubgraphView:
                         return layer
                     stack.append(consumer.layer)
         return None
+
+    def _all_positions(self) -> Mapping[Layer, int]:
+        if not self._positions:
+            self._positions = {layer: number for number, layer in enumerate(self.layers)}
+        return self._positions
 
     @property
     def is_convex(self) -> bool:
@@ -202,7 +220,7 @@ class OptimizationViews:
     def _view_of(self, part: Part) -> SubgraphView:
         if isinstance(part, SubgraphView):
             return part
-        return SubgraphView(self.view.graph, [part] if isinstance(part, Layer) else part)
+        return self.view.part([part] if isinstance(part, Layer) else part)
 
 
 class Choice(NamedTuple):

@@ -65,7 +65,7 @@ class TakeChoices(Pass):
                 parts = partition(graph.topological_order(), self.assigner.assigned)
                 for home, layers in parts:
                     if home is candidate:
-                        changes += self._take(graph, candidate, SubgraphView(graph, layers))
+                        changes += self._take(graph, candidate, SubgraphView(graph, layers, convex=True))
         return changes
 
     def _take(self, graph: Graph, candidate: Assigned, view: SubgraphView) -> int:

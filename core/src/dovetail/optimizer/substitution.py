@@ -56,7 +56,7 @@ class OptimizeSubgraphs(Pass):
                 if type(candidate.backend).optimize_subgraph is IBackend.optimize_subgraph:
                     continue  # the default leaves everything untouched
                 for layers in self._unsettled(graph, candidate, settled):
-                    view = SubgraphView(graph, layers)
+                    view = SubgraphView(graph, layers, convex=True)
                     answer = self._checked(candidate, view)
                     changes += len(answer.substitutions) + len(answer.deletions)
                     settled.update(layers)
