@@ -55,3 +55,17 @@ def test_open_size_is_one(dovetail: Invoke, classifier: Path) -> None:
     fixed = dovetail("explain", classifier, "-b", "CpuRef", "--shape", "N=2", "--json")
     assert fixed.stderr == ""
     assert json.loads(fixed.stdout)["assumed"] == {}
+
+
+def test_what_exceeds_a_limit_is_told(dovetail: Invoke, adder: Path) -> None:
+    result = dovetail("explain", adder, "-b", "CpuRef", "--limit", "layers=1")
+    assert result.exit_code == 1
+    assert "[LIMIT_EXCEEDED]" in result.stderr
+    assert dovetail("explain", adder, "-b", "CpuRef", "--limit", "memory=1G", "--limit", "seconds=60").exit_code == 0
+
+
+def test_what_is_no_limit_is_told(dovetail: Invoke, adder: Path) -> None:
+    for text in ("layers", "layers=-1", "seconds=0", "colour=3", "memory=1T"):
+        result = dovetail("explain", adder, "--limit", text)
+        assert result.exit_code == 2, text
+        assert "limit" in result.stderr

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from dovetail import Network
+    from dovetail import Limits, Network
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -167,6 +167,38 @@ def shape_option(function: _Function) -> _Function:
 def threads_option(function: _Function) -> _Function:
     """Add ``--threads``."""
     return click.option("--threads", type=click.IntRange(min=1), help="CPU threads at most. Default: all.")(function)
+
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _collect_limits(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> Limits | None:
+    from dovetail import Limits
+    from dovetail.errors import OptionError
+
+    given: dict[str, Any] = {}
+    for text in value:
+        found = re.fullmatch(r"(memory|elements|layers|nesting)=(\d+)([kmg]?)|(seconds)=(\d+(?:\.\d*)?)", text, re.ASCII | re.I)
+        if found is None:
+            raise click.BadParameter(f"{text!r} is no limit; write memory=2G, elements=, layers=, nesting= or seconds=5")
+        name, count, unit, seconds, time = found.groups()
+        given |= {seconds.lower(): float(time)} if seconds else {name.lower(): int(count) * _UNITS[unit.lower()]}
+    try:
+        return Limits(**given) if given else None
+    except OptionError as error:
+        raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from None
+
+
+def limits_option(function: _Function) -> _Function:
+    """Add ``--limit``, passed on as `limits`: what loading may take, or None."""
+    return click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="NAME=NUMBER",
+        callback=_collect_limits,
+        help="What loading may take: memory=2G, elements=, layers=, nesting=, seconds=5. Repeatable.",
+    )(function)
 
 
 def json_option(function: _Function) -> _Function:

@@ -11,12 +11,14 @@ from ..options import (
     backend_options_option,
     backends_option,
     json_option,
+    limits_option,
     model_argument,
     shape_option,
     threads_option,
 )
 
 if TYPE_CHECKING:
+    from dovetail import Limits
     from dovetail.optimizer.placement import Placement
 
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 @backend_options_option
 @shape_option
 @threads_option
+@limits_option
 @click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not where it was wanted first.")
 @json_option
 def command(
@@ -34,6 +37,7 @@ def command(
     options: dict[str, dict[str, Any]] | None,
     shape: dict[str, tuple[int, ...]],
     threads: int | None,
+    limits: Limits | None,
     no_fallback: bool,
     as_json: bool,
 ) -> None:
@@ -45,13 +49,13 @@ def command(
     from ..options import one_for_open_sizes, shapes_for
     from ..rendering import working
 
-    network = dovetail.parse(model)
+    network = dovetail.parse(model, limits=limits)
     shapes = shapes_for(network, shape)
     assumed = one_for_open_sizes(network, shapes)
     with working(f"placing {model.name}") as told:
         sizes = {**shapes, **assumed} or None
         placement = dovetail.optimize(
-            network, backends, shapes=sizes, options=options, threads=threads, progress=told
+            network, backends, shapes=sizes, options=options, threads=threads, progress=told, limits=limits
         ).placement
     click.echo(json.dumps({**placement.to_dict(), "assumed": assumed}, indent=2) if as_json else placement.explain())
     complaint = fallback_complaint(placement)

@@ -14,6 +14,7 @@ from ..options import (
     backend_options_option,
     backends_option,
     in_folder,
+    limits_option,
     model_argument,
     numbers_of,
     shape_option,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dovetail import LoadedNetwork
+    from dovetail import Limits, LoadedNetwork
 
 MOST_ROWS = 8
 """Rows of a batch whose best classes are shown."""
@@ -52,6 +53,7 @@ MOST_ROWS = 8
 )
 @shape_option
 @threads_option
+@limits_option
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after this long.")
 @click.option("--top", type=click.IntRange(min=0), default=5, show_default=True, help="Best classes shown; 0 for none.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random inputs.")
@@ -90,6 +92,7 @@ def command(
     output: Path | None,
     shape: dict[str, tuple[int, ...]],
     threads: int | None,
+    limits: Limits | None,
     timeout: float | None,
     top: int,
     seed: int,
@@ -108,10 +111,10 @@ def command(
     from ..rendering import working
 
     _check_suffix(output)
-    network = dovetail.parse(model)
+    network = dovetail.parse(model, limits=limits)
     shapes = shapes_for(network, shape)
     with working(f"loading {model.name}") as told:
-        load = partial(dovetail.load, network, backends, threads=threads, shapes=shapes or None, options=options)
+        load = partial(dovetail.load, network, backends, threads=threads, shapes=shapes or None, options=options, limits=limits)
         loaded = load(progress=told)
     with loaded:
         if output is not None and output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:
