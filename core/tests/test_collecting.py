@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
-from dovetail.collecting import collecting_seldom
+from dovetail.collecting import collecting_seldom, weights_dropped
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +84,21 @@ def test_what_was_put_off_counts(thresholds: tuple[int, int, int]) -> None:
     assert len(kept) > gc.get_count()[0] < thresholds[0]
     assert 5 < gc.get_count()[1] < 10
     assert gc.get_count()[2] == 2
+
+
+def test_weights_that_wait_to_be_found_are_looked_for() -> None:
+    gc.collect()
+    dropped = []
+    for nbytes in (40 << 20, 40 << 20, 1 << 20):
+        with collecting_seldom():
+            weights = np.zeros(1)
+            node: list[object] = [weights]
+            node.append(node)
+            dropped.append(weakref.ref(weights))
+        gc.collect(1)  # it is old
+        del node, weights
+        weights_dropped(nbytes)
+    assert [ref() is not None for ref in dropped] == [False, False, True]
 
 
 _ONLY_LOADS = """

@@ -9,6 +9,16 @@ from contextlib import contextmanager
 _MANY = 50_000
 """Containers made since the last collection: a network of some hundred layers has about as many, and keeps them."""
 
+_HEAVY = 64 << 20
+"""Bytes of weights that may wait for the collector: networks are few objects, of which it knows the number alone."""
+
+_waiting = [0]
+
+
+def weights_dropped(nbytes: int) -> None:
+    """Note that a network is gone whose weights the collector has to find: layers and slots refer to each other."""
+    _waiting[0] += nbytes
+
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
@@ -19,6 +29,9 @@ def collecting_seldom() -> Iterator[None]:
     A program that set as high a threshold itself, or none, keeps it; so does whoever loads at the same time, and it is the
     first of them that puts the old one back.
     """
+    if _waiting[0] > _HEAVY and gc.isenabled():  # before there are more
+        _waiting[0] = 0
+        gc.collect()
     usual = gc.get_threshold()
     if not 0 < usual[0] < _MANY:
         yield

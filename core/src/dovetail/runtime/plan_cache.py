@@ -78,8 +78,9 @@ class PlanCache:
         for other_key, other in sorted(others.items(), key=lambda item: item[1].plan.used):
             if excess <= 0:
                 break
-            del others[other_key]
-            excess -= other.nbytes
+            if not other.plan.is_stuck:  # unloading has to know that a device still holds memory
+                del others[other_key]
+                excess -= other.nbytes
         self._planned = {**others, key: planned}
         kept = {id(one.plan) for one in self._planned.values()}
         by_shapes = {shapes: plan for shapes, plan in self.by_shapes.items() if id(plan) in kept}

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..backend_calls import backend_call, checked, device_names, notify
-from ..collecting import collecting_seldom
-from ..descriptor import Array
+from ..collecting import collecting_seldom, weights_dropped
+from ..descriptor import Array, Constant
 from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
 from ..interfaces import IBackend, IBackendContext
 from ..limits import limited
@@ -136,7 +136,7 @@ class Runtime:
         from ..optimizer import optimize as optimize_network
         from ..optimizer.symbolic import symbolic_outputs
 
-        lanes = min(threads or self.threads, self.threads)
+        lanes, is_own = min(threads or self.threads, self.threads), False
         again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork]
         if isinstance(network, OptimizedNetwork):
             if arguments:
@@ -152,6 +152,7 @@ class Runtime:
             fixed = arguments.get("values") or {}
             infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}
             source, reparse = network, arguments.pop("reparse", None)
+            is_own = reparse is not None
             if not all(info.is_concrete for info in infos.values()):
                 reparse = None  # each set of sizes is planned from the network, weights included
             optimized = _optimize_if_known(source, {**arguments, "reparse": reparse})
@@ -178,6 +179,9 @@ class Runtime:
             owns=optimized is not network,
             plan_cache_bytes=plan_cache_bytes,
         )
+        if is_own:  # nobody else has its weights
+            held = loaded.memory.constant_bytes if reparse is not None else _constant_bytes(source)
+            weakref.finalize(loaded, weights_dropped, held).atexit = False
         with self._lock:
             self._networks.add(loaded)
             self._finalizers[:] = [one for one in self._finalizers if getattr(one, "alive", False)]
@@ -256,6 +260,11 @@ def _optimize_if_known(network: Network, arguments: Mapping[str, Any]) -> Optimi
         if error.code is ErrorCode.VALUE_REQUIRED or "symbols" in error.details:
             return None
         raise
+
+
+def _constant_bytes(network: Network) -> int:
+    values = (layer.descriptor.value for layer in network if isinstance(layer.descriptor, Constant))
+    return sum({value.__array_interface__["data"][0]: value.nbytes for value in values}.values())
 
 
 def _hashable(options: Any) -> Any:
