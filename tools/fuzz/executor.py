@@ -30,6 +30,8 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 """Arguments of `dovetail.load`; the first is what the others and the peer are held against. What the optimizer folds or drops
 needs no backend and may be wrong: the last configuration may refuse what the others run."""
 
+RUNS = 2
+"""Of one that runs with several sizes, or with hostile values."""
 DEADLINE = 2.0
 """Seconds that a load and a run may take, as they are told."""
 SHORTAGES = {ErrorCode.TIMEOUT, ErrorCode.OUT_OF_MEMORY, ErrorCode.LIMIT_EXCEEDED}
@@ -95,8 +97,8 @@ class Executor:
         return outcome
 
     def _run(self, mutant: Mutant, path: Path, stage: Stage) -> Outcome:
-        answers: list[dict[str, Answers]] = [{}, {}]
-        fed: list[dict[str, np.ndarray]] = [{}, {}]
+        answers: list[dict[str, Answers]] = [{} for _ in range(RUNS)]
+        fed: list[dict[str, np.ndarray]] = [{} for _ in range(RUNS)]
         refused: dict[str, Outcome] = {}
         for name, arguments in self._configurations.items():
             outcome = self._configuration(name, arguments, mutant, path, answers, fed, stage)
@@ -128,7 +130,8 @@ class Executor:
         try:
             stage(now)
             with self._load(path, **arguments) as network:
-                turns = 2 if any(isinstance(size, str) for spec in network.inputs for size in spec.shape) else 1
+                symbolic = any(isinstance(size, str) for spec in network.inputs for size in spec.shape)
+                turns = RUNS if symbolic or mutant.is_value_fuzz else 1
                 for turn in range(turns):
                     now = f"{name}: run"
                     stage(now)

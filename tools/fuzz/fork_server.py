@@ -80,6 +80,7 @@ class ForkServer:
         self._limits = limits or Limits()
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}
+        self._watched = 0.0
 
     def run(self, batches: Iterable[Iterable[int]]) -> Iterator[tuple[int, Outcome]]:
         """Carry out the task on every number of every batch, and yield each number with its end, as they come.
@@ -167,6 +168,9 @@ class ForkServer:
 
     def _watch(self) -> None:
         """Condemn children that take too much: first they are asked where they are, then they are killed."""
+        if time.monotonic() < self._watched + TICK:
+            return
+        self._watched = time.monotonic()
         for child in self._children.values():
             if child.number is None or child.condemned:
                 continue

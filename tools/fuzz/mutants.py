@@ -40,17 +40,22 @@ class Mutant:
     hostile: float = 0.0
     made: list[str] = field(default_factory=list)
 
+    @property
+    def is_value_fuzz(self) -> bool:
+        """Whether the model is right, and only what it is fed is hostile."""
+        return self.hostile == 1.0
+
     def draw(self, specs: Sequence[Any], turn: int) -> dict[str, np.ndarray] | None:
         """Return what is fed in one run; None if an input is too large to be made.
 
         Args:
             specs: Name, shape with sizes or symbols, and dtype of each input.
-            turn: Which run; the first takes the given values, where they fit.
+            turn: Which run; the first takes the given values, where they fit, and so does every run of a right model.
         """
         luck = random.Random(f"{self.luck}:{turn}")
         sizes: dict[str, int] = {}
         drawn = {}
-        if turn == 0:
+        if turn == 0 or self.is_value_fuzz:
             for spec in specs:
                 given = self.feeds.get(spec.name)
                 if given is not None and len(spec.shape) == given.ndim:
@@ -65,7 +70,7 @@ class Mutant:
             if math.prod(max(size, 1) for size in shape) > LARGEST_INPUT or len(shape) > LARGEST_RANK:
                 return None
             given = self.feeds.get(spec.name)
-            if given is not None and turn == 0 and (given.shape, given.dtype) == (shape, dtype):
+            if given is not None and (turn == 0 or self.is_value_fuzz) and (given.shape, given.dtype) == (shape, dtype):
                 drawn[spec.name] = values.poisoned(luck, given) if hostile and dtype.kind in "iuf" else given
             else:
                 drawn[spec.name] = values.array(luck, shape, dtype, hostile)

@@ -15,7 +15,7 @@ LARGEST, SMALLEST = 1e15, 1e-18
 """What may be squared and summed up in float32, without an overflow and without vanishing."""
 POOLS = ("MaxPool", "AveragePool", "LpPool")
 HIGH_POWER = 8
-"""Of an Lp norm: the sum of such powers overflows in float32 where numbers are as small as 16,000."""
+"""Of an Lp norm: such powers overflow in float32 where numbers are as small as 65,536, and vanish where they are below 1e-5."""
 
 
 def has_extremes(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
@@ -51,7 +51,7 @@ def _leaves_open(node: NodeProto, found: Difference) -> bool:
     if node.op_type == "Pow":  # of integers, beyond what their type holds
         return found.kind == "integers"
     if node.op_type in ("LpPool", "GlobalLpPool") and "p" in attributes:
-        return found.kind == "non-finite" and attributes["p"].i >= HIGH_POWER
+        return found.kind in ("values", "non-finite") and attributes["p"].i >= HIGH_POWER
     if node.op_type in POOLS and "strides" in attributes and "kernel_shape" in attributes:
         # Automatic padding would be negative: ONNX does not say what that means, the peer begins inside of the image.
         pairs = zip(attributes["strides"].ints, attributes["kernel_shape"].ints, strict=False)
