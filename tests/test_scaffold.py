@@ -76,7 +76,7 @@ def empty(folder):
 
 @pytest.fixture(scope="module")
 def furnished(wheels, shelf, tmp_path_factory):
-    """An environment with dovetail in it, for the tests whose first command would install it; their backends have names apart."""
+    """An environment with dovetail in it, for tests that would install it first; each names its backend differently."""
     work = tmp_path_factory.mktemp("furnished")
     Terminal(work, empty(work / "environment"), wheels, shelf)("python -m pip install -q dovetail")
     return work / "environment"
