@@ -122,6 +122,27 @@ def test_values_that_shape_results(name, backends):
             )
 
 
+@pytest.mark.parametrize("backends", BACKENDS, ids="+".join)
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda net, x: net.local_response_normalization(x, 1000),
+        lambda net, x: net.relu(net.addition(x, x)),
+        lambda net, x: net.trilu(net.permute(x)),
+        lambda net, x: net.pooling2d(x, "average", (1, 1000), padding=(0, 500)),
+        lambda net, x: net.top_k(x, 2, axis=1)[0],
+    ],
+)
+def test_the_sizes_beside_a_zero_are_not_walked(build, backends):
+    network = Network("empty")
+    shape = (1, 4, 0, 2**30) if build.__code__.co_names[0] == "top_k" else (1, 0, 8, 2**30)
+    network.output(build(network, network.input("x", shape)), "y")
+    with Runtime(threads=1) as runtime:
+        net = runtime.load(network, optimize={"backends": backends})
+        assert net.run({"x": np.empty(shape, np.float32)}, timeout=2)["y"].size == 0
+        assert net.plan.steps == []
+
+
 LACKING = """
     import resource
     import numpy as np

@@ -24,7 +24,7 @@ from dovetail.errors import DovetailError, ErrorCode, GraphError
 from dovetail.limits import ADDRESSABLE
 from dovetail.network import Network
 from dovetail.optimizer.passes.infer_and_fold import InferAndFold
-from dovetail.tensor import MAX_RANK, DType, OpaqueLayout, Quantization, TensorInfo
+from dovetail.tensor import MAX_RANK, DataLayout, DType, OpaqueLayout, Quantization, TensorInfo
 
 KINDS = sorted(
     (kind for kind in vars(kinds).values() if isinstance(kind, type) and issubclass(kind, Descriptor) and kind.kind),
@@ -457,6 +457,8 @@ def test_diagonals_beyond_a_matrix(k: int, *, upper: bool) -> None:
         (kinds.Pad(before=(BIG,), after=(-BIG,)), [(4,)], ErrorCode.SHAPE_MISMATCH),
         (kinds.Pad(before=(1,), after=(0,), mode=kinds.PadMode.WRAP), [(0,)], ErrorCode.SHAPE_MISMATCH),
         (kinds.Pad(before=(0,), after=(1,), mode=kinds.PadMode.EDGE), [(0,)], ErrorCode.SHAPE_MISMATCH),
+        (kinds.InstanceNormalization(), [()], ErrorCode.SHAPE_MISMATCH),
+        (kinds.InstanceNormalization(layout=DataLayout.NHWC), [()], ErrorCode.SHAPE_MISMATCH),
         (kinds.GatherNd(batch_dims=-1), [(2, 3), np.zeros((2, 1), np.int64)], ErrorCode.SHAPE_MISMATCH),
         (kinds.Split(parts=2**62), [(4,)], ErrorCode.ATTRIBUTE_INVALID),
         (kinds.SpaceToDepth(block=BIG), [(1, 0, 0, 0)], ErrorCode.ATTRIBUTE_INVALID),

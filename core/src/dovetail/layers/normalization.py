@@ -62,10 +62,11 @@ class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        channels = _channels(x, self.layout)
         for i in (1, 2):
             info = optional(inputs, i)
             if info is not None:
-                require_shape(info, (_channels(x, self.layout),), self.input_names[i])
+                require_shape(info, (channels,), self.input_names[i])
         return [x]
 
 

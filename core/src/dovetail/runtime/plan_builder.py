@@ -398,19 +398,21 @@ class PlanBuilder:
     ) -> Plan:
         stride = {id(d): -(-d.per_worker // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT for d in drafts}
         shared = {id(d): -(-d.shared // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT for d in drafts}
+        idle = frozenset(number for number, draft in enumerate(drafts) if self._makes_nothing(draft))
         steps = [
             memory_plan.Step(
                 reads=draft.reads,
                 writes=draft.writes,
-                workspace=shared[id(draft)] + stride[id(draft)] * self.lanes,
+                workspace=0 if number in idle else shared[id(draft)] + stride[id(draft)] * self.lanes,
                 aliases=draft.aliases,
                 elidable=draft.workload.elidable if draft.workload else False,
                 queue=draft.info.queue,
                 is_wait=draft.workload is None,
             )
-            for draft in drafts
+            for number, draft in enumerate(drafts)
         ]
         plan = self._plan_memory(steps)
+        plan = plan._replace(elided=plan.elided | idle)
         results = sum(TensorInfo(spec.shape, spec.dtype).nbytes for spec in outputs)
         budget().take_memory(plan.peak_bytes + results, f"a run of network {self.optimized.name!r}")
         placements = [(p.storage, p.index, p.offset) for p in plan.placements]
@@ -466,6 +468,13 @@ class PlanBuilder:
         return [
             allocator(arena, self._manager(arena.domain), self.owners.get(arena.domain, "the core")) for arena in plan.arenas
         ]
+
+    def _makes_nothing(self, draft: Draft) -> bool:
+        """Tell whether all results of a step are empty: it is left out, since its other sizes may be of any magnitude.
+
+        A kernel would walk over them, for hours, to write nothing. What the core runs may show a tensor, an empty one too.
+        """
+        return bool(draft.writes) and draft.info.backend != "core" and not any(self.tensors[w].nbytes for w in draft.writes)
 
     def _placed(self, draft: Draft, workspace: Placement | None, shared: int, stride: int, missing: int) -> StepInfo:
         info = draft.info
