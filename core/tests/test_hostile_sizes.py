@@ -352,6 +352,7 @@ WINDOWS = [
     (kinds.Convolution2d, {"groups": 2**63 - 1}),
     (kinds.TransposeConvolution2d, {"groups": 0}),
     (kinds.TransposeConvolution2d, {"stride": (2**24, 2**24)}),
+    (kinds.TransposeConvolution2d, {"stride": (2**31, 1)}),
     (kinds.TransposeConvolution2d, {"stride": (2**63 - 1, 1)}),
     (kinds.TransposeConvolution2d, {"dilation": (BIG, 1), "padding": (BIG, 0, 0, 0)}),
     (kinds.TransposeConvolution2d, {"padding": (2**31 - 1, 0, 0, 0), "dilation": (2**31 - 1, 2**31 - 1)}),
@@ -400,6 +401,23 @@ def test_the_windows_of_large_images_are_accepted() -> None:
     assert network.add(deep, x, network.input("w", (64, 64, 3, 3))).output.shape == (1, 64, 1024, 1024)
     audio = network.input("audio", (1, 1, 1, 2**28))
     assert network.add(kinds.Convolution2d(stride=(1, 160)), audio, network.input("a", (1, 1, 1, 400))).output.shape[3] > 0
+
+
+def test_a_stride_over_a_single_element_is_none() -> None:
+    """A transposed convolution took 35 s and 4 GB to be taken apart into the phases of a stride of 2^24."""
+    network = Network()
+    weights = network.input("w", (1, 1, 3, 2))
+    for stride, size, expected in (
+        ((2**24, 7), (1, 5), (3, 7)),
+        ((2**31 - 1, 2**31 - 1), (1, 1), (3, 2)),
+        ((2, 1), (1, 1), (2, 1)),
+    ):
+        x = network.input(f"x{stride}", (1, 1, *size))
+        layer = network.add(kinds.TransposeConvolution2d(stride=stride), x, weights)
+        assert layer.descriptor.stride == expected
+        assert layer.output.shape == (1, 1, 3, (size[1] - 1) * stride[1] + 2)
+    same = kinds.TransposeConvolution2d(stride=(8, 8), auto_padding=kinds.AutoPadding.SAME_UPPER)
+    assert network.add(same, network.input("single", (*IMAGE[:2], 1, 1)), weights).output.shape == (1, 1, 8, 8)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,8 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
 
     Inputs: images; weights [C, O / groups, h, w] (NCHW) or [O, h, w, C] (NHWC, one group); bias [O].
     Output size per axis: stride * (size - 1) + dilation * (kernel - 1) + 1 + output_padding - padding before and after.
-    Before the padding is cut off, it is a tensor that a machine can hold.
+    Before the padding is cut off, it is a tensor that a machine can hold. Along an axis of one element the stride has nothing
+    to step over: one beyond the filter is resolved to the filter's reach, since kernels take it apart into that many phases.
     """
 
     output_padding: tuple[int, int] = (0, 0)
@@ -163,7 +164,7 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         if self.auto_padding is AutoPadding.EXPLICIT and self.output_size is None:
-            return self
+            return self._with_strides_within(inputs)
         x, weights = self._check(inputs)
         require_positive("stride", *self.stride)
         sizes, kernel = self._spatial(x), self.kernel_size(weights)
@@ -176,13 +177,23 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
             before.append(total - half if self.auto_padding is AutoPadding.SAME_LOWER else half)
             after.append(total - before[i])
             extra.append(self.output_padding[i] + max(wanted[i] - reach, 0))
-        return replace(
+        explicit = replace(
             self,
             padding=(before[0], before[1], after[0], after[1]),
             output_padding=(extra[0], extra[1]),
             output_size=None,
             auto_padding=AutoPadding.EXPLICIT,
         )
+        return explicit._with_strides_within(inputs)
+
+    def _with_strides_within(self, inputs: Infos) -> TransposeConvolution2d:
+        x, weights = self._check(inputs)
+        sizes, kernel, stride = self._spatial(x), self.kernel_size(weights), list(self.stride)
+        for i in range(2):
+            reach = self.dilation[i] * (kernel[i] - 1) + 1 + self.output_padding[i]
+            if sizes[i] == 1 and stride[i] > reach > 0:
+                stride[i] = reach
+        return self if stride == list(self.stride) else replace(self, stride=(stride[0], stride[1]))
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, weights = self._check(inputs)
