@@ -30,6 +30,8 @@ from .wire import (
 
 _FEW = 32
 """Bytes of packed numbers from which on NumPy is faster."""
+_SELDOM = 64
+"""Messages of a list after which the time is looked at."""
 _AT_ONCE = 1 << 20
 """Bytes of packed numbers that are decoded together, since their parts take 40 times as much."""
 
@@ -54,7 +56,7 @@ def string(number: int, *, group: Sequence[str] = ()) -> Any:
         def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
             for other in group:
                 values.pop(other, None)
-            values[name] = _text(data[at:stop], name)
+            values[name] = data[at:stop].decode()
 
         return {SIZED: read}
 
@@ -66,22 +68,14 @@ def strings(number: int) -> Any:
 
     def bind(name: str) -> dict[int, Any]:
         def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
-            text = _text(data[at:stop], name)
             if name in values:
-                values[name].append(text)
+                values[name].append(data[at:stop].decode())
             else:
-                values[name] = [text]
+                values[name] = [data[at:stop].decode()]
 
         return {SIZED: read}
 
     return Field(number, (), bind)
-
-
-def _text(data: bytes, name: str) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise WireError(f"{name} is {data[:40]!r}, which is no UTF-8: {error.reason}") from None
 
 
 def blob(number: int) -> Any:
@@ -243,20 +237,22 @@ def message(number: int, cls: type[Message] | str, *, group: Sequence[str] = ())
 
 def messages(number: int, cls: type[Message]) -> Any:
     """Declare a list of messages."""
+    located = cls._located
 
     def bind(name: str) -> dict[int, Any]:
         def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
             one = cls()
             read_into(one, data, at, stop, depth)
-            if one._located:
+            if located:
                 one.where = data, at, stop
+            if name not in values:
+                values[name] = [one]
+                return
+            values[name].append(one)
+            if not len(values[name]) % _SELDOM:
                 load = under_way()
                 if load is not None:
                     load.check_time()
-            if name in values:
-                values[name].append(one)
-            else:
-                values[name] = [one]
 
         return {SIZED: read}
 

@@ -83,6 +83,8 @@ class Message:
             read_into(message, data, 0, len(data), 0)
         except IndexError:  # one byte too few; asking each time would take longer
             raise WireError("the data ends within a field") from None
+        except UnicodeDecodeError as error:
+            raise WireError(f"a text begins with {error.object[:40]!r} and is no UTF-8: {error.reason}") from None
         except RecursionError:  # the caller was deep in calls itself, or allowed any nesting
             raise WireError("its messages are nested too deeply") from None
         return message
