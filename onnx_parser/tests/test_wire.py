@@ -272,3 +272,14 @@ def test_a_deadline_ends_the_reading_of_a_file(tmp_path: Path, as_file: bool) ->
     path.write_bytes(data)
     with limited(Limits(seconds=1e-4)), pytest.raises(LoadTimeoutError):
         read_model(path if as_file else data)
+
+
+def test_what_onnx_itself_cannot_read_of_a_node_is_told() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[3,5] x, int64[3] t) => (float l)
+    { l = SoftmaxCrossEntropyLoss <reduction = "mean"> (x, t) }"""
+    model = onnx.parser.parse_model(text)
+    node = model.graph.node.pop().SerializeToString() + sized(6, b"\xff\xfe") + sized(9, b"\xff")  # damage that we skip
+    head = onnx.ModelProto(ir_version=8, opset_import=model.opset_import).SerializeToString()
+    with pytest.raises(ModelError) as caught:
+        parse(head + sized(7, model.graph.SerializeToString() + sized(1, node)))
+    assert caught.value.code is ErrorCode.MODEL_MALFORMED

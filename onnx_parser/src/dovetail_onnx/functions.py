@@ -48,10 +48,14 @@ def schema_function(
     versions = [version for version in schema.context_dependent_function_opset_versions if version <= opset]
     if not versions:
         return None
-    call = _call(node, attributes)
-    return FunctionProto.read(
-        _bytes(schema.get_context_dependent_function_with_opset_version(max(versions), call, list(input_types())))
-    )
+    types = list(input_types())
+    try:
+        body = schema.get_context_dependent_function_with_opset_version(max(versions), _call(node, attributes), types)
+    except MemoryError:
+        raise
+    except Exception as error:  # of protobuf or of ONNX's C++, which name no common class
+        raise ValueError(f"ONNX cannot say what it is made of: {error}") from error
+    return FunctionProto.read(_bytes(body))
 
 
 def _call(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> bytes:
