@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ class PlanCache:
         self.limit = limit
         self.by_shapes: dict[bytes, Plan] = {}
         self._planned: dict[Any, Planned] = {}
+        self._readers: Counter[int] = Counter()  # plans that read a constant, by its address
 
     def __len__(self) -> int:
         return len(self._planned)
@@ -70,8 +72,9 @@ class PlanCache:
 
     def add(self, key: Any, planned: Planned) -> None:
         """Keep a plan, and drop the least recently used of the others beyond the limit; runs in flight hold theirs."""
-        shared = {address for other in self for address in _constants(other.plan)}
-        own = sum(nbytes for address, nbytes in _constants(planned.plan).items() if address not in shared)
+        constants = _constants(planned.plan)
+        own = sum(nbytes for address, nbytes in constants.items() if not self._readers[address])
+        self._readers.update(constants.keys())
         planned.nbytes = own + planned.plan.memory.private_bytes + STEP_BYTES * len(planned.plan.steps)
         others = dict(self._planned)
         excess = sum(other.nbytes for other in others.values()) - self.limit
@@ -80,6 +83,7 @@ class PlanCache:
                 break
             if not other.plan.is_stuck:  # unloading has to know that a device still holds memory
                 del others[other_key]
+                self._readers.subtract(_constants(other.plan).keys())
                 excess -= other.nbytes
         self._planned = {**others, key: planned}
         kept = {id(one.plan) for one in self._planned.values()}
@@ -91,6 +95,7 @@ class PlanCache:
         """Drop all plans and return them."""
         plans = [planned.plan for planned in self]
         self._planned, self.by_shapes = {}, {}
+        self._readers.clear()
         return plans
 
 
