@@ -196,7 +196,7 @@ def report_met(threads: int) -> None:
 
 
 def report_new(threads: int) -> None:
-    """Print what planning a size takes of a processor: on a machine that does other things too, time on the clock says little."""
+    """Print what planning a size takes of the processor, which other programs do not lengthen as they do the time."""
     net, times = dovetail.load(DIGITS, threads=threads), []
     for batch in range(1, 65):
         feed = picture(batch)
