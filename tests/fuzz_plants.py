@@ -18,7 +18,7 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 import numpy as np  # noqa: E402  # after the number of its threads
 from onnx import TensorProto, helper  # noqa: E402
 from tools.fuzz.campaign import Campaign, Report  # noqa: E402  # found by the lines above
-from tools.fuzz.fork_server import Limits  # noqa: E402
+from tools.fuzz.fork_server import ForkServer, Limits  # noqa: E402
 from tools.fuzz.minimizing import minimize  # noqa: E402
 from tools.fuzz.mutants import Mutant  # noqa: E402
 from tools.fuzz.seeds import Seeds  # noqa: E402
@@ -95,9 +95,13 @@ def main():
         report = Report(1, "")
         for number, outcome in outcomes.items():
             report.add(number, outcome)
+    try:
+        list(ForkServer(lambda: 1 / 0, limits=limits).run([[0]]))
+    except RuntimeError as error:
+        stillborn = str(error)
     made = {operator: outcomes[number].as_data() for number, operator in enumerate(PLANTS)}
     sizes = [len(model("Asinh").data), len(smaller.data), b"Asinh" in smaller.data]
-    print(json.dumps({"outcomes": made, "sizes": sizes, "findings": len(report.as_data()["findings"])}))
+    print(json.dumps({"outcomes": made, "sizes": sizes, "stillborn": stillborn, "findings": len(report.as_data()["findings"])}))
 
 
 if __name__ == "__main__":

@@ -76,6 +76,10 @@ def test_a_crash_tells_where_it_was(planted):
     assert "fuzz_plants.py" in planted["outcomes"]["Sinh"]["text"]
 
 
+def test_children_that_cannot_even_begin_end_the_run(planted):
+    assert "ZeroDivisionError" in planted["stillborn"]
+
+
 def test_a_finding_is_made_smaller(planted):
     before, after, kept = planted["sizes"]
     assert kept

@@ -29,6 +29,8 @@ TICK = 0.1
 """Seconds between two looks at the children."""
 SLEEPING = 6
 """How many times as long as it may compute a child may take, waits included: the machine may be busy, or it waits for ever."""
+STILLBORN = 5
+"""Children in a row that may end before they take anything in hand: a busy machine may lack memory for a while."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 CLOCK = os.sysconf("SC_CLK_TCK")
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -57,6 +59,7 @@ class _Child:
     numbers: deque[int]
     buffer: bytes = b""
     number: int | None = None
+    last: int | None = None
     stage: str = ""
     began: float = 0.0
     computed: float = 0.0
@@ -81,12 +84,13 @@ class ForkServer:
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}
         self._watched = 0.0
+        self._stillborn = 0
 
     def run(self, batches: Iterable[Iterable[int]]) -> Iterator[tuple[int, Outcome]]:
         """Carry out the task on every number of every batch, and yield each number with its end, as they come.
 
         Raises:
-            RuntimeError: A child ended before it took anything in hand.
+            RuntimeError: One child after another ended before it took anything in hand.
         """
         waiting = iter(batches)
         again: deque[deque[int]] = deque()
@@ -139,7 +143,8 @@ class ForkServer:
                 if outcome.peak > self._limits.memory:
                     outcome.text = f"{outcome.peak >> 20} MiB more; {outcome.verdict}: {outcome.text}"
                     outcome.verdict, outcome.what = Verdict.MEMORY, "memory"
-                number, child.number = child.number, None
+                number, child.last, child.number = child.number, child.number, None
+                self._stillborn = 0
                 yield number, outcome
 
     def _ended(self, child: _Child, again: deque[deque[int]]) -> Iterator[tuple[int, Outcome]]:
@@ -151,7 +156,13 @@ class ForkServer:
         os.close(child.log)
         if child.number is None:
             if child.numbers:
-                raise RuntimeError(f"a child ended with status {status} before it took anything in hand:\n{said}")
+                again.append(child.numbers)
+            if child.last is not None and status:
+                yield child.last, Outcome(Verdict.CRASH, "afterwards", _cause(status), _where(said), said)
+            elif status:
+                self._stillborn += 1
+                if self._stillborn > STILLBORN:
+                    raise RuntimeError(f"children end with {_cause(status)} before they take anything in hand:\n{said}")
             return
         verdict = child.condemned or Verdict.CRASH
         what = verdict if child.condemned else _cause(status)
