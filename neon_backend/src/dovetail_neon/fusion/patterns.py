@@ -33,7 +33,8 @@ def applied_functions(view: SubgraphView) -> dict[OutputSlot, Applied]:
     """Find all applications in a part of a graph, by the slot that they compute; a larger pattern wins over those in it."""
     found: dict[OutputSlot, Applied] = {}
     for layer in view.layers:
-        match = _gelu(layer, view) or _swish(layer, view) or _alone(layer)
+        matches = (_gelu(layer, view), _swish(layer, view), _alone(layer))
+        match = next((match for match in matches if match is not None and _keeps_shape(match)), None)
         if match is not None:
             found[match.output] = match
     inner = {layer for match in found.values() if len(match.layers) > 1 for layer in match.layers[:-1]}
@@ -63,6 +64,12 @@ def scalar(slot: OutputSlot | None) -> float | None:
     if value is None or value.size != 1 or value.dtype.kind != "f":
         return None
     return float(value.reshape(-1)[0])
+
+
+def _keeps_shape(match: Applied) -> bool:
+    """False where a constant of one element but higher rank, or an operand, widens what it is combined with."""
+    sizes = match.input.known_info.sizes
+    return all(layer.output.known_info.sizes == sizes for layer in match.layers)
 
 
 def _alone(layer: Layer) -> Applied | None:
