@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail_neon.fusion.moves import MOST_MOVES
 from dovetail_neon.kernels import instruction_sets
 from dovetail_neon.strides import contiguous, reshaped
 
@@ -185,3 +186,19 @@ def test_a_reorder_keeps_its_name():
     net.output(net.permute(y, (0, 2, 3, 1), name="turn"), "y")
     names = [layer.name for layer in dovetail.optimize(net, ["CpuAcc"]).graph.topological_order()]
     assert names == ["x", "pool.reorder", "pool", "pool.reorder_2", "turn", "y"]
+
+
+def test_a_chain_of_concatenations_lists_no_more_copies_than_it_has_layers_by_much():
+    """Each link would list all that came before it, and write all of it again."""
+    net = dovetail.Network()
+    x = net.input("x", (1, 2))
+    y = net.unary(x, "exp")
+    for _ in range(600):
+        y = net.concat([y, x], 1)
+    net.output(net.unary(y, "abs"), "y")
+    graph = dovetail.optimize(net, ["CpuAcc"]).graph
+    counts = [len(layer.descriptor.moves) for layer in graph.layers if layer.kind == "neon.Rearrange"]
+    assert max(counts, default=0) <= MOST_MOVES
+    feed = np.array([[1.0, -2.0]], np.float32)
+    [found] = run(net, {"x": feed}).values()
+    np.testing.assert_allclose(found, np.abs(np.concatenate([np.exp(feed)] + [feed] * 600, 1)), rtol=1e-6)

@@ -22,6 +22,9 @@ from ..layouts import plain_info
 from ..moved import MOST_TENSORS
 from ..strides import RUN, Move, contiguous, pieces, plan, reshaped, sliced
 
+MOST_MOVES = 4 * MOST_TENSORS
+"""Of one copy: a chain of concatenations, each of which adds to the one before, would list all that came before in each."""
+
 _VIEWS = (Reshape, ExpandDims, Flatten, Squeeze)
 _LEAST_RUN = 64
 """Bytes that lie side by side on both sides of a copy that replaces a transposition."""
@@ -111,7 +114,7 @@ def _put_together(graph: Graph, layer: Layer, concat: Concat) -> None:
             taken += [*views, maker]
         else:
             add(source, Move(part, own, whole, target_offset=offset))
-    if len(taken) > 1 and len(sources) <= MOST_TENSORS:
+    if len(taken) > 1 and len(sources) <= MOST_TENSORS and len(moves) <= MOST_MOVES:
         _replace(graph, taken, sources, moves)
 
 
