@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail_neon import NeonBackend, NeonOptions
 from dovetail_neon.kernels import instruction_sets, precisions
 
 HERE = [name for name, here in instruction_sets().items() if here]
@@ -147,3 +148,25 @@ def test_groups_are_refused_with_the_reason():
     (row,) = [row for row in optimized.placement.layers if "up" in row.sources]
     assert row.backend == "CpuRef"
     assert row.refusals[0].attribute == "groups"
+
+
+@pytest.mark.parametrize(
+    ("case", "subject"),
+    [
+        ((1, 1, 1, 1, (1, 1), (1 << 24, 1), (0, 0, 0, 0), (1, 1), (0, 0)), "stride"),
+        ((1, 1, 3, 3, (1, 1), (1024, 1024), (0, 0, 0, 0), (1, 1), (0, 0)), "stride"),
+        ((1, 1, 3, 3, (2, 2), (1, 1), (0, 0, 0, 0), (1 << 16, 1 << 16), (0, 0)), "stride"),
+        ((1, 1, 401, 401, (64, 64), (64, 64), (12800, 12800, 12800, 12800), (1, 1), (0, 0)), "padding"),
+        ((3, 5, 4, 7, (64, 64), (32, 32), (16, 16, 16, 16), (1, 1), (0, 0)), None),
+        ((4, 4, 3, 3, (1, 1), (8, 8), (0, 0, 0, 0), (1, 1), (0, 0)), None),
+    ],
+)
+def test_phases_out_of_proportion_are_left_to_others(case, subject):
+    channels, filters, height, width, kernel, stride, padding, dilation, _ = case
+    net = dovetail.Network()
+    weights = np.ones((channels, filters, *kernel), np.float32)
+    x = net.input("x", (1, channels, height, width))
+    y = net.transpose_convolution2d(x, weights, stride=stride, padding=padding, dilation=dilation)
+    support = NeonBackend().supports(y.layer, NeonOptions())
+    assert bool(support) is (subject is None)
+    assert support.attribute == subject

@@ -10,6 +10,7 @@ from dovetail.layer import Layer
 from dovetail.tensor import DType
 
 from .functions import OPERATIONS, function_of, function_of_layer
+from .fusion.transposed import refusal as transposing
 from .moved import MOVEMENT_RULES
 from .normalized import NORMALIZATION_RULES
 from .quantized import CONVERSION_RULES, QUANTIZED_RULES, is_quantized
@@ -61,7 +62,8 @@ def _transposed(layer: Layer) -> Support | None:
     d: Any = layer.descriptor
     if d.groups > 1:
         return Support.no("attribute", f"{d.groups} groups are not implemented; one is", "groups")
-    return _convolution(layer)
+    refusal = _convolution(layer)
+    return transposing(layer) if refusal is None else refusal
 
 
 def _pooling(layer: Layer) -> Support | None:

@@ -8,11 +8,15 @@ filters of its own for each phase (Shi et al., "Is the deconvolution layer the s
 from __future__ import annotations
 
 import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from dovetail.interfaces import Support
+from dovetail.layer import Layer
 from dovetail.layers import TransposeConvolution2d
+from dovetail.limits import budget
 from dovetail.tensor import DataLayout, TensorInfo
 
 from ..algorithms import tile_vectors
@@ -24,6 +28,10 @@ from .lowering import Lowering
 
 MOST_LAYERS = 16
 """Phases that may become layers of their own."""
+MOST_TAPS = 1 << 16
+"""Of all phases together."""
+MOST_GROWTH, FREE_ELEMENTS = 16, 1 << 16
+"""How many times as many weights, or results, as the layer has the phases may have, and how many in any case."""
 LEAST_SAVED = 0.2
 """Of the multiply-adds: less is not worth reading the image once for each phase."""
 
@@ -76,6 +84,35 @@ class Axis(NamedTuple):
         return tuple(found)
 
 
+def refusal(layer: Layer) -> Support | None:
+    """Refuse steps with so many phases that their filters, or their results, would be out of proportion to the layer's.
+
+    Each phase has its own filters and its own image of results: many are zero, or cut off, where the steps are longer than the
+    window, the window is dilated, or padding leaves few of the results.
+    """
+    descriptor, (image, weights), result = layer.descriptor, layer.input_infos[:2], layer.output.known_info
+    if not isinstance(descriptor, TransposeConvolution2d) or image is None or weights is None or not result.elements:
+        return None
+    kernel, padding = descriptor.kernel_size(weights), descriptor.padding
+    sizes = [result.sizes[axis] for axis in descriptor.layout.spatial_axes()]
+    taps = results = 1
+    for i in range(2):
+        count = descriptor.dilation[i] * (kernel[i] - 1) // descriptor.stride[i] + 1
+        first = padding[i] - min(padding[i] // descriptor.stride[i], count - 1) * descriptor.stride[i]
+        taps *= descriptor.stride[i] * count
+        results *= -(-(first + sizes[i]) // descriptor.stride[i]) * descriptor.stride[i]
+    phases = math.prod(descriptor.stride)
+    own = math.prod(kernel)
+    filters = weights.elements // max(own, 1)
+    if taps > MOST_TAPS or taps * filters > max(MOST_GROWTH * weights.elements, FREE_ELEMENTS):
+        reason = f"steps of {descriptor.stride} have {phases} phases, whose {taps} filter taps are out of proportion to {own}"
+        return Support.no("attribute", reason, "stride")
+    if results > max(MOST_GROWTH * math.prod(sizes), FREE_ELEMENTS):
+        reason = f"the {phases} phases have {results} results, of which {math.prod(sizes)} are wanted"
+        return Support.no("attribute", reason, "padding")
+    return None
+
+
 def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
     """A transposed convolution with what follows it."""
     descriptor = chain.root.descriptor
@@ -99,7 +136,9 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
     by_filter = np.pad(by_filter, ((0, filters - target.channels), (0, 0), (0, 0), (0, 0)))
     bias = None if chain.bias is None else np.pad(chain.bias, (0, filters - target.channels))
     made = []
+    load = budget()
     for number, group in enumerate(groups):
+        load.check_time()
         (row, column), *_ = group
         computed = Image(target.batch, len(group) * filters, rows.size, columns.size)
         geometry = Geometry((len(row.taps), len(column.taps)), padding=(row.padding, column.padding))
