@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dovetail_neon.algorithms import wins
+import dovetail
+from dovetail_neon.algorithms import AMPLIFICATION, LARGEST_ELEMENT, allows_winograd, wins
 from dovetail_neon.kinds import IDENTITY, Function, Geometry, WinogradConvolve
 from dovetail_neon.layouts import Image, blocks, plain_info
 
@@ -179,3 +180,44 @@ def test_refuses_other_windows(run_layer, kernels, tile, geometry):
 )
 def test_choice(channels, filters, size, tile):
     assert wins(Image(1, channels, size, size), Image(1, filters, size, size)) == tile
+
+
+@pytest.mark.parametrize(
+    ("magnitude", "allowed"),
+    [(1.0, True), (0.0, True), (1e8, True), (1e-20, True), (1e37, False), (np.inf, False), (1e-37, False)],
+)
+def test_magnitudes_of_weights(magnitude, allowed):
+    weights = np.zeros((4, 9, 64), np.float32)
+    weights[1, 2, 3] = -magnitude
+    assert allows_winograd(weights) is allowed
+    weights[2, 2, 2] = np.nan
+    assert not allows_winograd(weights)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+def test_the_largest_weights_that_are_allowed_stay_finite(convolve, tile):
+    """Elements as large as they may be, of the signs that add up most; the sums themselves stay within float32."""
+    channels = 16
+    limit = np.float32(np.finfo(np.float32).max / (AMPLIFICATION * LARGEST_ELEMENT * channels))
+    weights = np.full((16, 9, channels), limit, np.float32)
+    assert allows_winograd(weights)
+    x = np.full((1, channels, 8, 8), LARGEST_ELEMENT, np.float32) * np.random.default_rng(1).choice(
+        [-1, 1], (1, channels, 8, 8)
+    )
+    found = convolve(x.astype(np.float32), weights, tile)
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("magnitude", [1e37, 1e-37])
+def test_extreme_weights_give_what_the_definition_gives(magnitude):
+    numbers = np.random.default_rng(2)
+    x = (numbers.standard_normal((1, 64, 28, 28)) * (1e-2 if magnitude > 1 else 1e30)).astype(np.float32)
+    weights = (numbers.standard_normal((64, 64, 3, 3)) * magnitude).astype(np.float32)
+    net = dovetail.Network()
+    net.output(net.convolution2d(net.input("x", x.shape), weights, padding=1), "y")
+    found = {}
+    for backend in ("CpuAcc", "CpuRef"):
+        with dovetail.load(net, [backend], fallback=False) as loaded:
+            found[backend] = loaded.run({"x": x})["y"]
+    assert np.isfinite(found["CpuRef"]).all()
+    np.testing.assert_allclose(found["CpuAcc"], found["CpuRef"], rtol=1e-3, atol=1e-5 * np.abs(found["CpuRef"]).max())

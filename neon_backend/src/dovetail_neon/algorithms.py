@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from .kinds import Floats
 from .layouts import Image, blocks
 
 ADDS_PER_CYCLE = 2.0
@@ -28,6 +31,31 @@ ONE_TILE = 6
 """Pixels that fit a tile in any case."""
 LEAST_GAIN = 1.1
 """What is not faster by so much is not worth the memory of larger weights."""
+
+
+AMPLIFICATION = 4096.0
+"""At most so many times a weight times an element is what Winograd's transforms hold in between, per channel.
+
+The largest sums of magnitudes in a row of the three matrices are, for tiles of 4 with the points 5/8 and 3/2 of
+csrc/kernels/winograd.h, 5.29 for elements, 1.39 for weights and 8.24 for results; both axes square them: 28 * 1.93 * 68 = 3670.
+For tiles of 2 they are 2, 1.5 and 3, which makes 81.
+"""
+LARGEST_ELEMENT = 2.0**63
+"""Of an image, for which nothing in between may overflow where weights are as large as `allows_winograd` lets them be."""
+SMALLEST_WEIGHT = 2.0**-100
+"""If all were smaller, some transformed ones would lose bits, or vanish, where the products with large elements do not."""
+
+
+def allows_winograd(weights: Floats) -> bool:
+    """Whether the transforms of a convolution with weights [filters, taps, channels] stay within float32.
+
+    Weights of 1e37 times elements of 1 are numbers, of which Winograd's sums would be infinite, and their differences NaN.
+    """
+    if not weights.size:
+        return True
+    largest = float(max(weights.max(), -weights.min()))  # NaN where there is one
+    limit = float(np.finfo(np.float32).max) / (AMPLIFICATION * LARGEST_ELEMENT * weights.shape[2])
+    return largest == 0.0 or SMALLEST_WEIGHT <= largest <= limit
 
 
 def wins(source: Image, target: Image, lanes: int = 16) -> int:

@@ -11,6 +11,7 @@ from dovetail.graph import Graph
 from dovetail.layer import Layer
 from dovetail.subgraph import Choices, SubgraphView
 
+from .algorithms import allows_winograd
 from .fusion.strips import apart, can_join, joined, stages_of
 from .kinds import Convolve, PrivateLayer, Strips, WinogradConvolve
 from .layouts import blocks
@@ -66,7 +67,9 @@ def _has_winograd(convolve: Convolve | WinogradConvolve, layer: Layer) -> bool:
         return True
     point, infos = (1, 1), (layer.inputs[0].info, layer.output.info)
     are_blocked = all(info is not None and info.opaque is not None for info in infos)
-    return are_blocked and convolve.geometry[:3] == ((3, 3), point, point) and convolve.groups == 1 == convolve.run
+    if not are_blocked or convolve.geometry[:3] != ((3, 3), point, point) or not convolve.groups == 1 == convolve.run:
+        return False
+    return allows_winograd(convolve.weights)
 
 
 def _strips(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:

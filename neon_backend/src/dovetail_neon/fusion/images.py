@@ -23,7 +23,7 @@ from dovetail.layers import (
 )
 from dovetail.tensor import DataLayout, TensorInfo
 
-from ..algorithms import tile_vectors, wins
+from ..algorithms import allows_winograd, tile_vectors, wins
 from ..functions import function_of
 from ..kinds import (
     POINT,
@@ -138,7 +138,7 @@ def fastest(convolve: Convolve, lanes: int) -> PrivateLayer:
     if convolve.geometry[:3] != ((3, 3), point, point) or convolve.groups > 1 or convolve.run > 1:
         return convolve
     tile = wins(convolve.source, convolve.target, lanes)
-    if not tile:
+    if not tile or not allows_winograd(convolve.weights):
         return convolve
     return WinogradConvolve(
         infos=convolve.infos,
