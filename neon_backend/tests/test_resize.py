@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import dovetail
+from dovetail.layers import Resize, ResizeMethod
 from dovetail.network import Network
 from dovetail_neon.kernels import instruction_sets
+from dovetail_neon.resampling import taps
 
 ISAS = [name for name, here in instruction_sets().items() if here]
 
@@ -70,3 +74,43 @@ def test_threads_change_nothing(isa):
     x = numbers(1, 64, 40, 40)
     one, two = (resized(isa, x, (1, 64, 63, 81), threads=threads) for threads in (1, 2))
     assert one.tobytes() == two.tobytes()
+
+
+def taps_by_hand(descriptor, size, wanted, scale):
+    """One result after the other, as ONNX's reference code has it."""
+    found = []
+    for i in range(wanted):
+        x = (i + 0.5) / scale - 0.5
+        stretch = min(scale, 1.0) if descriptor.antialias else 1.0
+        reach = (1 if descriptor.method is ResizeMethod.LINEAR else 2) / stretch
+        weights = {}
+        for position in range(math.floor(x - reach) + 1, math.ceil(x + reach)):
+            if descriptor.exclude_outside and not 0 <= position < size:
+                continue
+            d, a = abs(position - x) * stretch, descriptor.cubic_coefficient
+            cubic = (
+                ((a + 2) * d - (a + 3)) * d * d + 1 if d <= 1 else ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0
+            )
+            inside = min(max(position, 0), size - 1)
+            weights[inside] = weights.get(inside, 0.0) + (
+                max(1.0 - d, 0.0) if descriptor.method is ResizeMethod.LINEAR else cubic
+            )
+        total = sum(weights.values()) if descriptor.antialias or descriptor.exclude_outside else 1.0
+        found.append({position: weight / total for position, weight in weights.items()})
+    return found
+
+
+@pytest.mark.parametrize("method", [ResizeMethod.LINEAR, ResizeMethod.CUBIC])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("excludes", [False, True])
+@pytest.mark.parametrize(("size", "wanted", "scale"), [(7, 3, 0.5), (3, 10, 3.4), (1, 4, 4.5), (50, 1, 0.03), (9, 8, 0.95)])
+def test_tables_of_taps(method, antialias, excludes, size, wanted, scale):
+    descriptor = Resize(method=method, antialias=antialias, exclude_outside=excludes, scales=(1.0, 1.0, scale, scale))
+    table = taps(descriptor, size, wanted, scale)
+    expected = taps_by_hand(descriptor, size, wanted, scale)
+    assert table.first[0] == 0
+    assert len(table.first) == wanted + 1
+    for i, row in enumerate(expected):
+        own = slice(table.first[i], table.first[i + 1])
+        assert table.position[own].tolist() == sorted(row)
+        np.testing.assert_allclose(table.weight[own], [row[position] for position in sorted(row)], rtol=1e-12, atol=1e-15)

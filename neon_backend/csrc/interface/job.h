@@ -15,7 +15,17 @@ typedef struct {
     char *workspace;
     char *worker_workspace;
     size_t worker_stride;
+    const dovetail_call *call;
+    int32_t *stopped;       /* set once a body has seen that the run should end, and left some of its items undone */
 } neon_job;
+
+/* True once the run should end: a body then leaves the rest undone and returns. Loops between two chunks of `parallel_for` are
+ * stopped there; a body asks where one item may take longer than a millisecond. */
+static inline int neon_stopped(const neon_job *job) {
+    if (!job->call->host->is_cancelled(job->call)) return 0;
+    __atomic_store_n(job->stopped, 1, __ATOMIC_RELAXED);
+    return 1;
+}
 
 /* One parallel loop of a workload. */
 typedef struct {

@@ -16,6 +16,7 @@ typedef struct {
     int64_t in_height, in_width;
     int64_t out_height, out_width;
     neon_taps rows, columns;
+    int64_t polls;                      /* a result has many taps: the stop word is read before each */
 } neon_resize;
 
 typedef struct {

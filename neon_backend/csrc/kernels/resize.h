@@ -3,7 +3,7 @@
 #define DOVETAIL_NEON_KERNELS_RESIZE_H
 
 #include "../interface/resize.h"
-#include "../vector.h"
+#include "spans.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
@@ -30,6 +30,7 @@ static void resize_interpolate(int64_t begin, int64_t end, int32_t, void *arg) {
         float *out = (float *)job->outputs[0] + item * s.out_width * LANES;
         const int64_t top = s.rows.first[y], bottom = s.rows.first[y + 1];
         for (int64_t x = 0; x < s.out_width; x++) {
+            if (s.polls && neon_stopped(job)) return;
             const int64_t left = s.columns.first[x], right = s.columns.first[x + 1];
             Vector sum = zeros();
             for (int64_t k = top; k < bottom; k++) {

@@ -12,6 +12,7 @@ from dovetail.descriptor import Descriptor, Infos, descriptor_class
 from dovetail.tensor import TensorInfo
 
 from .layouts import Image
+from .resampling import Taps
 from .strides import Move
 
 Floats = npt.NDArray[np.float32]
@@ -102,8 +103,8 @@ class Convolve(PrivateLayer, kind="neon.Convolve"):
 class WinogradConvolve(PrivateLayer, kind="neon.WinogradConvolve"):
     """`Convolve` of blocked images with windows of 3 x 3, stride and dilation 1, one group, by tiles of `tile` results a side.
 
-    `tile` is 2 or 4; algorithms.py says when each pays. Where a window holds an infinity or a NaN, all results of its
-    tile may be NaN.
+    `tile` is 2 or 4; algorithms.py says when each pays, and which weights allow it. Where a window holds an infinity or a NaN,
+    all results of its tile may be NaN.
     """
 
     weights: Floats
@@ -260,11 +261,11 @@ class Pool(PrivateLayer, kind="neon.Pool"):
 
 @descriptor_class
 class Resample(PrivateLayer, kind="neon.Resample"):
-    """Blocked images of another size: per row and column of the result the (position, weight) of what it is the sum of."""
+    """Blocked images of another size: per row and column of the result what it is the sum of."""
 
     source: Image
-    rows: list[list[tuple[int, float]]]
-    columns: list[list[tuple[int, float]]]
+    rows: Taps
+    columns: Taps
     interpolates: bool
 
 

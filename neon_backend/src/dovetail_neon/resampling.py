@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from dovetail.interfaces import Support
 from dovetail.layer import Layer
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
+from dovetail.limits import budget
 from dovetail.tensor import DataLayout
 
-Tap = tuple[int, float]
-"""Position inside the axis, and weight."""
+Reals = npt.NDArray[np.float64]
+
+
+class Taps(NamedTuple):
+    """What each result along an axis is the weighted sum of, all results one behind the other.
+
+    Attributes:
+        first: Where the taps of each result begin, and where those of the last one end.
+        position: Inside the axis.
+        weight: Of each.
+    """
+
+    first: npt.NDArray[np.int64]
+    position: npt.NDArray[np.int64]
+    weight: Reals
+
+    @property
+    def most(self) -> int:
+        """The most taps that a result has."""
+        return int(np.diff(self.first).max(initial=0))
+
 
 _LONGEST_AXIS = 1 << 20
 """Positions of longer axes are not worked out beforehand."""
@@ -38,78 +62,101 @@ def refusal(layer: Layer) -> Support | None:
     scales = descriptor.axis_scales(info)
     if len(scales) != info.rank or not all(math.isfinite(scale) and scale > 0 for scale in scales):
         return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
+    if any(_reach(descriptor, scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
+        return Support.no("attribute", f"scales {scales} do not fit {info.shape_text} and {result.shape_text}", "scales")
     if not layouts(layer):
         return Support.no("shape", "only rows and columns of tensors of rank 4 are resized", "sizes")
     return None
 
 
-def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> list[list[Tap]]:
+def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> Taps:
     """Return, for every result along an axis, what it is the weighted sum of."""
-    positions = [_coordinate(descriptor, i, size, wanted, scale) for i in range(wanted)]
+    every = np.arange(wanted + 1)
     if size == wanted and scale == 1.0:
-        return [[(i, 1.0)] for i in range(wanted)]
+        return Taps(every, every[:-1], np.ones(wanted))
+    positions = _coordinates(descriptor, size, wanted, scale)
     if descriptor.method is ResizeMethod.NEAREST:
-        return [[(_rounded(descriptor.rounding, x, size), 1.0)] for x in positions]
-    return [_weighted(descriptor, x, size, scale) for x in positions]
+        return Taps(every, _rounded(descriptor.rounding, positions, size), np.ones(wanted))
+    return _weighted(descriptor, positions, size, scale)
 
 
-def _coordinate(descriptor: Resize, i: int, size: int, wanted: int, scale: float) -> float:
-    """Position of result i, not yet clamped.
+def _coordinates(descriptor: Resize, size: int, wanted: int, scale: float) -> Reals:
+    """Positions of all results; those far outside are brought nearer.
 
-    Where the scale is the ratio of the sizes it is worked out in integers and rounded once, so that positions which should be
-    whole, or halves, are.
+    Where the scale is the ratio of the sizes they are worked out in integers and rounded once, so that positions which should
+    be whole, or halves, are.
     """
-    mode, exact = descriptor.coordinates, scale == wanted / size
-    if mode is CoordinateMode.ALIGN_CORNERS:
-        # Where only scales are given it stretches over the size before that is rounded down.
-        last = (wanted if exact else scale * size) - 1
-        return i * (size - 1) / last if wanted > 1 else 0.0
-    if mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
-        return 0.0
-    if mode is CoordinateMode.ASYMMETRIC:
-        return i * size / wanted if exact else i / scale
-    if exact:
-        return ((2 * i + 1) * size - wanted) / (2 * wanted)
-    position = (i + 0.5) / scale - 0.5
-    if mode is CoordinateMode.HALF_PIXEL_SYMMETRIC:
-        # Centred on the part of the input that a whole number of results covers.
-        position += size / 2 * (1 - wanted / (scale * size))
-    return position
+    mode, exact, i = descriptor.coordinates, scale == wanted / size, np.arange(wanted)
+    with np.errstate(all="ignore"):
+        if mode is CoordinateMode.ALIGN_CORNERS:
+            # Where only scales are given it stretches over the size before that is rounded down.
+            last = (wanted if exact else scale * size) - 1
+            x = i * (size - 1) / np.float64(last) if wanted > 1 else np.zeros(wanted)
+        elif mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
+            x = np.zeros(1)
+        elif mode is CoordinateMode.ASYMMETRIC:
+            x = i * size / wanted if exact else i / np.float64(scale)
+        elif exact:
+            x = ((2 * i + 1) * size - wanted) / (2 * wanted)
+        else:
+            x = (i + 0.5) / np.float64(scale) - 0.5
+            if mode is CoordinateMode.HALF_PIXEL_SYMMETRIC:
+                # Centred on the part of the input that a whole number of results covers.
+                x = x + size / 2 * (1 - wanted / (scale * size))
+    far = 16.0 * size + 64.0
+    return np.clip(np.nan_to_num(x, nan=0.0), -far, far)
 
 
-def _rounded(rounding: NearestRounding, x: float, size: int) -> int:
-    floor = math.floor(x)
+def _rounded(rounding: NearestRounding, x: Reals, size: int) -> npt.NDArray[np.int64]:
+    floor = np.floor(x)
     rest = x - floor
     up = {
         NearestRounding.ROUND_PREFER_FLOOR: rest > 0.5,
         NearestRounding.ROUND_PREFER_CEIL: rest >= 0.5,
-        NearestRounding.FLOOR: False,
+        NearestRounding.FLOOR: np.False_,
         NearestRounding.CEIL: rest > 0,
     }[rounding]
-    return min(max(floor + up, 0), size - 1)
+    positions: npt.NDArray[np.int64] = np.clip(floor + up, 0, size - 1).astype(np.int64)
+    return positions
 
 
-def _weighted(descriptor: Resize, x: float, size: int, scale: float) -> list[Tap]:
+def _reach(descriptor: Resize, scale: float) -> float:
+    """How far from a position taps lie."""
+    reach = 0 if descriptor.method is ResizeMethod.NEAREST else 1 if descriptor.method is ResizeMethod.LINEAR else 2
     # Shrinking with antialias stretches the kernel so that it covers all that a result stands for.
-    stretch = min(scale, 1.0) if descriptor.antialias else 1.0
-    reach = 1 if descriptor.method is ResizeMethod.LINEAR else 2
-    weights: dict[int, float] = {}
-    for position in range(math.floor(x - reach / stretch) + 1, math.ceil(x + reach / stretch)):
-        if descriptor.exclude_outside and not 0 <= position < size:
-            continue
-        inside = min(max(position, 0), size - 1)
-        weights[inside] = weights.get(inside, 0.0) + _kernel(descriptor, (position - x) * stretch)
-    total = sum(weights.values()) if descriptor.antialias or descriptor.exclude_outside else 1.0
-    if total == 0:  # every tap was excluded: the position lies far outside
-        return [(min(max(math.floor(x), 0), size - 1), 1.0)]
-    return [(position, weight / total) for position, weight in weights.items()]
+    return reach / min(scale, 1.0) if descriptor.antialias else reach
 
 
-def _kernel(descriptor: Resize, distance: float) -> float:
-    """Weight at a distance: the triangle, or Keys' cubic convolution (1981)."""
-    d, a = abs(distance), descriptor.cubic_coefficient
+def _weighted(descriptor: Resize, x: Reals, size: int, scale: float) -> Taps:
+    reach, stretch = _reach(descriptor, scale), min(scale, 1.0) if descriptor.antialias else 1.0
+    begin, end = np.floor(x - reach).astype(np.int64) + 1, np.ceil(x + reach).astype(np.int64)
+    if descriptor.exclude_outside:
+        begin, end = np.maximum(begin, 0), np.minimum(end, size)
+    counts = np.maximum(end - begin, 0)
+    row = np.repeat(np.arange(len(x)), counts)
+    position = np.arange(len(row)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
+    weight = _kernel(descriptor, (position - x[row]) * stretch)
+    budget().check_time()
+    # What lies outside is the pixel at the border.
+    position = np.clip(position, 0, size - 1)
+    starts = np.flatnonzero(np.diff(position, prepend=-1) | np.diff(row, prepend=-1))
+    row, position, weight = row[starts], position[starts], np.add.reduceat(weight, starts) if len(starts) else weight
+    if descriptor.antialias or descriptor.exclude_outside:
+        totals = np.bincount(row, weight, len(x))
+        lost = np.flatnonzero(totals == 0)  # every tap was excluded: the position lies far outside
+        kept = totals[row] != 0
+        weight = np.concatenate([weight[kept] / totals[row[kept]], np.ones(len(lost))])
+        position = np.concatenate([position[kept], np.clip(np.floor(x[lost]), 0, size - 1).astype(np.int64)])
+        row = np.concatenate([row[kept], lost])
+        order = np.argsort(row, kind="stable")
+        row, position, weight = row[order], position[order], weight[order]
+    return Taps(np.searchsorted(row, np.arange(len(x) + 1)), position, weight)
+
+
+def _kernel(descriptor: Resize, distance: Reals) -> Reals:
+    """The triangle, or Keys' cubic convolution (1981)."""
+    d, a = np.abs(distance), descriptor.cubic_coefficient
     if descriptor.method is ResizeMethod.LINEAR:
-        return max(1.0 - d, 0.0)
-    if d <= 1:
-        return ((a + 2) * d - (a + 3)) * d * d + 1
-    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0
+        return np.maximum(1.0 - d, 0.0)
+    near, beyond = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, beyond, 0.0))

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail.abi cimport dovetail_body
+from dovetail.abi cimport dovetail_body, dovetail_call
 
 
 cdef extern from "interface/job.h" nogil:
@@ -11,6 +11,8 @@ cdef extern from "interface/job.h" nogil:
         char *workspace
         char *worker_workspace
         size_t worker_stride
+        const dovetail_call *call
+        int32_t *stopped
 
     ctypedef struct neon_phase:
         dovetail_body body

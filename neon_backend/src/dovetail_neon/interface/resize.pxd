@@ -16,6 +16,7 @@ cdef extern from "interface/resize.h" nogil:
         int64_t out_width
         neon_taps rows
         neon_taps columns
+        int64_t polls
 
     ctypedef struct neon_resize_kernels:
         dovetail_body nearest

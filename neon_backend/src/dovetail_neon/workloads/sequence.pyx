@@ -70,7 +70,7 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
     cdef const void *inputs[MOST_TENSORS]
     cdef void *outputs[4]
     cdef neon_job job
-    cdef int32_t i, k
+    cdef int32_t i, k, stopped = 0
     cdef int status
     for i in range(self.n_steps):
         step = &self.steps[i]
@@ -81,6 +81,7 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
         job.parameters, job.inputs, job.outputs = step.state.parameters, inputs, outputs
         job.workspace, job.worker_workspace = <char *>call.workspace + self.scratch, <char *>call.worker_workspace
         job.worker_stride = call.worker_stride
+        job.call, job.stopped = call, &stopped
         status = run_phases(step.state, call, &job)
         if status != DOVETAIL_OK:
             return status

@@ -12,6 +12,9 @@ cdef enum:
     MOST_BLOCKS = 48
     MOST_PACKED = 16
     MOST_ALIASES = 64
+    # Elements, and pixels of a block of channels: longer rows and planes are cut up, so that a run can be stopped in them.
+    LONG_ROW = 1 << 18
+    LONG_PLANE = 1 << 16
 
 cdef struct neon_state:
     void *parameters                # the first of the blocks
@@ -40,6 +43,7 @@ cdef class Workload:
     cdef int phase(self, dovetail_body body, int64_t range, double nanoseconds, int64_t multiple=*, int32_t per_worker=*) except -1
     cdef int alias(self, int relation, int output, int input, int64_t offset) except -1
 
+cdef int64_t chunks_of(double nanoseconds, double each, int64_t most) noexcept
 cdef const float *keep(Workload workload, array) except NULL
 cdef const float *keep_packed(Workload workload, PackedConstants constants, array, object source, tuple form, object layer) except NULL
 cdef const int64_t *keep_integers(Workload workload, numbers) except NULL

@@ -8,6 +8,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from dovetail.abi cimport (
+    DOVETAIL_CANCELLED,
     DOVETAIL_OK,
     dovetail_call,
     dovetail_tensor,
@@ -18,6 +19,8 @@ from dovetail.abi cimport (
 from dovetail_neon.interface.job cimport neon_job, neon_phase
 from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
 
+import numpy as np
+
 cdef enum:
     MOST_TENSORS = 64
     LINE = 64                   # bytes
@@ -26,20 +29,27 @@ cdef enum:
     WORTH_SHARING = 3_500
     LEAST_CHUNK = 1_500
     LONGEST_CHUNK = 2_000_000   # a run is stopped between chunks
+    LONGER_CHUNKS = 4           # of that, where several threads share a loop
     CHUNKS_PER_WORKER = 8       # so that a thread that is held up can be helped
 
 
 cdef int64_t grain_of(const neon_phase *phase, int32_t workers) noexcept nogil:
     """Choose how many items a thread takes at once; where the parts of two threads meet, a chunk ends."""
-    cdef int64_t share = (phase.range + workers - 1) // workers, chunks = min(phase.most // workers, phase.per_worker), parts = 1
+    cdef int64_t chunks = min(phase.most // workers, phase.per_worker), parts = 1, share
     if phase.most <= 1:
         return phase.range
+    share = min((phase.range + workers - 1) // workers, LONGER_CHUNKS * phase.alone * max(chunks, <int64_t>1))
     if share <= chunks:
         return 1
     while 2 * parts <= chunks and (share % (2 * parts) == 0 or share >= 32 * parts):  # never 7 rows as 4 and 3
         parts *= 2
     share = (share + parts - 1) // parts
     return (share + phase.multiple - 1) // phase.multiple * phase.multiple
+
+
+cdef int64_t chunks_of(double nanoseconds, double each, int64_t most) noexcept:
+    """Cut a loop into chunks of so many nanoseconds, `most` of them unless they then took too long to stop a run between them."""
+    return <int64_t>min(max(min(nanoseconds / each, <double>most), nanoseconds / LONGEST_CHUNK, 1.0), 65536.0)
 
 
 cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job *job) noexcept nogil:
@@ -53,10 +63,12 @@ cdef int run_phases(const neon_state *state, const dovetail_call *call, neon_job
         grain = phase.alone if call.workers == 1 else grain_of(phase, call.workers)
         if grain >= phase.range:
             phase.body(0, phase.range, 0, job)
-            continue
-        status = call.host.parallel_for(call, phase.range, grain, phase.body, job)
-        if status != DOVETAIL_OK:
-            return status
+        else:
+            status = call.host.parallel_for(call, phase.range, grain, phase.body, job)
+            if status != DOVETAIL_OK:
+                return status
+        if job.stopped[0]:
+            return DOVETAIL_CANCELLED
     return DOVETAIL_OK
 
 
@@ -65,7 +77,7 @@ cdef int execute(void *self, const dovetail_call *call) noexcept nogil:
     cdef const void *inputs[MOST_TENSORS]
     cdef void *outputs[MOST_TENSORS]
     cdef neon_job job
-    cdef int32_t i
+    cdef int32_t i, stopped = 0
     for i in range(call.n_inputs):
         inputs[i] = tensor_data(&call.inputs[i])
     for i in range(call.n_outputs):
@@ -73,6 +85,7 @@ cdef int execute(void *self, const dovetail_call *call) noexcept nogil:
     job.parameters, job.inputs, job.outputs = state.parameters, inputs, outputs
     job.workspace, job.worker_workspace = <char *>call.workspace, <char *>call.worker_workspace
     job.worker_stride = call.worker_stride
+    job.call, job.stopped = call, &stopped
     return run_phases(state, call, &job)
 
 
@@ -212,7 +225,8 @@ cdef const float *keep_packed(
 
 cdef const int64_t *keep_integers(Workload workload, numbers) except NULL:
     """Copy whole numbers into the workload."""
-    cdef int64_t *kept = <int64_t *>workload.allocate(len(numbers) * sizeof(int64_t))
-    for place, number in enumerate(numbers):
-        kept[place] = number
+    cdef const int64_t[::1] source = np.ascontiguousarray(numbers, np.int64)
+    cdef int64_t *kept = <int64_t *>workload.allocate(source.shape[0] * sizeof(int64_t))
+    if source.shape[0]:
+        memcpy(kept, &source[0], source.shape[0] * sizeof(int64_t))
     return kept

@@ -1,0 +1,22 @@
+/* Long rows are worked through span by span, so that a run that should end is looked for between two of them. */
+#ifndef DOVETAIL_NEON_KERNELS_SPANS_H
+#define DOVETAIL_NEON_KERNELS_SPANS_H
+
+#include "../interface/job.h"
+#include "../vector.h"
+
+namespace dovetail_neon {
+namespace DOVETAIL_NEON_ISA {
+
+/* Elements of a row, or vectors, of a span: some tenths of a millisecond, and whole tiles of all loops. */
+constexpr int64_t SPAN = 1 << 18;
+
+/* Where the span that begins at `i` ends; `i` itself if the run should end there. */
+INLINE int64_t span_end(const neon_job *job, int64_t i, int64_t size) {
+    return i && neon_stopped(job) ? i : lesser(size, i + SPAN);
+}
+
+} // namespace DOVETAIL_NEON_ISA
+} // namespace dovetail_neon
+
+#endif
