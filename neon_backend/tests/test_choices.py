@@ -70,8 +70,8 @@ def load(network, way, isa="auto", **arguments):
 
 CASES = {
     "plain": {"channels": 32, "size": (9, 7)},
-    "one pixel": {"channels": 16, "size": (1, 1)},
-    "a row": {"channels": 17, "size": (1, 13)},
+    "few pixels": {"channels": 16, "size": (2, 2)},
+    "two rows": {"channels": 17, "size": (2, 13)},
     "channels that fill no block": {"channels": 21, "size": (5, 6), "filters": 35},
     "a residual": {"channels": 32, "size": (8, 8), "adds": True, "relu": True},
     "a batch": {"channels": 24, "size": (6, 5), "batch": 3, "relu": True},

@@ -182,3 +182,12 @@ def test_an_instruction_set_that_is_not_there_is_named():
     network.output(network.relu(network.input("x", (4,))), "y")
     with pytest.raises(dovetail.OptionError, match="instruction set 'sse9' cannot be used; this build has"):
         load(network, "sse9")
+
+
+@pytest.mark.parametrize("isa", HERE)
+def test_the_mean_of_an_image_without_pixels(isa):
+    x = np.zeros((2, 3, 0, 4), np.float32)
+    net = dovetail.Network()
+    net.output(net.global_pooling(net.input("x", x.shape)), "y")
+    with load(net, isa, fallback=False) as loaded:
+        assert np.isnan(loaded.run({"x": x})["y"]).all()

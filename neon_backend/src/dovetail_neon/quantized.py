@@ -28,6 +28,8 @@ from dovetail.tensor import DataLayout, DType, Quantization, TensorInfo
 BYTES = (DType.INT8, DType.UINT8)
 MOST_POOLED = 1 << 22
 """Elements of a window: twice as many bytes sum up to what 31 bits hold."""
+_MOST_COLUMNS = 64
+"""That a row of results reads, by those that it and the image have: more are nearly all padding."""
 _CLAMPS = (None, ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 
 Rule = Callable[[Layer], Support | None]
@@ -134,6 +136,19 @@ def _product(layer: Layer) -> Support | None:
     )
 
 
+def _depthwise(layer: Layer) -> Support | None:
+    descriptor: Any = layer.descriptor
+    info, result = layer.input_infos[0], layer.output.known_info
+    if info is None or info.rank != 4:
+        return _product(layer)
+    axis, step = descriptor.layout.spatial_axes()[1], descriptor.stride[1]
+    size, results = info.sizes[axis], result.sizes[axis]
+    if (results - 1) * step > _MOST_COLUMNS * (size + results):
+        reason = f"steps of {step} columns over an image of {size}: all that a row of results reads is held at once"
+        return Support.no("attribute", reason, "stride")
+    return _product(layer)
+
+
 def _addition(layer: Layer) -> Support | None:
     descriptor: Any = layer.descriptor
     if descriptor.operation != BinaryOperation.ADD:
@@ -187,7 +202,7 @@ def _conversion(layer: Layer) -> Support | None:
 
 QUANTIZED_RULES: dict[str, Rule] = {
     Convolution2d.kind: _product,
-    DepthwiseConvolution2d.kind: _product,
+    DepthwiseConvolution2d.kind: _depthwise,
     FullyConnected.kind: _product,
     ElementwiseBinary.kind: _addition,
     Pooling2d.kind: _pooling,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dovetail.limits import budget
+
 from .kinds import Geometry
 
 
@@ -40,7 +42,9 @@ def planes_of(geometry: Geometry, *, whole_rows: bool = False) -> TapPlanes:
     """
     starts: dict[tuple[int, int], int] = {}
     taps = []
+    load = budget()
     for row in range(geometry.kernel[0]):
+        load.check_time()
         for column in range(1 if whole_rows else geometry.kernel[1]):
             y, y_rest = divmod(row * geometry.dilation[0], geometry.stride[0])
             x, x_rest = divmod(column * geometry.dilation[1], geometry.stride[1])

@@ -24,6 +24,7 @@ from dovetail.layers import (
 from dovetail.tensor import DataLayout, TensorInfo
 
 from ..algorithms import allows_winograd, tile_vectors, wins
+from ..clipping import clipped
 from ..functions import function_of
 from ..kinds import (
     POINT,
@@ -48,6 +49,28 @@ from .chains import Chain
 from .lowering import Lowering, Rule
 
 Filters = TypeVar("Filters", Floats, Shorts)
+
+FRAME_GROWTH, FRAME_PIXELS = 4, 1 << 16
+"""How many times as large as an image it may be with its padding, and besides."""
+
+
+def window_of(
+    descriptor: Convolution2d | DepthwiseConvolution2d, weights: Filters, image: Image, target: Image
+) -> tuple[Geometry, Filters]:
+    """Return what some result reads of a window: its geometry, and the filters as [filters, taps, channels of a group]."""
+    kernel = descriptor.kernel_size(TensorInfo.of_array(weights))
+    whole = Geometry(kernel, descriptor.stride, descriptor.dilation, descriptor.padding[:2])
+    window = clipped(whole, (image.height, image.width), (target.height, target.width))
+    if window.geometry.kernel != kernel:
+        last = descriptor.layout is DataLayout.NHWC
+        weights = weights[:, window.rows, window.columns] if last else weights[:, :, window.rows, window.columns]
+    return window.geometry, weights_of(descriptor, weights)
+
+
+def pooled_window(descriptor: Pooling2d, image: Image, target: Image) -> Geometry:
+    """Return what some result reads of a window."""
+    whole = Geometry(descriptor.size, descriptor.stride, descriptor.dilation, descriptor.padding[:2])
+    return clipped(whole, (image.height, image.width), (target.height, target.width)).geometry
 
 
 def weights_of(descriptor: Convolution2d | DepthwiseConvolution2d, weights: Filters) -> Filters:
@@ -75,10 +98,7 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
         raise ValueError(f"{chain.root.name!r} has no input or no weights")
     layout, lanes = descriptor.layout, lowering.lanes
     image, target = Image.of(source.known_info, layout), Image.of(chain.output.known_info, layout)
-    weights = weights_of(descriptor, value)
-    geometry = Geometry(
-        descriptor.kernel_size(TensorInfo.of_array(value)), descriptor.stride, descriptor.dilation, descriptor.padding[:2]
-    )
+    geometry, weights = window_of(descriptor, value, image, target)
     depthwise = isinstance(descriptor, DepthwiseConvolution2d)
     groups = image.channels if depthwise else descriptor.groups  # type: ignore[union-attr]  # of a Convolution2d
 
@@ -122,8 +142,9 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
         and geometry.dilation == (1, 1)
         and geometry.kernel[1] > 1
         and lowering.data_layout(source) is None
+        and _frame_of(convolve).pixels <= FRAME_GROWTH * image.pixels + FRAME_PIXELS
     ):
-        x, convolve = _framed(lowering, chain, convolve, source, descriptor.padding, layout)
+        x, convolve = _framed(lowering, chain, convolve, source, layout)
     else:
         x = lowering.blocked(source, layout)
     inputs = [x] if chain.adds is None else [x, lowering.blocked(chain.adds, layout)]
@@ -157,13 +178,12 @@ def _framed(
     chain: Chain,
     convolve: Convolve,
     source: OutputSlot,
-    padding: tuple[int, int, int, int],
     layout: DataLayout,
 ) -> tuple[OutputSlot, Convolve]:
     """Few channels: with the padding in place, a row of the window is a run of elements, in each plane or of all channels."""
-    image = convolve.source
-    top, left, bottom, right = padding
-    framed = Image(image.batch, image.channels, image.height + top + bottom, image.width + left + right)
+    image, framed = convolve.source, _frame_of(convolve)
+    top, left = convolve.geometry.padding
+    padding = (top, left, framed.height - image.height - top, framed.width - image.width - left)
     last = layout is DataLayout.NHWC
     made = lowering.plain(source)
     if any(padding):
@@ -175,6 +195,18 @@ def _framed(
     weights = (taps if last else taps.transpose(0, 1, 3, 2)).reshape(filters, rows, columns * image.channels)
     geometry = Geometry((rows, 1), convolve.geometry.stride)
     return made, replace(convolve, weights=weights, source=framed, geometry=geometry, run=columns, channels_last=last)
+
+
+def _frame_of(convolve: Convolve) -> Image:
+    """Return an image with the padding that its windows reach."""
+    image, target, geometry = convolve.source, convolve.target, convolve.geometry
+    height, width = (
+        max(size + before, (results - 1) * stride + kernel)
+        for size, before, results, stride, kernel in zip(
+            image[2:], geometry.padding, target[2:], geometry.stride, geometry.kernel, strict=True
+        )
+    )
+    return Image(image.batch, image.channels, height, width)
 
 
 def _emit_as_matrix(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot) -> None:
@@ -210,7 +242,7 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
         _emit_mean(lowering, layer, source, layout)
         return True
     factors = None
-    if descriptor.function is PoolingFunction.AVERAGE:
+    if descriptor.function is PoolingFunction.AVERAGE and layer.output.known_info.elements:
         counts = [
             elements_that_count(descriptor, axis, (image.height, image.width)[axis], (target.height, target.width)[axis])
             for axis in range(2)
@@ -222,7 +254,7 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
         infos=(blocked_info(target, lowering.lanes),),
         source=image,
         target=target,
-        geometry=Geometry(descriptor.size, descriptor.stride, descriptor.dilation, descriptor.padding[:2]),
+        geometry=pooled_window(descriptor, image, target),
         factors=factors,
     )
     made = lowering.emit(pool, [lowering.blocked(source, layout)], [layer])
@@ -232,10 +264,15 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
 
 def elements_that_count(descriptor: Pooling2d, axis: int, size: int, results: int) -> np.ndarray:
     """Per window along an axis: how many of its elements an average divides by."""
-    start = np.arange(results)[:, None] * descriptor.stride[axis] - descriptor.padding[axis]
-    taps = start + np.arange(descriptor.size[axis])[None, :] * descriptor.dilation[axis]
-    inside = taps < size + descriptor.padding[axis + 2] if descriptor.count_padding else (taps >= 0) & (taps < size)
-    return np.asarray(inside.sum(axis=1), np.float64)
+    start = np.arange(results) * descriptor.stride[axis] - descriptor.padding[axis]
+    kernel, dilation = descriptor.size[axis], descriptor.dilation[axis]
+
+    def before(end: int) -> np.ndarray:
+        """How many elements of each window lie before a position."""
+        return np.clip((end - 1 - start) // dilation + 1, 0, kernel)
+
+    counts = before(size + descriptor.padding[axis + 2]) if descriptor.count_padding else before(size) - before(0)
+    return np.asarray(counts, np.float64)
 
 
 def _global_pooling(lowering: Lowering, layer: Layer) -> bool:

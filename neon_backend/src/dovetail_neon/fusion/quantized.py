@@ -33,7 +33,7 @@ from ..kinds import (
 )
 from ..layouts import Image, bytes_info
 from ..quantized import clamp_range, filter_axis
-from .images import elements_that_count, weights_of
+from .images import elements_that_count, pooled_window, window_of
 from .lowering import Lowering, Rule
 
 _LARGEST = 1e30
@@ -75,10 +75,7 @@ def _convolution(lowering: Lowering, layer: Layer) -> bool:
     layout, dtype = descriptor.layout, source.known_info.dtype
     image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
     stored, factors, bias = _weights(layer)
-    weights = weights_of(descriptor, stored)
-    geometry = Geometry(
-        descriptor.kernel_size(TensorInfo.of_array(value)), descriptor.stride, descriptor.dilation, descriptor.padding[:2]
-    )
+    geometry, weights = window_of(descriptor, stored, image, target)
     groups = image.channels if isinstance(descriptor, DepthwiseConvolution2d) else descriptor.groups
     shared: dict[str, Any] = {
         "infos": (bytes_info(target, dtype),),
@@ -166,10 +163,10 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
     layout, averages = descriptor.layout, descriptor.function == PoolingFunction.AVERAGE
     image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
     if isinstance(descriptor, Pooling2d):
-        geometry = Geometry(descriptor.size, descriptor.stride, descriptor.dilation, descriptor.padding[:2])
+        geometry = pooled_window(descriptor, image, target)
         sizes, results = (image.height, image.width), (target.height, target.width)
         along = [elements_that_count(descriptor, axis, sizes[axis], results[axis]) for axis in range(2)]
-        counts = np.outer(*along).astype(np.int32) if averages else None
+        counts = np.outer(*along).astype(np.int32) if averages and layer.output.known_info.elements else None
     else:
         geometry = Geometry((image.height, image.width))
         counts = np.full((1, 1), image.pixels, np.int32) if averages else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dovetail.graph import Graph
 from dovetail.layer import Layer
+from dovetail.limits import budget
 from dovetail.subgraph import SubgraphView
 
 from ..kinds import Apply
@@ -26,7 +27,9 @@ def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
     chains, functions = find_chains(view, apart)
     absorbed = apart | {layer for chain in chains.values() for layer in chain.layers}
     absorbed |= {layer for match in functions.values() for layer in match.layers}
+    load = budget()
     for layer in view.layers:
+        load.check_time()
         chain, match, attention = chains.get(layer), functions.get(layer), attentions.get(layer)
         if attention is not None:
             q, k, v = (lowering.plain(slot) for slot in (attention.q, attention.k, attention.v))
