@@ -34,14 +34,15 @@ def kernels(request):
 
 @pytest.fixture
 def run_layer(kernels):
-    """`run_layer(build, *arrays)`: run the layer that `build(network, *slots)` makes, without a runtime."""
+    """`run_layer(build, *arrays)`: run the layer that `build(network, *slots)` makes, without a runtime; see `direct.py`."""
     direct = _direct()
 
-    def run(build, *arrays):
-        layer, feeds = direct.build_layer(build, *arrays)
+    def run(build, *arrays, quantizations=None, **how):
+        layer, feeds = direct.build_layer(build, *arrays, quantizations=quantizations)
         capsule = NeonFactory(kernels).create_workload(layer)
-        return direct._execute(layer, feeds, direct.workload_of(capsule), None, False)
+        return direct._execute(layer, feeds, direct.workload_of(capsule), None, how.pop("cancel", False), **how)
 
+    run.Cancelled = direct.Cancelled
     return run
 
 

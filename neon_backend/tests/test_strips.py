@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import numpy as np
@@ -150,3 +151,19 @@ def test_chains_give_the_same_bits_on_any_number_of_threads(case, convolved):
         with load(network, "auto", threads=threads) as net:
             found.add(net.run(feeds)["y"].tobytes())
     assert len(found) == 1
+
+
+def test_a_chain_without_elements_loads_at_once():
+    """Its images are as high as numbers go; strips were made lower one row at a time."""
+    net = dovetail.Network()
+    x = net.input("x", (0, 16, 1 << 33, 8))
+    y = net.depthwise_convolution2d(
+        net.depthwise_convolution2d(x, np.ones((16, 1, 3, 3), np.float32), padding=1),
+        np.ones((16, 1, 3, 3), np.float32),
+        padding=1,
+    )
+    net.output(y, "y")
+    begin = time.perf_counter()
+    with load(net, HERE[0]) as loaded:
+        assert loaded.run({"x": np.zeros((0, 16, 1 << 33, 8), np.float32)})["y"].shape == (0, 16, 1 << 33, 8)
+    assert time.perf_counter() - begin < 10

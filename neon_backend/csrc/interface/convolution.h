@@ -43,6 +43,8 @@ typedef struct {
     int32_t reaches_out;            /* some window reaches outside the image */
     int32_t rows;                   /* a row of the window is one run of elements of each block: the window is one tap wide */
     int32_t chunks_first;           /* items go by images, chunks, divisions and groups; else by images, divisions, groups and chunks */
+    int32_t polls;                  /* a tile takes long: the stop word is read before each */
+    int32_t reserved;
 } neon_convolution;
 
 typedef struct {

@@ -48,6 +48,8 @@ typedef struct {
     int32_t chunks_first;           /* items go by images, chunks, divisions and groups; else by images, divisions, groups and chunks */
     int32_t widened;                /* tiles read pixels of 16 bits in the workspace */
     int32_t last_lanes;             /* filters of the last block of a division that may be written: 16 where padding follows */
+    int32_t polls;                  /* a tile takes long: the stop word is read before each */
+    int32_t reserved;
 } neon_quantized_convolution;
 
 /* Convolution by a matrix unit, of images of unsigned bytes. What tiles read lies as [images, planes, plane_height, plane_width, step]:
@@ -118,6 +120,8 @@ typedef struct {
     int32_t pad;                    /* average: what an element outside the image that counts is, as stored */
     int32_t offset;                 /* average: what has been added to stored elements */
     neon_requantization result;     /* depthwise */
+    int32_t polls;                  /* a row takes long: the stop word is read before each result, or block of channels */
+    int32_t reserved;
 } neon_quantized_windows;
 
 /* output = zero + a * (inputs[0] - zero_a) + b * (inputs[1] - zero_b), rounded; range: blocks of 16 bytes. */

@@ -24,6 +24,7 @@ typedef struct {
     int64_t stages;
     int64_t out_height;
     int64_t rows;               /* of the last result, computed at a time */
+    int64_t polls;              /* a strip takes long: the stop word is read before each */
     neon_stage stage[NEON_LONGEST_CHAIN];
 } neon_strips;
 

@@ -15,7 +15,8 @@ typedef struct {
     int64_t stride_y, stride_x;
     int64_t dilation_y, dilation_x;
     int64_t padding_top, padding_left;
-    int32_t by_rows, reserved;
+    int32_t by_rows;
+    int32_t polls;                      /* some rows take long: the stop word is read within them */
     const float *weights;               /* depthwise: [blocks, taps, lanes] */
     const float *bias;                  /* depthwise: [blocks, lanes] */
     neon_activation activation;         /* depthwise */

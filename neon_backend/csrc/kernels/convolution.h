@@ -14,6 +14,7 @@ namespace DOVETAIL_NEON_ISA {
 /* What the tiles of one group of filters in one image share. */
 struct Band {
     const neon_convolution *self;
+    const neon_job *job;
     const float *in;
     const float *weights;
     const float *bias;
@@ -140,6 +141,17 @@ INLINE void convolve_inside(const Band &band, Vector (&sum)[pixels][vectors], co
     }
 }
 
+/* Rows or columns of a window, of which some pixel reads one inside the image; `begins` are where the windows begin. */
+struct TapRange {
+    int64_t first, last;
+};
+INLINE TapRange taps_inside(const int64_t *begins, int pixels, int64_t dilation, int64_t size, int64_t taps) {
+    int64_t lowest = begins[0], highest = begins[0];
+    for (int p = 1; p < pixels; p++) lowest = lesser(lowest, begins[p]), highest = greater(highest, begins[p]);
+    const int64_t first = highest >= 0 ? 0 : lesser(taps, (-highest + dilation - 1) / dilation);
+    return TapRange{first, lowest >= size ? first : greater(first, lesser(taps, (size - 1 - lowest) / dilation + 1))};
+}
+
 /* Windows anywhere. */
 template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t first, int64_t tile) {
     const neon_convolution &c = *band.self;
@@ -168,11 +180,18 @@ template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t 
     } else {
         Scattered<pixels> in;
         const bool runs = inside && c.dilation_x == 1 && c.in.pixel_step == c.in.block;
+        TapRange rows{0, c.kernel_height}, columns{0, c.kernel_width};
+        if (!inside) {
+            rows = taps_inside(top, pixels, c.dilation_y, c.in_height, c.kernel_height);
+            columns = taps_inside(left, pixels, c.dilation_x, c.in_width, c.kernel_width);
+        }
         for (int64_t block = 0; block < band.blocks; block++) {
             const int64_t count = lesser(c.in.block, c.channels - block * c.in.block), base = block * c.in.block_step;
             const int64_t run = runs && count == c.in.pixel_step ? c.kernel_width : 1;
-            for (int64_t ky = 0; ky < c.kernel_height; ky++)
-                for (int64_t kx = 0; kx < c.kernel_width; kx += run) {
+            const float *const of_block = band.weights + block * c.in.block * c.kernel_height * c.kernel_width * vectors * LANES;
+            for (int64_t ky = rows.first; ky < rows.last; ky++) {
+                weights = of_block + (ky * c.kernel_width + columns.first) * count * vectors * LANES;
+                for (int64_t kx = columns.first; kx < columns.last; kx += run) {
                     const int64_t tap = base + (ky * c.dilation_y * c.in_width + kx * c.dilation_x) * c.in.pixel_step;
                     bool any = false;
                     for (int p = 0; p < pixels; p++) {
@@ -186,6 +205,7 @@ template <int vectors, int pixels> void convolve_tile(const Band &band, int64_t 
                     else
                         weights += count * vectors * LANES;
                 }
+            }
         }
     }
     finish_tile<vectors, pixels>(band, first, sum);
@@ -211,6 +231,7 @@ template <int vectors> void convolve_band(Band &band, int64_t begin, int64_t end
     const int64_t tiles = (end - begin + most - 1) / most;
     band.fetched = vectors * LANES * (int64_t)sizeof(float) / greater<int64_t>(tiles, 1);
     for (int64_t at = begin, tile = 0; tile < tiles; tile++) {
+        if (band.self->polls && neon_stopped(band.job)) return;
         const int count = (int)((end - at + tiles - tile - 1) / (tiles - tile));
         Tiles<vectors, most>::run(band, at, count, tile);
         at += count;
@@ -248,6 +269,7 @@ template <int vectors, int step> void convolve_rows(const Band &band, int64_t be
         int64_t x = greater<int64_t>(begin - y * width, 0);
         const int64_t last = lesser(end - y * width, width);
         for (int64_t tiles = (last - x + most - 1) / most; tiles; tiles--) {
+            if (band.self->polls && neon_stopped(band.job)) return;
             const int count = (int)((last - x + tiles - 1) / tiles);
             RowTiles<vectors, most, step>::run(band, y, x, count);
             x += count;
@@ -276,6 +298,7 @@ static Band band_of(const neon_job *job, const neon_convolution &c, int64_t imag
     const int vectors = c.group_vector[group + 1] - c.group_vector[group];
     Band band;
     band.self = &c;
+    band.job = job;
     band.in = (const float *)job->inputs[0] + image * c.in.image_step + division * c.in.division_step;
     band.weights = c.weights + division * c.division_weights + c.group_weights[group];
     band.next = band.weights;

@@ -4,6 +4,7 @@
 
 #include "../interface/matmul.h"
 #include "product.h"
+#include "spans.h"
 #include "reduce.h"
 
 namespace dovetail_neon {
@@ -151,18 +152,22 @@ static void matmul_few(int64_t begin, int64_t end, int32_t, void *arg) {
 
 /* Dot products of `rows` rows with `columns` columns that lie as rows, `step` apart. */
 template <int rows, int columns>
-INLINE void dot_tile(const float *left, const float *right, int64_t depth, float *out, int64_t out_step) {
+INLINE void dot_tile(const neon_job *job, const float *left, const float *right, int64_t depth, float *out, int64_t out_step) {
     Vector sum[rows][columns] = {};
     int64_t k = 0;
-    for (; k + LANES <= depth; k += LANES) {
-        Vector x[rows];
+    while (k + LANES <= depth) {
+        const int64_t end = span_end(job, k, depth);
+        if (end == k) return;
+        for (; k + LANES <= end; k += LANES) {
+            Vector x[rows];
 #pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) x[r] = load(left + r * depth + k);
+            for (int r = 0; r < rows; r++) x[r] = load(left + r * depth + k);
 #pragma GCC unroll 4
-        for (int c = 0; c < columns; c++) {
-            const Vector w = load(right + c * depth + k);
+            for (int c = 0; c < columns; c++) {
+                const Vector w = load(right + c * depth + k);
 #pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) sum[r][c] = fma(x[r], w, sum[r][c]);
+                for (int r = 0; r < rows; r++) sum[r][c] = fma(x[r], w, sum[r][c]);
+            }
         }
     }
     if (k < depth) {
@@ -176,11 +181,11 @@ INLINE void dot_tile(const float *left, const float *right, int64_t depth, float
         for (int c = 0; c < columns; c++) out[r * out_step + c] = total(sum[r][c]);
 }
 
-template <int rows> INLINE void dot_columns(const float *left, const float *right, const neon_matmul &m, float *out, int64_t count) {
+template <int rows> INLINE void dot_columns(const neon_job *job, const float *left, const float *right, const neon_matmul &m, float *out, int64_t count) {
     int64_t n = 0;
     for (; n + DOT_COLUMNS <= count; n += DOT_COLUMNS)
-        dot_tile<rows, DOT_COLUMNS>(left, right + n * m.depth, m.depth, out + n, m.columns);
-    for (; n < count; n++) dot_tile<rows, 1>(left, right + n * m.depth, m.depth, out + n, m.columns);
+        dot_tile<rows, DOT_COLUMNS>(job, left, right + n * m.depth, m.depth, out + n, m.columns);
+    for (; n < count; n++) dot_tile<rows, 1>(job, left, right + n * m.depth, m.depth, out + n, m.columns);
 }
 
 static void matmul_dots(int64_t begin, int64_t end, int32_t, void *arg) {
@@ -194,10 +199,10 @@ static void matmul_dots(int64_t begin, int64_t end, int32_t, void *arg) {
         const float *right = (const float *)job->inputs[m.right] + (right_matrix_of(m, batch) * m.columns + first) * m.depth;
         float *out = (float *)job->outputs[0] + batch * m.rows * m.columns + first;
         switch (m.rows) {
-        case 1: dot_columns<1>(left, right, m, out, last - first); break;
-        case 2: dot_columns<2>(left, right, m, out, last - first); break;
-        case 3: dot_columns<3>(left, right, m, out, last - first); break;
-        case 4: dot_columns<4>(left, right, m, out, last - first); break;
+        case 1: dot_columns<1>(job, left, right, m, out, last - first); break;
+        case 2: dot_columns<2>(job, left, right, m, out, last - first); break;
+        case 3: dot_columns<3>(job, left, right, m, out, last - first); break;
+        case 4: dot_columns<4>(job, left, right, m, out, last - first); break;
         }
     }
 }

@@ -4,16 +4,21 @@
 
 #include "../interface/normalization.h"
 #include "reduce.h"
+#include "spans.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
 /* in * factor + offset, of a run with one factor and one offset. */
-INLINE void scale_run(const float *in, float *out, int64_t count, float factor, float offset) {
+INLINE void scale_run(const neon_job *job, const float *in, float *out, int64_t count, float factor, float offset) {
     const Vector f = broadcast(factor), o = broadcast(offset);
     int64_t i = 0;
+    while (i + LANES <= count) {
+        const int64_t end = span_end(job, i, count);
+        if (end == i) return;
 #pragma GCC unroll 4
-    for (; i + LANES <= count; i += LANES) store(out + i, fma(load(in + i), f, o));
+        for (; i + LANES <= end; i += LANES) store(out + i, fma(load(in + i), f, o));
+    }
     if (i < count) store_part(out + i, fma(load_part(in + i, (int)(count - i)), f, o), (int)(count - i));
 }
 
@@ -25,7 +30,7 @@ static void affine(int64_t begin, int64_t end, int32_t, void *arg) {
     if (s.inner != 1) {
         for (int64_t item = begin; item < end; item++) {
             const int64_t channel = item % s.channels;
-            scale_run(in + item * s.inner, out + item * s.inner, s.inner, s.factor[channel], s.offset[channel]);
+            scale_run(job, in + item * s.inner, out + item * s.inner, s.inner, s.factor[channel], s.offset[channel]);
         }
         return;
     }
@@ -41,16 +46,20 @@ static void affine(int64_t begin, int64_t end, int32_t, void *arg) {
 }
 
 /* Sum of (x - middle)^power over a run, power 1 or 2; several sums at once, which also keeps each of them short. */
-template <int power> INLINE float sum_of_run(const float *in, int64_t count, float middle) {
+template <int power> INLINE float sum_of_run(const neon_job *job, const float *in, int64_t count, float middle) {
     const Vector m = broadcast(middle);
     Vector sum[4] = {};
     int64_t i = 0;
-    for (; i + 4 * LANES <= count; i += 4 * LANES)
+    while (i + 4 * LANES <= count) {
+        const int64_t end = span_end(job, i, count);
+        if (end == i) return 0.0f;
+        for (; i + 4 * LANES <= end; i += 4 * LANES)
 #pragma GCC unroll 4
-        for (int k = 0; k < 4; k++) {
-            const Vector d = load(in + i + k * LANES) - m;
-            sum[k] = power == 1 ? sum[k] + d : fma(d, d, sum[k]);
-        }
+            for (int k = 0; k < 4; k++) {
+                const Vector d = load(in + i + k * LANES) - m;
+                sum[k] = power == 1 ? sum[k] + d : fma(d, d, sum[k]);
+            }
+    }
     for (; i + LANES <= count; i += LANES) {
         const Vector d = load(in + i) - m;
         sum[0] = power == 1 ? sum[0] + d : fma(d, d, sum[0]);
@@ -68,8 +77,8 @@ static void normalize_groups(int64_t begin, int64_t end, int32_t, void *arg) {
     for (int64_t item = begin; item < end; item++) {
         const float *in = (const float *)job->inputs[0] + item * count;
         float *out = (float *)job->outputs[0] + item * count;
-        const float mean = sum_of_run<1>(in, count, 0.0f) / (float)count;
-        const float factor = 1.0f / __builtin_sqrtf(sum_of_run<2>(in, count, mean) / (float)count + s.epsilon);
+        const float mean = sum_of_run<1>(job, in, count, 0.0f) / (float)count;
+        const float factor = 1.0f / __builtin_sqrtf(sum_of_run<2>(job, in, count, mean) / (float)count + s.epsilon);
         const int64_t first = item % s.groups * s.channels;
         for (int64_t channel = 0; channel < s.channels; channel++) {
             const float scale = s.scale[first + channel] * factor;
@@ -77,8 +86,12 @@ static void normalize_groups(int64_t begin, int64_t end, int32_t, void *arg) {
             const float *from = in + channel * s.inner;
             float *to = out + channel * s.inner;
             int64_t i = 0;
+            while (i + LANES <= s.inner) {
+                const int64_t end = span_end(job, i, s.inner);
+                if (end == i) return;
 #pragma GCC unroll 2
-            for (; i + LANES <= s.inner; i += LANES) store(to + i, fma(load(from + i) - m, f, o));
+                for (; i + LANES <= end; i += LANES) store(to + i, fma(load(from + i) - m, f, o));
+            }
             const int left = (int)(s.inner - i);
             if (left) store_part(to + i, fma(load_part(from + i, left) - m, f, o), left);
         }
@@ -97,17 +110,29 @@ static void normalize_columns(int64_t begin, int64_t end, int32_t, void *arg) {
         float *out = (float *)job->outputs[0] + image * s.pixels * s.channels + channel;
         /* Four sums each: shorter sums err less. */
         Vector sum[4] = {}, squares[4] = {};
-        for (int64_t p = 0; p < s.pixels; p++) sum[p & 3] += load_part(in + p * s.channels, count);
+        for (int64_t p = 0; p < s.pixels;) {
+            const int64_t end = span_end(job, p, s.pixels);
+            if (end == p) return;
+            for (; p < end; p++) sum[p & 3] += load_part(in + p * s.channels, count);
+        }
         const Vector mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) * share;
-        for (int64_t p = 0; p < s.pixels; p++) {
-            const Vector distance = load_part(in + p * s.channels, count) - mean;
-            squares[p & 3] = fma(distance, distance, squares[p & 3]);
+        for (int64_t p = 0; p < s.pixels;) {
+            const int64_t end = span_end(job, p, s.pixels);
+            if (end == p) return;
+            for (; p < end; p++) {
+                const Vector distance = load_part(in + p * s.channels, count) - mean;
+                squares[p & 3] = fma(distance, distance, squares[p & 3]);
+            }
         }
         const Vector variance = ((squares[0] + squares[1]) + (squares[2] + squares[3])) * share;
         const Vector factor = load_part(s.scale + channel, count) / square_root(variance + epsilon);
         const Vector offset = load_part(s.offset + channel, count);
-        for (int64_t p = 0; p < s.pixels; p++)
-            store_part(out + p * s.channels, fma(load_part(in + p * s.channels, count) - mean, factor, offset), count);
+        for (int64_t p = 0; p < s.pixels;) {
+            const int64_t end = span_end(job, p, s.pixels);
+            if (end == p) return;
+            for (; p < end; p++)
+                store_part(out + p * s.channels, fma(load_part(in + p * s.channels, count) - mean, factor, offset), count);
+        }
     }
 }
 

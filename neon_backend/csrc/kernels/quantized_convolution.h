@@ -84,6 +84,7 @@ INLINE void add_groups(Integers (&sum)[pixels][vectors], Pixels in, const char *
 /* One group of filters over one image, or what of it belongs to one division. */
 struct ByteBand {
     const neon_quantized_convolution *self;
+    const neon_job *job;
     const char *in;
     const char *weights;
     const int32_t *bias;
@@ -183,6 +184,7 @@ template <typename Unit, int blocks> void byte_band(const ByteBand &band, int64_
     constexpr int most = tile_pixels(blocks);
     const int64_t tiles = (end - begin + most - 1) / most;
     for (int64_t at = begin, tile = 0; tile < tiles; tile++) {
+        if (band.self->polls && neon_stopped(band.job)) return;
         const int count = (int)((end - at + tiles - tile - 1) / (tiles - tile));
         ByteTiles<Unit, blocks, most>::run(band, at, count);
         at += count;
@@ -203,6 +205,7 @@ template <typename Unit> void convolve_bytes(int64_t begin, int64_t end, int32_t
         const int64_t block = division * c.blocks + first;
         ByteBand band;
         band.self = &c;
+        band.job = job;
         band.in = (c.widened ? (const char *)job->workspace : (const char *)job->inputs[0]) + image * in_pixels * c.tile_step +
                   division * c.channels * (c.widened ? 2 : 1);
         band.weights = c.weights + block * block_weights;

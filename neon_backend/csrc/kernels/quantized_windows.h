@@ -112,6 +112,7 @@ template <typename Unit> void depthwise_bytes(int64_t begin, int64_t end, int32_
         const int64_t image = item / rows, first = item % rows * w.together;
         const Byte *in = (const Byte *)job->inputs[0] + image * w.in_height * w.in_width * w.step;
         for (int64_t channel = 0; channel < w.channels; channel += BLOCK) {
+            if (w.polls && neon_stopped(job)) return;
             stack_rows<Unit>(w, in, first, channel, stacked);
             const char *weights = w.weights + channel / BLOCK * w.together * row_weights;
             for (int64_t y = first; y < lesser(first + w.together, w.out_height); y++, weights += row_weights)
@@ -217,6 +218,7 @@ template <typename Pooling> void pool_bytes(int64_t begin, int64_t end, int32_t,
         for (int64_t x = 0; x < w.out_width; x++) {
             const TapsInside taps = taps_inside(w, y, x);
             for (int64_t channel = 0; channel < w.channels; channel += BLOCK) {
+                if (w.polls && neon_stopped(job)) return;
                 Integers result[BLOCK_VECTORS];
                 Pooling::window(w, taps, y * w.out_width + x, in + channel, result);
                 store_block(row + x * w.step + channel, result, (int)lesser<int64_t>(BLOCK, w.step - channel));

@@ -5,6 +5,7 @@
 #include "../interface/reduction.h"
 #include "mathematics.h"
 #include "reduce.h"
+#include "spans.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
@@ -34,13 +35,17 @@ INLINE Vector load_filled(const float *at, int n, Vector outside) {
     return select(lanes < n, load_part(at, n), outside);
 }
 
-template <typename R> INLINE float reduce_row(const float *in, int64_t count) {
+template <typename R> INLINE float reduce_row(const neon_job *job, const float *in, int64_t count) {
     const Vector neutral = broadcast(R::NEUTRAL);
     Vector x[4] = {neutral, neutral, neutral, neutral};
     int64_t i = 0;
-    for (; i + 4 * LANES <= count; i += 4 * LANES)
+    while (i + 4 * LANES <= count) {
+        const int64_t end = span_end(job, i, count);
+        if (end == i) return 0.0f;
+        for (; i + 4 * LANES <= end; i += 4 * LANES)
 #pragma GCC unroll 4
-        for (int k = 0; k < 4; k++) x[k] = R::merge(x[k], R::element(load(in + i + k * LANES)));
+            for (int k = 0; k < 4; k++) x[k] = R::merge(x[k], R::element(load(in + i + k * LANES)));
+    }
 #pragma GCC unroll 3
     for (int k = 0; k < 3; k++)
         if (i + LANES <= count) x[k] = R::merge(x[k], R::element(load(in + i))), i += LANES;
@@ -53,12 +58,16 @@ INLINE Vector relative_to(Vector greatest) {
     return select(absolute(greatest) < broadcast(__builtin_inff()), greatest, zeros());
 }
 
-INLINE float log_sum_exp_row(const float *in, int64_t count) {
+INLINE float log_sum_exp_row(const neon_job *job, const float *in, int64_t count) {
     const Vector lowest = broadcast(-__builtin_inff());
-    const Vector middle = relative_to(broadcast(reduce_row<Reducer<NEON_REDUCE_MAXIMUM, NEON_BEFORE_NOTHING>>(in, count)));
+    const Vector middle = relative_to(broadcast(reduce_row<Reducer<NEON_REDUCE_MAXIMUM, NEON_BEFORE_NOTHING>>(job, in, count)));
     Vector sum = zeros();
     int64_t i = 0;
-    for (; i + LANES <= count; i += LANES) sum += exponential(load(in + i) - middle);
+    while (i + LANES <= count) {
+        const int64_t end = span_end(job, i, count);
+        if (end == i) return 0.0f;
+        for (; i + LANES <= end; i += LANES) sum += exponential(load(in + i) - middle);
+    }
     if (i < count) sum += exponential(load_filled(in + i, (int)(count - i), lowest) - middle);
     return (middle + logarithm(broadcast(total(sum))))[0];
 }
@@ -74,19 +83,23 @@ INLINE Vector finished(const neon_reduction_stage &s, Vector x) {
 
 /* Down the columns of [size, inner]: `vectors` vectors of columns at once, the last of which has `last` lanes. */
 template <typename R, int vectors>
-INLINE void reduce_columns(const neon_reduction_stage &s, const float *in, float *out, int last) {
+INLINE void reduce_columns(const neon_job *job, const neon_reduction_stage &s, const float *in, float *out, int last) {
     /* Two partial results: shorter sums err less, and no addition waits for the one before. */
     Vector x[2][vectors];
     for (int v = 0; v < vectors; v++) x[0][v] = x[1][v] = broadcast(R::NEUTRAL);
     int64_t i = 0;
-    for (; i + 2 <= s.size; i += 2, in += 2 * s.inner)
+    while (i + 2 <= s.size) {
+        const int64_t end = span_end(job, i, s.size);
+        if (end == i) return;
+        for (; i + 2 <= end; i += 2, in += 2 * s.inner)
 #pragma GCC unroll 2
-        for (int row = 0; row < 2; row++)
+            for (int row = 0; row < 2; row++)
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) {
-                const float *at = in + row * s.inner + v * LANES;
-                x[row][v] = R::merge(x[row][v], R::element(last == LANES || v + 1 < vectors ? load(at) : load_part(at, last)));
-            }
+                for (int v = 0; v < vectors; v++) {
+                    const float *at = in + row * s.inner + v * LANES;
+                    x[row][v] = R::merge(x[row][v], R::element(last == LANES || v + 1 < vectors ? load(at) : load_part(at, last)));
+                }
+    }
     for (int v = 0; v < vectors; v++) {
         const int lanes = v + 1 < vectors ? LANES : last;
         if (i < s.size) x[0][v] = R::merge(x[0][v], R::element(load_part(in + v * LANES, lanes)));
@@ -94,25 +107,33 @@ INLINE void reduce_columns(const neon_reduction_stage &s, const float *in, float
     }
 }
 
-INLINE void log_sum_exp_columns(const neon_reduction_stage &s, const float *in, float *out, int lanes) {
+INLINE void log_sum_exp_columns(const neon_job *job, const neon_reduction_stage &s, const float *in, float *out, int lanes) {
     Vector greatest = broadcast(-__builtin_inff()), sum = zeros();
-    for (int64_t i = 0; i < s.size; i++)
-        greatest = Reducer<NEON_REDUCE_MAXIMUM, NEON_BEFORE_NOTHING>::merge(greatest, load_part(in + i * s.inner, lanes));
+    for (int64_t i = 0; i < s.size;) {
+        const int64_t end = span_end(job, i, s.size);
+        if (end == i) return;
+        for (; i < end; i++)
+            greatest = Reducer<NEON_REDUCE_MAXIMUM, NEON_BEFORE_NOTHING>::merge(greatest, load_part(in + i * s.inner, lanes));
+    }
     const Vector middle = relative_to(greatest);
-    for (int64_t i = 0; i < s.size; i++) sum += exponential(load_part(in + i * s.inner, lanes) - middle);
+    for (int64_t i = 0; i < s.size;) {
+        const int64_t end = span_end(job, i, s.size);
+        if (end == i) return;
+        for (; i < end; i++) sum += exponential(load_part(in + i * s.inner, lanes) - middle);
+    }
     store_part(out, middle + logarithm(sum), lanes);
 }
 
 template <int combine, int before>
-INLINE void reduce_items(const neon_reduction_stage &s, const float *in, float *out, int64_t begin, int64_t end) {
+INLINE void reduce_items(const neon_job *job, const neon_reduction_stage &s, const float *in, float *out, int64_t begin, int64_t end) {
     using R = Reducer<combine, before>;
     if (s.inner == 1) {
         for (int64_t item = begin; item < end; item++) {
             const float *row = in + item * s.size;
             if (combine == NEON_REDUCE_LOG_SUM_EXP)
-                out[item] = log_sum_exp_row(row, s.size);
+                out[item] = log_sum_exp_row(job, row, s.size);
             else
-                out[item] = finished(s, broadcast(reduce_row<R>(row, s.size)))[0];
+                out[item] = finished(s, broadcast(reduce_row<R>(job, row, s.size)))[0];
         }
         return;
     }
@@ -123,13 +144,13 @@ INLINE void reduce_items(const neon_reduction_stage &s, const float *in, float *
         for (int64_t column = s.inner * chunk / s.chunks; column < stop;) {
             const int64_t left = stop - column;
             if (combine == NEON_REDUCE_LOG_SUM_EXP) {
-                log_sum_exp_columns(s, from + column, to + column, (int)lesser<int64_t>(LANES, left));
+                log_sum_exp_columns(job, s, from + column, to + column, (int)lesser<int64_t>(LANES, left));
                 column += LANES;
             } else if (left >= 4 * LANES) {
-                reduce_columns<R, 4>(s, from + column, to + column, LANES);
+                reduce_columns<R, 4>(job, s, from + column, to + column, LANES);
                 column += 4 * LANES;
             } else {
-                reduce_columns<R, 1>(s, from + column, to + column, (int)lesser<int64_t>(LANES, left));
+                reduce_columns<R, 1>(job, s, from + column, to + column, (int)lesser<int64_t>(LANES, left));
                 column += LANES;
             }
         }
@@ -142,17 +163,17 @@ template <int stage> static void reduce_stage(int64_t begin, int64_t end, int32_
     const float *in = s.source < 0 ? (const float *)job->inputs[0] : (const float *)job->workspace + s.source;
     float *out = s.target < 0 ? (float *)job->outputs[0] : (float *)job->workspace + s.target;
     switch (s.combine) {
-    case NEON_REDUCE_PRODUCT: reduce_items<NEON_REDUCE_PRODUCT, NEON_BEFORE_NOTHING>(s, in, out, begin, end); break;
-    case NEON_REDUCE_MAXIMUM: reduce_items<NEON_REDUCE_MAXIMUM, NEON_BEFORE_NOTHING>(s, in, out, begin, end); break;
-    case NEON_REDUCE_MINIMUM: reduce_items<NEON_REDUCE_MINIMUM, NEON_BEFORE_NOTHING>(s, in, out, begin, end); break;
-    case NEON_REDUCE_LOG_SUM_EXP: reduce_items<NEON_REDUCE_LOG_SUM_EXP, NEON_BEFORE_NOTHING>(s, in, out, begin, end); break;
+    case NEON_REDUCE_PRODUCT: reduce_items<NEON_REDUCE_PRODUCT, NEON_BEFORE_NOTHING>(job, s, in, out, begin, end); break;
+    case NEON_REDUCE_MAXIMUM: reduce_items<NEON_REDUCE_MAXIMUM, NEON_BEFORE_NOTHING>(job, s, in, out, begin, end); break;
+    case NEON_REDUCE_MINIMUM: reduce_items<NEON_REDUCE_MINIMUM, NEON_BEFORE_NOTHING>(job, s, in, out, begin, end); break;
+    case NEON_REDUCE_LOG_SUM_EXP: reduce_items<NEON_REDUCE_LOG_SUM_EXP, NEON_BEFORE_NOTHING>(job, s, in, out, begin, end); break;
     default:
         if (s.before == NEON_BEFORE_ABSOLUTE)
-            reduce_items<NEON_REDUCE_SUM, NEON_BEFORE_ABSOLUTE>(s, in, out, begin, end);
+            reduce_items<NEON_REDUCE_SUM, NEON_BEFORE_ABSOLUTE>(job, s, in, out, begin, end);
         else if (s.before == NEON_BEFORE_SQUARE)
-            reduce_items<NEON_REDUCE_SUM, NEON_BEFORE_SQUARE>(s, in, out, begin, end);
+            reduce_items<NEON_REDUCE_SUM, NEON_BEFORE_SQUARE>(job, s, in, out, begin, end);
         else
-            reduce_items<NEON_REDUCE_SUM, NEON_BEFORE_NOTHING>(s, in, out, begin, end);
+            reduce_items<NEON_REDUCE_SUM, NEON_BEFORE_NOTHING>(job, s, in, out, begin, end);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "../interface/rows.h"
 #include "mathematics.h"
 #include "reduce.h"
+#include "spans.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
@@ -43,19 +44,27 @@ static void softmax_rows(int64_t begin, int64_t end, int32_t, void *arg) {
         float *out = (float *)job->outputs[0] + item * s.size;
         Vector best[2] = {lowest, lowest}, sum[2] = {};
         int64_t i = 0;
-        for (; i + 2 * LANES <= whole; i += 2 * LANES)
+        while (i + 2 * LANES <= whole) {
+            const int64_t last = span_end(job, i, whole);
+            if (last == i) return;
+            for (; i + 2 * LANES <= last; i += 2 * LANES)
 #pragma GCC unroll 2
-            for (int k = 0; k < 2; k++) best[k] = maximum(load(in + i + k * LANES) * beta, best[k]);
+                for (int k = 0; k < 2; k++) best[k] = maximum(load(in + i + k * LANES) * beta, best[k]);
+        }
         if (i < whole) best[0] = maximum(load(in + i) * beta, best[0]);
         if (left) best[1] = maximum(lanes_below(left, load_part(in + whole, (int)left) * beta, lowest), best[1]);
         const Vector top = broadcast(largest(maximum(best[0], best[1])));
-        for (i = 0; i + 2 * LANES <= whole; i += 2 * LANES)
+        for (i = 0; i + 2 * LANES <= whole;) {
+            const int64_t last = span_end(job, i, whole);
+            if (last == i) return;
+            for (; i + 2 * LANES <= last; i += 2 * LANES)
 #pragma GCC unroll 2
-            for (int k = 0; k < 2; k++) {
-                const Vector shifted = fma(load(in + i + k * LANES), beta, -top), power = exponential_below_one(shifted);
-                sum[k] += power;
-                store(out + i + k * LANES, s.logarithm ? shifted : power);
-            }
+                for (int k = 0; k < 2; k++) {
+                    const Vector shifted = fma(load(in + i + k * LANES), beta, -top), power = exponential_below_one(shifted);
+                    sum[k] += power;
+                    store(out + i + k * LANES, s.logarithm ? shifted : power);
+                }
+        }
         if (i < whole) {
             const Vector shifted = fma(load(in + i), beta, -top), power = exponential_below_one(shifted);
             sum[0] += power;
@@ -69,8 +78,12 @@ static void softmax_rows(int64_t begin, int64_t end, int32_t, void *arg) {
         const Vector all = broadcast(total(sum[0] + sum[1]));
         const Vector factor = s.logarithm ? broadcast(1.0f) : broadcast(1.0f) / all;
         const Vector offset = s.logarithm ? -logarithm(all) : zeros();
+        for (i = 0; i < whole;) {
+            const int64_t last = span_end(job, i, whole);
+            if (last == i) return;
 #pragma GCC unroll 2
-        for (i = 0; i < whole; i += LANES) store(out + i, fma(load(out + i), factor, offset));
+            for (; i < last; i += LANES) store(out + i, fma(load(out + i), factor, offset));
+        }
         if (left) store_part(out + whole, fma(load_part(out + whole, (int)left), factor, offset), (int)left);
     }
 }
@@ -90,16 +103,29 @@ static void softmax_columns(int64_t begin, int64_t end, int32_t, void *arg) {
         for (int64_t column = s.inner * chunk / s.chunks; column < last; column += LANES) {
             const int count = (int)lesser<int64_t>(LANES, last - column);
             Vector top = broadcast(-__builtin_inff()), sum = zeros();
-            for (int64_t i = 0; i < s.size; i++) top = larger_or_nan(top, load_part(in + i * s.inner + column, count) * beta);
-            for (int64_t i = 0; i < s.size; i++) {
-                const Vector shifted = fma(load_part(in + i * s.inner + column, count), beta, -top), power = exponential_below_one(shifted);
-                sum += power;
-                store_part(out + i * s.inner + column, s.logarithm ? shifted : power, count);
+            for (int64_t i = 0; i < s.size;) {
+                const int64_t end = span_end(job, i, s.size);
+                if (end == i) return;
+                for (; i < end; i++) top = larger_or_nan(top, load_part(in + i * s.inner + column, count) * beta);
+            }
+            for (int64_t i = 0; i < s.size;) {
+                const int64_t end = span_end(job, i, s.size);
+                if (end == i) return;
+                for (; i < end; i++) {
+                    const Vector shifted = fma(load_part(in + i * s.inner + column, count), beta, -top);
+                    const Vector power = exponential_below_one(shifted);
+                    sum += power;
+                    store_part(out + i * s.inner + column, s.logarithm ? shifted : power, count);
+                }
             }
             const Vector change = s.logarithm ? logarithm(sum) : broadcast(1.0f) / sum;
-            for (int64_t i = 0; i < s.size; i++) {
-                const Vector x = load_part(out + i * s.inner + column, count);
-                store_part(out + i * s.inner + column, s.logarithm ? x - change : x * change, count);
+            for (int64_t i = 0; i < s.size;) {
+                const int64_t end = span_end(job, i, s.size);
+                if (end == i) return;
+                for (; i < end; i++) {
+                    const Vector x = load_part(out + i * s.inner + column, count);
+                    store_part(out + i * s.inner + column, s.logarithm ? x - change : x * change, count);
+                }
             }
         }
     }
@@ -114,17 +140,29 @@ static void layer_normalization(int64_t begin, int64_t end, int32_t, void *arg) 
         float *out = (float *)job->outputs[0] + row * s.size;
         Vector sum[2] = {}, squares[2] = {};
         int turn = 0;
-        for (int64_t i = 0; i < s.size; i += LANES, turn ^= 1) sum[turn] += row_at(in, i, s.size, zeros());
+        for (int64_t i = 0; i < s.size;) {
+            const int64_t last = span_end(job, i, s.size);
+            if (last == i) return;
+            for (; i < last; i += LANES, turn ^= 1) sum[turn] += row_at(in, i, s.size, zeros());
+        }
         const Vector mean = broadcast(s.center ? sum_of(sum[0] + sum[1]) / (float)s.size : 0.0f);
-        for (int64_t i = 0; i < s.size; i += LANES, turn ^= 1) {
-            const Vector distance = row_at(in, i, s.size, mean) - mean;
-            squares[turn] = fma(distance, distance, squares[turn]);
+        for (int64_t i = 0; i < s.size;) {
+            const int64_t last = span_end(job, i, s.size);
+            if (last == i) return;
+            for (; i < last; i += LANES, turn ^= 1) {
+                const Vector distance = row_at(in, i, s.size, mean) - mean;
+                squares[turn] = fma(distance, distance, squares[turn]);
+            }
         }
         const float variance = sum_of(squares[0] + squares[1]) / (float)s.size;
         const Vector factor = broadcast(1.0f / __builtin_sqrtf(variance + s.epsilon));
-        for (int64_t i = 0; i < s.size; i += LANES) {
-            const Vector normal = (row_at(in, i, s.size, zeros()) - mean) * factor;
-            store_row_at(out, i, s.size, fma(normal, row_at(s.scale, i, s.size, zeros()), row_at(s.offset, i, s.size, zeros())));
+        for (int64_t i = 0; i < s.size;) {
+            const int64_t last = span_end(job, i, s.size);
+            if (last == i) return;
+            for (; i < last; i += LANES) {
+                const Vector normal = (row_at(in, i, s.size, zeros()) - mean) * factor;
+                store_row_at(out, i, s.size, fma(normal, row_at(s.scale, i, s.size, zeros()), row_at(s.offset, i, s.size, zeros())));
+            }
         }
     }
 }

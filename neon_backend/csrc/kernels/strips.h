@@ -33,11 +33,11 @@ void convolve_stage(const neon_job *job, const neon_stage &stage, int64_t image,
     }
 }
 
-static void windows_stage(const neon_stage &stage, const float *in, int64_t in_step, float *out, int64_t from, int64_t to) {
+static void windows_stage(const neon_job *job, const neon_stage &stage, const float *in, int64_t in_step, float *out, int64_t from, int64_t to) {
     const neon_windows &s = stage.windows;
     const Inside inside(s);
     for (int64_t block = 0; block < s.blocks; block++) {
-        WindowRows windows = rows_of<Depthwise>(s, block, in + block * in_step);
+        WindowRows windows = rows_of<Depthwise>(job, s, block, in + block * in_step);
         window_rows<Depthwise>(windows, inside, out + block * stage.block_step, from, to);
     }
 }
@@ -78,13 +78,14 @@ void strips_of_image(const neon_job *job, const neon_strips &p, char *memory, in
             to[k - 1] = greater(done[k - 1], lesser(s.in_height, (to[k] - 1) * s.stride - s.padding + s.reach));
             kept[k - 1].filled = to[k - 1];
         }
+        if (p.polls && neon_stopped(job)) return;
         const float *in = source;
         int64_t in_step = first_step;
         for (int64_t k = 0; k < p.stages; k++) {
             const neon_stage &s = p.stage[k];
             float *const out = k == p.stages - 1 ? target : kept[k].strip - kept[k].top * s.row;
             if (done[k] < to[k] && s.is_windows)
-                windows_stage(s, in, in_step, out, done[k], to[k]);
+                windows_stage(job, s, in, in_step, out, done[k], to[k]);
             else if (done[k] < to[k])
                 convolve_stage<convolve_some>(job, s, image, in, out, done[k], to[k]);
             in = out, in_step = s.block_step;

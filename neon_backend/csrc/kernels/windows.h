@@ -9,12 +9,14 @@
 
 #include "../interface/windows.h"
 #include "activation.h"
+#include "spans.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
 
 struct WindowRows {
     const neon_windows *self;
+    const neon_job *job;
     const float *in;        /* pixel (0, 0) of the block of channels */
     const float *weights;
     Vector bias;
@@ -99,14 +101,19 @@ INLINE void add_taps(Vector (&sum)[pixels], const float *line, int64_t column, i
             if (p * stride + kx >= first && p * stride + kx < last) sum[p] = Kind::add(sum[p], x[p * stride + kx], w[kx]);
 }
 
+/* Taps of a row of the window between two looks at the stop word, where one takes long. */
+constexpr int64_t TAPS_BETWEEN = 1 << 14;
+
 /* `tiles` times `pixels` results of some rows, from x on; at an edge, windows may reach outside from left to right. `kernel`, `stride`
  * and `taps` are 0 if they are only known at run time; weights of so many rows of taps stay in registers. */
 template <typename Kind, int pixels, int kernel, int stride, int taps, Edge edge>
 static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
     const neon_windows &s = *row.self;
     const int64_t kernel_width = kernel ? kernel : s.kernel_width, step = stride ? stride : s.stride_x, dilation = kernel ? 1 : s.dilation_x;
-    const int64_t width = s.in_width, line_step = s.dilation_y * width * LANES, row_step = s.stride_y * width * LANES;
-    const int64_t kernel_height = taps ? taps : row.last_tap - row.first_tap, out_step = s.out_width * LANES;
+    const int64_t kernel_height = taps ? taps : row.last_tap - row.first_tap, width = s.in_width, out_step = s.out_width * LANES;
+    /* Steps beyond the image are never taken, and might not be numbers of 64 bits. */
+    const int64_t line_step = kernel_height > 1 ? s.dilation_y * width * LANES : 0;
+    const int64_t row_step = row.rows > 1 ? s.stride_y * width * LANES : 0;
     const float *const weights = Kind::weighted ? row.weights + row.first_tap * kernel_width * LANES : nullptr;
     const float *const top = row.in + (row.y * s.stride_y - s.padding_top + row.first_tap * s.dilation_y) * width * LANES;
     int64_t column = x * step - s.padding_left;
@@ -137,15 +144,26 @@ static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
                     add_taps<Kind, pixels, kernel, stride, edge>(sum, line + ky * line_step, column, width, outside, w[0]);
                 }
             } else {
+                /* Columns of the window of which some result reads one inside the image. */
+                int64_t first_tap = 0, last_tap = kernel_width;
+                if constexpr (edge == ANYHOW) {
+                    const int64_t right = column + (pixels - 1) * step;
+                    first_tap = right >= 0 ? 0 : lesser(kernel_width, (-right + dilation - 1) / dilation);
+                    last_tap = column >= width ? first_tap : greater(first_tap, lesser(kernel_width, (width - 1 - column) / dilation + 1));
+                }
                 for (int64_t ky = 0; ky < kernel_height; ky++)
-                    for (int64_t kx = 0; kx < kernel_width; kx++) {
-                        const Vector weight = Kind::weighted ? load(weights + (ky * kernel_width + kx) * LANES) : zeros();
-                        const float *from = line + ky * line_step;
-                        const int64_t left = column + kx * dilation;
+                    for (int64_t kx = first_tap; kx < last_tap;) {
+                        const int64_t end = lesser(last_tap, kx + TAPS_BETWEEN);
+                        if (s.polls && neon_stopped(row.job)) return;
+                        for (; kx < end; kx++) {
+                            const Vector weight = Kind::weighted ? load(weights + (ky * kernel_width + kx) * LANES) : zeros();
+                            const float *from = line + ky * line_step;
+                            const int64_t left = column + kx * dilation;
 #pragma GCC unroll 16
-                        for (int p = 0; p < pixels; p++) {
-                            const int64_t at = left + p * step;
-                            sum[p] = Kind::add(sum[p], load(edge ? column_at(from, at, width, outside) : from + at * LANES), weight);
+                            for (int p = 0; p < pixels; p++) {
+                                const int64_t at = left + p * step;
+                                sum[p] = Kind::add(sum[p], load(edge ? column_at(from, at, width, outside) : from + at * LANES), weight);
+                            }
                         }
                     }
             }
@@ -214,7 +232,8 @@ void window_run(const WindowRows &row, const Inside &inside, int64_t x, int64_t 
 
 /* Tiles of two sizes, one apart: a lone result would wait for each of its additions. */
 template <typename Kind, int kernel, int stride, int rows> void window_row(const WindowRows &row, const Inside &inside) {
-    constexpr int most = most_results<stride>();
+    /* Results further apart than the image is wide share none of their taps: each walks over its own. */
+    const int most = kernel == 0 && row.self->stride_x > row.self->in_width ? 1 : most_results<stride>();
     const int64_t width = row.self->out_width, tiles = (width + most - 1) / most, size = width / tiles, larger = width % tiles;
     if (larger) window_run<Kind, kernel, stride, rows>(row, inside, 0, size + 1, larger);
     window_run<Kind, kernel, stride, rows>(row, inside, larger * (size + 1), size, tiles - larger);
@@ -231,6 +250,7 @@ template <typename Kind> static void window_rows(WindowRows &row, const Inside &
     const int64_t lines = ROWS_BYTES / greater<int64_t>(1, s.in_width * LANES * (int64_t)sizeof(float));
     const int64_t most = lines < 8 ? 1 : greater<int64_t>(1, (lines - reach - 1) / s.stride_y + 1);
     for (row.y = first; row.y < last; row.y += row.rows) {
+        if (s.polls && neon_stopped(row.job)) return;
         const int64_t top = row.y * s.stride_y - s.padding_top;
         row.out = out + row.y * s.out_width * LANES;
         row.first_tap = top >= 0 ? 0 : lesser(s.kernel_height, (-top + s.dilation_y - 1) / s.dilation_y);
@@ -258,9 +278,10 @@ template <typename Kind> static void window_rows(WindowRows &row, const Inside &
 }
 
 /* What the rows of one block of channels share; `in` is where its pixel (0, 0) lies. */
-template <typename Kind> static WindowRows rows_of(const neon_windows &s, int64_t block, const float *in) {
+template <typename Kind> static WindowRows rows_of(const neon_job *job, const neon_windows &s, int64_t block, const float *in) {
     WindowRows row;
     row.self = &s;
+    row.job = job;
     row.in = in;
     row.weights = Kind::weighted ? s.weights + block * s.kernel_height * s.kernel_width * LANES : nullptr;
     row.bias = Kind::weighted ? load(s.bias + block * LANES) : zeros();
@@ -275,7 +296,7 @@ static void windows_of_image(const neon_job *job, const Inside &inside, int64_t 
     const float *in = (const float *)job->inputs[0] + image * s.blocks * s.in_height * s.in_width * LANES;
     float *out = (float *)job->outputs[0] + image * s.blocks * s.out_height * s.out_width * LANES;
     for (int64_t block = first_block; block < last_block; block++) {
-        WindowRows row = rows_of<Kind>(s, block, in + block * s.in_height * s.in_width * LANES);
+        WindowRows row = rows_of<Kind>(job, s, block, in + block * s.in_height * s.in_width * LANES);
         window_rows<Kind>(row, inside, out + block * s.out_height * s.out_width * LANES, first, last);
     }
 }
@@ -304,9 +325,13 @@ static void mean_of_image(int64_t begin, int64_t end, int32_t, void *arg) {
         const float *in = (const float *)job->inputs[0] + plane * pixels * LANES;
         Vector sum[4] = {};
         int64_t p = 0;
-        for (; p + 4 <= pixels; p += 4)
+        while (p + 4 <= pixels) {
+            const int64_t end = span_end(job, p, pixels);
+            if (end == p) return;
+            for (; p + 4 <= end; p += 4)
 #pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) sum[i] += load(in + (p + i) * LANES);
+                for (int i = 0; i < 4; i++) sum[i] += load(in + (p + i) * LANES);
+        }
         for (; p < pixels; p++) sum[0] += load(in + p * LANES);
         const int64_t block = plane % s.blocks;
         store_part((float *)job->outputs[0] + plane / s.blocks * s.channels + block * LANES,

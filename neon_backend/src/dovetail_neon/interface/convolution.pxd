@@ -40,6 +40,7 @@ cdef extern from "interface/convolution.h" nogil:
         int64_t groups
         int64_t chunks
         int32_t chunks_first
+        int32_t polls
         int64_t division_weights
         neon_activation activation
         int32_t adds

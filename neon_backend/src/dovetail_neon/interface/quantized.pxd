@@ -40,6 +40,7 @@ cdef extern from "interface/quantized.h" nogil:
         neon_requantization result
         int32_t reaches_out
         int32_t chunks_first
+        int32_t polls
         int32_t widened
         int32_t last_lanes
 
@@ -112,6 +113,7 @@ cdef extern from "interface/quantized.h" nogil:
         int32_t pad
         int32_t offset
         neon_requantization result
+        int32_t polls
 
     ctypedef struct neon_quantized_sum:
         int64_t count

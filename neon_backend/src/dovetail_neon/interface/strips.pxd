@@ -24,6 +24,7 @@ cdef extern from "interface/strips.h" nogil:
         int64_t stages
         int64_t out_height
         int64_t rows
+        int64_t polls
         neon_stage stage[NEON_LONGEST_CHAIN]
 
     ctypedef struct neon_strips_kernels:

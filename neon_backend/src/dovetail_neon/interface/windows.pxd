@@ -22,6 +22,7 @@ cdef extern from "interface/windows.h" nogil:
         int64_t padding_top
         int64_t padding_left
         int32_t by_rows
+        int32_t polls
         const float *weights
         const float *bias
         neon_activation activation

@@ -11,7 +11,7 @@ from dovetail_neon.interface.bfloat16 cimport (
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
-from dovetail_neon.workloads.workload cimport Workload, keep, keep_integers, keep_packed, new_workload
+from dovetail_neon.workloads.workload cimport Workload, chunks_of, keep, keep_integers, keep_packed, new_workload
 
 import numpy as np
 
@@ -154,7 +154,7 @@ cdef int share_out(Workload workload, neon_bfloat16 *c, const neon_bfloat16_kern
         workload.state.shared = c.images * c.image_step
         rows = c.images * c.planes * c.plane_height * (1 if c.few else c.divisions * c.blocks)
         workload.phase(table.arrange_few if c.few else table.arrange, rows, workload.state.shared / 10.0)
-    wanted = max(1, min(48, int(nanoseconds // 8_000)))
+    wanted = chunks_of(nanoseconds, 8_000, 48)
     c.chunks = max(1, min(max(parts(wanted, items), parts(c.division_step, CHUNK_BYTES)), runs // 2))
     workload.phase(table.multiply, items * c.chunks, nanoseconds)
     return 0

@@ -6,7 +6,7 @@ from dovetail_neon.interface.convolution cimport neon_convolution, neon_convolut
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.packed cimport Block, new_block
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport Workload, chunks_of, new_workload
 
 import numpy as np
 
@@ -15,6 +15,7 @@ cdef enum:
     CHUNK_NANOSECONDS = 2_500   # smaller tiles would cost more than a better balance gains
     MOST_CHUNKS = 48
     CHUNKS_PER_WORKER = 64      # all that there are
+    LONG_SUM = 1 << 14          # products of a result: a tile of such results takes some tenths of a millisecond
 
 
 cdef int fill_pixels(int64_t *fields, object info, object image, int64_t groups, int lanes) except -1:
@@ -107,6 +108,7 @@ cdef int describe(
                 bias[division * vectors * lanes + i] = given[division * c.filters + i]
     c.weights, c.bias = packed, bias
     c.zeros = <const float *>workload.allocate(c.source.block * sizeof(float))
+    c.polls = taps * c.channels > LONG_SUM
     return 0
 
 
@@ -146,7 +148,7 @@ def create(layer, Kernels kernels):
     # Share the work out: enough items for the threads, each of some microseconds.
     cdef int64_t pixels = c.out_height * c.out_width, items = c.images * c.divisions * c.groups
     nanoseconds = cost(c)
-    wanted = max(1, min(MOST_CHUNKS, int(nanoseconds // CHUNK_NANOSECONDS)))
+    wanted = chunks_of(nanoseconds, CHUNK_NANOSECONDS, MOST_CHUNKS)
     c.chunks = max(1, min(parts(wanted, items), pixels // (2 * table.pixels[c.group_vector[1]])))
     c.chunks_first = by_pixels(c)
     if c.chunks_first:

@@ -6,7 +6,7 @@ from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
 from dovetail_neon.interface.elementwise cimport NEON_MOST_AXES, neon_elementwise
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport LONG_ROW, Workload, new_workload
 
 import math
 
@@ -49,7 +49,7 @@ cdef object build(Kernels kernels, str operation, function, list shapes, tuple r
         s.steps[0][axis], s.steps[1][axis] = steps
     count = math.prod(result)
     rows = math.prod(size for size, _ in outer)
-    s.chunks = max(1, min(s.row // 1024, parts(32, max(rows, 1))))
+    s.chunks = max(1, min(s.row // 1024, parts(32, max(rows, 1))), s.row // LONG_ROW)
     if count:
         each = 0.15 + (0.8 if function != IDENTITY else 0.0) + (6.0 if operation in ("pow", "mod", "fmod") else 0.0)
         workload.phase(kernels.table.elementwise.binary, rows * s.chunks, count * each + rows * 4.0)

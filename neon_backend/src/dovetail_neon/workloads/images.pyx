@@ -6,7 +6,7 @@ from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, DOVETAIL_ALIAS_PART, DOVETAIL
 from dovetail_neon.interface.images cimport neon_flat, neon_frame, neon_interleave, neon_join, neon_scale
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport LONG_PLANE, Workload, new_workload
 
 from dovetail_neon.layouts import blocks, elements
 
@@ -19,7 +19,7 @@ def create_scale(layer, Kernels kernels):
     s.pixels = height * width
     s.activation.function, s.activation.a, s.activation.b = layer.descriptor.function
     planes = s.images * blocks(s.channels, kernels.table.lanes)
-    s.chunks = max(1, min(parts(16, max(planes, 1)), s.pixels // 64))
+    s.chunks = max(1, min(parts(16, max(planes, 1)), s.pixels // 64), s.pixels // LONG_PLANE)
     workload.phase(kernels.table.images.scale, planes * s.chunks, planes * s.pixels * 2.0)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from dovetail_neon.interface.matmul cimport neon_matmul, neon_matmul_kernels
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport Workload, chunks_of, new_workload
 
 import math
 
@@ -67,7 +67,7 @@ def create(layer, Kernels kernels):
     cdef int64_t vectors = parts(m.columns, lanes), matrices
     m.groups = parts(vectors, table.vectors)
     nanoseconds = m.batches * m.rows * vectors * m.depth / 5.0
-    wanted = max(1, min(48, int(nanoseconds // 8_000)))
+    wanted = chunks_of(nanoseconds, 8_000, 48)
     if m.left_transposed:
         matrices = math.prod(left_batch)
         cost = matrices * m.rows * m.depth / 4.0
@@ -77,7 +77,7 @@ def create(layer, Kernels kernels):
     if m.depth > 0 and m.rows <= (table.dot_rows if right_transposed else table.few_rows if large else 1):
         # Bound by memory: the right matrices are read once, as they lie.
         nanoseconds = max(nanoseconds, m.batches * m.columns * m.depth / 5.0)
-        wanted = parts(max(1, min(48, int(nanoseconds // 8_000))), m.batches)
+        wanted = parts(chunks_of(nanoseconds, 8_000, 48), m.batches)
         if right_transposed:
             m.chunks = max(1, min(wanted, vectors))
         else:

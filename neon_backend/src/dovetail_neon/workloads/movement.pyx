@@ -8,6 +8,7 @@ from libc.string cimport memcpy
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_PART,
     DOVETAIL_ALIAS_VIEW,
+    DOVETAIL_CANCELLED,
     DOVETAIL_FAILED,
     DOVETAIL_WORKLOAD_CAPSULE,
     DOVETAIL_WORKLOAD_ELIDABLE,
@@ -200,6 +201,9 @@ cdef object moved(Kernels kernels, int itemsize, given, int relation, bytes fill
 # -- gather --------------------------------------------------------------------------------------------------------------------
 
 
+cdef enum:
+    MOST_POSITIONS = 1 << 20    # that are looked at before the stop word is
+
 cdef struct GatherState:
     neon_gather gather      # the kernel's: it comes first
     int64_t (*first_outside)(const neon_gather *self, const void *positions) noexcept nogil
@@ -210,8 +214,16 @@ cdef int execute_gather(void *state, const dovetail_call *call) noexcept nogil:
     """Look at all positions first: a kernel cannot fail."""
     cdef const GatherState *self = <const GatherState *>(<neon_state *>state).parameters
     cdef const void *positions = tensor_data(&call.inputs[1])
-    cdef int64_t i = self.first_outside(&self.gather, positions), position
+    cdef int64_t i = -1, done = 0, position
     cdef char message[128]
+    cdef neon_gather part = self.gather
+    while i < 0 and done < self.gather.total:
+        if done and call.host.is_cancelled(call):
+            return DOVETAIL_CANCELLED
+        part.total = min(self.gather.total - done, <int64_t>MOST_POSITIONS)
+        i = self.first_outside(&part, <const char *>positions + done * (8 if self.gather.wide else 4))
+        i = i + done if i >= 0 else i
+        done += part.total
     if self.gather.inner and self.gather.outer and i >= 0:
         position = (<const int64_t *>positions)[i] if self.gather.wide else (<const int32_t *>positions)[i]
         snprintf(message, sizeof(message), "index %lld is out of range for axis %d of size %lld", <long long>position,

@@ -15,11 +15,15 @@ from dovetail_neon.interface.quantized cimport (
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.packed cimport Block, new_block
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport LONG_PLANE, Workload, new_workload
 
 import numpy as np
 
 from dovetail_neon.layouts import pixel_bytes
+
+
+cdef enum:
+    LONG_WORK = 1 << 20         # elements that a row of results is made of: the stop word is read within it
 
 
 cdef int32_t shift_of(Kernels kernels, object dtype) except? -1:
@@ -76,6 +80,7 @@ cdef neon_quantized_windows *describe(Workload workload, object d) except NULL:
     w.dilation_y, w.dilation_x = geometry.dilation
     w.padding_top, w.padding_left = geometry.padding
     w.step = pixel_bytes(w.channels)
+    w.polls = <double>w.out_width * w.step * w.kernel_height * w.kernel_width > LONG_WORK
     return w
 
 
@@ -158,7 +163,7 @@ def create_reorder(layer, Kernels kernels):
     r.step = pixel_bytes(r.channels)
     r.channels_last = d.channels_last
     r.flip = info.dtype.is_signed != bool(kernels.quantized.is_signed)
-    r.chunks = max(1, min(32, r.pixels // 256))
+    r.chunks = max(1, min(32, r.pixels // 256), r.pixels // LONG_PLANE)
     nanoseconds = r.images * r.pixels * r.channels * 0.1
     body = kernels.quantized.from_image if info.opaque is None else kernels.quantized.to_image
     workload.phase(body, r.images * r.chunks, nanoseconds)

@@ -18,7 +18,7 @@ from dovetail_neon.workloads.quantized cimport (
 )
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.packed cimport Block, new_block
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport Workload, chunks_of, new_workload
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from dovetail_neon.workloads import quantized_matrix
 
 cdef enum:
     WEIGHTS_BYTES = 1 << 20     # that stay in a second cache while threads share out pixels
+    LONG_SUM = 1 << 15          # products of a result: a tile of such results takes some tenths of a millisecond
 
 
 def create(layer, Kernels kernels):
@@ -96,7 +97,8 @@ def create(layer, Kernels kernels):
     cdef double products = <double>c.images * pixels * c.divisions * c.blocks * taps * c.units
     cdef double nanoseconds = max(products / (5.0 if table.most_blocks > 1 else 2.0), c.divisions * c.blocks * block_weights / 28.0)
     cdef int64_t items = c.images * c.divisions * c.groups
-    wanted = max(1, min(MOST_CHUNKS, int(nanoseconds // CHUNK_NANOSECONDS)))
+    c.polls = taps * c.channels > LONG_SUM
+    wanted = chunks_of(nanoseconds, CHUNK_NANOSECONDS, MOST_CHUNKS)
     c.chunks = max(1, min(parts(wanted, items), pixels // (2 * table.pixels[min(most, c.blocks)])))
     cdef double moved = c.images * (c.in_height * c.in_width * c.in_step + pixels * c.out_step)
     c.chunks_first = c.divisions * c.blocks * block_weights < min(3 * moved, <double>WEIGHTS_BYTES)

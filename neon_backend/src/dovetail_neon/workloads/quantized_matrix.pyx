@@ -16,7 +16,7 @@ from dovetail_neon.workloads.quantized cimport (
 )
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
-from dovetail_neon.workloads.workload cimport Workload, keep_integers, new_workload
+from dovetail_neon.workloads.workload cimport Workload, chunks_of, keep_integers, new_workload
 
 import numpy as np
 
@@ -28,6 +28,7 @@ cdef enum:
     TILE_ROWS = 16              # pixels of a tile
     TILE_BYTES = 1024
     PIECE = 64                  # channels that are multiplied at once
+    MOST_COLUMNS = 64           # that a row of results reaches over, by those that it and the image have
     CHUNK_BYTES = 1 << 18       # pixels that all filters go over before the next are taken: they stay in a second cache
 
 cdef double LEAST_FILLED = 0.2  # of the tiles
@@ -42,6 +43,8 @@ def suits(Kernels kernels, object d):
         return False
     channels, filters = d.source[1] // d.groups, d.target[1] // d.groups
     pixels = d.target[2] * d.target[3]
+    if (d.target[3] - 1) * d.geometry.stride[1] > MOST_COLUMNS * (d.source[3] + d.target[3]):
+        return False    # nearly all padding, which would be put in place
     if has_few_channels(d):
         return pixels >= TILE_ROWS // 2 and filters >= BLOCK // 2
     filled = channels * filters / <double>(parts(channels, PIECE) * PIECE * parts(filters, BLOCK) * BLOCK)
@@ -132,7 +135,7 @@ cdef int share_out(Workload workload, neon_quantized_matrix *c, const neon_quant
         rows = c.images * c.planes * c.plane_height
         workload.phase(table.arrange, rows, rows * c.columns * c.step / 20.0)
     # As many chunks as keep what is read of them, and the weights of a pair, in a second cache.
-    wanted = max(1, min(MOST_CHUNKS, int(nanoseconds // CHUNK_NANOSECONDS)))
+    wanted = chunks_of(nanoseconds, CHUNK_NANOSECONDS, MOST_CHUNKS)
     c.chunks = max(
         1, min(parts(wanted, c.images * c.divisions * pairs), parts(runs, 2)), min(c.grid * c.tile_step // CHUNK_BYTES, runs))
     workload.phase(table.multiply, c.images * c.divisions * c.chunks * pairs, nanoseconds, 1, CHUNKS_PER_WORKER)

@@ -20,7 +20,7 @@ from dovetail_neon.interface.reduction cimport (
 )
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport LONG_ROW, Workload, new_workload
 
 import math
 
@@ -64,7 +64,7 @@ def create(layer, Kernels kernels):
         stage.after = after if last else NEON_AFTER_NOTHING
         count = math.prod(info.sizes) // results
         stage.factor = 1.0 / count if count else math.inf
-        stage.chunks = 1 if inner == 1 else max(1, min(inner // 256, parts(32, max(outer, 1))))
+        stage.chunks = 1 if inner == 1 else max(1, min(inner // 256, parts(32, max(outer, 1))), inner // LONG_ROW)
         stage.source = -1 if first else s.stages[number - 1].target
         stage.target = -1 if last else scratch
         scratch += 0 if last else outer * inner

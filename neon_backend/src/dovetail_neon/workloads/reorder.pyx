@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from dovetail_neon.interface.reorder cimport neon_reorder
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.workload cimport Workload, new_workload
+from dovetail_neon.workloads.workload cimport LONG_PLANE, Workload, new_workload
 
 
 
@@ -18,7 +18,7 @@ def create(layer, Kernels kernels):
     r.pixels = height * width
     nanoseconds = layer.output.info.nbytes / 8
     planes = r.images * parts(r.channels, kernels.table.lanes)
-    r.chunks = max(1, min(parts(32, max(planes, 1)), r.pixels // 64))
+    r.chunks = max(1, min(parts(32, max(planes, 1)), r.pixels // 64), r.pixels // LONG_PLANE)
     if layer.output.info.opaque is not None:
         body = table.blocked_of_nhwc if layer.descriptor.channels_last else table.blocked_of_nchw
     else:

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
 from dovetail_neon.interface.rows cimport neon_layer_normalization, neon_softmax
 from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
+from dovetail_neon.workloads.workload cimport LONG_ROW, Workload, keep, new_workload
 
 import math
 
@@ -22,7 +22,7 @@ def create_softmax(layer, Kernels kernels):
     axis = d.axis % len(shape)
     s.outer, s.size, s.inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
     s.beta, s.logarithm = d.beta, d.log
-    s.chunks = max(1, min(s.inner // 64, 16))
+    s.chunks = max(1, min(s.inner // 64, 16), s.inner // LONG_ROW)
     nanoseconds = math.prod(shape) * 1.0
     if math.prod(shape) == 0:
         return workload.capsule()

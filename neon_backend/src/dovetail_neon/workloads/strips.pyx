@@ -12,6 +12,7 @@ from dovetail_neon.kinds import Depthwise
 cdef enum:
     STRIP_BYTES = 768 << 10     # a part of a second cache, which also holds what is read and written meanwhile
     CHUNKS_PER_WORKER = 2       # few: where one ends and another begins, rows are computed twice
+    LONG_STRIPS = 1_000_000     # nanoseconds: the stop word is read before each strip of a layer that takes longer
 
 
 cdef double describe(Workload workload, neon_stage *s, object stage, object source, object name, bint adds, Kernels kernels) except -1:
@@ -43,6 +44,20 @@ cdef int64_t plan(neon_strips *p, int64_t rows) noexcept:
     return at * sizeof(float)
 
 
+cdef int64_t fitting_rows(neon_strips *p, int64_t rows) noexcept:
+    """The most rows of the result whose strips fit, up to so many; strips grow with the rows."""
+    cdef int64_t least = 1, middle
+    if plan(p, rows) <= STRIP_BYTES:
+        return rows
+    while rows - least > 1:     # `least` fits or is 1, `rows` does not
+        middle = least + (rows - least) // 2
+        if plan(p, middle) <= STRIP_BYTES:
+            least = middle
+        else:
+            rows = middle
+    return least
+
+
 def create(layer, Kernels kernels):
     """Return the workload of a `Strips`."""
     d = layer.descriptor
@@ -59,9 +74,8 @@ def create(layer, Kernels kernels):
     for k, stage in enumerate(d.stages):
         nanoseconds += describe(workload, &p.stage[k], stage, source, layer.name, adds and k == count - 1, kernels)
         source = stage.infos[0]
-    p.rows = max(p.out_height, 1)
-    while p.rows > 1 and plan(p, p.rows) > STRIP_BYTES:
-        p.rows -= 1
+    p.rows = fitting_rows(p, max(p.out_height, 1))
+    p.polls = nanoseconds > LONG_STRIPS
     workload.state.per_worker = plan(p, p.rows)
     for k in range(1, count):
         p.stage[k].convolution.source.block_step = p.stage[k - 1].block_step

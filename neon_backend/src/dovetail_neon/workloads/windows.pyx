@@ -15,6 +15,7 @@ from dovetail_neon.layouts import blocks
 cdef enum:
     LEAST_ROWS = 8              # that are shared out as a convolution shares them: a thread reads what it has just written
     CHUNKS_PER_WORKER = 2       # few: rows where one ends and another begins are read twice
+    LONG_ITEM = 100_000          # nanoseconds: the stop word is read within items that take longer
 
 
 cdef int describe(neon_windows *w, object d, int lanes) except -1:
@@ -27,12 +28,13 @@ cdef int describe(neon_windows *w, object d, int lanes) except -1:
     w.stride_y, w.stride_x = geometry.stride
     w.dilation_y, w.dilation_x = geometry.dilation
     w.padding_top, w.padding_left = geometry.padding
+    w.polls = w.blocks * w.out_width * (1.0 + 0.2 * w.kernel_height * w.kernel_width) > LONG_ITEM
     return 0
 
 
 cdef double cost(const neon_windows *w) noexcept:
     """Estimate the nanoseconds that one thread takes."""
-    return w.images * w.blocks * w.out_height * w.out_width * (1.0 + 0.2 * w.kernel_height * w.kernel_width)
+    return <double>w.images * w.blocks * w.out_height * w.out_width * (1.0 + 0.2 * w.kernel_height * w.kernel_width)
 
 
 cdef int place(Workload workload, layer, int lanes) except -1:
@@ -63,7 +65,7 @@ cdef int give_filters(Workload workload, neon_windows *w, object d, object name,
 
 cdef int loop(Workload workload, dovetail_body body, int lanes) except -1:
     w = <neon_windows *>workload.state.parameters
-    items = w.images * (w.out_height if w.by_rows else w.blocks) if w.out_height * w.out_width else 0
+    items = w.images * (w.out_height if w.by_rows else w.blocks) if w.blocks and w.out_height * w.out_width else 0
     workload.phase(body, items, cost(w), 1, CHUNKS_PER_WORKER)
     return 0
 

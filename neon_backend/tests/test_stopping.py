@@ -1,0 +1,75 @@
+"""Loops are cut into chunks short enough to be stopped between, and what one item takes long for is stopped within."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dovetail.layers import Pooling2d, PoolingFunction
+from dovetail.tensor import Quantization
+
+LONG = 1 << 20
+Q = Quantization.per_tensor(1.0)
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+def wide(net, x, function):
+    return net.pooling2d(x, function, (1, LONG + 1), padding=(0, LONG // 2), stride=(1, LONG // 4))
+
+
+WITHIN = {
+    "softmax": (lambda net, x: net.softmax(x), zeros(1, LONG)),
+    "softmax across": (lambda net, x: net.softmax(x, axis=0), zeros(LONG, 2)),
+    "layer normalization": (lambda net, x: net.layer_normalization(x), zeros(1, LONG)),
+    "instance normalization": (lambda net, x: net.instance_normalization(x), zeros(1, 1, LONG, 1)),
+    "instance normalization of columns": (lambda net, x: net.instance_normalization(x, layout="NHWC"), zeros(1, LONG, 1, 1)),
+    "group normalization": (lambda net, x: net.group_normalization(x, groups=1), zeros(1, 2, LONG, 1)),
+    "batch normalization": (lambda net, x: net.batch_normalization(x, *[np.ones(1, np.float32)] * 4), zeros(1, 1, LONG, 1)),
+    "sum": (lambda net, x: net.reduce(x, "sum"), zeros(LONG + 7)),
+    "log sum exp": (lambda net, x: net.reduce(x, "log_sum_exp"), zeros(LONG + 7)),
+    "sum of columns": (lambda net, x: net.reduce(x, "sum", (0,)), zeros(LONG, 2)),
+    "log sum exp of columns": (lambda net, x: net.reduce(x, "log_sum_exp", (0,)), zeros(LONG, 2)),
+    "max pooling": (lambda net, x: wide(net, x, "max"), zeros(1, 1, 1, LONG)),
+    "average pooling": (lambda net, x: wide(net, x, "average"), zeros(1, 1, 1, LONG)),
+    "mean": (lambda net, x: net.global_pooling(x), zeros(1, 1, 2, LONG // 2)),
+    "depthwise convolution": (
+        lambda net, x: net.depthwise_convolution2d(x, np.ones((2, 1, 300, 300), np.float32), padding=150),
+        zeros(1, 2, 60, 60),
+    ),
+    "convolution": (
+        lambda net, x: net.convolution2d(x, np.ones((1, 2, 150, 150), np.float32), padding=75),
+        zeros(1, 2, 150, 150),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_stopped_within_an_item(run_layer, name):
+    build, *arrays = WITHIN[name]
+    with pytest.raises(run_layer.Cancelled):
+        run_layer(build, *arrays, cancel=1)
+
+
+def test_bytes_are_pooled_that_way_too(run_layer):
+    pooling = Pooling2d(
+        function=PoolingFunction.MAX, size=(1, LONG + 1), padding=(0, LONG // 2, 0, LONG // 2), stride=(1, LONG // 4)
+    )
+    with pytest.raises(run_layer.Cancelled):
+        run_layer(
+            lambda net, x: net.add(pooling, x, quantization=Q).output,
+            np.zeros((1, 1, 1, LONG), np.int8),
+            quantizations=[Q],
+            cancel=1,
+        )
+
+
+def test_a_long_loop_has_short_chunks_for_any_number_of_workers(run_layer):
+    """Two chunks for each worker, as short loops of windows have, would take half a second each here."""
+    loops: list[tuple[int, int]] = []
+    for workers in (1, 2, 16):
+        run_layer(lambda net, x: net.pooling2d(x, "max", 301, padding=150), zeros(1, 1, 300, 300), workers=workers, loops=loops)
+        assert any(count == 300 and grain <= 8 for count, grain in loops), f"{loops} with {workers} workers"
+        loops.clear()
