@@ -10,7 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from dovetail import DovetailError, Limits, Network, Runtime
+from dovetail import DovetailError, Limits, Network, PlacementError, Runtime
 from dovetail import layers as kinds
 from dovetail.errors import ErrorCode
 
@@ -135,7 +135,8 @@ def test_values_that_shape_results(name, backends):
 )
 def test_the_sizes_beside_a_zero_are_not_walked(build, backends):
     network = Network("empty")
-    shape = (1, 4, 0, 2**30) if build.__code__.co_names[0] == "top_k" else (1, 0, 8, 2**30)
+    axes = {"top_k": (1, 4, 0, 2**30), "pooling2d": (1, 0, 8, 2**20)}
+    shape = axes.get(build.__code__.co_names[0], (1, 0, 8, 2**30))
     network.output(build(network, network.input("x", shape)), "y")
     with Runtime(threads=1) as runtime:
         net = runtime.load(network, optimize={"backends": backends})
@@ -143,10 +144,36 @@ def test_the_sizes_beside_a_zero_are_not_walked(build, backends):
         assert net.plan.steps == []
 
 
+@pytest.mark.parametrize(
+    ("build", "a", "b", "backend"),
+    [
+        (lambda net, a, b: net.addition(a, b), (1, 2) * 4, (2, 1) * 4, "CpuAcc"),
+        (lambda net, a, b: net.addition(a, b), (1, 2) * 6, (2, 1) * 6, "CpuRef"),
+        (lambda net, a, b: net.prelu(net.addition(a, b), b), (1, 2) * 6, (2, 1) * 6, "CpuRef"),
+        (lambda net, a, b: net.addition(a, b), (2,) * 12, (1,) * 6 + (2,) * 6, "CpuAcc"),
+        (lambda net, a, b: net.matmul(a, b), (1,) * 38 + (3, 4), (1,) * 38 + (4, 2), None),
+    ],
+)
+def test_ranks_beyond_what_kernels_walk_go_to_another_backend(build, a, b, backend):
+    """CpuAcc took them, and the load failed."""
+    feeds = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in (("a", a), ("b", b))}
+    network = Network("deep")
+    network.output(build(network, network.input("a", a), network.input("b", b)), "y")
+    with Runtime(threads=1) as runtime:
+        try:
+            net = runtime.load(network, optimize={"backends": ["CpuAcc", "CpuRef"]})
+        except PlacementError:  # both said so
+            assert backend is None
+            return
+        expected = feeds["a"] + feeds["b"] if backend else np.matmul(feeds["a"], feeds["b"])
+        assert np.array_equal(net.run(feeds)["y"], expected)
+        assert backend in (None, net.plan.steps[0].backend)
+
+
 LACKING = """
     import resource
     import numpy as np
-    from dovetail import DovetailError, Limits, Network, Runtime
+    from dovetail import DovetailError, Limits, Network, PlacementError, Runtime
 
     def several(network, x):
         for i in range(4):

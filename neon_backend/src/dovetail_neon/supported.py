@@ -16,6 +16,11 @@ from .normalized import NORMALIZATION_RULES
 from .quantized import CONVERSION_RULES, QUANTIZED_RULES, is_quantized
 from .resampling import refusal as resizing
 
+_MOST_AXES = 8
+"""NEON_MOST_AXES of csrc/interface/elementwise.h."""
+_MOST_MATRIX_AXES = 32
+"""Of the operands' batches NumPy finds the common shape, which it does for so many axes."""
+
 
 def check(layer: Layer) -> Support:
     """Say whether a layer can be run."""
@@ -88,7 +93,29 @@ def _binary(layer: Layer) -> Support | None:
     if d.operation not in OPERATIONS:
         known = ", ".join(OPERATIONS[:-1])
         return Support.no("attribute", f"operation {d.operation} is not implemented; {known} are", "operation")
-    return _activation(layer)
+    refusal = _broadcast(layer)
+    return _activation(layer) if refusal is None else refusal
+
+
+def _broadcast(layer: Layer) -> Support | None:
+    """Refuse operands whose axes, neighbours that are read or repeated alike being one, are too many for the kernels."""
+    result = layer.output.known_info.sizes
+    if len(result) <= _MOST_AXES:
+        return None
+    shapes = [info.sizes for info in layer.input_infos if info is not None]
+    padded = [(1,) * (len(result) - len(shape)) + shape for shape in shapes]
+    walked = [tuple(own == 1 for own in axis) for size, *axis in zip(result, *padded, strict=True) if size != 1]
+    merged = sum(1 for before, here in zip([None, *walked], walked, strict=False) if before != here)
+    if merged <= _MOST_AXES:
+        return None
+    return Support.no("shape", f"the operands are broadcast along {merged} axes; {_MOST_AXES} are implemented", "input")
+
+
+def _product(layer: Layer) -> Support | None:
+    rank = layer.output.known_info.rank
+    if rank <= _MOST_MATRIX_AXES:
+        return None
+    return Support.no("shape", f"matrices of {rank} axes are not implemented; up to {_MOST_MATRIX_AXES} are", "input")
 
 
 def _function(layer: Layer) -> Support | None:
@@ -113,14 +140,14 @@ RULES: dict[str, Callable[[Layer], Support | None]] = {
     "dovetail.DepthwiseConvolution2d": _convolution,
     "dovetail.TransposeConvolution2d": _transposed,
     "dovetail.FullyConnected": _convolution,
-    "dovetail.MatMul": lambda layer: None,
+    "dovetail.MatMul": _product,
     "dovetail.Pooling2d": _pooling,
     "dovetail.GlobalPooling": _global_pooling,
     "dovetail.ElementwiseBinary": _binary,
     "dovetail.LayerNormalization": _layer_normalization,
     "dovetail.Resize": resizing,
     "dovetail.Softmax": lambda layer: None,
-    "dovetail.Prelu": lambda layer: None,
+    "dovetail.Prelu": _broadcast,
     **CONVERSION_RULES,
     **MOVEMENT_RULES,
     **NORMALIZATION_RULES,
