@@ -195,16 +195,19 @@ def report_met(threads: int) -> None:
     )
 
 
-def report_new(threads: int) -> None:
+def report_new(title: str, path: Path, make: Callable[[int], Feed], sizes: range, threads: int) -> None:
     """Print what planning a size takes of the processor, which other programs do not lengthen as they do the time."""
-    net, times = dovetail.load(DIGITS, threads=threads), []
-    for batch in range(1, 65):
-        feed = picture(batch)
-        begin = time.thread_time()
-        net.run(feed)
-        times.append((time.thread_time() - begin) * 1e3)
+    net, times = dovetail.load(path, threads=threads), []
+    for size in sizes:
+        feed, took = make(size), []
+        for _ in range(2):  # the second is the run without the planning
+            begin = time.thread_time()
+            net.run(feed)
+            took.append((time.thread_time() - begin) * 1e3)
+        times.append(took[0] - took[1])
     times = sorted(times[1:])  # the first imports what it needs
-    print(f"\nA new size of digits: {statistics.median(times):.1f} ms of the processor ({times[0]:.1f} .. {times[-1]:.1f})")
+    spread = f"{times[0]:.1f} .. {times[-1]:.1f}"
+    print(f"\nPlanning a new size, {title}: {statistics.median(times):.1f} ms of the processor ({spread})")
 
 
 def resident() -> int:
@@ -253,7 +256,8 @@ def main() -> None:
         report("digits, batch 1 to 32 at random", DIGITS, picture, BATCHES, arguments.calls, threads)
         transformer = write_transformer(folder / "transformer.onnx")
         report("6-layer transformer, length 5 to 127 at random", transformer, sentence, LENGTHS, arguments.calls, threads)
-        report_new(threads)
+        report_new("digits", DIGITS, picture, BATCHES, threads)
+        report_new("6-layer transformer", transformer, sentence, range(5, 128, 4), threads)
         report_met(threads)
         report_memory(write_products(folder / "products.onnx"))
 
