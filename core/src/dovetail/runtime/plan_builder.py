@@ -243,7 +243,9 @@ class PlanBuilder:
             workload = self._core_workload(layer)
         else:
             key = self._open(assigned)
-            workload = self._create(layer, key, origin)
+            makes_nothing = bool(layer.outputs) and not any(slot.known_info.nbytes for slot in layer.outputs)
+            # It will not run, and what a backend prepares for it may be as large as the sizes beside the zero.
+            workload = Workload.host_copy() if makes_nothing else self._create(layer, key, origin)
         reads = tuple([None if slot.source is None else self.number[slot.source] for slot in layer.inputs])
         writes = tuple([self._tensor(slot) for slot in layer.outputs])
         aliases = self._aliases(workload, reads, writes, origin)
