@@ -1,9 +1,11 @@
 """An asynchronous device with memory of its own: waits, lifetimes, late errors, hangs, and what is left behind."""
 
 import os
+import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -272,6 +274,29 @@ def test_two_devices(hard, device, runtime):
         assert np.array_equal(loaded(numbers(seed)), relu(numbers(seed) + relu(numbers(seed))))
     with pytest.raises(BackendError, match="has no device 2"):
         runtime.load(net, optimize={"backends": ["TestDevice:2"], "registry": registry})
+
+
+@pytest.mark.parametrize("plan_cache_bytes", [0, 1 << 20], ids=["latest plan", "all plans"])
+def test_other_sizes_in_every_call(hard, device, runtime, plan_cache_bytes):
+    net = Network("sizes")
+    x = net.input("x", ("N", 16))
+    first = net.relu(net.addition(x, net.relu(x, name="a"), name="b"), name="c")
+    host = net.add(hard.Call(function="negate"), first, name="host").output
+    net.output(net.addition(net.relu(host, name="d"), first, name="e"), "y")
+    optimize = {"backends": [device, python(hard)], "options": {"TestDevice": {"delay_us": 50}}}
+    loaded = runtime.load(net, optimize=optimize, plan_cache_bytes=plan_cache_bytes)
+
+    def work(seed):
+        luck = random.Random(seed)
+        for step in range(25):
+            x = numbers(100 * seed + step, (luck.randint(1, 6), 16))
+            first = relu(x + relu(x))
+            assert np.array_equal(loaded(x), relu(-first) + first)
+
+    work(0)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(1, 5)))
+    assert len(loaded._plans) <= (1 if plan_cache_bytes == 0 else 6)
 
 
 def test_two_objects_of_one_id_are_two_backends(hard, runtime):

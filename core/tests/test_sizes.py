@@ -212,6 +212,20 @@ def test_plans_run_in_memory_that_they_share(runtime: Runtime, backend: Backend)
     assert not net._spare_arenas  # the plan that ran last has the only one
 
 
+def test_memory_of_runs_may_be_freed_at_any_time(runtime: Runtime, backend: Backend) -> None:
+    net = load(runtime, backend, chain(3))
+    with ThreadPoolExecutor(2) as pool:
+        for batch in (3, 5, 3, 4):
+            run(net, batch, layers=3)
+            for planned in net._plans:
+                planned.plan.release_memory()
+                assert planned.plan.contexts == 0
+            list(pool.map(lambda size: run(net, size, layers=3), (3, 5)))
+    binding = net.bind(feed(4))
+    run(net, 5, layers=3)
+    np.testing.assert_array_equal(binding.run()["y"], expected(feed(4)["x"], 3))
+
+
 def test_larger_sizes_get_larger_memory(runtime: Runtime, backend: Backend) -> None:
     net = load(runtime, backend, chain(4))
     for batch in (1, 2, 64, 3, 128, 1, 64, 128):
