@@ -50,6 +50,10 @@ def _leaves_open(node: NodeProto, found: Difference) -> bool:
         return found.kind in ("values", "integers")
     if node.op_type == "Pow":  # of integers, beyond what their type holds
         return found.kind == "integers"
+    if node.op_type == "Celu" and "alpha" in attributes:  # 0 * exp(x / 0), which we do not compute where x is positive
+        return attributes["alpha"].f == 0
+    if node.op_type.endswith("Window") and "periodic" in attributes:  # ONNX's body of it and ONNX's evaluator differ
+        return attributes["periodic"].i not in (0, 1)
     if node.op_type in ("LpPool", "GlobalLpPool") and "p" in attributes:
         return found.kind in ("values", "non-finite") and attributes["p"].i >= HIGH_POWER
     if node.op_type in POOLS and "strides" in attributes and "kernel_shape" in attributes:
