@@ -7,6 +7,7 @@ python3 dev.py bench [arguments]         measure call and layer overhead beside 
 python3 dev.py aarch64 [arguments]       build for AArch64 and run its Python with these arguments, emulated
 python3 dev.py bench NAME [arguments]    run benchmarks/NAME.py, such as models: whole models beside other runtimes
 python3 dev.py fuzz [arguments]          load and run mutated model files, such as --minutes 10; --help lists the rest
+python3 dev.py sanitize [arguments]      tests with AddressSanitizer and UBSan; --quick: some; else arguments of Python
 python3 dev.py setup                     only set up
 
 Only the standard library is imported here, and the file parses on an old Python, so that it can say what is missing.
@@ -363,9 +364,23 @@ def fuzz(arguments: "list[str]") -> int:
     return run("-m", "tools.fuzz", *arguments)
 
 
+def sanitize(arguments: "list[str]") -> int:
+    """Build with AddressSanitizer and UndefinedBehaviorSanitizer and run tests with that."""
+    setup(["demo", "test"])
+    return run("tools/sanitize.py", *arguments)
+
+
 def main() -> int:
     """Run the command that the arguments name."""
-    commands = {"demo": demo, "test": test, "lint": lint, "bench": bench, "aarch64": aarch64, "fuzz": fuzz}
+    commands = {
+        "demo": demo,
+        "test": test,
+        "lint": lint,
+        "bench": bench,
+        "aarch64": aarch64,
+        "fuzz": fuzz,
+        "sanitize": sanitize,
+    }
     commands["setup"] = lambda _: setup(["demo", "test"]) or 0
     name, *arguments = sys.argv[1:] or ["help"]
     if name in ("help", "-h", "--help"):

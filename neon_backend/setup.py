@@ -1,5 +1,6 @@
 """Build the workloads, and the kernels once per instruction set; everything else stands in pyproject.toml."""
 
+import os
 import sysconfig
 
 from dovetail.building import setup_backend
@@ -40,8 +41,12 @@ INSTRUCTION_SETS = {
 
 machine = sysconfig.get_platform().rpartition("-")[2]
 flags = INSTRUCTION_SETS.get(machine, {"scalar": []})
+# One instance of the kernels instead of six: for CI's build with sanitizers, `tools/sanitize.py`.
+scalar_only = bool(os.environ.get("DOVETAIL_NEON_SCALAR_ONLY"))
+if scalar_only:
+    flags = {"scalar": []}
 sources = {f"csrc/isa/{name}.cpp": KERNEL_ARGUMENTS + more for name, more in flags.items()}
-sources["csrc/isa/choice.cpp"] = KERNEL_ARGUMENTS
+sources["csrc/isa/choice.cpp"] = [*KERNEL_ARGUMENTS, *(["-DNEON_SCALAR_ONLY"] if scalar_only else [])]
 
 setup_backend(
     "dovetail_neon",

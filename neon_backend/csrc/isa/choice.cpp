@@ -3,22 +3,27 @@
 #include "../interface/float16.h"
 #include "../interface/kernels.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__) && !defined(NEON_SCALAR_ONLY)
+#define BUILT_FOR_X86 1
+#elif defined(__aarch64__) && !defined(NEON_SCALAR_ONLY)
+#define BUILT_FOR_ARM 1
+#endif
+#if BUILT_FOR_X86 && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#elif defined(__aarch64__) && defined(__linux__)
+#elif BUILT_FOR_ARM && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
 
 extern "C" {
-#if defined(__x86_64__)
+#if BUILT_FOR_X86
 extern const neon_kernels neon_kernels_avx512, neon_kernels_avx2;
 extern const neon_bfloat16_kernels *const neon_bfloat16_amx, *const neon_bfloat16_avx512;
 extern const neon_quantized_kernels *const neon_quantized_avx512_vnni, *const neon_quantized_avx2_vnni;
 extern const neon_quantized_matrix_kernels *const neon_quantized_amx;
-#elif defined(__aarch64__)
+#elif BUILT_FOR_ARM
 extern const neon_kernels neon_kernels_neon;
 extern const neon_float16_kernels *const neon_float16_neon;
 extern const neon_quantized_kernels *const neon_quantized_neon_dotprod;
@@ -27,9 +32,9 @@ extern const neon_kernels neon_kernels_scalar;
 }
 
 static const neon_kernels *const BUILT[] = {
-#if defined(__x86_64__)
+#if BUILT_FOR_X86
     &neon_kernels_avx512, &neon_kernels_avx2,
-#elif defined(__aarch64__)
+#elif BUILT_FOR_ARM
     &neon_kernels_neon,
 #endif
     &neon_kernels_scalar,
@@ -37,7 +42,7 @@ static const neon_kernels *const BUILT[] = {
 static const int COUNT = sizeof(BUILT) / sizeof(BUILT[0]);
 
 static int is_here(const char *name) {
-#if defined(__x86_64__)
+#if BUILT_FOR_X86
     /* The operating system must save the registers too: __builtin_cpu_supports asks it (XGETBV). */
     if (strcmp(name, "avx512") == 0)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
@@ -60,7 +65,7 @@ extern "C" const neon_kernels *neon_kernels_of(const char *name) {
     return NULL;
 }
 
-#if defined(__x86_64__)
+#if BUILT_FOR_X86
 /* The matrix unit: CPUID, then Linux, which gives a process the registers when it asks (arch_prctl(2), ARCH_REQ_XCOMP_PERM). */
 enum { OF_BFLOAT16 = 1 << 22, OF_BYTES = 1 << 25 };     /* bits of EDX */
 static int has_matrix_unit(unsigned products) {
@@ -78,7 +83,7 @@ static int has_matrix_unit(unsigned products) {
 #endif
 
 extern "C" const neon_bfloat16_kernels *neon_bfloat16_kernels_of(const char *instruction_set, const char *unit) {
-#if defined(__x86_64__)
+#if BUILT_FOR_X86
     if (strcmp(instruction_set, "avx512") != 0 || !is_here("avx512") || !__builtin_cpu_supports("avx512bf16")) return NULL;
     const neon_bfloat16_kernels *const units[] = {neon_bfloat16_amx, neon_bfloat16_avx512};
     for (const neon_bfloat16_kernels *each : units)
@@ -89,7 +94,7 @@ extern "C" const neon_bfloat16_kernels *neon_bfloat16_kernels_of(const char *ins
 }
 
 extern "C" const neon_float16_kernels *neon_float16_kernels_of(const char *instruction_set, const char *unit) {
-#if defined(__aarch64__) && defined(__linux__)
+#if BUILT_FOR_ARM && defined(__linux__)
     if (strcmp(instruction_set, "neon") == 0 && (unit == NULL || strcmp(unit, neon_float16_neon->name) == 0) &&
         (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0)
         return neon_float16_neon;
@@ -100,13 +105,13 @@ extern "C" const neon_float16_kernels *neon_float16_kernels_of(const char *instr
 
 /* Kernels with an instruction set's dot products of bytes; NULL if this machine has none. */
 static const neon_quantized_kernels *with_dot_products(const char *instruction_set) {
-#if defined(__x86_64__)
+#if BUILT_FOR_X86
     if (strcmp(instruction_set, "avx512") == 0 && __builtin_cpu_supports("avx512vnni")) return neon_quantized_avx512_vnni;
     unsigned a, b, c, d;
     const unsigned avx_vnni = 1u << 4;      /* EAX of leaf 7, subleaf 1 */
     if (strcmp(instruction_set, "avx2") == 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx_vnni) != 0)
         return neon_quantized_avx2_vnni;
-#elif defined(__aarch64__) && defined(__linux__)
+#elif BUILT_FOR_ARM && defined(__linux__)
     if (strcmp(instruction_set, "neon") == 0 && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) return neon_quantized_neon_dotprod;
 #endif
     (void)instruction_set;
@@ -120,7 +125,7 @@ extern "C" const neon_quantized_kernels *neon_quantized_kernels_of(const char *i
 }
 
 extern "C" const neon_quantized_matrix_kernels *neon_quantized_matrix_of(const neon_quantized_kernels *kernels) {
-#if defined(__x86_64__)
+#if BUILT_FOR_X86
     if (kernels == neon_quantized_avx512_vnni && has_matrix_unit(OF_BYTES)) return neon_quantized_amx;
 #endif
     (void)kernels;
