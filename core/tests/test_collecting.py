@@ -82,7 +82,7 @@ def test_what_was_put_off_counts(thresholds: tuple[int, int, int]) -> None:
         kept = [[index] for index in range(25 * thresholds[0])]
         assert gc.get_count()[0] > 20 * thresholds[0]
     assert len(kept) > gc.get_count()[0] < thresholds[0]
-    assert 5 < gc.get_count()[1] < 10
+    assert 5 <= gc.get_count()[1] < 10  # of every eighth load the collector's own are among them
     assert gc.get_count()[2] == 2
 
 

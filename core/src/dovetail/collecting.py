@@ -14,6 +14,11 @@ _HEAVY = 64 << 20
 
 _waiting = [0]
 
+_LOADS = 8
+"""After so many the collector may look at all that is old: who loads once does not wait for that."""
+
+_loads = [0]
+
 
 def weights_dropped(nbytes: int) -> None:
     """Note that a network is gone whose weights the collector has to find: layers and slots refer to each other."""
@@ -45,7 +50,9 @@ def collecting_seldom() -> Iterator[None]:
             try:
                 if gc.isenabled() and put_off:
                     _count(put_off, max(usual[1], 1))
-                    _collect_if_due(usual)
+                    _loads[0] += 1
+                    if _loads[0] % _LOADS == 0:
+                        _collect_if_due(usual)
             finally:
                 gc.set_threshold(*usual)
 
