@@ -70,7 +70,7 @@ NETWORKS: dict[str, tuple[Any, np.ndarray]] = {
     # Steps with many phases.
     "transposed, long steps": (
         lambda n, x: n.transpose_convolution2d(x, ones(1, 1, 1, 1), stride=(1 << 24, 1)),
-        image(1, 1, 1, 1),
+        image(1, 1, 2, 1),
     ),
     "transposed, many phases": (lambda n, x: n.transpose_convolution2d(x, ones(1, 1, 1, 1), stride=1024), image(1, 1, 3, 3)),
     "transposed, dilated": (lambda n, x: n.transpose_convolution2d(x, ones(1, 1, 2, 2), dilation=1 << 11), image(1, 1, 3, 3)),
