@@ -11,8 +11,9 @@ namespace DOVETAIL_NEON_ISA {
 /* Elements of a row, or vectors, of a span: some tenths of a millisecond, and whole tiles of all loops. */
 constexpr int64_t SPAN = 1 << 18;
 
-/* Where the span that begins at `i` ends; `i` itself if the run should end there. */
+/* Where the span that begins at `i` ends; `i` itself if the run should end there. Rows of one span, as nearly all are, never ask. */
 INLINE int64_t span_end(const neon_job *job, int64_t i, int64_t size) {
+    if (__builtin_expect(size <= SPAN, 1)) return size;
     return i && neon_stopped(job) ? i : lesser(size, i + SPAN);
 }
 

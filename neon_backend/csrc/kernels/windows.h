@@ -151,21 +151,26 @@ static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
                     first_tap = right >= 0 ? 0 : lesser(kernel_width, (-right + dilation - 1) / dilation);
                     last_tap = column >= width ? first_tap : greater(first_tap, lesser(kernel_width, (width - 1 - column) / dilation + 1));
                 }
-                for (int64_t ky = 0; ky < kernel_height; ky++)
-                    for (int64_t kx = first_tap; kx < last_tap;) {
-                        const int64_t end = lesser(last_tap, kx + TAPS_BETWEEN);
-                        if (s.polls && neon_stopped(row.job)) return;
-                        for (; kx < end; kx++) {
-                            const Vector weight = Kind::weighted ? load(weights + (ky * kernel_width + kx) * LANES) : zeros();
-                            const float *from = line + ky * line_step;
-                            const int64_t left = column + kx * dilation;
+                const auto add_run = [&](int64_t ky, int64_t from_tap, int64_t to_tap) __attribute__((always_inline)) {
+                    for (int64_t kx = from_tap; kx < to_tap; kx++) {
+                        const Vector weight = Kind::weighted ? load(weights + (ky * kernel_width + kx) * LANES) : zeros();
+                        const float *from = line + ky * line_step;
+                        const int64_t left = column + kx * dilation;
 #pragma GCC unroll 16
-                            for (int p = 0; p < pixels; p++) {
-                                const int64_t at = left + p * step;
-                                sum[p] = Kind::add(sum[p], load(edge ? column_at(from, at, width, outside) : from + at * LANES), weight);
-                            }
+                        for (int p = 0; p < pixels; p++) {
+                            const int64_t at = left + p * step;
+                            sum[p] = Kind::add(sum[p], load(edge ? column_at(from, at, width, outside) : from + at * LANES), weight);
                         }
                     }
+                };
+                if (!s.polls)
+                    for (int64_t ky = 0; ky < kernel_height; ky++) add_run(ky, first_tap, last_tap);
+                else
+                    for (int64_t ky = 0; ky < kernel_height; ky++)
+                        for (int64_t kx = first_tap; kx < last_tap; kx += TAPS_BETWEEN) {
+                            if (neon_stopped(row.job)) return;
+                            add_run(ky, kx, lesser(last_tap, kx + TAPS_BETWEEN));
+                        }
             }
             Kind::template finish<pixels>(row, sum, y, x);
 #pragma GCC unroll 16
