@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 
 from .mutants import Mutant, as_model
-from .verdicts import Outcome
+from .verdicts import Outcome, Verdict
+
+DEATHS = (Verdict.CRASH, Verdict.HANG, Verdict.MEMORY)
+"""Ends that only tell of the stack, with paths of the machine."""
 
 
 def read(path: Path) -> Mutant:
@@ -40,7 +43,7 @@ def write(folder: Path, name: str, mutant: Mutant, outcome: Outcome, origin: str
     model = as_model(mutant.data)
     inputs = {entry.name for entry in model.graph.input} if model else set()
     told = {
-        "showed": f"{outcome.signature}: {outcome.text[:300]}",
+        "showed": outcome.signature if outcome.verdict in DEATHS else f"{outcome.signature}: {outcome.text[:300]}",
         "origin": origin,
         "luck": mutant.luck,
         "hostile": mutant.hostile,
