@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.layers import Pooling2d, PoolingFunction
+from dovetail.layers import Convolution2d, Pooling2d, PoolingFunction
 from dovetail.network import Network
+from dovetail.tensor import Quantization
 from dovetail_neon.clipping import ClippedAxis
 from dovetail_neon.fusion.images import elements_that_count
+from dovetail_neon.kernels import instruction_sets, precisions
 
 HUGE = (1 << 31) - 1
 
@@ -116,3 +118,34 @@ def test_filters_are_cut_as_windows_are(convolved, kind, layout):
         with dovetail.load(net, ["CpuAcc"], fallback=False) as loaded:
             found = loaded.run({"x": given})["y"]
         np.testing.assert_allclose(found, expected.transpose(order), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("channels", [2, 20, 64])
+def test_result_as_large_as_the_image_whose_windows_lie_beside_it(precision, channels):
+    """What is left is a window of one tap, which is not the pixel under it."""
+    if precision == "bfloat16" and not any(precision in precisions(isa) for isa, here in instruction_sets().items() if here):
+        pytest.skip("no instruction set of this machine multiplies bfloat16")
+    numbers = np.random.default_rng(6)
+    quantization = Quantization.per_tensor(0.05, -3)
+    net = Network()
+    if precision == "int8":
+        x = net.input("x", (1, channels, 1, 1), "int8", quantization)
+        stored = numbers.integers(-100, 100, (24, channels, 4, 3)).astype(np.int8)
+        weights = net.constant(stored, quantization=Quantization.per_tensor(0.01))
+        bias = net.constant(numbers.integers(-9000, 9000, 24).astype(np.int32))
+        feed = numbers.integers(-128, 128, (1, channels, 1, 1)).astype(np.int8)
+    else:
+        x = net.input("x", (1, channels, 1, 1))
+        weights = net.constant(numbers.standard_normal((24, channels, 4, 3)).astype(np.float32))
+        bias = net.constant(numbers.standard_normal(24).astype(np.float32))
+        feed = numbers.standard_normal((1, channels, 1, 1)).astype(np.float32)
+    convolution = Convolution2d(stride=(4, 4), padding=(4, 2, 2, 2))
+    kept = quantization if precision == "int8" else None
+    net.output(net.add(convolution, x, weights, bias, quantization=kept).output, "y")
+    options = {"CpuAcc": {"precision": precision}} if precision == "bfloat16" else {}
+    results = []
+    for backend in ("CpuRef", "CpuAcc"):
+        with dovetail.load(net, [backend], options=options if backend == "CpuAcc" else {}) as loaded:
+            results.append(loaded.run({"x": feed})["y"])
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-6, atol=1 if precision == "int8" else 0)

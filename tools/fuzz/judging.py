@@ -67,8 +67,10 @@ class Judge:
         if is_peer and self._third_agrees(found, self._answers):
             return Verdict.PEER_WRONG
         if numeric and has_extremes(self._model, self._feeds):
-            # float32 overflows where float64 does not: one of our configurations may do as the definition's float32 does.
-            return Verdict.OPEN if is_peer or self._third_agrees(found, theirs, unknown=True) else Verdict.DIFFERENT
+            # float32 overflows where float64 does not: one of our configurations may do as the definition's float32 does, or
+            # overflow in another order of sums. A wrong finite number is none of that.
+            overflows = found.kind == "non-finite" or self._third_agrees(found, theirs, unknown=True)
+            return Verdict.OPEN if is_peer or overflows else Verdict.DIFFERENT
         return Verdict.OPEN if is_peer and is_unsettled(self._model, found) else Verdict.DIFFERENT
 
     def _third_agrees(self, found: Difference, answers: Answers, unknown: bool = False) -> bool:

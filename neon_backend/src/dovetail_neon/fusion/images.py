@@ -133,7 +133,7 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
     if groups > 1 and (image.channels // groups % lanes or target.channels // groups % lanes):
         _emit_channels_last(lowering, chain, convolve, source, layout)
         return True
-    if image.pixels == target.pixels == 1 and geometry.kernel == (1, 1) and groups == 1:
+    if image.pixels == target.pixels == 1 and geometry == POINT and groups == 1:
         _emit_as_matrix(lowering, chain, convolve, source)
         return True
     if (

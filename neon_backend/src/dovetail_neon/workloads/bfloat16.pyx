@@ -15,6 +15,7 @@ from dovetail_neon.workloads.workload cimport Workload, chunks_of, keep, keep_in
 
 import numpy as np
 
+from dovetail_neon.kinds import POINT
 from dovetail_neon.layouts import is_bfloat16
 from dovetail_neon.tap_planes import planes_of
 
@@ -76,7 +77,7 @@ def create(layer, Kernels kernels):
     pack_weights(workload, c, table, d, layer.name, kernels.constants)
     if layer.output.info.nbytes == 0:
         return workload.capsule()
-    if c.taps == 1 and not c.few and geometry.stride == (1, 1) and d.source[2:] == d.target[2:]:
+    if not c.few and geometry._replace(dilation=(1, 1)) == POINT and d.source[2:] == d.target[2:]:
         # Every pixel by itself: one row of them.
         c.direct = c.source.element == 2
         if c.direct or c.in_width < 32:

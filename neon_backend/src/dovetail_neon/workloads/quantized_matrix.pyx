@@ -20,6 +20,7 @@ from dovetail_neon.workloads.workload cimport Workload, chunks_of, keep_integers
 
 import numpy as np
 
+from dovetail_neon.kinds import POINT
 from dovetail_neon.layouts import pixel_bytes
 from dovetail_neon.tap_planes import planes_of
 
@@ -88,7 +89,7 @@ def create(layer, Kernels kernels):
     pack_tiles(workload, c, table, weights, layer.name, kernels.constants)
     if layer.output.info.nbytes <= SLACK:
         return workload.capsule()
-    c.direct = not few and c.taps == 1 and geometry.stride == (1, 1) and d.source[2:] == d.target[2:]
+    c.direct = not few and geometry._replace(dilation=(1, 1)) == POINT and d.source[2:] == d.target[2:]
     if c.direct:    # every pixel by itself: one row of them
         c.in_width = c.out_width = c.in_height * c.in_width
         c.in_height = c.out_height = 1
