@@ -11,15 +11,15 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helpe
 from .comparing import Difference
 from .message_mutations import messages
 
-LARGEST, SMALLEST = 1e15, 1e-18
-"""What may be squared and summed up in float32, without an overflow and without vanishing."""
+RANGES = {2: (256.0, 6.1e-5), 4: (1e15, 1e-18), 8: (1e15, 1e-18)}
+"""What may be squared and summed up in the type, without an overflow and without vanishing, by bytes of an element."""
 POOLS = ("MaxPool", "AveragePool", "LpPool")
 HIGH_POWER = 8
 """Of an Lp norm: such powers overflow in float32 where numbers are as small as 65,536, and vanish where they are below 1e-5."""
 
 
 def has_extremes(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
-    """Tell whether numbers are so large or small that their squares are not float32, infinite, or none at all.
+    """Tell whether numbers are so large or small that their squares are none of their type, infinite, or none at all.
 
     Sums of squares overflow in float32 and not in float64. What is padded with zeros, or filled up with them, is NaN beside an
     infinite weight. ONNX does not say where a NaN is sorted to, nor which integer it becomes.
@@ -35,8 +35,9 @@ def has_extremes(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
 
 
 def _is_extreme(values: np.ndarray) -> bool:
+    largest, smallest = RANGES.get(values.dtype.itemsize, RANGES[4])
     magnitudes = np.abs(values.astype(np.float64))
-    return bool((~np.isfinite(magnitudes) | (magnitudes > LARGEST) | ((magnitudes > 0) & (magnitudes < SMALLEST))).any())
+    return bool((~np.isfinite(magnitudes) | (magnitudes > largest) | ((magnitudes > 0) & (magnitudes < smallest))).any())
 
 
 def is_unsettled(model: ModelProto, found: Difference) -> bool:
