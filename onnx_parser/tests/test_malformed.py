@@ -316,3 +316,13 @@ def test_tensors_count_against_the_memory_of_a_load() -> None:
     with limited(Limits(memory=100)), pytest.raises(LimitError) as caught:
         parse(data)
     assert caught.value.details["limit"] == "memory"
+
+
+def test_truth_is_one_whatever_its_byte() -> None:
+    """Kernels compute with the bytes: a "not" of 2 must not be 3."""
+    tensor = TensorProto(name="t", data_type=TensorProto.BOOL, dims=[4], raw_data=bytes([0, 1, 2, 255]))
+    nodes = [helper.make_node("Not", ["t"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [], [helper.make_tensor_value_info("y", TensorProto.BOOL, [4])], [tensor])
+    network = parse(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
+    (constant,) = [layer for layer in network if layer.kind == "dovetail.Constant"]
+    assert constant.descriptor.value.view(np.uint8).tolist() == [0, 1, 1, 1]

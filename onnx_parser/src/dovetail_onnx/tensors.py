@@ -154,6 +154,8 @@ def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:
 
 def _from_bytes(data: bytes | npt.NDArray[Any], dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     array = np.frombuffer(data, dtype.numpy)
+    if dtype is DType.BOOL:  # any byte but 0 is true, and kernels compute with 1
+        array = array.view(np.uint8) != 0
     native = array if sys.byteorder == "little" or dtype.itemsize == 1 else array.byteswap()
     native.flags.writeable = False  # so that the network shares it
     return native.reshape(shape)
