@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,25 @@ def test_linked_folder_is_locked_too(scene, monkeypatch):
     scene.restart()
     (other / "more.py").write_text("changed = True")
     scene.refused("HASH_MISMATCH")
+
+
+@pytest.mark.fault(23)
+def test_package_in_an_archive_is_left_out_of_a_lock(scene, monkeypatch):
+    scene.add()
+    packed = scene.root / "packed.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in scene.site.rglob("*"):
+            archive.write(path, path.relative_to(scene.site).as_posix())
+    shutil.rmtree(scene.site / "faulty_faulty")
+    monkeypatch.setenv("PYTHONPATH", str(packed))
+    lock = scene.root / "dovetail.lock"
+    for ids, code in (([], 0), (["Faulty"], 1)):
+        command = [sys.executable, "-m", "dovetail_sdk", "lock", *ids, "-o", lock]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert "archive" in done.stderr
+        assert "defect" not in done.stderr
+    assert "Faulty" not in json.loads(lock.read_text())
 
 
 @pytest.mark.fault(23)

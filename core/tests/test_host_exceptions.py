@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import signal
+import unittest.mock
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,43 @@ def test_exception_while_a_parser_is_imported(handled: None, tmp_path: Path, mon
     model.write_bytes(b"")
     with pytest.raises(Stop):
         dovetail.parse(model)
+
+
+@pytest.mark.parametrize("handler", [unittest.mock.Mock(), unittest.mock.MagicMock(side_effect=Stop)], ids=["mock", "raising"])
+def test_handler_that_has_any_attribute_is_looked_at_once(handler: Any) -> None:
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(BackendError, match="Stop"):
+            use(Faulty("create_workload", lambda: Host().method("no number", None)))  # type: ignore[arg-type]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+class Unfinished(dovetail.DovetailError):
+    """An error whose class forgot the constructor of its base."""
+
+    def __init__(self) -> None:
+        pass
+
+
+def test_errors_of_ours_that_a_backend_made_wrong() -> None:
+    def unfinished() -> None:
+        raise Unfinished
+
+    with pytest.raises(BackendError, match=r"backend 'Faulty'.*Unfinished"):
+        use(Faulty("create_workload", unfinished))
+
+
+def test_the_origin_is_named_once_of_an_error_that_is_raised_again() -> None:
+    shared = BackendError("it is broken")
+
+    def again() -> None:
+        raise shared
+
+    for _ in range(3):
+        with pytest.raises(BackendError) as caught:
+            use(Faulty("create_workload", again))
+        assert caught.value.message.count("backend 'Faulty'") == 1
 
 
 def test_exception_of_ones_own_is_not_of_the_host() -> None:

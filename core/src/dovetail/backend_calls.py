@@ -90,9 +90,7 @@ class backend_call:  # used as a function is: `with backend_call(...)`
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or is_of_host(error):
             return
-        if isinstance(error, DovetailError):
-            error.message = f"{self.origin}: {error.message}"
-            error.args = (error.message,)
+        if isinstance(error, DovetailError) and _named(error, self.origin):
             return
         if isinstance(error, MemoryError):
             text = described(error).partition(": ")[2]
@@ -106,6 +104,17 @@ class backend_call:  # used as a function is: `with backend_call(...)`
         raise BackendError(
             f"{self.origin}: {self.method}() raised {described(error)}", code=self.code, hint=self.hint, method=self.method
         ) from error
+
+
+def _named(error: DovetailError, origin: str) -> bool:
+    """Put the origin before the message of an error, once; false if the error is not made as ours are."""
+    try:
+        if not error.message.startswith(origin):  # a backend may raise the same object again
+            error.message = f"{origin}: {error.message}"
+            error.args = (error.message,)
+    except Exception:  # made without the constructor, or frozen
+        return False
+    return True
 
 
 def device_names(origin: str, backend: IBackend) -> list[str]:

@@ -8,8 +8,9 @@ exceeds, are the host's word too.
 
 from __future__ import annotations
 
+import functools
 from itertools import pairwise
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from .limits import is_of_budget
@@ -24,8 +25,11 @@ def is_of_host(error: BaseException) -> bool:
 
 
 def _is_of_handler(error: BaseException) -> bool:
-    trace = error.__traceback__
-    while trace is not None:
+    try:
+        trace = error.__traceback__
+    except BaseException:  # a property of somebody else's making
+        return False
+    while isinstance(trace, TracebackType):
         if _is_handler(trace.tb_frame):
             return True
         trace = trace.tb_next
@@ -46,7 +50,7 @@ def _installed() -> set[CodeType]:
     found = set()
     for number in signal.valid_signals():
         handler: Any = signal.getsignal(number)
-        while hasattr(handler, "func"):  # functools.partial
+        while isinstance(handler, functools.partial):
             handler = handler.func
         if callable(handler):
             function = getattr(handler, "__func__", handler)  # of a bound method

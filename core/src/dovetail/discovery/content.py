@@ -79,6 +79,10 @@ def files_of_module(module: str, distribution: str) -> Files:
     if spec is None:
         return Files({}, ())
     roots = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    packed = next((root for root in roots if any(parent.is_file() for parent in root.parents)), None)
+    if packed is not None:
+        text = f"{shown(str(packed))} lies in an archive, whose files cannot be told apart"
+        raise Refused(ReasonCode.UNREADABLE, text, hint="install it unpacked, as pip does", path=str(packed))
     if not roots:
         return (
             Files({Path(spec.origin).name: spec.origin}, ()) if spec.origin and os.path.isfile(spec.origin) else Files({}, ())

@@ -23,6 +23,7 @@ def command(ids: tuple[str, ...], output: Path, paths: tuple[str, ...]) -> None:
     import json
 
     from dovetail.discovery.content import files_of
+    from dovetail.discovery.reasons import Refused
     from dovetail.registry import backends, default_registry
 
     rows = backends(paths=paths)
@@ -31,7 +32,14 @@ def command(ids: tuple[str, ...], output: Path, paths: tuple[str, ...]) -> None:
     unknown = [id for id in names if id not in found]
     if unknown:
         raise click.UsageError(f"there is no backend {unknown[0]}; there are {', '.join(sorted(found)) or 'none'}")
-    content = {id: files_of(found[id]).digests() for id in names}
+    content = {}
+    for id in names:
+        try:
+            content[id] = files_of(found[id]).digests()
+        except Refused as refusal:
+            if ids:
+                raise click.ClickException(f"{id} cannot be locked: {refusal.text}") from refusal
+            click.echo(f"{id} is left out: {refusal.text}", err=True)
     output.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     count = sum(map(len, content.values()))
     click.echo(f"{output}: {len(content)} backends, {count} files; it is heeded where DOVETAIL_LOCK={output.absolute()} is set")
