@@ -10,7 +10,7 @@ cimport numpy as cnp
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_GetItem, PyDict_SetItem, PyDict_Size
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t
@@ -339,6 +339,8 @@ cdef class Context:
 
     def __cinit__(self, Plan plan):
         cdef int i
+        if len(plan.workloads) != plan.n_steps:     # those that the C steps point at
+            raise RunError("the network of this plan was unloaded", code=ErrorCode.NETWORK_UNLOADED, hint="load it again")
         self.plan, self.workloads, self.queues = plan, plan.workloads, plan.queues
         self.c.steps, self.c.n_steps = plan.c_steps, plan.n_steps
         self.c.n_queues, self.c.queue_tables = plan.n_queues, <const dovetail_queues **>plan.queue_tables
@@ -572,8 +574,13 @@ cdef class NetworkRunner:
     cdef public object _profile
     cdef public bint _closed
     cdef readonly Py_ssize_t _active
+    cdef unsigned long *_callers    # threads that are inside a call, as many as are active
+    cdef Py_ssize_t _room           # for so many of them
     cdef public object _idle_event
     cdef public str _name
+
+    def __dealloc__(self):
+        PyMem_RawFree(self._callers)
 
     def run(self, feeds, *, timeout=None):
         """Run the network once.
@@ -591,9 +598,7 @@ cdef class NetworkRunner:
             RunTimeoutError: The deadline passed.
             RunError: A step failed, or the network was unloaded.
         """
-        if self._closed:
-            raise self._unloaded()
-        self._active += 1
+        self._enter()
         try:
             return self._run(feeds, timeout)
         except MemoryError as error:    # of the outputs, of copies of the inputs, of a context
@@ -725,9 +730,62 @@ cdef class NetworkRunner:
                 hint="load it again in the child, or use multiprocessing's 'spawn' method")
         return 0
 
+    def _call(self, function, *arguments):
+        """Call something that an unload has to wait for, as it waits for a run.
+
+        Compiled, so that no signal's handler can raise between the count and the block that takes it back.
+        """
+        self._enter()
+        try:
+            return function(*arguments)
+        finally:
+            self._leave()
+
+    def _is_inside(self):
+        """Tell whether this thread is inside a call of this network, which an unload from here would wait for."""
+        cdef Py_ssize_t i
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        for i in range(self._active):
+            if self._callers[i] == thread:
+                return True
+        return False
+
+    def _forget_threads(self):
+        """In a forked child: forget the calls of threads that are not here."""
+        cdef Py_ssize_t i, kept = 0
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        for i in range(self._active):
+            if self._callers[i] == thread:
+                self._callers[kept] = thread
+                kept += 1
+        self._active = kept
+
+    cdef int _enter(self) except -1:
+        """Begin a call: an unload waits for it from here on; once one began, there are no more."""
+        if self._closed:
+            raise self._unloaded()
+        if self._active == self._room:
+            self._make_room()
+        self._callers[self._active] = PyThread_get_thread_ident()
+        self._active += 1
+        return 0
+
+    cdef int _make_room(self) except -1:
+        cdef Py_ssize_t room = 2 * self._room + 4
+        cdef void *callers = PyMem_RawRealloc(self._callers, room * sizeof(unsigned long))
+        if callers == NULL:
+            raise lack_of_memory(f"network {self._name!r}", MemoryError())
+        self._callers, self._room = <unsigned long *>callers, room
+        return 0
+
     cdef int _leave(self) except -1:
-        """End of a run: an unload may be waiting for the last one."""
+        """End of a call: an unload may be waiting for the last one."""
+        cdef Py_ssize_t i = self._active - 1
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        while i > 0 and self._callers[i] != thread:
+            i -= 1
         self._active -= 1
+        self._callers[i] = self._callers[self._active]
         if self._closed and self._active == 0:
             self._idle_event.set()
         return 0
@@ -885,7 +943,7 @@ cdef class Binding:
             if self.context.c.stuck:
                 raise RunError("this binding was given up: its device did not let go of the memory", hint="bind again")
             self.network._check_process(self.plan)
-            self.network._active += 1
+            self.network._enter()
             self.owner = PyThread_get_thread_ident()
             try:
                 self.network._execute(self.plan, self.context, timeout)

@@ -180,9 +180,11 @@ class LoadedNetwork(NetworkRunner):
 
         Raises:
             InputError: A name, dtype or shape does not fit, an array is not contiguous, or arrays overlap (`BINDING_INVALID`).
+            RunError: The network was unloaded.
         """
-        if self._closed:
-            raise self._unloaded()
+        return self._call(self._bind, inputs, outputs)
+
+    def _bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> Binding:
         arrays = {name: _host_array(name, value) for name, value in inputs.items()}
         plan, given = self._plan_for(dict(arrays))
         for name, array in arrays.items():
@@ -191,7 +193,7 @@ class LoadedNetwork(NetworkRunner):
         results = self._bound_outputs(plan, outputs or {}, arrays)
         binding = Binding(self, plan, {name: given[name] for name in arrays}, results)
         with self._state_lock:
-            if self._closed:  # unloaded by another thread in the meantime
+            if self._closed:  # another thread waits to unload it
                 binding.close()
                 raise self._unloaded()
             self._bindings.add(binding)
@@ -419,9 +421,10 @@ class LoadedNetwork(NetworkRunner):
         """Free workloads and memory, once the runs in flight have ended; runs from now on are refused. Idempotent.
 
         Raises:
-            RunError: It was called from inside a run of this network, which would wait for itself.
+            RunError: It was called from inside a run or a `bind` of this network, which would wait for itself: by a workload,
+                an array's `__dlpack__`, a signal's handler.
         """
-        if self._active and inside_python_workload():
+        if self._active and (inside_python_workload() or self._is_inside()):
             raise RunError(
                 f"network {self._name!r} cannot be unloaded from inside one of its runs",
                 code=ErrorCode.STEP_FAILED,
@@ -461,9 +464,10 @@ _networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
-    """Give networks new locks in a forked child: the thread that held one, to plan, is not here."""
+    """Give networks new locks in a forked child, and forget runs of other threads: who held one, to plan, is not here."""
     for network in list(_networks):
         network._state_lock, network._planning_lock, network._planner = threading.Lock(), threading.Lock(), 0
+        network._forget_threads()
 
 
 os.register_at_fork(after_in_child=_renew_locks)

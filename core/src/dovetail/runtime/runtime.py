@@ -226,7 +226,8 @@ class Runtime:
         Raises:
             RunError: It was called from inside a run of one of its networks, which would wait for itself.
         """
-        if inside_python_workload() and any(network._active for network in self._networks):
+        networks = list(self._networks)
+        if any(one._is_inside() for one in networks) or (inside_python_workload() and any(one._active for one in networks)):
             raise RunError("a runtime cannot be closed from inside one of its runs", hint="close it once the run has returned")
         with self._lock:
             if self._closed:
