@@ -6,6 +6,8 @@ Each class can be found by another process as "broken_backends_guarded:Class" wi
 from __future__ import annotations
 
 import ctypes
+import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from dovetail.abi_version import ABI_VERSION
 from dovetail.backend_id import BackendId
-from dovetail.interfaces import IMemoryManager, IWorkloadFactory, Support
+from dovetail.interfaces import IBackendContext, IMemoryManager, IWorkloadFactory, Support
 from dovetail.layer import Layer
 from dovetail_sdk.conformance.evaluation import Estimate, compute
 from dovetail_sdk.conformance.numpy_backend import NumpyBackend
@@ -123,6 +125,39 @@ class UsesFreshMemory(Inside):
             super().execute(inputs, outputs)
             for output, before in zip(outputs, found, strict=True):
                 output += 0 * before
+
+
+class EndsTheProcess(Inside):
+    """Ends it as if all were well."""
+
+    class work(Work):
+        def execute(self, inputs: Arrays, outputs: Arrays) -> None:
+            os._exit(0)
+
+
+class EndsTheProcessWhenAsked(Inside):
+    def supports(self, layer: Layer, options: Any) -> Support:
+        os._exit(0)
+
+
+class EndsTheProcessWhenClosed(Inside):
+    class context(IBackendContext):
+        def close(self) -> None:
+            os._exit(0)
+
+    def create_context(self, device: int, options: Any) -> IBackendContext:
+        return self.context()
+
+
+class Hangs(Inside):
+    class work(Work):
+        def execute(self, inputs: Arrays, outputs: Arrays) -> None:
+            time.sleep(1e6)
+
+
+class RaisesWhenAsked(Inside):
+    def supports(self, layer: Layer, options: Any) -> Support:
+        raise ValueError("not today")
 
 
 # -- a workload in C, as ctypes makes it: only such a one has a workspace -----------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from dovetail_sdk.cli import main
 from dovetail_sdk.conformance.checks import all_checks
+from dovetail_sdk.conformance.guarded import search as searching
 from dovetail_sdk.conformance.guarded.cases import Cases
 from dovetail_sdk.conformance.guarded.search import Searched, Wanted, case_ids, search
 from dovetail_sdk.conformance.results import CheckResult, Status
@@ -113,3 +115,72 @@ def test_the_command_counts_and_ends_with_1_if_something_was_found() -> None:
     assert done.exit_code == 0, done.output
     assert "6 cases ran, 0 could not be made, 0 had no time left, 0 findings" in done.stdout
     assert CliRunner().invoke(main, ["guarded", "CpuRef", "--shard", "8/8"]).exit_code == 2
+
+
+def test_a_kernel_that_ends_the_process_with_status_0_is_found() -> None:
+    result = searched("EndsTheProcess")
+    assert (result.done, result.left, result.skipped) == (2, 0, {})
+    assert {finding.problem.partition("\n")[0] for finding in result.findings} <= {
+        "the process ended by itself, with exit code 0"
+    }
+    assert result.findings
+
+
+def test_a_backend_that_ends_the_process_when_it_is_asked_is_found_once() -> None:
+    result = searched("EndsTheProcessWhenAsked")
+    assert (result.done, sorted(result.skipped)) == (0, ["operator/0", "operator/1"])
+    assert [finding.problem for finding in result.findings] == ["the process ended by itself, with exit code 0"]
+
+
+def test_a_backend_that_ends_the_process_when_it_is_closed_is_found() -> None:
+    result = searched("EndsTheProcessWhenClosed")
+    assert (result.done, result.left, result.skipped) == (2, 0, {})
+    assert [(finding.case, finding.text) for finding in result.findings] == [
+        ("operator/1", "closing the backend after this case")
+    ]
+    assert result.findings[0].problem == "the process ended by itself, with exit code 0"
+
+
+def test_a_case_that_hangs_ends_soon_after_the_time_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "_GRACE", 0.5)
+    begin = time.monotonic()
+    result = search(Wanted("broken_backends_guarded:Hangs", case_ids(4, 0), seconds=5.0))
+    assert time.monotonic() - begin < 60  # without the bound: 120 s for each case
+    assert result.done + result.left == 4
+    assert result.left
+    assert all("hung: nothing more came within" in finding.problem for finding in result.findings)
+
+
+def test_the_exception_of_supports_is_told_once() -> None:
+    result = searched("RaisesWhenAsked", operators=3, networks=2)
+    assert result.done == 0
+    assert len(result.skipped) == 5
+    problems = [finding.problem for finding in result.findings]
+    assert 1 <= len(problems) == len(set(problems)) <= 2  # of the first layer; networks ask about another one first
+    for problem in problems:
+        assert problem.startswith("supports() raised ValueError for dovetail.")
+        assert ": not today" in problem
+    both = Searched()
+    both.add(result)
+    both.add(result)  # as a second process would find them
+    assert both.findings == result.findings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["Nope"], "backend Nope is not installed"),
+        (["not_there:Backend"], "'not_there:Backend' cannot be loaded: ModuleNotFoundError: No module named 'not_there'"),
+        (["CpuRef", "--modules", "not_there"], "modules cannot be imported: ModuleNotFoundError: No module named 'not_there'"),
+        (["CpuRef", "--modules", "json"], "module 'json' has no OPERATOR"),
+        (["CpuRef", "--options", "nope=1"], "backend CpuRef has no option 'nope'"),
+        (["CpuRef", "--only", "bogus"], "'bogus' is no case; write operator/12 or network/3"),
+        (["CpuRef", "--only", "operator/-1"], "'operator/-1' is no case"),
+    ],
+)
+def test_what_is_not_there_is_an_error_of_the_command_line(arguments: list[str], told: str) -> None:
+    done = CliRunner().invoke(main, ["guarded", *arguments, "--operators", "2", "--networks", "0"])
+    assert done.exit_code == 2, done.output
+    assert told in " ".join(done.output.split())
+    assert "Traceback" not in done.output
+    assert "defect" not in done.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import click
@@ -21,6 +22,14 @@ def shard_of(context: click.Context, parameter: click.Parameter, value: str) -> 
     return int(number), int(count)
 
 
+def cases_of(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what is no case before anything runs."""
+    for text in value:
+        if not re.fullmatch(r"(operator|network)/\d{1,9}", text, re.ASCII):
+            raise click.BadParameter(f"{text!r} is no case; write operator/12 or network/3", context, parameter)
+    return value
+
+
 @click.command()
 @click.argument("backend", metavar="ID")
 @click.option("--operators", type=click.IntRange(min=0), default=1000, show_default=True, help="Single layers to run.")
@@ -32,7 +41,9 @@ def shard_of(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option(
     "--options", multiple=True, metavar="NAME=VALUE", callback=options_of, help="An option of the backend. Repeatable."
 )
-@click.option("--only", multiple=True, metavar="CASE", help="Run just this case, such as operator/12. Repeatable.")
+@click.option(
+    "--only", multiple=True, metavar="CASE", callback=cases_of, help="Run just this case, such as operator/12. Repeatable."
+)
 @click.option(
     "--modules", multiple=True, metavar="MODULE", help="A module with an OPERATOR for a kind of your own. Repeatable."
 )
@@ -52,17 +63,25 @@ def command(
 ) -> None:
     """Run random layers and networks on the backend ID with each tensor, constant and workspace between inaccessible pages.
 
+    ID is that of an installed backend, or module:Class of one that is not packaged yet.
+
     Each case runs twice: with the ends of its tensors at a page, then with their starts; in memory that held other bytes
     before. Found are reads and writes past an end, writes to inputs and constants, results that depend on memory that nobody
     wrote, and wrong results. The same seed and number make the same case. Exit code 0: nothing was found.
     """
     from dataclasses import asdict
 
-    from ..conformance.guarded.search import Wanted, case_ids, search
+    from ..conformance.endings import ConformanceFailure
+    from ..conformance.guarded.search import Refused, Wanted, case_ids, search
 
     cases = list(only) or case_ids(operators, networks, *shard)
     wanted = Wanted(backend, cases, options, seed, modules, budget)
-    searched = search(wanted, jobs=min(jobs, max(len(cases), 1)), told=lambda text: click.echo(text, err=True))
+    try:
+        searched = search(wanted, jobs=min(jobs, max(len(cases), 1)), told=lambda text: click.echo(text, err=True))
+    except Refused as error:
+        raise click.UsageError(error.text) from error
+    except ConformanceFailure as error:
+        raise click.ClickException(error.text) from error
     if as_json:
         click.echo(json.dumps({"backend": backend, "options": options, "seed": seed, **asdict(searched)}, indent=1))
     else:

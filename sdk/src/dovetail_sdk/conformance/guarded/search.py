@@ -14,6 +14,10 @@ from ..processes import ChildProcess, Patience, cause_of_death
 
 _CASE_SECONDS = 120.0
 """A case that takes longer hangs."""
+_GRACE = 5.0
+"""A case that began in time hangs if it takes this much longer than the time for everything."""
+_ENDED = "the process ended by itself, with exit code 0"
+_UNMADE = "could not be made"
 _PORTION = 2000
 """Cases that one child is told of at once: an argument has an end."""
 
@@ -55,6 +59,15 @@ class Finding:
     text: str
     problem: str
 
+    @property
+    def unmade(self) -> bool:
+        """True if the backend kept the case from being made; of further cases that meet the same problem nothing is told."""
+        return self.text == _UNMADE
+
+
+class Refused(ConformanceFailure):
+    """There is no such backend, option or module, or it cannot be loaded."""
+
 
 @dataclass
 class Searched:
@@ -77,7 +90,8 @@ class Searched:
         self.done += other.done
         self.left += other.left
         self.skipped |= other.skipped
-        self.findings += other.findings
+        known = {one.problem for one in self.findings if one.unmade}
+        self.findings += [one for one in other.findings if not (one.unmade and one.problem in known)]
 
 
 def case_ids(operators: int, networks: int, shard: int = 0, shards: int = 1) -> list[str]:
@@ -95,7 +109,8 @@ def search(wanted: Wanted, *, jobs: int = 1, told: Callable[[str], None] = lambd
         told: Called with a line now and then.
 
     Raises:
-        ConformanceFailure: The backend cannot be opened.
+        Refused: The backend, an option of it or a module cannot be loaded.
+        ConformanceFailure: The process died while it opened the backend.
     """
     deadline = None if wanted.seconds is None else time.monotonic() + wanted.seconds
     total = Searched()
@@ -139,44 +154,76 @@ class _Part:
             "taken": self.taken,
         }
         opened = done = hung = False
+        refused = ""
+        handled = 0
         begun: tuple[str, str] | None = None
-        patience = Patience(_CASE_SECONDS)
+        patience = Patience(self._patience())
         with ChildProcess(__name__.replace(".search", ".child"), orders) as child:
             try:
                 for event in child.events(patience):
-                    patience.renew(_CASE_SECONDS)
+                    patience.renew(self._patience())
                     match event["event"]:
+                        case "refused":
+                            refused = event["text"]
                         case "opened":
                             opened = True
                         case "taken":
                             self.taken = event["kinds"]
                         case "begin":
                             begun = (event["case"], event["text"])
+                            handled += 1
                             self.waiting.popleft()
                         case "end":
                             self._end(event["case"], begun, event["text"])
                             begun = None
                         case "skipped":
+                            handled += 1
                             self.waiting.popleft()
                             self.result.skipped[event["case"]] = event["text"]
+                        case "unmade":
+                            handled += 1
+                            self._unmade(self.waiting.popleft(), event["text"])
                         case "done" | "late":
                             done = True
             except TimeoutError:
                 hung = True
-            died = cause_of_death(child.end(0 if hung else 15.0), hung, patience.seconds, child.tail())
+            code = child.end(0 if hung else 15.0)
+            died = cause_of_death(code, hung, round(patience.seconds, 1), child.tail()) or _ENDED
+        if refused:
+            raise Refused(refused)
         if begun is not None:
             self._end(begun[0], begun, died)
+        elif done:
+            return
+        elif hung and self.deadline is not None and time.monotonic() > self.deadline:
+            self.told(f"no case was under way when the time was over: {died}")
         elif not opened:
             raise ConformanceFailure(f"the backend could not be opened for guarded cases: {died}")
-        elif not done and self.waiting:  # it died while it made a case
-            self._end(self.waiting.popleft(), None, died or "the process ended before its cases did")
+        elif handled < len(portion):
+            self._unmade(self.waiting.popleft(), died)
+        else:
+            self._add(Finding(portion[-1], "closing the backend after this case", _first_things_first(died)))
+
+    def _patience(self) -> float:
+        """Return how many seconds the next event may take, at most to the end of the time for everything."""
+        if self.deadline is None:
+            return _CASE_SECONDS
+        return min(_CASE_SECONDS, max(self.deadline - time.monotonic(), 0.0) + _GRACE)
+
+    def _unmade(self, id: str, problem: str) -> None:
+        self.result.skipped[id] = problem
+        finding = Finding(id, _UNMADE, _first_things_first(problem))
+        if all(one.problem != finding.problem for one in self.result.findings if one.unmade):
+            self._add(finding)
+
+    def _add(self, finding: Finding) -> None:
+        self.result.findings.append(finding)
+        self.told(f"{finding.case}: {finding.text}: {finding.problem.partition(chr(10))[0]}")
 
     def _end(self, id: str, begun: tuple[str, str] | None, problem: str) -> None:
         self.result.done += 1
         if problem:
-            finding = Finding(id, begun[1] if begun else "", _first_things_first(problem))
-            self.result.findings.append(finding)
-            self.told(f"{id}: {finding.text}: {finding.problem.partition(chr(10))[0]}")
+            self._add(Finding(id, begun[1] if begun else "", _first_things_first(problem)))
         elif self.result.done % 1000 == 0:
             self.told(f"{self.result.done} cases, {len(self.waiting)} to go, {len(self.result.findings)} findings")
 

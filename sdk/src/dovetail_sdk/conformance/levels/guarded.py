@@ -74,4 +74,4 @@ def _modules(subject: Subject) -> list[str]:
 
 def _summary(findings: Sequence[Finding], done: int) -> str:
     shown = "\n".join(f"  {one.case}: {one.text}: {one.problem.partition(chr(10))[0]}" for one in findings[:_SHOWN])
-    return f"{len(findings)} of {done} cases:\n{shown}"
+    return f"{len(findings)} findings in {done} cases:\n{shown}"
