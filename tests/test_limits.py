@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dovetail
+import dovetail.layers
 from dovetail import limits
 from dovetail.errors import ErrorCode, LimitError, LoadTimeoutError, RunTimeoutError
 from dovetail.interfaces import IBackend, Support
@@ -26,6 +27,45 @@ def test_elements_are_checked_where_shapes_are_inferred():
         dovetail.load(chain(shape=("n", 8)), "CpuRef", shapes={"n": 100}, limits=Limits(elements=799))
     assert caught.value.details["limit"] == "elements"
     dovetail.load(chain(shape=("n", 8)), "CpuRef", shapes={"n": 100}, limits=Limits(elements=800)).unload()
+
+
+@pytest.mark.parametrize("load", [dovetail.load, dovetail.optimize])
+@pytest.mark.parametrize("shape", [(4, 8), ("n", 8)])
+def test_a_network_that_was_made_before_is_held_to_the_limits(load, shape):
+    network = chain(20, shape)
+    sizes = {"n": 4} if load is dovetail.optimize and shape[0] == "n" else None
+    for given in ({"layers": len(network) - 1}, {"elements": 7}):
+        with pytest.raises(LimitError) as caught:
+            load(network, "CpuRef", shapes=sizes, limits=Limits(**given))
+        assert caught.value.code == ErrorCode.LIMIT_EXCEEDED
+        assert caught.value.details["limit"] in given
+    load(network, "CpuRef", shapes=sizes, limits=Limits(layers=len(network), elements=32))
+
+
+def test_a_constant_of_a_network_that_was_made_before_counts():
+    network = dovetail.Network()
+    slot = network.input("x", (2, 1, 1))
+    ones = np.ones((1, 30, 100), np.float32)
+    network.output(network.add(dovetail.layers.ElementwiseBinary(operation="mul"), slot, ones).output, "y")
+    with pytest.raises(LimitError) as caught:
+        dovetail.load(network, "CpuRef", limits=Limits(elements=2999))
+    assert caught.value.details["wanted"] == 3000
+
+
+def test_an_optimized_network_is_held_to_the_limits_of_its_load():
+    optimized = dovetail.optimize(chain(20), "CpuRef")
+    runtime = dovetail.Runtime(threads=1)
+    for given in ({"layers": 3}, {"elements": 31}):
+        with pytest.raises(LimitError):
+            runtime.load(optimized, optimize={"limits": Limits(**given)})
+    runtime.load(optimized, optimize={"limits": Limits(elements=32)}).unload()
+
+
+def test_sizes_that_are_tried_to_name_results_are_not_held_to_the_limits():
+    with dovetail.load(chain(shape=("n", 8)), "CpuRef", limits=Limits(elements=32)) as loaded:
+        assert loaded.run({"x": np.ones((4, 8), np.float32)})["y"].shape == (4, 8)
+        with pytest.raises(LimitError):
+            loaded.run({"x": np.ones((5, 8), np.float32)})
 
 
 def test_the_memory_of_a_run_counts():

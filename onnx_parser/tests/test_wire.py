@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -272,6 +273,86 @@ def test_a_deadline_ends_the_reading_of_a_file(tmp_path: Path, as_file: bool) ->
     path.write_bytes(data)
     with limited(Limits(seconds=1e-4)), pytest.raises(LoadTimeoutError):
         read_model(path if as_file else data)
+
+
+MANY = 100_000
+HEAD = b"\x08\x0a" + b"\x42\x02\x10\x16"
+HOSTILE = {
+    "nodes": HEAD + sized(7, b"\x0a\x00" * MANY),
+    "initializers": HEAD + sized(7, b"\x2a\x00" * MANY),
+    "value infos": HEAD + sized(7, b"\x6a\x00" * MANY),
+    "attributes": HEAD + sized(7, sized(1, b"\x2a\x00" * MANY)),
+    "attributes of nodes": HEAD + sized(7, sized(1, b"\x2a\x00" * 50) * (MANY // 50)),
+    "operator sets": HEAD + b"\x42\x00" * MANY,
+    "functions": HEAD + b"\xca\x01\x00" * MANY,
+    "sizes": HEAD + sized(7, sized(11, sized(2, sized(1, sized(2, b"\x0a\x00" * MANY))))),
+    "types": HEAD + sized(7, sized(11, sized(2, sized(1, sized(2, b"")))) * (MANY // 4)),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=list(HOSTILE))
+@pytest.mark.parametrize("as_file", [True, False])
+def test_what_a_file_is_read_into_counts_against_the_memory_of_a_load(tmp_path: Path, data: bytes, as_file: bool) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    with limited(Limits(memory=1 << 21)), pytest.raises(LimitError) as caught:
+        read_model(path if as_file else data)
+    assert caught.value.details["limit"] == "memory"
+
+
+@pytest.mark.parametrize("outer", [lambda nodes: sized(7, nodes), lambda nodes: sized(25, nodes.replace(b"\x0a", b"\x3a"))])
+def test_nodes_are_counted_before_they_are_made(outer: Any) -> None:
+    data = HEAD + outer(b"\x0a\x00" * 100)
+    with limited(Limits(layers=99)), pytest.raises(LimitError) as caught:
+        messages.ModelProto.read(data)
+    assert (caught.value.details["limit"], caught.value.details["wanted"]) == ("layers", 100)
+    with limited(Limits(layers=100)):
+        messages.ModelProto.read(data)
+
+
+def test_a_million_empty_graphs_stay_a_small_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(HEAD + b"\x3a\x00" * MANY)
+    tracemalloc.start()
+    try:
+        with limited(None), pytest.raises(ModelError):
+            read_model(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+LONG = {
+    "unknown fields": b"\x98\x06\x01" * MANY,
+    "one number again and again": sized(1, sized(5, b"\x18\x01" * MANY)),
+    "one text again and again": b"\x12\x00" * MANY,
+    "names": sized(1, b"\x0a\x01x" * MANY),
+    "texts": sized(1, sized(5, b"\x4a\x01x" * MANY)),
+    "numbers one by one": sized(1, sized(5, b"\x40\x01" * MANY)),
+    "floats one by one": sized(1, sized(5, b"\x3d\0\0\0\0" * MANY)),
+    "packed numbers": sized(1, sized(5, sized(8, b"\x01" * MANY))),
+    "floats of an initializer": sized(5, b"\x25\0\0\0\0" * MANY),
+}
+
+
+@pytest.mark.parametrize("graph", LONG.values(), ids=list(LONG))
+def test_a_deadline_ends_long_reading_of_any_field(graph: bytes) -> None:
+    with limited(Limits(seconds=1e-9)), pytest.raises(LoadTimeoutError):
+        messages.ModelProto.read(sized(7, graph))
+
+
+def test_a_packed_number_without_an_end_is_not_looked_for_to_the_end_of_the_data() -> None:
+    looked_at: list[int] = []
+
+    class Watched(bytes):
+        def __getitem__(self, at: Any) -> Any:
+            looked_at.append(at)
+            return super().__getitem__(at)
+
+    payload = b"\x01" * (fields._AT_ONCE - 1) + b"\xff" * 100_000
+    with pytest.raises(WireError):
+        messages.TensorProto.read(Watched(sized(7, payload)))
+    assert len(looked_at) < 100
 
 
 def test_what_onnx_itself_cannot_read_of_a_node_is_told() -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from .errors import ErrorCode, LimitError, LoadTimeoutError, ModelError, OptionError
 
 if TYPE_CHECKING:
+    from .graph import Graph
     from .tensor import TensorInfo
 
 ADDRESSABLE = 1 << 47
@@ -63,7 +64,8 @@ class Limits:
     The defaults refuse nothing that could usefully run on this machine.
 
     Attributes:
-        memory: Bytes of constants that are read and made while loading, and of what one run allocates, results included.
+        memory: Bytes of what a file is read into, of constants that are made while loading, and of what one run allocates,
+            results included.
         elements: Elements of one tensor.
         layers: Layers of one graph, and nodes of a model once its functions are expanded.
         nesting: Depth of functions and branches inside one another.
@@ -168,6 +170,19 @@ class Budget:
         """
         if self.limits.elements < ADDRESSABLE:  # what can be addressed at all `TensorInfo.check` knows
             self.check_elements(prod([size for size in info.shape if isinstance(size, int)]), f"tensor {name!r}")
+
+    def check_graph(self, graph: Graph) -> None:
+        """Refuse a graph that was made outside of this load, and that would not have been made inside of it.
+
+        Raises:
+            LimitError: It has too many layers, or a tensor of too many elements (`LIMIT_EXCEEDED`).
+        """
+        self.check_layers(len(graph), f"network {graph.name!r}")
+        if self.limits.elements < ADDRESSABLE:  # as in `check_info`: usual loads look at no layer
+            for layer in graph:
+                for slot in layer.outputs:
+                    if slot.info is not None:
+                        self.check_info(slot.info, slot.name)
 
     def check_nesting(self, depth: int, what: str) -> None:
         """Refuse a depth of nesting.

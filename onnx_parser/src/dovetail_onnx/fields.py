@@ -30,8 +30,9 @@ from .wire import (
 
 _FEW = 32
 """Bytes of packed numbers from which on NumPy is faster."""
-_SELDOM = 64
-"""Messages of a list after which the time is looked at."""
+_OBJECT = 320
+"""Bytes of a message whose fields are empty, its place in a list and in the data included; in a file it may take two."""
+_MESSAGES = "what the file is read into"
 _AT_ONCE = 1 << 20
 """Bytes of packed numbers that are decoded together, since their parts take 40 times as much."""
 
@@ -172,12 +173,15 @@ def unsigned_integers(number: int) -> Any:
 
 def _take_many(into: array[int], data: bytes, at: int, stop: int, *, short: bool) -> None:
     """Decode packed numbers with NumPy, some at a time."""
+    load = budget()
     while at < stop:
+        load.check_time()
         end = min(at + _AT_ONCE, stop)
-        while end < stop and data[end - 1] > 0x7F:
+        longest = min(end + LAST_BYTE, stop)  # no number has more bytes; looked through one by one
+        while end < longest and data[end - 1] > 0x7F:
             end += 1
         found = _decoded(np.frombuffer(data, np.uint8, end - at, at))
-        budget().take_memory(into.itemsize * found.size, "a list of numbers")
+        load.take_memory(into.itemsize * found.size, "a list of numbers")
         into.frombytes((found.astype(np.int32).astype(np.int64) if short else found).tobytes())
         at = end
 
@@ -227,6 +231,9 @@ def message(number: int, cls: type[Message] | str, *, group: Sequence[str] = ())
                 if other != name:
                     values.pop(other, None)
             if name not in values:
+                load = under_way()
+                if load is not None:
+                    load.take_memory(_OBJECT, _MESSAGES)
                 values[name] = (CLASSES[cls] if isinstance(cls, str) else cls)()
             read_into(values[name], data, at, stop, depth)
 
@@ -235,24 +242,25 @@ def message(number: int, cls: type[Message] | str, *, group: Sequence[str] = ())
     return Field(number, None, bind, cls) if isinstance(cls, str) else Field(number, cls(), bind)
 
 
-def messages(number: int, cls: type[Message]) -> Any:
-    """Declare a list of messages."""
+def messages(number: int, cls: type[Message], *, layers: str = "") -> Any:
+    """Declare a list of messages; of one that becomes layers, `layers` says what is around it."""
     located = cls._located
 
     def bind(name: str) -> dict[int, Any]:
         def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+            load = under_way()
+            if load is not None:
+                load.take_memory(_OBJECT, _MESSAGES)
+                if layers and name in values:
+                    load.check_layers(len(values[name]) + 1, layers)
             one = cls()
             read_into(one, data, at, stop, depth)
             if located:
                 one.where = data, at, stop
-            if name not in values:
+            if name in values:
+                values[name].append(one)
+            else:
                 values[name] = [one]
-                return
-            values[name].append(one)
-            if not len(values[name]) % _SELDOM:
-                load = under_way()
-                if load is not None:
-                    load.check_time()
 
         return {SIZED: read}
 

@@ -91,7 +91,9 @@ class _Cutter:
         parts, done = [], begin
         for field in self._fields(begin, end):
             shorter = shorten(field.payload, field.end) if field.number == number and field.wire == _SIZED else None
-            if shorter is not None:
+            if (
+                shorter is not None and len(shorter) < field.end - field.payload
+            ):  # else a million empty ones become as many parts
                 parts += [self._read(done, field.begin), bytes([number << 3 | _SIZED]), _encoded(len(shorter)), shorter]
                 done = field.end
         return b"".join([*parts, self._read(done, end)])

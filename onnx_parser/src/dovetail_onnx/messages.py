@@ -203,7 +203,7 @@ class NodeProto(Message, located=True):
 class GraphProto(Message):
     """Nodes, constants, and the ends of a graph."""
 
-    node: Sequence[NodeProto] = messages(1, NodeProto)
+    node: Sequence[NodeProto] = messages(1, NodeProto, layers="a graph")
     name: str = string(2)
     initializer: Sequence[TensorProto] = messages(5, TensorProto)
     input: Sequence[ValueInfoProto] = messages(11, ValueInfoProto)
@@ -218,7 +218,7 @@ class FunctionProto(Message):
     name: str = string(1)
     input: Sequence[str] = strings(4)
     output: Sequence[str] = strings(5)
-    node: Sequence[NodeProto] = messages(7, NodeProto)
+    node: Sequence[NodeProto] = messages(7, NodeProto, layers="a function")
     opset_import: Sequence[OperatorSetIdProto] = messages(9, OperatorSetIdProto)
     domain: str = string(10)
     attribute_proto: Sequence[AttributeProto] = messages(11, AttributeProto)

@@ -57,6 +57,8 @@ def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
 
 
 def _read(path: Path, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray[Any]]]:
+    load = budget()
+    taken = load.memory
     try:
         if not path.exists():
             raise ModelError(f"there is no file {origin}", code=ErrorCode.MODEL_NOT_FOUND, hint="check the path")
@@ -67,7 +69,8 @@ def _read(path: Path, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray
             rest, cut = read_apart(path)
             return ModelProto.read(rest), cut
         except (OddEncodingError, WireError):  # what is wrong, if anything is, is told of the whole
-            budget().take_memory(path.stat().st_size, f"{origin}, read as a whole,")
+            load.give_memory(load.memory - taken)
+            load.take_memory(path.stat().st_size, f"{origin}, read as a whole,")
             return _decode(path.read_bytes(), origin), {}
     except DovetailError:
         raise

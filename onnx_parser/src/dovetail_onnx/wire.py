@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
+from dovetail.limits import under_way
+
 VARINT, EIGHT_BYTES, SIZED, FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
 LAST_BYTE = 9
 """Index of the last byte that a number can have."""
 WORD = 1 << 64
+LOOK_AFTER = 1 << 13
+"""Bytes of a message after which the time is looked at; what takes longest of them is a message in every second byte."""
 Reader = Callable[[dict[str, Any], bytes, int, int, int], None]
 """Takes the values of a message, the data, begin and end of a field in it, and how deeply the message is nested."""
 Taker = Callable[[dict[str, Any], int], None]
@@ -75,7 +79,7 @@ class Message:
 
         Raises:
             WireError: The data is damaged, or is none of this encoding.
-            LimitError: Graphs are nested more deeply than the load allows.
+            LimitError: Graphs are nested more deeply, or it holds more nodes or messages, than the load allows.
         """
         message = cls()
         message.where = data, 0, len(data)
@@ -115,9 +119,16 @@ def read_into(message: Message, data: bytes, at: int, end: int, depth: int) -> N
     Raises:
         WireError: It is damaged.
         IndexError: The data ends within a field.
+        LimitError: It would become too much (`LIMIT_EXCEEDED`), or the time is over (`TIMEOUT`).
     """
     values, readers, takers = message.__dict__, message._readers, message._takers
+    look_at = at + LOOK_AFTER
     while at < end:
+        if at > look_at:
+            look_at = at + LOOK_AFTER
+            load = under_way()
+            if load is not None:
+                load.check_time()
         tag = data[at]
         at += 1
         if tag > 0x7F:

@@ -133,6 +133,7 @@ def optimize(
     source: Callable[[], Graph] = reparse or (lambda: network)
     name, declared = network.name, _Declared.of(network)
     with listening(progress), limited(limits) as budget:
+        budget.check_graph(network)
         graph = network.copy() if reparse is None else network
         counts = run_pipeline(graph, context)
 

@@ -15,7 +15,7 @@ from ..collecting import collecting_seldom, weights_dropped
 from ..descriptor import Array, Constant
 from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
 from ..interfaces import IBackend, IBackendContext
-from ..limits import limited
+from ..limits import budget, limited
 from ..network import Network
 from ..progress import listening
 from ..registry import default_registry
@@ -141,6 +141,7 @@ class Runtime:
         if isinstance(network, OptimizedNetwork):
             if arguments:
                 raise OptionError("the network is optimized already", code=ErrorCode.OPTION_INVALID, hint="give no `optimize`")
+            budget().check_graph(network.graph)
             optimized: OptimizedNetwork | None = network
             outputs: tuple[TensorSpec, ...] | None
             inputs = network.inputs
@@ -148,6 +149,7 @@ class Runtime:
             again = network.replan
         else:
             require_network(network)
+            budget().check_graph(network)
             arguments = {**arguments, "threads": lanes}
             fixed = arguments.get("values") or {}
             infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}
