@@ -74,3 +74,17 @@ def test_a_loop_inside_a_branch_is_found() -> None:
     text = """g (float[2] x, bool c) => (float[2] y)
     { y = If (c) <then_branch = t () => (float[2] a) { a = Det(x) }, else_branch = e () => (float[2] b) { b = Unique(x) }> }"""
     assert [entry["op"] for entry in unsupported(text)] == ["Det", "Unique"]
+
+
+def test_long_names_make_no_endless_text() -> None:
+    nodes = [
+        helper.make_node(f"Mystery{'x' * 3000}", ["x"], [f"y{i}"], name=f"{i}{'n' * 3000}", domain="own") for i in range(60)
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("x", "y0")]
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    with pytest.raises(UnsupportedModelError) as caught:
+        parse(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=opsets))
+    assert 5_000 < len(str(caught.value)) < 12_000
+    assert "more, all in details['unsupported']" in str(caught.value)
+    entries = caught.value.details["unsupported"]
+    assert len({entry["node"] for entry in entries}) == len(nodes)

@@ -30,16 +30,25 @@ class Entry(TypedDict):
 
 _MOST_LINES = 100
 """Things that the text of an error lists."""
+_MOST_CHARACTERS = 10_000
+"""Characters of all of them; names may be as long as a file wants."""
+_LONGEST_LINE = 400
 
 
 def report(entries: Sequence[Entry], origin: str) -> UnsupportedModelError:
     """Build the one error that lists everything."""
-    lines = [
-        f"  {e['op']} ({e['domain'] or 'ai.onnx'} {e['opset']}), node {e['node']!r}: {e['reason']}"
-        for e in entries[:_MOST_LINES]
-    ]
-    if len(entries) > _MOST_LINES:
-        lines.append(f"  and {len(entries) - _MOST_LINES} more, all in details['unsupported']")
+    lines: list[str] = []
+    left = _MOST_CHARACTERS
+    for e in entries[:_MOST_LINES]:
+        line = f"  {e['op']} ({e['domain'] or 'ai.onnx'} {e['opset']}), node {e['node']!r}: {e['reason']}"
+        if len(line) > _LONGEST_LINE:
+            line = f"{line[: _LONGEST_LINE - 3]}..."
+        left -= len(line)
+        if left < 0:
+            break
+        lines.append(line)
+    if len(entries) > len(lines):
+        lines.append(f"  and {len(entries) - len(lines)} more, all in details['unsupported']")
     count = f"{len(entries)} thing{'s' if len(entries) > 1 else ''}"
     return UnsupportedModelError(
         f"{origin} asks for {count} that dovetail does not have:\n" + "\n".join(lines),
