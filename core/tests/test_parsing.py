@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,6 +115,15 @@ def test_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_file_with_a_namesake_nearby(model: Path) -> None:
     assert refusal(model.with_name("modle.fake")).hint == "did you mean model.fake?"
     assert refusal(model.parent / "absent" / "model.fake").hint == "check the path"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_what_is_no_regular_file_is_not_suggested_instead_of_itself(model: Path) -> None:
+    pipe = model.with_name("moddel.fake")
+    os.mkfifo(pipe)
+    error = refusal(pipe)
+    assert "is not a regular file" in error.message
+    assert error.hint == "check the path"
 
 
 def test_folder_names_the_models_in_it(add_parser: AddParser, model: Path) -> None:

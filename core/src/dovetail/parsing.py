@@ -130,7 +130,7 @@ def _check_readable(file: Path) -> None:
     raise ModelError(
         f"{str(file)!r} is not a regular file" if exists else f"model file {str(file)!r} does not exist{where}",
         code=ErrorCode.MODEL_NOT_FOUND,
-        hint=f"did you mean {' or '.join(near)}?" if (near := _close_names(file)) else "check the path",
+        hint=f"did you mean {' or '.join(near)}?" if (near := _close_names(file)) and not exists else "check the path",
         path=str(file),
     )
 
