@@ -13,7 +13,7 @@ from dovetail import Network, Runtime
 from dovetail.abi_version import ABI_VERSION
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Descriptor, Infos, descriptor_class
-from dovetail.errors import BackendError, ErrorCode
+from dovetail.errors import BackendError, ErrorCode, LimitError
 from dovetail.interfaces import IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
 from dovetail.layer import Layer
 from dovetail.runtime.aliases import Alias, Extent, Relation, gap_in, problem_with
@@ -200,6 +200,13 @@ def test_other_declarations_are_refused(name: str) -> None:
         load(Vendor(*aliases, **given))
     assert caught.value.code is ErrorCode.BACKEND_CONTRACT
     assert caught.value.message.startswith("backend 'Strange', layer 'odd' (test.Strange): ")
+
+
+def test_the_workspace_that_exceeds_the_memory_of_a_load_is_named() -> None:
+    with pytest.raises(LimitError, match=r"workspace for layer 'odd' on 'Strange', needs \d+ bytes") as caught:
+        load(Vendor(workspace=workspace(1 << 46, 0)))
+    assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+    assert f"with {1 << 46} bytes" in caught.value.message
 
 
 def test_an_input_that_is_left_out_has_no_alias() -> None:

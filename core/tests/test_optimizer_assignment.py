@@ -20,7 +20,7 @@ from dovetail.layer import Layer
 from dovetail.layers import ElementwiseBinary
 from dovetail.network import Network
 from dovetail.optimizer import OptimizedNetwork, build_options, optimize
-from dovetail.tensor import DType
+from dovetail.tensor import DType, TensorInfo
 
 Answer = Callable[[Layer], Any]
 
@@ -96,6 +96,14 @@ def test_all_homeless_layers_are_told_at_once_with_every_refusal() -> None:
     assert "no dovetail.Softmax here" in error.message
 
 
+class Unprintable:
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+    def __bool__(self) -> bool:
+        raise ValueError("neither")
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -104,6 +112,12 @@ def test_all_homeless_layers_are_told_at_once_with_every_refusal() -> None:
         (lambda layer: None, "returned None"),
         (lambda layer: Support(False), "it said: nothing"),
         (lambda layer: Support(False, reason="because"), "it said: because"),
+        (lambda layer: Unprintable(), r"returned (its text cannot be printed), not a Support"),
+        (lambda layer: Support(Unprintable()), "whose supported is (its text cannot be printed), not yes or no"),  # type: ignore[arg-type]
+        (lambda layer: Support("yes"), "whose supported is 'yes', not yes or no"),  # type: ignore[arg-type]
+        (lambda layer: Support(False, Unprintable(), "no"), "whose code is (its text cannot be printed)"),  # type: ignore[arg-type]
+        (lambda layer: Support(False, "no", 5), "whose reason is 5, not a text"),  # type: ignore[arg-type]
+        (lambda layer: Support(False, "no", "no", 5), "whose attribute is 5, not a text"),  # type: ignore[arg-type]
     ],
 )
 def test_answers_against_the_contract_are_refusals(answer: Answer, said: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -114,6 +128,55 @@ def test_answers_against_the_contract_are_refusals(answer: Answer, said: str, ca
     assert refusal.code == "contract"
     assert said in refusal.reason
     assert "Bad" in caplog.text
+
+
+def other_info(layer: Layer) -> None:
+    layer.output.info = TensorInfo((1, 1), DType.INT8)
+
+
+def other_name(layer: Layer) -> None:
+    layer.name = f"{layer.name} of mine"
+
+
+def other_source(layer: Layer) -> None:
+    layer.inputs[0].source = layer.output
+
+
+def other_descriptor(layer: Layer) -> None:
+    layer.descriptor = None  # type: ignore[assignment]
+
+
+CHANGES: dict[str, Callable[[Layer], None]] = {
+    "name": other_name,
+    "info": other_info,
+    "source": other_source,
+    "descriptor": other_descriptor,
+    "inputs": lambda layer: layer.inputs.clear(),
+    "outputs": lambda layer: layer.outputs.clear(),
+    "consumers": lambda layer: layer.output.consumers.clear(),
+    "no list": lambda layer: setattr(layer, "inputs", 5),
+}
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_backend_that_changes_what_it_is_asked_about_loses_the_layer(change: str, raises: bool) -> None:
+    def answer(layer: Layer) -> Support:
+        CHANGES[change](layer)
+        if raises:
+            raise ValueError("and more")
+        return Support.yes()
+
+    network = optimize(small(), [Backend("Bad", answer), Backend("Good")])
+    assert homes(network) == {"conv": "Good", "soft": "Good", "last": "Good"}
+    refusal = network.placement.layer("conv").refusals[0]
+    assert (refusal.backend, refusal.code) == ("Bad", "contract")
+    assert ("and more" if raises else "changed the layer that it was asked about") in refusal.reason
+    network.graph.validate()
+    sound = optimize(small(), [Backend("Good")])
+    assert [(one.name, one.kind, one.input_infos) for one in network.graph] == [
+        (one.name, one.kind, one.input_infos) for one in sound.graph
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

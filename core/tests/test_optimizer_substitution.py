@@ -394,6 +394,57 @@ def symbolic(net: Network) -> None:
     net.layer("blob").outputs[0].info = None
 
 
+def read_by_hand(net: Network) -> None:
+    extra = net.unary(net.layer("in0").output, "sin", name="extra")
+    net.layer("blob").inputs[0].source = extra
+
+
+def read_of_another(net: Network) -> None:
+    net.layer("blob").inputs[0].source = diamond().layer("a").output
+
+
+def consumer_twice(net: Network) -> None:
+    net.layer("in0").output.consumers *= 2
+
+
+def stolen_slot(net: Network) -> None:
+    net.layer("blob").inputs[0].layer = net.layer("in0")
+
+
+def mistyped_sources(net: Network) -> None:
+    net.layer("blob").sources = 5  # type: ignore[assignment]
+
+
+def no_slots(net: Network) -> None:
+    net.layer("blob").inputs = None  # type: ignore[assignment]
+
+
+def appended(view: SubgraphView, name: str, entry: Any) -> OptimizationViews:
+    answer = views(view, ("untouched", view, None))
+    getattr(answer, name).append(entry)
+    return answer
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+    __str__ = __repr__
+
+
+def after(change: Callable[[SubgraphView], object]) -> Optimize:
+    def answer(view: SubgraphView) -> OptimizationViews:
+        result = whole(view)
+        change(view)
+        return result
+
+    return answer
+
+
+def rewire(view: SubgraphView) -> None:
+    view.layers[-1].inputs[0].source = view.layers[-1].inputs[1].source
+
+
 def circle(view: SubgraphView) -> OptimizationViews:
     # {p, s} and {q, r} are convex each, but p -> q and r -> s make each wait for the other
     one, two = named(view, "p", "s"), named(view, "q", "r")
@@ -437,6 +488,25 @@ INVALID: dict[str, tuple[Optimize, str]] = {
         lambda v: views(v, ("substitute", v, blob(v, sources_of=["elsewhere"]))),
         "'blob' stands for elsewhere",
     ),
+    "sources that are no names": (lambda v: altered(v, mistyped_sources), "'blob' stands for 5, not for names"),
+    "read by hand": (lambda v: altered(v, read_by_hand), "slot 'in0' names a consumer that does not read it"),
+    "read of another network": (lambda v: altered(v, read_of_another), "not joined soundly: slot 'in0' names a consumer"),
+    "consumer twice": (lambda v: altered(v, consumer_twice), "names it twice"),
+    "stolen slot": (lambda v: altered(v, stolen_slot), "layer 'blob' has a slot of another layer"),
+    "no slots": (lambda v: altered(v, no_slots), "cannot be read: TypeError"),
+    "its own view's network": (
+        lambda v: views(v, ("substitute", v, v.graph)),
+        "the network that it was shown as a replacement",
+    ),
+    "unprintable": (lambda v: Unprintable(), "returned .its text cannot be printed., not OptimizationViews"),
+    "unprintable reason": (lambda v: views(v, ("failed", v, Unprintable())), "with the reason .its text cannot be printed."),
+    "reason that is no text": (lambda v: views(v, ("failed", v, 5)), "with the reason 5, not a text"),
+    "unprintable replacement": (lambda v: views(v, ("substitute", v, Unprintable())), "gave .its text cannot be printed. as"),
+    "part that is none": (lambda v: appended(v, "substitutions", (1, 2)), r"put \(1, 2\) into substitutions, not a part and"),
+    "failure that is none": (lambda v: appended(v, "failures", v), "into failures, not a part and a reason"),
+    "kept that is none": (lambda v: appended(v, "kept", 5), "put 5 into kept, not a view"),
+    "cleared view": (after(lambda v: v.layers[0].inputs.clear()), r"changed layers that it was shown \(layers a\)"),
+    "rewired view": (after(rewire), r"changed layers that it was shown \(layers d\)"),
 }
 
 
@@ -461,6 +531,21 @@ def test_an_invalid_answer_costs_the_backend_the_part(name: str) -> None:
     assert refusals
     assert all(re.search(message, str(refusal)) for refusal in refusals), refusals
     assert re.search(message, network.placement.explain())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda view: view.graph.remove(view.graph.outputs[0]),
+        lambda view: view.graph.rename(view.layers[0], "mine"),
+        lambda view: view.inputs[0].consumers.clear(),
+        lambda view: view.graph.constant(1.0),
+    ],
+)
+def test_a_network_that_was_changed_for_good_is_blamed_on_the_backend(change: Callable[[SubgraphView], object]) -> None:
+    with pytest.raises(BackendError, match=r"backend Acme: .*changed the network that it was shown") as caught:
+        optimize(diamond(), [Rewriting("Acme", after(change)), Plain("Second")])
+    assert caught.value.code is ErrorCode.BACKEND_CONTRACT
 
 
 def test_an_invalid_answer_with_nobody_else_to_ask_names_it() -> None:

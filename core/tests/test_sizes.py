@@ -18,7 +18,7 @@ import pytest
 
 from dovetail.backend_id import BackendId
 from dovetail.descriptor import Array
-from dovetail.errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError
+from dovetail.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from dovetail.interfaces import IBackend, IWorkloadFactory, Support
 from dovetail.layer import Layer
 from dovetail.network import Network
@@ -368,6 +368,39 @@ def test_a_plan_that_fails_is_made_again_by_who_waited(runtime: Runtime, backend
         run(net, 2)
     run(net, 2)
     run(net, 1)
+
+
+def rewire(layer: Layer) -> None:
+    layer.inputs[0].source = layer.inputs[1].source
+
+
+def rewire_and_raise(layer: Layer) -> None:
+    rewire(layer)
+    raise ValueError("and more")
+
+
+CHANGES: dict[str, Callable[[Layer], None]] = {
+    "source": rewire,
+    "source, and it raises": rewire_and_raise,
+    "descriptor": lambda layer: setattr(layer, "descriptor", None),
+    "info": lambda layer: setattr(layer.output, "info", None),
+    "info of what it reads": lambda layer: setattr(layer.inputs[0].source, "info", None),
+    "name": lambda layer: setattr(layer, "name", "mine"),
+    "inputs": lambda layer: layer.inputs.clear(),
+    "outputs": lambda layer: layer.outputs.clear(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_factory_that_changes_its_layer_is_refused(runtime: Runtime, backend: Backend, change: str) -> None:
+    net = load(runtime, backend)
+    run(net, 1)
+    backend.hook = CHANGES[change]
+    said = "and more" if "raises" in change else r"create_workload\(\) changed the layer that it was shown"
+    with pytest.raises(BackendError, match=f"backend 'Acme', layer 'add.*{said}"):
+        run(net, 2)
+    backend.hook = lambda layer: None
+    run(net, 2)
 
 
 def test_random_sizes_on_many_threads(runtime: Runtime, backend: Backend) -> None:

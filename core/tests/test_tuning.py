@@ -456,7 +456,19 @@ BREACHES: dict[str, tuple[Offer, str]] = {
         lambda answer, layer: answer.offers.append(Choice(answer.view, 3, {})),  # type: ignore[arg-type]
         "gave a way the name 3",
     ),
+    "what is no choice": (lambda answer, layer: answer.offers.append(5), "offered 5, not a part"),  # type: ignore[arg-type]
 }
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_choices_that_change_the_layer_are_undone(fallback: bool, caplog: pytest.LogCaptureFixture) -> None:
+    net, vendor = network(SLOW), Fake(lambda answer, layer: layer.inputs.clear())
+    if fallback:
+        assert dovetail.tune(net, vendor, threads=1).layers == ()
+        assert "choices() changed layers that it was shown" in caplog.text
+    else:
+        with pytest.raises(BackendError, match=r"Fake.*choices\(\) changed layers that it was shown"):
+            dovetail.tune(net, vendor, threads=1, fallback=False)
 
 
 @pytest.mark.parametrize(("offer", "words"), BREACHES.values(), ids=BREACHES)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from ..host_exceptions import is_of_host
+
 
 class Step(StrEnum):
     """The steps of the load pipeline, in their order."""
@@ -235,7 +237,9 @@ def shown(value: Any) -> str:
     """Return a value for a message: short, on one line, without characters that a terminal would obey."""
     try:
         text = str(value) if isinstance(value, BaseException) else repr(value)
-    except Exception:  # whatever a backend's own object does when printed, the report must survive
+    except BaseException as failure:  # whatever a backend's own object does when printed, the report must survive
+        if is_of_host(failure):
+            raise
         text = "(its text cannot be printed)"
     text = printable(text)
     return text if len(text) <= 120 else f"{text[:117]}..."

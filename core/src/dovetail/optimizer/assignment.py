@@ -7,14 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..backend_calls import backend_call, checked, described
 from ..backend_id import BackendRequest
 from ..descriptor import Constant, Input, Output
+from ..discovery.reasons import shown
 from ..errors import ErrorCode, PlacementError
 from ..graph import Graph
 from ..host_exceptions import is_of_host
 from ..interfaces import Capabilities, IBackend, Support
 from ..layer import Layer
+from ..layer_state import LayerState
 from ..limits import under_way
 from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes
@@ -62,6 +66,17 @@ class Refusal(NamedTuple):
         return f"{self.backend}: [{self.code}] {self.reason}{f' (attribute {self.attribute})' if self.attribute else ''}"
 
 
+def _problem(answer: Support) -> str:
+    """Say which field of an answer is of another type than `Support` has; an empty text if none is."""
+    if not isinstance(answer.supported, int | np.bool_):
+        return f"returned a Support whose supported is {shown(answer.supported)}, not yes or no"
+    for name in ("code", "reason", "attribute"):
+        value = getattr(answer, name)
+        if not isinstance(value, str) and not (name == "attribute" and value is None):
+            return f"returned a Support whose {name} is {shown(value)}, not a text"
+    return ""
+
+
 _WITHOUT_BACKEND = (Input, Output, Constant, Debug, MemoryCopy)
 
 
@@ -99,16 +114,22 @@ class Assigner:
         if newer:
             reason = f"it knows version {known} of {kind}, now {layer.descriptor.version}; {', '.join(newer)} came later"
             return Refusal(label, "version", reason, newer[0])
+        state = LayerState(layer)
         try:
             answer = backend.supports(layer, candidate.options)
+            changed = state.restore()
         except BaseException as error:  # a backend's fault must cost that backend the layer, not the caller the network
             if is_of_host(error):
                 raise
-            _log.warning("backend %s: supports(%r) raised %s", label, layer, described(error))
-            return Refusal(label, "contract", f"supports() raised {described(error)}")
+            state.restore()
+            return self._against_contract(layer, label, f"raised {described(error)}")
+        if changed:
+            return self._against_contract(layer, label, "changed the layer that it was asked about")
         if not isinstance(answer, Support):
-            _log.warning("backend %s: supports(%r) returned %r, not a Support", label, layer, answer)
-            return Refusal(label, "contract", f"supports() returned {answer!r}, not a Support")
+            return self._against_contract(layer, label, f"returned {shown(answer)}, not a Support")
+        problem = _problem(answer)
+        if problem:
+            return self._against_contract(layer, label, problem)
         if answer.supported:
             return None
         if not answer.code or not answer.reason:
@@ -118,6 +139,11 @@ class Assigner:
                 label, "contract", f"supports() refused without a code and a reason; it said: {said}", answer.attribute
             )
         return Refusal(label, answer.code, answer.reason, answer.attribute)
+
+    @staticmethod
+    def _against_contract(layer: Layer, label: str, problem: str) -> Refusal:
+        _log.warning("backend %s: supports(%r) %s", label, layer, problem)
+        return Refusal(label, "contract", f"supports() {problem}")
 
     def _objection(self, layer: Layer, candidate: Assigned) -> Refusal | None:
         wish = self.wishes.objection(layer, candidate.request, first=candidate is self.candidates[0])

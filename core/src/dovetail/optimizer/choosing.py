@@ -6,6 +6,7 @@ import logging
 from typing import ClassVar, Protocol
 
 from ..backend_calls import backend_call, checked
+from ..discovery.reasons import shown
 from ..errors import BackendError, ErrorCode
 from ..graph import Graph
 from ..interfaces import IBackend
@@ -15,7 +16,7 @@ from .assignment import Assigned, Assigner
 from .partition import partition
 from .passes.base import Pass
 from .substitution import carry_out
-from .substitution_check import check_answer
+from .substitution_check import ViewState, check_answer
 
 _log = logging.getLogger("dovetail.optimizer")
 
@@ -87,12 +88,13 @@ class TakeChoices(Pass):
         return len(taken)
 
     def _chosen(self, candidate: Assigned, view: SubgraphView) -> list[tuple[Choice, str | None]]:
+        state = ViewState(view)
         try:
-            offers = _ask(candidate, view).offers
+            offers = _ask(candidate, view, state).offers
             with backend_call(f"backend {candidate.label}", "choices"):  # what it offers may have nothing to be known by
                 return [(choice, self.chooser.choose(candidate, choice)) for choice in offers]
         except BackendError as error:
-            if not self.fallback:
+            if not self.fallback or state.is_broken():
                 raise
             _log.warning("%s; its %d layers stay as they are", error.message, len(view))
             return []
@@ -102,7 +104,7 @@ class TakeChoices(Pass):
         self.chooser.placed(choice, name, tuple(layer.name for layer in layers))
 
 
-def _ask(candidate: Assigned, view: SubgraphView) -> Choices:
+def _ask(candidate: Assigned, view: SubgraphView, state: ViewState) -> Choices:
     """Ask a backend, and refuse what is no answer.
 
     Raises:
@@ -111,12 +113,13 @@ def _ask(candidate: Assigned, view: SubgraphView) -> Choices:
     origin = f"backend {candidate.label}"
     with backend_call(origin, "choices"):
         answer = candidate.backend.choices(view, candidate.options)
+    state.require_unchanged(candidate, "choices")
     checked(origin, "choices", answer, Choices)
     seen: set[Layer] = set()
     for choice in answer.offers:
         problem = _problem(choice, view, seen)
         if problem:
-            names = ", ".join(layer.name for layer in choice.part.layers)
+            names = ", ".join(layer.name for layer in getattr(getattr(choice, "part", view), "layers", view.layers))
             raise BackendError(
                 f"{origin}: choices() {problem} (layers {names or 'none'})",
                 code=ErrorCode.BACKEND_CONTRACT,
@@ -128,11 +131,13 @@ def _ask(candidate: Assigned, view: SubgraphView) -> Choices:
 
 
 def _problem(choice: Choice, view: SubgraphView, seen: set[Layer]) -> str:
+    if not isinstance(choice, Choice) or not isinstance(choice.part, SubgraphView):
+        return f"offered {shown(choice)}, not a part and ways to compute it"
     if not choice.part.layers or any(layer not in view for layer in choice.part.layers):
         return "offered a part that is empty, or not of what it was asked about"
     if any(layer in seen for layer in choice.part.layers):
         return "offered a layer in more than one part"
     if choice.taken in choice.others:
-        return f"gave two ways the name {choice.taken!r}"
+        return f"gave two ways the name {shown(choice.taken)}"
     wrong = [name for name in choice.names if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= 64]
-    return f"gave a way the name {wrong[0]!r}, expected a word or two" if wrong else ""
+    return f"gave a way the name {shown(wrong[0])}, expected a word or two" if wrong else ""

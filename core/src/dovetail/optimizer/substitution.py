@@ -19,7 +19,7 @@ from .assignment import Assigned, Assigner
 from .partition import partition
 from .passes.base import Pass
 from .rewriting import drop_constants
-from .substitution_check import check_answer, given_sources
+from .substitution_check import ViewState, check_answer, given_sources
 
 _log = logging.getLogger("dovetail.optimizer")
 
@@ -75,11 +75,13 @@ class OptimizeSubgraphs(Pass):
         return [layers for home, layers in parts if home == (candidate, False)]
 
     def _checked(self, candidate: Assigned, view: SubgraphView) -> OptimizationViews:
+        state = ViewState(view)
         answer = self._ask(candidate, view)
         try:
+            state.require_unchanged(candidate)
             check_answer(view, answer, candidate)
         except BackendError as error:
-            if not self.fallback:
+            if not self.fallback or error.code is not ErrorCode.SUBSTITUTION_INVALID:
                 raise
             return self._gives_back(candidate, view, error.message.removeprefix(f"backend {candidate.label}: "))
         return answer

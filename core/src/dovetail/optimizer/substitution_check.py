@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..backend_calls import described
+from ..discovery.reasons import shown
 from ..errors import BackendError, DovetailError, ErrorCode
 from ..graph import Graph
-from ..layer import Layer, OutputSlot
-from ..subgraph import OptimizationViews, SubgraphView, Substitution, slot_names
+from ..host_exceptions import is_of_host
+from ..layer import InputSlot, Layer, OutputSlot
+from ..layer_state import LayerState
+from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution, slot_names
 from ..tensor import TensorInfo
 from .assignment import Assigned
 
@@ -15,23 +19,68 @@ from .assignment import Assigned
 def check_answer(view: SubgraphView, answer: object, candidate: Assigned, method: str = "optimize_subgraph") -> None:
     """Refuse an answer of a method that is not sound.
 
-    The parts must cover the view exactly, be convex, and together leave no cycle; a replacement must be acyclic, have a slot
-    with an equal info for each slot of its part, and stand only for layers of its part; a deleted part must connect.
+    The parts must cover the view exactly, be convex, and together leave no cycle; a replacement must be acyclic, with links on
+    which both ends agree, have a slot with an equal info for each slot of its part, and stand only for layers of its part; a
+    deleted part must connect.
 
     Raises:
         BackendError: `SUBSTITUTION_INVALID`; names the backend and the layers.
     """
     check = _Check(view, candidate, method)
-    if not isinstance(answer, OptimizationViews):
-        raise check.error(f"returned {answer!r}, not OptimizationViews", view.layers)
-    if answer.view is not view:
-        raise check.error("answered about another view than it was asked about", view.layers)
-    check.coverage(answer.parts)
-    check.order(answer)
-    for substitution in answer.substitutions:
-        check.replacement(substitution)
-    for part in answer.deletions:
-        check.deletion(part)
+    try:
+        check.answer(answer)
+    except DovetailError:
+        raise
+    except BaseException as error:  # objects of the backend's own may do anything when they are looked at; SystemExit too
+        if is_of_host(error):
+            raise
+        raise check.error(f"gave an answer that cannot be read: {described(error)}", view.layers) from error
+
+
+class ViewState:
+    """A view and what it is joined to, noted before a backend is asked about it."""
+
+    def __init__(self, view: SubgraphView) -> None:
+        self._view = view
+        self._named = {layer.name: layer for layer in view.layers}
+        self._states = [LayerState(layer) for layer in view.layers]
+        self._readers = {
+            slot.source: len(slot.source.consumers)
+            for layer in view.layers
+            for slot in layer.inputs
+            if slot.source is not None and slot.source.layer not in view
+        }
+        self._layers = len(view.graph)
+
+    def require_unchanged(self, candidate: Assigned, method: str = "optimize_subgraph") -> None:
+        """Undo what a backend did to the layers of the view, and refuse it.
+
+        Raises:
+            BackendError: It changed something: `SUBSTITUTION_INVALID`, or `BACKEND_CONTRACT` where that could not be undone.
+        """
+        changed = [layer for state, layer in zip(self._states, self._named.values(), strict=True) if state.restore()]
+        if self.is_broken():
+            raise BackendError(
+                f"backend {candidate.label}: {method}() changed the network that it was shown, not only its answer",
+                code=ErrorCode.BACKEND_CONTRACT,
+                hint="a view is read, never changed; tell the backend's vendor",
+                backend=candidate.label,
+                layers=list(self._named),
+            )
+        if changed:
+            raise _Check(self._view, candidate, method).error("changed layers that it was shown", changed)
+
+    def is_broken(self) -> bool:
+        """Say whether the network around the layers is another than it was."""
+        graph = self._view.graph
+        try:
+            return (
+                len(graph) != self._layers
+                or any(name not in graph or graph.layer(name) is not layer for name, layer in self._named.items())
+                or any(len(slot.consumers) != count for slot, count in self._readers.items())
+            )
+        except Exception:  # the slots hold something else now
+            return True
 
 
 def given_sources(part: SubgraphView, replacement: Graph) -> dict[Layer, tuple[str, ...]]:
@@ -66,6 +115,31 @@ class _Check:
             backend=self.label,
             layers=names,
         )
+
+    def answer(self, answer: object) -> None:
+        if not isinstance(answer, OptimizationViews):
+            raise self.error(f"returned {shown(answer)}, not OptimizationViews", self.view.layers)
+        if answer.view is not self.view:
+            raise self.error("answered about another view than it was asked about", self.view.layers)
+        self.entries(answer)
+        self.coverage(answer.parts)
+        self.order(answer)
+        for substitution in answer.substitutions:
+            self.replacement(substitution)
+        for part in answer.deletions:
+            self.deletion(part)
+
+    def entries(self, answer: OptimizationViews) -> None:
+        """Refuse what the four lists cannot hold; they are open, and a backend may append to them itself."""
+        kinds = {"substitutions": Substitution, "failures": Failure, "kept": SubgraphView, "deletions": SubgraphView}
+        for name, kind in kinds.items():
+            for entry in getattr(answer, name):
+                part = entry.part if isinstance(entry, Substitution | Failure) else entry
+                if not isinstance(entry, kind) or not isinstance(part, SubgraphView):
+                    raise self.error(f"put {shown(entry)} into {name}, not {_ENTRIES[kind]}", self.view.layers)
+        for part, reason in answer.failures:
+            if not isinstance(reason, str):
+                raise self.error(f"gave a part back with the reason {shown(reason)}, not a text", part.layers)
 
     def coverage(self, parts: Sequence[SubgraphView]) -> None:
         seen: set[Layer] = set()
@@ -104,13 +178,18 @@ class _Check:
     def replacement(self, substitution: Substitution) -> None:
         part, replacement = substitution
         if not isinstance(replacement, Graph):
-            raise self.error(f"gave {replacement!r} as a replacement, not a network", part.layers)
+            raise self.error(f"gave {shown(replacement)} as a replacement, not a network", part.layers)
+        if replacement is self.view.graph:
+            raise self.error("gave the network that it was shown as a replacement, not one of its own", part.layers)
         pairs = (("input", part.inputs, len(replacement.inputs)), ("output", part.outputs, len(replacement.outputs)))
         for what, slots, count in pairs:
             if len(slots) != count:
                 raise self.error(
                     f"gave a replacement with {count} {what}s for a part with {len(slots)}: {slot_names(slots)}", part.layers
                 )
+        loose = _loose_end(replacement)
+        if loose:
+            raise self.error(f"gave a replacement that is not joined soundly: {loose}", part.layers)
         try:
             if part.outputs:
                 replacement.validate()
@@ -124,7 +203,7 @@ class _Check:
     def _infos(self, part: SubgraphView, replacement: Graph) -> None:
         for layer in replacement:
             for slot in layer.outputs:
-                if slot.info is None or not slot.info.is_concrete:
+                if not isinstance(slot.info, TensorInfo) or not slot.info.is_concrete:
                     raise self.error(f"gave a replacement in which the info of {slot.name!r} is not known", part.layers)
         for outside, layer in zip(part.inputs, replacement.inputs, strict=True):
             self._same("input", outside, layer.outputs[0].info, part)
@@ -154,6 +233,8 @@ class _Check:
     def _names(self, part: SubgraphView, replacement: Graph) -> None:
         known = {*part.sources, *(layer.name for layer in part.layers)}
         for layer in replacement:
+            if not isinstance(layer.sources, tuple) or not all(isinstance(name, str) for name in layer.sources):
+                raise self.error(f"says that {layer.name!r} stands for {shown(layer.sources)}, not for names", part.layers)
             strange = [name for name in layer.sources if name not in known]
             if strange and layer.sources != (layer.name,):
                 raise self.error(
@@ -177,6 +258,33 @@ class _Check:
                     f"{source.known_info}, or quantized otherwise",
                     part.layers,
                 )
+
+
+_ENTRIES: dict[type, str] = {
+    Substitution: "a part and its replacement",
+    Failure: "a part and a reason",
+    SubgraphView: "a view",
+}
+
+
+def _loose_end(graph: Graph) -> str:
+    """Say where the two ends of a link disagree, as they do when a slot is set by hand; an empty text if all agree."""
+    reads: dict[InputSlot, OutputSlot] = {}
+    for layer in graph:
+        numbered: list[tuple[int, InputSlot | OutputSlot]] = [*enumerate(layer.inputs), *enumerate(layer.outputs)]
+        if any(slot.layer is not layer or slot.index != number for number, slot in numbered):
+            return f"layer {layer.name!r} has a slot of another layer"
+        reads.update((slot, slot.source) for slot in layer.inputs if slot.source is not None)
+    for layer in graph:
+        for written in layer.outputs:
+            for reader in written.consumers:
+                if reads.pop(reader, None) is not written:
+                    return f"slot {written.name!r} names a consumer that does not read it, or names it twice"
+    for reader, source in reads.items():  # those that no slot of this network knows of
+        return (
+            f"input {reader.name!r} of layer {reader.layer.name!r} reads {source.name!r}, which does not have it as a consumer"
+        )
+    return ""
 
 
 def _text(info: TensorInfo, name: str) -> str:

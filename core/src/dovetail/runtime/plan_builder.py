@@ -13,6 +13,7 @@ from ..descriptor import Array, Constant, Input, Output
 from ..errors import BackendError, ErrorCode
 from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
 from ..layer import Layer, OutputSlot
+from ..layer_state import LayerState
 from ..limits import budget
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
@@ -337,8 +338,19 @@ class PlanBuilder:
             with backend_call(origin, "create_copy"):
                 made = factory.create_copy(copy.source, copy.target, layer.output.known_info)
             return Workload.take(made, origin, "create_copy")
+        state = LayerState(layer)
         with backend_call(origin, "create_workload", code=ErrorCode.BACKEND_BROKEN, hint=hint):
-            made = factory.create_workload(layer)
+            try:
+                made = factory.create_workload(layer)
+            finally:
+                changed = state.restore()
+        if changed:  # else the step would read and write other tensors than the layer's
+            raise BackendError(
+                f"{origin}: create_workload() changed the layer that it was shown",
+                code=ErrorCode.BACKEND_CONTRACT,
+                hint="a factory reads a layer, it never changes it; tell the backend's vendor",
+                method="create_workload",
+            )
         return Workload.take(made, origin)
 
     def _manager(self, domain: MemoryDomain) -> IMemoryManager:
@@ -416,7 +428,7 @@ class PlanBuilder:
         plan = self._plan_memory(steps)
         plan = plan._replace(elided=plan.elided | idle)
         results = sum(TensorInfo(spec.shape, spec.dtype).nbytes for spec in outputs)
-        budget().take_memory(plan.peak_bytes + results, f"a run of network {self.optimized.name!r}")
+        self._take_run_memory(plan.peak_bytes + results, drafts, steps)
         placements = [(p.storage, p.index, p.offset) for p in plan.placements]
         specs = [self._spec(i) for i in range(len(self.tensors))]
         missing = len(specs)
@@ -458,6 +470,19 @@ class PlanBuilder:
             spare_arenas=self.spare_arenas,
             shared_arena=self._shared_arena(plan),
         )
+
+    def _take_run_memory(self, nbytes: int, drafts: Sequence[Draft], steps: Sequence[memory_plan.Step]) -> None:
+        """Count what a run allocates; the message names the step with the largest workspace where that is the cause.
+
+        Raises:
+            LimitError: It is too much (`LIMIT_EXCEEDED`).
+        """
+        load, what = budget(), f"a run of network {self.optimized.name!r}"
+        if not load.affords_memory(nbytes) and steps:
+            draft, step = max(zip(drafts, steps, strict=True), key=lambda pair: pair[1].workspace)
+            if not load.affords_memory(step.workspace) or load.affords_memory(nbytes - step.workspace):
+                what += f", with {step.workspace} bytes of workspace for layer {draft.info.name!r} on {draft.info.backend!r},"
+        load.take_memory(nbytes, what)
 
     def _plan_memory(self, steps: Sequence[memory_plan.Step]) -> MemoryPlan:
         return memory_plan.plan_memory(self.tensors, steps, offsets=all(m.offsets for m in self.managers.values()))
