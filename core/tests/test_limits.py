@@ -20,7 +20,18 @@ def chain(length=3, shape=(4, 8)):
 
 
 @pytest.mark.parametrize(
-    "given", [{"memory": 0}, {"elements": -1}, {"layers": 1.5}, {"nesting": True}, {"seconds": 0}, {"seconds": float("nan")}]
+    "given",
+    [
+        {"memory": 0},
+        {"memory": -(10**5000)},
+        {"elements": -1},
+        {"layers": 1.5},
+        {"nesting": True},
+        {"seconds": 0},
+        {"seconds": float("nan")},
+        {"seconds": 10**400},
+    ],
+    ids=lambda given: next(iter(given)),
 )
 def test_a_limit_that_is_no_positive_number_is_refused(given):
     with pytest.raises(OptionError) as caught:

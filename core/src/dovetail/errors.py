@@ -57,6 +57,15 @@ class ErrorCode(StrEnum):
     FORKED = "FORKED"
 
 
+def shown_argument(value: object) -> str:
+    """Return what a caller gave, for a message: cut short; Python refuses to print the longest integers."""
+    try:
+        text = repr(value)
+    except Exception:  # an error must not fail for what it is about
+        text = f"of type {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 class DovetailError(Exception):
     """Base of all errors of dovetail.
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .errors import ErrorCode, LimitError, LoadTimeoutError, ModelError, OptionError
+from .errors import ErrorCode, LimitError, LoadTimeoutError, ModelError, OptionError, shown_argument
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -86,12 +86,23 @@ class Limits:
         for name in ("memory", "elements", "layers", "nesting"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise OptionError(f"limit {name}={value!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
+                text = f"limit {name}={shown_argument(value)} is not a count"
+                raise OptionError(text, code=ErrorCode.OPTION_INVALID, hint="1 or more")
         seconds = self.seconds
-        if seconds is not None and (not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds > 0):
-            raise OptionError(
-                f"limit seconds={seconds!r} is not a time", code=ErrorCode.OPTION_INVALID, hint="above 0, or None"
-            )
+        if seconds is not None and not (_is_number(seconds) and 0 < seconds <= float("inf")):
+            text = f"limit seconds={shown_argument(seconds)} is not a time"
+            raise OptionError(text, code=ErrorCode.OPTION_INVALID, hint="above 0, or None")
+
+
+def _is_number(value: object) -> bool:
+    """Tell whether a value is a number that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 class Budget:
@@ -260,8 +271,8 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
         yield current
         return
     made = Budget(limits or Limits(), seconds)
-    token = _current.set(made)
     try:
+        _current.set(made)  # inside, and undone without what it returns: a signal's handler may raise right after it
         yield made
     except (MemoryError, RuntimeError) as error:  # NumPy's and Python's own, wherever it was met
         if not isinstance(error, MemoryError) and not str(error).startswith(_NO_LOCK):
@@ -272,4 +283,4 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
             hint="use smaller sizes, or a machine with more memory; the file itself may be sound",
         ) from error
     finally:
-        _current.reset(token)
+        _current.set(current)

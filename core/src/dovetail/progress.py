@@ -32,11 +32,14 @@ def listening(callback: Listener | None) -> Iterator[None]:
     if callback is None:
         yield
         return
-    token = _current.set(_Listening(callback))
+    before = _current.get()
     try:
+        _current.set(
+            _Listening(callback)
+        )  # inside, and undone without what it returns: a signal's handler may raise right after it
         yield
     finally:
-        _current.reset(token)
+        _current.set(before)
 
 
 def report(backend: str, fraction: float, what: str = "") -> None:
