@@ -2,12 +2,14 @@
 
 import os
 import threading
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import dovetail
-from dovetail import Network, RunError, Runtime
+from dovetail import InputError, Network, RunError, Runtime
 from dovetail.errors import ErrorCode
 
 BACKENDS = ["CpuRef", "CpuAcc"]
@@ -160,3 +162,132 @@ def test_a_child_unloads_though_another_thread_was_in_a_call(net):
     thread.join(30)
     assert os.waitpid(child, 0)[1] == 0
     assert net._active == 0
+
+
+# -- values of inputs ----------------------------------------------------------------------------------------------------------
+
+
+def model(*nodes, inputs, outputs):
+    return helper.make_model(
+        helper.make_graph(list(nodes), "g", inputs, outputs), opset_imports=[helper.make_opsetid("", 20)], ir_version=9
+    )
+
+
+def branches():
+    """y = -x if c else relu(x), of which the branch alone is planned that is taken."""
+
+    def branch(kind, name):
+        info = helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])
+        return helper.make_graph([helper.make_node(kind, ["x"], [name])], kind, [], [info])
+
+    return model(
+        helper.make_node("If", ["c"], ["y"], then_branch=branch("Neg", "a"), else_branch=branch("Relu", "b")),
+        inputs=[
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+        ],
+        outputs=[helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+    )
+
+
+def reshape():
+    return model(
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+        inputs=[
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [6]),
+            helper.make_tensor_value_info("shape", TensorProto.INT64, [2]),
+        ],
+        outputs=[helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])],
+    )
+
+
+@pytest.fixture
+def load_onnx(tmp_path):
+    nets = []
+
+    def load(made, backend, **arguments):
+        path = tmp_path / "values.onnx"
+        path.write_bytes(made.SerializeToString())
+        nets.append(dovetail.load(path, [backend], **arguments))
+        return nets[-1]
+
+    yield load
+    for net in nets:
+        net.unload()
+
+
+@pytest.mark.parametrize("cache", [{}, {"plan_cache_bytes": 0}])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_binding_follows_the_values_of_its_inputs(load_onnx, backend, cache):
+    net = load_onnx(branches(), backend, **cache)
+    x, c, y = np.array([1, -2, 3], np.float32), np.array(True), np.empty(3, np.float32)
+    binding = net.bind({"x": x, "c": c}, {"y": y})
+    for taken in (True, False, False, True, False):
+        c[...] = taken
+        x *= 2
+        assert binding.run(timeout=30)["y"] is y
+        np.testing.assert_array_equal(y, -x if taken else np.maximum(x, 0))
+        np.testing.assert_array_equal(net.run({"x": x, "c": c})["y"], y)
+    c[...] = True
+    with pytest.raises(dovetail.OptionError):
+        binding.run(timeout="1")
+    net.unload()
+    with pytest.raises(RunError) as error:
+        binding.run()
+    assert error.value.code == ErrorCode.NETWORK_UNLOADED
+
+
+def test_a_binding_says_that_its_outputs_have_other_shapes(load_onnx):
+    net = load_onnx(reshape(), "CpuRef")
+    x, shape = np.arange(6, dtype=np.float32), np.array([2, 3])
+    binding = net.bind({"x": x, "shape": shape})
+    np.testing.assert_array_equal(binding.run()["y"], x.reshape(2, 3))
+    shape[:] = [3, 2]
+    with pytest.raises(InputError, match=r"'y' is float32\[3, 2\], bound is float32\[2, 3\]") as error:
+        binding.run()
+    assert error.value.code == ErrorCode.BINDING_INVALID
+    shape[:] = [2, 3]
+    x += 1
+    np.testing.assert_array_equal(binding.run()["y"], x.reshape(2, 3))
+
+
+# -- what is none of what is asked for -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "code"),
+    [
+        ([1], None, ErrorCode.INPUT_NAME),
+        (None, None, ErrorCode.INPUT_NAME),
+        ({1: 1, "a": 1}, None, ErrorCode.INPUT_NAME),
+        ({"x": [1]}, None, ErrorCode.INPUT_DTYPE),
+        ({"x": object()}, None, ErrorCode.INPUT_DTYPE),
+        ({"x": ones(4)}, [1], ErrorCode.OUTPUT_NAME),
+        ({"x": ones(4)}, 7, ErrorCode.OUTPUT_NAME),
+        ({"x": ones(4)}, {1: ones(4), "a": ones(4)}, ErrorCode.OUTPUT_NAME),
+        ({"x": ones(4)}, {"y": 1}, ErrorCode.INPUT_DTYPE),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_bound_is_a_typed_error(net, inputs, outputs, code):
+    with pytest.raises(InputError) as error:
+        net.bind(inputs, outputs)
+    assert error.value.code == code
+
+
+@pytest.mark.parametrize("batch", [4, 5])  # planned, and not
+@pytest.mark.parametrize(
+    "timeout", ["1", b"1", bytearray(b"1"), 10**400, -(10**5000), [], 1j], ids=lambda value: type(value).__name__
+)
+def test_what_is_no_timeout_is_a_typed_error(net, timeout, batch):
+    for call in (net.run, lambda feeds, timeout: net.bind(feeds).run(timeout=timeout)):
+        with pytest.raises(dovetail.OptionError, match="is not a time") as error:
+            call({"x": ones(batch)}, timeout=timeout)
+        assert error.value.code == ErrorCode.OPTION_INVALID
+
+
+@pytest.mark.parametrize("timeout", [np.float32(30), np.int64(30), Fraction(61, 2)])
+def test_any_number_is_a_timeout(net, timeout):
+    for batch in (4, 5, 6):
+        np.testing.assert_allclose(net.run({"x": ones(batch)}, timeout=timeout)["y"], 1 / 8, rtol=1e-6)
+    assert net.bind({"x": ones(4)}).run(timeout=timeout)

@@ -4,6 +4,7 @@ Each case runs in a process of its own, which is sent a real SIGINT while it is 
 """
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail import Network, Runtime, RunTimeoutError
+from dovetail import Network, RunError, Runtime, RunTimeoutError
+from dovetail.limits import under_way
 
 SLACK = 1.0  # the promise is 0.2 s; machines that test are busy
 
@@ -311,3 +313,84 @@ def test_a_future_that_has_not_begun_can_be_cancelled(hard):
             last.result()
         for future in futures:
             future.cancel()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised in a callback of a weak reference
+def test_what_a_handler_raises_while_a_plan_is_made_leaves_nothing_locked():
+    """A signal's handler may raise between any two instructions, also right after a lock was taken."""
+
+    class Alarm(Exception):
+        pass
+
+    armed = False
+
+    def handle(number, frame):
+        nonlocal armed
+        if armed:
+            armed = False
+            raise Alarm
+
+    network = Network("storm")
+    network.output(network.softmax(network.input("x", ("N",))), "y")
+    raised = 0
+    delays = random.Random(0)
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with Runtime(threads=1) as runtime:
+            net = runtime.load(network, optimize={"backends": ["CpuRef"]}, plan_cache_bytes=0)
+            end = time.monotonic() + 3
+            size = 0
+            while time.monotonic() < end:
+                size += 1
+                try:
+                    armed = True
+                    signal.setitimer(signal.ITIMER_REAL, delays.random() * 0.001 + 1e-6)
+                    call = net.bind if size % 4 == 0 else net.run
+                    call({"x": np.ones(size, np.float32)})
+                    armed = False
+                except Alarm:
+                    raised += 1
+                armed = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                assert not net._planning_lock.locked()
+                assert not net._planner
+                assert not net._active
+                assert under_way() is None
+            net.run({"x": np.ones(size + 1, np.float32)}, timeout=30)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert raised
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_unloading_in_a_handler_during_a_run_is_refused(hard, raises):
+    """It would wait for the run, which waits for the handler."""
+    found = []
+
+    def handle(number, frame):
+        try:
+            net.unload()
+        except RunError as error:
+            found.append(error)
+            if raises:
+                raise
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with Runtime(threads=1) as runtime:
+            network = Network("handled")
+            x = network.input("x", (1000,))
+            network.output(network.add(hard.Parallel(mode="poll", work_us=500_000), x).output, "y")
+            net = runtime.load(network, optimize={"backends": [hard.ParallelBackend()]})
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            if raises:
+                with pytest.raises(RunError, match="from inside one of its runs"):
+                    net.run({"x": np.ones(1000, np.float32)})
+            else:
+                net.run({"x": np.ones(1000, np.float32)})
+            assert len(found) == 1
+            assert net._active == 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -14,6 +14,7 @@ from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t
+from libc.string cimport memcmp
 from posix.unistd cimport getpid
 
 from dovetail.abi cimport (
@@ -35,7 +36,7 @@ import threading
 import numpy as np
 
 from ..backend_calls import notify
-from ..errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError
+from ..errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError, shown_argument
 from ..host_exceptions import is_of_host
 from ..interfaces import HOST
 from .lack_of_memory import lack_of_memory
@@ -558,6 +559,33 @@ cdef bint inputs_fit(Ports inputs, dict given) noexcept:
     return True
 
 
+cdef object seconds_left(int64_t deadline):
+    """Return what making a plan left of a run's time; with nothing left the run ends before its first step."""
+    return max((deadline - dvt_now_ns()) / 1e9, 1e-9)
+
+
+cdef bint depends_on_values(Ports inputs) noexcept:
+    """Tell whether a plan was made for values of its inputs."""
+    cdef Py_ssize_t i
+    for i in range(inputs.count):
+        if inputs.ports[i].fixed != NULL:
+            return True
+    return False
+
+
+cdef bint has_values_of(Ports inputs, dict given) noexcept:
+    """Tell whether arrays, of the right shapes, have the values that a plan was made for."""
+    cdef Py_ssize_t i
+    cdef Port *port
+    for i in range(inputs.count):
+        port = &inputs.ports[i]
+        if port.fixed != NULL:
+            array = <object>PyDict_GetItem(given, <object>port.name)
+            if memcmp(cnp.PyArray_DATA(<cnp.ndarray>array), port.fixed, port.nbytes) != 0:
+                return False
+    return True
+
+
 cdef class NetworkRunner:
     """The part of a loaded network that runs; `LoadedNetwork` adds the rest.
 
@@ -577,6 +605,8 @@ cdef class NetworkRunner:
     cdef unsigned long *_callers    # threads that are inside a call, as many as are active
     cdef Py_ssize_t _room           # for so many of them
     cdef public object _idle_event
+    cdef public object _planning_lock   # held while a plan is made; runs of other sizes go on
+    cdef public unsigned long _planner  # thread that plans, or 0
     cdef public str _name
 
     def __dealloc__(self):
@@ -642,6 +672,7 @@ cdef class NetworkRunner:
                 return self._run_context(plan, context, timeout)
             plan.give_back(context)
         if timeout is not None:
+            timeout = self._seconds(timeout)
             deadline = self._deadline(timeout)
         plan, given = self._plan_for(given, timeout)
         self._check_process(plan)
@@ -651,8 +682,8 @@ cdef class NetworkRunner:
             raise InputError(
                 f"network {self._name!r}: an input changed while it was being checked", code=ErrorCode.INPUT_SHAPE,
                 hint="another thread writes to it: give each run arrays of its own")
-        if timeout is not None:     # making a plan took some of it; with nothing left the run ends before its first step
-            timeout = max((deadline - dvt_now_ns()) / 1e9, 1e-9)
+        if timeout is not None:
+            timeout = seconds_left(deadline)
         return self._run_context(plan, context, timeout)
 
     cdef Plan _planned(self, Ports inputs, dict given):
@@ -847,16 +878,41 @@ cdef class NetworkRunner:
             one.add(plan.steps, times, marks, threading.get_ident())
         return 0
 
+    def _plan_alone(self, make, timeout):
+        """Call `make` with the time that is left, in seconds or None, once no other thread plans; return what it returns.
+
+        Compiled, so that no signal's handler can raise between taking the lock and the block that releases it. Who plans is
+        noted: a backend that calls back must not wait for itself.
+
+        Raises:
+            RunTimeoutError: There was not enough time.
+        """
+        cdef int64_t begin = dvt_now_ns()
+        lock = self._planning_lock
+        if not lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise self._late()
+        try:
+            self._planner = PyThread_get_thread_ident()
+            return make(None if timeout is None else max(timeout - (dvt_now_ns() - begin) / 1e9, 1e-3))
+        finally:
+            self._planner = 0
+            lock.release()
+
     cdef int64_t _deadline(self, timeout) except -1:
+        return dvt_now_ns() + <int64_t>(self._seconds(timeout) * 1e9)
+
+    cdef double _seconds(self, timeout) except -1:
+        """Return a timeout as a number, whatever kind of number it is; text is none."""
         cdef double seconds
         try:
-            seconds = float(timeout)
-        except (TypeError, ValueError):
+            seconds = -1 if isinstance(timeout, (str, bytes, bytearray, memoryview)) else float(timeout)
+        except (TypeError, ValueError, OverflowError):
             seconds = -1
         if not 0 < seconds < 1e9:
             raise OptionError(
-                f"timeout {timeout!r} is not a time", code=ErrorCode.OPTION_INVALID, hint="give seconds, above 0, or None")
-        return dvt_now_ns() + <int64_t>(seconds * 1e9)
+                f"timeout {shown_argument(timeout)} is not a time", code=ErrorCode.OPTION_INVALID,
+                hint="give seconds, above 0, or None")
+        return seconds
 
     cdef int _raise(self, Plan plan, Context context, int status) except -1:
         cdef int stop = context.c.watch.stop
@@ -893,18 +949,22 @@ cdef class NetworkRunner:
         return RunError(
             f"network {self._name!r} was unloaded", code=ErrorCode.NETWORK_UNLOADED, hint="load it again with dovetail.load")
 
-    def _as_dict(self, feeds):
+    def _as_dict(self, feeds, method="run", kind="input"):
         try:
             return dict(feeds)
         except (TypeError, ValueError):
+            other = ", or call the network itself with a single array" if method == "run" else ""
             raise InputError(
-                f"run() got {type(feeds).__name__!r}", code=ErrorCode.INPUT_NAME,
-                hint="give a dictionary {input name: array}, or call the network itself with a single array") from None
+                f"{method}() got {type(feeds).__name__!r}",
+                code=ErrorCode.INPUT_NAME if kind == "input" else ErrorCode.OUTPUT_NAME,
+                hint=f"give a dictionary {{{kind} name: array}}{other}") from None
 
 
 @cython.no_gc_clear
 cdef class Binding:
     """A run with fixed arrays: nothing is allocated or checked again; made by `LoadedNetwork.bind`.
+
+    Where the network was planned for values of inputs (shapes, positions, conditions), these alone are looked at in every run.
 
     Not to be run by two threads at once: a second call waits.
     """
@@ -914,25 +974,66 @@ cdef class Binding:
     cdef Context context
     cdef readonly dict inputs
     cdef readonly dict outputs
-    cdef tuple held     # the dictionaries are the caller's to change, what the tensors point at is not
+    cdef dict read      # the dictionaries above are the caller's to change, what the tensors point at is not
+    cdef dict written
+    cdef bint on_values # the plan holds for some values of inputs alone
     cdef object lock
     cdef unsigned long owner    # thread that is running, or 0
     cdef bint closed
     cdef object __weakref__
 
     def __init__(self, NetworkRunner network, Plan plan, dict inputs, dict outputs):
-        cdef int i
         self.network, self.plan, self.inputs, self.outputs = network, plan, inputs, outputs
-        self.held = (*inputs.values(), *outputs.values())
-        self.context = plan.bind()
+        self.read, self.written = dict(inputs), dict(outputs)
         self.lock = threading.Lock()
+        self.context = self._context_of(plan)
+        self.on_values = depends_on_values(plan.inputs)
+
+    cdef Context _context_of(self, Plan plan):
+        """Return a context of a plan whose tensors are the bound arrays."""
+        cdef int i
+        cdef Context context = plan.bind()
         for i in range(plan.inputs.count):
-            self.context.point_input(i, cnp.PyArray_DATA(<cnp.ndarray>inputs[<object>plan.inputs.ports[i].name]))
+            context.point_input(i, cnp.PyArray_DATA(<cnp.ndarray>self.read[<object>plan.inputs.ports[i].name]))
         for i in range(plan.outputs.count):
-            self.context.point_output(i, cnp.PyArray_DATA(<cnp.ndarray>outputs[<object>plan.outputs.ports[i].name]))
+            context.point_output(i, cnp.PyArray_DATA(<cnp.ndarray>self.written[<object>plan.outputs.ports[i].name]))
+        return context
+
+    cdef object _follow_values(self, timeout):
+        """Change to the plan for the values that the bound inputs have now; returns how much time is left."""
+        cdef Plan plan, before = self.plan
+        cdef Context context, unused = self.context
+        cdef int64_t deadline = 0
+        if timeout is not None:
+            timeout = self.network._seconds(timeout)
+            deadline = self.network._deadline(timeout)
+        plan, _ = self.network._plan_for(dict(self.read), timeout)
+        if not inputs_fit(plan.inputs, self.read):
+            raise InputError(
+                f"network {self.network._name!r}: a bound input changed while it was being checked", code=ErrorCode.INPUT_SHAPE,
+                hint="another thread writes to it: write between runs")
+        if not inputs_fit(plan.outputs, self.written):
+            for spec in plan.outputs.specs:
+                bound = self.written[spec.name]
+                if bound.shape != tuple(spec.shape) or bound.dtype != spec.dtype.numpy:
+                    raise InputError(
+                        f"with the values that the bound inputs have now output {spec.name!r} is {spec.dtype}{list(spec.shape)}, "
+                        f"bound is {bound.dtype}{list(bound.shape)}", code=ErrorCode.BINDING_INVALID, hint="bind again")
+            raise InputError("a bound output is not writeable in place any more", code=ErrorCode.BINDING_INVALID, hint="bind again")
+        self.network._check_process(plan)
+        context = self._context_of(plan)
+        self.plan, self.context, self.on_values = plan, context, depends_on_values(plan.inputs)
+        before.unbind(unused)
+        return None if timeout is None else seconds_left(deadline)
 
     def run(self, *, timeout=None):
-        """Read the bound inputs, write the bound outputs; returns these by name."""
+        """Read the bound inputs, write the bound outputs; returns these by name.
+
+        Raises:
+            InputError: An output has another shape with the values that the inputs have now (`BINDING_INVALID`); nothing ran.
+            RunTimeoutError: The deadline passed.
+            RunError: A step failed, the binding was closed, or the network was unloaded.
+        """
         if self.owner == PyThread_get_thread_ident():
             raise self.network._reentrant()
         with self.lock:
@@ -946,13 +1047,15 @@ cdef class Binding:
             self.network._enter()
             self.owner = PyThread_get_thread_ident()
             try:
+                if self.on_values and not has_values_of(self.plan.inputs, self.read):
+                    timeout = self._follow_values(timeout)
                 self.network._execute(self.plan, self.context, timeout)
             except MemoryError as error:
                 raise lack_of_memory(f"network {self.network._name!r}", error)
             finally:
                 self.owner = 0
                 if self.context.c.stuck:
-                    self.plan.stuck.append((self.context, self.held))
+                    self.plan.stuck.append((self.context, self.read, self.written))
                 self.network._leave()
         return self.outputs
 

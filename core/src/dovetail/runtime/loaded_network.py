@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -17,7 +16,7 @@ import numpy as np
 
 from ..backend_calls import notify
 from ..descriptor import Array
-from ..errors import ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
+from ..errors import DovetailError, ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
 from ..interfaces import IBackendContext, ITensorHandle
 from ..limits import budget, limited
 from ..tensor import DType
@@ -66,8 +65,7 @@ class LoadedNetwork(NetworkRunner):
         self._outputs = outputs
         self._network_lock = threading.Lock()
         self._state_lock = threading.Lock()
-        self._planning_lock = threading.Lock()  # held while a plan is made; runs of other sizes go on
-        self._planner = 0
+        self._planning_lock = threading.Lock()
         self._planned: Planned | None = None  # what is told of the latest plan, also after it was dropped
         self._plans = PlanCache(plan_cache_bytes)
         self._value_inputs: frozenset[str] = frozenset()
@@ -174,6 +172,9 @@ class LoadedNetwork(NetworkRunner):
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
         """Fix the arrays of a run: `binding.run()` then reads and writes them in place, without checks or copies.
 
+        Where values of inputs decide what is computed (shapes, positions, conditions), a run of the binding looks at these, and
+        changes to the plan for other values; outputs that have another shape with them are an error there.
+
         Args:
             inputs: NumPy array, or anything with `__dlpack__` in host memory, by input name; C-contiguous, of the exact dtype.
             outputs: The same by output name, writeable; those left out are allocated.
@@ -185,12 +186,15 @@ class LoadedNetwork(NetworkRunner):
         return self._call(self._bind, inputs, outputs)
 
     def _bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> Binding:
-        arrays = {name: _host_array(name, value) for name, value in inputs.items()}
+        given_outputs = {} if outputs is None else self._as_dict(outputs, "bind", "output")
+        feeds = self._as_dict(inputs, "bind")
+        self._check_names(feeds)
+        arrays = {name: _host_array(name, value) for name, value in feeds.items()}
         plan, given = self._plan_for(dict(arrays))
         for name, array in arrays.items():
             if given[name] is not array and not _same_memory(given[name], array):
                 raise _binding_error(name, "it is not C-contiguous, aligned and in native byte order")
-        results = self._bound_outputs(plan, outputs or {}, arrays)
+        results = self._bound_outputs(plan, given_outputs, arrays)
         binding = Binding(self, plan, {name: given[name] for name in arrays}, results)
         with self._state_lock:
             if self._closed:  # another thread waits to unload it
@@ -200,7 +204,7 @@ class LoadedNetwork(NetworkRunner):
         return binding
 
     def _bound_outputs(self, plan: Plan, outputs: Mapping[str, Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
-        unknown = sorted(set(outputs) - {spec.name for spec in plan.outputs.specs})
+        unknown = sorted(map(str, set(outputs) - {spec.name for spec in plan.outputs.specs}))
         if unknown:
             raise InputError(
                 f"network {self._name!r} has no output {unknown[0]!r}",
@@ -275,8 +279,7 @@ class LoadedNetwork(NetworkRunner):
         if planned is None:
             if self._planner == threading.get_ident():
                 raise self._reentrant()
-            with self._planning(timeout) as left:
-                planned = self._plan_anew(arrays, symbols, left)
+            planned = self._plan_alone(partial(self._plan_anew, arrays, symbols), timeout)
         self._change_to(planned.plan)
         return planned.plan
 
@@ -320,25 +323,6 @@ class LoadedNetwork(NetworkRunner):
             f"network {self._name!r}: the deadline passed while a plan was made for these sizes",
             hint="give more time, or run it once with these sizes beforehand",
         )
-
-    @contextlib.contextmanager
-    def _planning(self, timeout: float | None) -> Iterator[float | None]:
-        """Wait for other plans to be made; tell how much time is left.
-
-        Who plans is noted: a backend that calls back must not wait for itself.
-
-        Raises:
-            RunTimeoutError: There was not enough time.
-        """
-        begin, lock = time.monotonic(), self._planning_lock
-        if not lock.acquire(timeout=-1 if timeout is None else timeout):
-            raise self._late()
-        self._planner = threading.get_ident()
-        try:
-            yield None if timeout is None else max(timeout - (time.monotonic() - begin), 1e-3)
-        finally:
-            self._planner = 0
-            lock.release()
 
     def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, spends: bool) -> Planned:
         from ..optimizer.optimized import TensorSpec
@@ -523,7 +507,9 @@ def _host_array(name: str, value: Any) -> Array:
         )
     try:
         return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+    except DovetailError:  # it called this library
+        raise
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(
             f"{name!r}: its memory cannot be read from here: {error}",
             code=ErrorCode.INPUT_DTYPE,
