@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .host_exceptions import is_of_host
 from .layer import Layer
 
 
@@ -24,8 +25,9 @@ class LayerState:
         try:
             if _facts(self._layer) == self._facts:  # by identity first, so that nothing large is compared
                 return False
-        except Exception:  # what stands there now cannot be read or compared: it is not what stood there before
-            pass
+        except Exception as error:  # what stands there now cannot be read or compared: it is not what stood there before
+            if is_of_host(error):
+                raise
         layer = self._layer
         (layer.name, layer.descriptor, layer.sources), reads, writes = self._facts
         layer.inputs = [slot for slot, _, _ in reads]
