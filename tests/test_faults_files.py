@@ -584,7 +584,7 @@ def test_link_that_is_swapped_ten_thousand_times(scene):
     opened = refused = turns = 0
     late = time.monotonic() + 60  # both threads share a processor where others are busy: until both answers were seen
     try:
-        while turns < 10_000 or not (opened and refused or time.monotonic() > late):
+        while turns < 10_000 or not ((opened and refused) or time.monotonic() > late):
             turns += 1
             try:
                 descriptor, file = open_safe(str(scene.folder), "x.so")
