@@ -31,7 +31,7 @@ from dovetail.tensor import DType
 CAST_TYPES = (DType.BOOL, DType.INT8, DType.UINT8, DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64)
 """Types between which elements are converted, in the order of csrc/interface/cast.h."""
 
-MOST_TENSORS = 64
+MAX_TENSORS = 64
 _MOST_AXES = 8
 
 
@@ -42,8 +42,8 @@ def _same_meaning(layer: Layer) -> Support | None:
     meanings = {info.quantization for info in (*sources, *layer.output_infos)}
     if len(meanings) > 1:
         return Support.no("quantization", "inputs and outputs differ in quantization; elements are moved as they are", "inputs")
-    if max(len(infos), len(layer.outputs)) > MOST_TENSORS:
-        return Support.no("shape", f"more than {MOST_TENSORS} tensors", "inputs")
+    if max(len(infos), len(layer.outputs)) > MAX_TENSORS:
+        return Support.no("shape", f"more than {MAX_TENSORS} tensors", "inputs")
     if max(info.rank for info in (*infos, *layer.output_infos)) > _MOST_AXES:
         return Support.no("shape", f"a tensor has more than {_MOST_AXES} axes", "input")
     return None

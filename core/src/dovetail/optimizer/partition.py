@@ -49,7 +49,7 @@ class _Groups:
     def _has_detour(self, first: int, last: int) -> bool:
         """Say whether a path leads from one to the other besides the direct one.
 
-        Both ends are searched by turns, that which costs less first: what ends early on either side ends the search.
+        Both ends are searched alternately, the cheaper one first; the end of either ends the search.
         """
         below, above, down, up = {first}, {last}, [first], [last]
         walked_down = walked_up = 0

@@ -65,7 +65,7 @@ cdef extern from *:
     const size_t QUEUES_LEAST
 
 cdef int KNOWN_FLAGS = DOVETAIL_WORKLOAD_ASYNC | DOVETAIL_WORKLOAD_ELIDABLE | DOVETAIL_WORKLOAD_NONDETERMINISTIC
-cdef int MOST_ALIASES = 1 << 20     # more are no list that somebody filled in
+cdef int MAX_ALIASES = 1 << 20      # more are no list that somebody filled in
 cdef size_t MEMORY_LIMIT = 1 << 47  # the address space of a process on today's 64-bit machines
 cdef dict _RELATIONS = {relation.value: relation for relation in Relation}
 
@@ -317,9 +317,9 @@ cdef int _check_declared(const dovetail_workload *table, str origin) except -1:
         raise _contract(
             origin, f"its workload says that it holds {table.private_bytes} private bytes",
             f"no process can hold {MEMORY_LIMIT} bytes; set `private_bytes` to what the workload allocated")
-    if table.n_aliases > MOST_ALIASES:
+    if table.n_aliases > MAX_ALIASES:
         raise _contract(
-            origin, f"its workload says that it has {table.n_aliases} aliases", f"list at most {MOST_ALIASES}; set `n_aliases`")
+            origin, f"its workload says that it has {table.n_aliases} aliases", f"list at most {MAX_ALIASES}; set `n_aliases`")
     if table.aliases != NULL:
         for i in range(table.n_aliases):
             if table.aliases[i].relation not in _RELATIONS:

@@ -19,10 +19,10 @@ from dovetail.tensor import DataLayout
 
 from ..kinds import Convolve, Rearrange, Reorder
 from ..layouts import plain_info
-from ..moved import MOST_TENSORS
+from ..moved import MAX_TENSORS
 from ..strides import RUN, Move, contiguous, pieces, plan, reshaped, sliced
 
-MOST_MOVES = 4 * MOST_TENSORS
+MAX_MOVES = 4 * MAX_TENSORS
 """Of one copy: a chain of concatenations, each of which adds to the one before, would list all that came before in each."""
 
 _VIEWS = (Reshape, ExpandDims, Flatten, Squeeze)
@@ -114,7 +114,7 @@ def _put_together(graph: Graph, layer: Layer, concat: Concat) -> None:
             taken += [*views, maker]
         else:
             add(source, Move(part, own, whole, target_offset=offset))
-    if len(taken) > 1 and len(sources) <= MOST_TENSORS and len(moves) <= MOST_MOVES:
+    if len(taken) > 1 and len(sources) <= MAX_TENSORS and len(moves) <= MAX_MOVES:
         _replace(graph, taken, sources, moves)
 
 

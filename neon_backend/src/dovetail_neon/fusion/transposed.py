@@ -28,9 +28,9 @@ from .lowering import Lowering
 
 MOST_LAYERS = 16
 """Phases that may become layers of their own."""
-MOST_TAPS = 1 << 16
+MAX_TAPS = 1 << 16
 """Of all phases together."""
-MOST_GROWTH, FREE_ELEMENTS = 16, 1 << 16
+MAX_GROWTH, FREE_ELEMENTS = 16, 1 << 16
 """How many times as many weights, or results, as the layer has the phases may have, and how many in any case."""
 LEAST_SAVED = 0.2
 """Of the multiply-adds: less is not worth reading the image once for each phase."""
@@ -104,10 +104,10 @@ def refusal(layer: Layer) -> Support | None:
     phases = math.prod(descriptor.stride)
     own = math.prod(kernel)
     filters = weights.elements // max(own, 1)
-    if taps > MOST_TAPS or taps * filters > max(MOST_GROWTH * weights.elements, FREE_ELEMENTS):
+    if taps > MAX_TAPS or taps * filters > max(MAX_GROWTH * weights.elements, FREE_ELEMENTS):
         reason = f"steps of {descriptor.stride} have {phases} phases, whose {taps} filter taps are out of proportion to {own}"
         return Support.no("attribute", reason, "stride")
-    if results > max(MOST_GROWTH * math.prod(sizes), FREE_ELEMENTS):
+    if results > max(MAX_GROWTH * math.prod(sizes), FREE_ELEMENTS):
         reason = f"the {phases} phases have {results} results, of which {math.prod(sizes)} are wanted"
         return Support.no("attribute", reason, "padding")
     return None
