@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import dovetail
-from dovetail.errors import DovetailError, ErrorCode, GraphError
+from dovetail.errors import DovetailError, ErrorCode, GraphError, RunError
 from dovetail_onnx import parse
 
 Feeds = dict[str, np.ndarray[Any, Any]]
@@ -123,6 +123,89 @@ def test_a_position_out_of_range_in_the_branch_that_is_taken_fails(name: str) ->
         net.run({**feeds, "i": np.full_like(feeds["i"], 7)})
 
 
+FAILING: dict[str, tuple[str, str, Feeds]] = {
+    "gather from an empty axis": ("Gather<axis = 1>(e, i)", "float[2,N] e, int64[3] i", {"i": np.arange(3)}),
+    "gather elements": ("GatherElements<axis = 1>(e, i)", "float[2,N] e, int64[2,3] i", {"i": np.zeros((2, 3), np.int64)}),
+    "gather slices": ("GatherND(t, i)", "float[2,N] e, int64[2,1] i", {"i": np.zeros((2, 1), np.int64)}),
+    "of declared sizes": ("Gather<axis = 1>(none, three)", "float[2,N] e", {}),
+    "divide by 0": ("Cast<to = 1>(q)", "float[2,N] e, int64[2,3] i", {"i": np.full((2, 3), -(2**63))}),
+    "reshape": ("Reshape(x, i)", "float[2,N] e, int64[2] i", {"i": np.array([2, 4])}),
+    "reshape to a constant": ("Reshape(x, wrong)", "float[2,N] e", {}),
+    "expand": ("Expand(x, i)", "float[2,N] e, int64[2] i", {"i": np.array([2, -4])}),
+    "expand beyond all memory": ("Expand(x, i)", "float[2,N] e, int64[3] i", {"i": np.array([2**38, 2, 3])}),
+    "tile": ("Tile(x, i)", "float[2,N] e, int64[2] i", {"i": np.array([1, -1])}),
+    "slice": ("Slice(x, wrong, wrong, three, i)", "float[2,N] e, int64[2] i", {"i": np.array([0, 0])}),
+    "split": ("Neg(u)", "float[2,N] e", {}),
+    "pad": ("Pad(x, i)", "float[2,N] e, int64[4] i", {"i": np.array([-7, 2, 2, 2])}),
+    "cumulate": ("CumSum(x, i)", "float[2,N] e, int64 i", {"i": np.array(5)}),
+    "resize": ("Resize(x, , i)", "float[2,N] e, float[2] i", {"i": np.array([-1, 2], np.float32)}),
+    "unsqueeze": ("Unsqueeze(x, i)", "float[2,N] e, int64[1] i", {"i": np.array([9])}),
+    "range without end": ("Add(x, r)", "float[2,N] e, float i", {"i": np.array(1e18, np.float32)}),
+    "two branches of another If": (
+        """If (d) <then_branch = tt () => (float[2,3] u) { u = Gather<axis = 1>(none, three) },
+        else_branch = te () => (float[2,3] v) { v = Reshape(x, wrong) }>""",
+        "float[2,N] e, bool d",
+        {"d": np.array(True)},
+    ),
+    "one branch of another If": (
+        """If (f) <then_branch = tt () => (float[2,3] u) { u = Gather<axis = 1>(none, three) },
+        else_branch = te () => (float[2,3] v) { v = Neg(x) }>""",
+        "float[2,N] e",
+        {},
+    ),
+}
+BEFORE = {
+    "gather slices": "t = Transpose(e)",
+    "divide by 0": "q = Div(i, nought)",
+    "split": "u, v = Split<axis = 1>(x, wrong)",
+    "range without end": "r = Range(zero, i, one)",
+}
+SMALL = {
+    "none": np.zeros((2, 0), np.float32),
+    "three": np.arange(3) % 2,
+    "wrong": np.array([2, 4]),
+    "nought": np.array(0),
+    "zero": np.float32(0),
+    "one": np.float32(1),
+    "half": np.float32(0.5),
+}
+CONDITIONS = {
+    "by data": "m = ReduceMax<keepdims = 0>(x)",
+    "by data that the core does not compute": "k = ReduceMax<keepdims = 0>(x)  m = Erf(k)",
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("name", FAILING)
+def test_what_is_wrong_in_a_branch_fails_only_the_run_that_takes_it(name: str, condition: str) -> None:
+    call, inputs, feeds = FAILING[name]
+    proto = model(
+        f"""g (float[2,3] x, {inputs}) => (float y) {{ {CONDITIONS[condition]}
+        c = Greater(m, half)  l = ReduceMin<keepdims = 0>(x)  f = Less(l, half)  y = If (c)
+        <then_branch = t () => (float a) {{ {BEFORE.get(name, "")} a = {call} }},
+        else_branch = e () => (float[2,3] b) {{ b = Gather<axis = 1>(x, three) }}> }}""",
+        **SMALL,
+    )
+    feeds = {**feeds, "e": np.zeros((2, 0), np.float32)}
+    with dovetail.load(parse(proto), ["CpuAcc", "CpuRef"]) as net:
+        for factor in (1, 0.5):
+            x = np.float32(-factor) * np.abs(X)
+            np.testing.assert_array_equal(net.run({**feeds, "x": x})["y"], x[:, [0, 1, 0]])
+        if name not in ("divide by 0", "one branch of another If"):
+            with pytest.raises(DovetailError):
+                net.run({**feeds, "x": np.abs(X) + 1})
+        np.testing.assert_array_equal(net.run({**feeds, "x": -np.abs(X)})["y"], -np.abs(X)[:, [0, 1, 0]])
+
+
+def test_an_error_says_what_is_wrong_with_the_branch_that_was_taken() -> None:
+    text = """g (float[2,3] x) => (float y) { s = Erf(x)  m = ReduceMax<keepdims = 0>(s)  c = Greater(m, half)  y = If (c)
+    <then_branch = t () => (float[2,3] a) { a = Neg(x) }, else_branch = e () => (float b) { b = Reshape(x, wrong) }> }"""
+    with dovetail.load(parse(model(text, **SMALL))) as net:
+        np.testing.assert_array_equal(net.run({"x": X + 2})["y"], -X - 2)
+        with pytest.raises(RunError, match=r"branch 'other' cannot run: .* cannot take the shape \[2, 4\]"):
+            net.run({"x": X - 2})
+
+
 def test_only_the_branch_that_a_single_bool_takes_is_planned() -> None:
     text = """g (bool c, float[2,3] x) => (float[2,3] y) { y = If (c)
     <then_branch = t () => (float[2,3] a) { a = Exp(x) },
@@ -214,7 +297,8 @@ class Nested:
             helper.make_tensor_value_info("tame", TensorProto.INT64, [3]),
         ]
         results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-        graph = helper.make_graph(nodes, "g", inputs, results, [numpy_helper.from_array(np.float32(0.5), "half")])
+        constants = [numpy_helper.from_array(np.float32(0.5), "half"), numpy_helper.from_array(np.zeros(0, np.float32), "none")]
+        graph = helper.make_graph(nodes, "g", inputs, results, constants)
         self.model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
     def new(self) -> str:
@@ -231,7 +315,8 @@ class Nested:
             elif kind < 0.35:
                 nodes.append(helper.make_node("Add", [pick(known), pick(known)], [made]))
             elif kind < 0.5:
-                nodes.append(helper.make_node("Gather", [pick(known), pick(["wild", "tame"])], [made]))
+                source = "none" if depth and self.random.random() < 0.1 else pick(known)
+                nodes.append(helper.make_node("Gather", [source, pick(["wild", "tame"])], [made]))
             elif kind < 0.6:
                 nodes.append(helper.make_node("ReduceMax", [pick(known)], [f"{made}_largest"], keepdims=0))
                 nodes.append(helper.make_node("Greater", [f"{made}_largest", "half"], [made]))

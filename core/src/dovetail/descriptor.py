@@ -133,7 +133,8 @@ class Descriptor:
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
         """(optional) Name the inputs whose values may make a run fail, such as positions out of range; default none.
 
-        An input whose value is known to be harmless need not be named. Zeros must be harmless wherever anything is.
+        An input whose value is known to be harmless need not be named. Zeros must be harmless: where nothing is, such as a
+        position in an axis of size 0, `infer` refuses the inputs.
         """
         return ()
 

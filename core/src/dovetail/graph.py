@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Self
 
@@ -17,6 +18,9 @@ from .limits import under_way
 from .tensor import Dimension, DType, Quantization, TensorInfo, shown
 from .topology import producers_first
 from .unique_names import UniqueNames
+
+_DEFERRED = (ErrorCode.SHAPE_MISMATCH, ErrorCode.ATTRIBUTE_INVALID)
+"""What sizes and values may do wrong; see `Graph.deferring`."""
 
 
 class Graph:
@@ -33,6 +37,7 @@ class Graph:
         self._positions: dict[Layer, int] | None = None
         self._names = UniqueNames(self._layers)
         self._is_renamed = False
+        self._deferring = False
 
     # -- reading --------------------------------------------------------------------------------------------------------------
 
@@ -157,14 +162,32 @@ class Graph:
             layer.outputs[0].quantization = quantization
         try:
             self._infer_if_known(layer)
-        except DovetailError:
+        except DovetailError as error:
+            if self._deferring and error.code in _DEFERRED:
+                self._register(layer)
+                return layer
             for slot in layer.inputs:
                 self.disconnect(slot)
             raise
-        self._next_id += 1
-        self._layers[label] = layer
-        self._edited()
+        self._register(layer)
         return layer
+
+    def _register(self, layer: Layer) -> None:
+        self._next_id += 1
+        self._layers[layer.name] = layer
+        self._edited()
+
+    @contextmanager
+    def deferring(self) -> Iterator[None]:
+        """Add layers in the block whose inputs' shapes or values do not fit without infos, as if the inputs were unknown yet.
+
+        For what may never be computed, such as a branch: whoever needs them infers them again, and is refused then.
+        """
+        before, self._deferring = self._deferring, True
+        try:
+            yield
+        finally:
+            self._deferring = before
 
     def _check_arity(self, label: str, descriptor: Descriptor, sources: Sequence[Any]) -> None:
         names, required = descriptor.input_names, descriptor.required_inputs

@@ -142,6 +142,15 @@ class Budget:
             raise self._exceeded("memory", self.limits.memory, f"{what} needs {nbytes} bytes{taken}", nbytes)
         self.memory += nbytes
 
+    def check_memory(self, nbytes: int, what: str) -> None:
+        """Refuse bytes that no load or run could have, whatever else there is.
+
+        Raises:
+            LimitError: They are too many (`LIMIT_EXCEEDED`).
+        """
+        if nbytes > self.limits.memory:
+            raise self._exceeded("memory", self.limits.memory, f"{what} needs {nbytes} bytes", nbytes)
+
     def give_memory(self, nbytes: int) -> None:
         """Give bytes back that were taken."""
         self.memory = max(0, self.memory - nbytes)

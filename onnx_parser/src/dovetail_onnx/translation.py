@@ -324,7 +324,8 @@ class _Translation:
         condition = node.number(0)
         if condition is not None:
             return self._branch(node, "then_branch" if condition else "else_branch", label, scope)
-        then, other = (self._branch(node, name, f"{label}/{name}", scope) for name in ("then_branch", "else_branch"))
+        with self._network.deferring():  # what does not fit in a branch matters only if that is taken
+            then, other = (self._branch(node, name, f"{label}/{name}", scope) for name in ("then_branch", "else_branch"))
         results: list[Found] = []
         for index, (a, b) in enumerate(zip(then, other, strict=True)):
             if not isinstance(a, OutputSlot) or not isinstance(b, OutputSlot):

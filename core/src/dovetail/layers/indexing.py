@@ -38,6 +38,16 @@ def _inside(values: Values, size: int) -> bool:
     return positions is not None and bool(((positions >= -size) & (positions < size)).all())
 
 
+def _require_positions(result: TensorInfo, sizes: Sequence[int], x: TensorInfo) -> TensorInfo:
+    """Refuse axes without an element from which some are picked: every run would fail."""
+    if 0 in sizes and result.elements:
+        raise shape_error(
+            f"{result.shape_text} is picked from {x.shape_text}, and no index is in range for an axis of size 0",
+            "use an input with elements, or no indices",
+        )
+    return result
+
+
 @descriptor_class
 class StridedSlice(Selection, kind="dovetail.StridedSlice"):
     """x[begin:end:stride] along some axes, by Python's rules: negative positions count from the end, ends are clamped.
@@ -109,7 +119,7 @@ class Gather(Selection, kind="dovetail.Gather"):
         if x.shape[: self.batch_dims] != indices.shape[: self.batch_dims]:
             raise shape_error(f"input {x.shape_text} and indices {indices.shape_text} differ in the batch axes")
         shape = (*x.sizes[:axis], *indices.sizes[self.batch_dims :], *x.sizes[axis + 1 :])
-        return [TensorInfo(shape, x.dtype, x.quantization)]
+        return [_require_positions(TensorInfo(shape, x.dtype, x.quantization), (x.sizes[axis],), x)]
 
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
         x = present(inputs, 0)
@@ -140,7 +150,7 @@ class GatherElements(Selection, kind="dovetail.GatherElements"):
         fits = indices.rank == x.rank and all(i == axis or n <= x.sizes[i] for i, n in enumerate(indices.sizes))
         if not fits:
             raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} beside axis {axis}")
-        return [x.with_shape(indices.sizes)]
+        return [_require_positions(x.with_shape(indices.sizes), (x.sizes[axis],), x)]
 
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
         x = present(inputs, 0)
@@ -164,7 +174,8 @@ class GatherNd(Selection, kind="dovetail.GatherNd"):
         depth = indices.sizes[-1]
         if not 1 <= depth <= x.rank - b:
             raise shape_error(f"indices {indices.shape_text} address {depth} axes of {x.rank - b}")
-        return [x.with_shape((*indices.sizes[:-1], *x.sizes[b + depth :]))]
+        result = x.with_shape((*indices.sizes[:-1], *x.sizes[b + depth :]))
+        return [_require_positions(result, x.sizes[b : b + depth], x)]
 
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
         return (1,)

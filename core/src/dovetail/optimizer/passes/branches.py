@@ -7,17 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...descriptor import Input
-from ...errors import DovetailError, ErrorCode, GraphError
+from ...descriptor import Constant, Descriptor, Input
+from ...errors import DovetailError, ErrorCode, GraphError, LoadTimeoutError
 from ...graph import Graph
 from ...layer import InputSlot, Layer, OutputSlot
-from ...layers import Conditional, Reshape, Where
+from ...layers import Conditional, Gather, Reshape, Where
 from ...limits import budget
 from ...tensor import DType
 from ..rewriting import bypass, inputs_behind, prune, reconnect
 
 _MOST_SWITCHES = 3
 """Single bools for each of whose values a plan is made: two to the power of this many plans are kept at most."""
+_MAX_REASON = 200
+"""Characters of what is wrong with a branch that the error of a run which takes it repeats."""
 
 Advance = Callable[[Graph, Layer], bool]
 """Resolves, infers and folds one layer whose inputs are done; True if that changed the graph."""
@@ -40,6 +42,7 @@ class Branches:
         self._both = both
         self._done: set[Layer] = set()
         self._open: dict[Layer, None] = {}
+        self._failing: dict[Layer, tuple[int, str]] = {}
         self._switches: dict[Layer, frozenset[str] | None] = {}
 
     def settle(self) -> int:
@@ -48,6 +51,7 @@ class Branches:
         Raises:
             GraphError: As `InferAndFold`. `VALUE_REQUIRED` also where the value of inputs decides between branches, and these
                 differ or one of them fails, or where these are single bools: then only the branch that is taken is planned.
+                Where nothing that is known before the run decides, only a run that takes a branch that fails does so.
         """
         changes = sum(self._demand(layer) for layer in self._graph.outputs)
         for layer in reversed(self._graph.topological_order()):
@@ -72,17 +76,31 @@ class Branches:
                 if pending:
                     stack += pending
                 elif _is_in(self._graph, layer):
-                    self._done.add(layer)
-                    self._switches[layer] = self._switches_behind(layer)
-                    changes += self._advance(self._graph, layer)
+                    changes += self._finish(layer)
                 else:
                     changes += 1
-            except GraphError as error:
+            except DovetailError as error:
                 decided = self._decided_by_inputs(error, stack)
-                if decided is None:
+                if decided is not None:
+                    raise self._value_required(decided, error) from error
+                if not self._leave_to_the_run(error, stack):
                     raise
-                raise self._value_required(decided, error) from error
         return changes
+
+    def _finish(self, layer: Layer) -> bool:
+        """Advance a layer whose inputs are done."""
+        self._switches[layer] = self._switches_behind(layer)
+        changed = self._advance(self._graph, layer)
+        if self._open and _is_in(self._graph, layer):
+            self._check_memory(layer)
+        self._done.add(layer)
+        return changed
+
+    def _check_memory(self, layer: Layer) -> None:
+        """Refuse results that no run could hold before they are planned: they may belong to the branch that is not taken."""
+        for slot in layer.outputs:
+            if slot.info is not None:
+                budget().check_memory(slot.info.nbytes, f"tensor {slot.name!r}")
 
     def _switches_behind(self, layer: Layer) -> frozenset[str] | None:
         """Name the graph inputs on which a layer depends if these are few, each a single bool; None if they are not."""
@@ -115,18 +133,71 @@ class Branches:
             prune(self._graph, [None if left is None else left.layer])
             return []
         self._open[layer] = None
+        if layer in self._failing:
+            return self._missing(layer, 1) or self._guard(layer)
         if slot is not None and self._switches[slot.layer] and not self._both:
             raise self._value_required(layer)
-        pending = self._missing(layer, 1)
+        pending = self._missing(layer, 1, 2) or self._missing(layer, 2)
         if not pending and layer.inputs[1].info != layer.inputs[2].info:
             raise self._differing(layer)
         return pending
 
-    def _decided_by_inputs(self, error: GraphError, stack: list[Layer]) -> Layer | None:
+    def _decided_by_inputs(self, error: DovetailError, stack: list[Layer]) -> Layer | None:
         """Return the outermost conditional that needs what is wrong, if the value of inputs may take its other branch."""
-        if error.code is ErrorCode.VALUE_REQUIRED and error.details.get("inputs"):
+        if isinstance(error, LoadTimeoutError) or (error.code is ErrorCode.VALUE_REQUIRED and error.details.get("inputs")):
             return None
-        return next((layer for layer in stack if layer in self._open and _deciding(layer)), None)
+        return next((layer for layer in stack if self._is_open(layer) and _deciding(layer)), None)
+
+    def _is_open(self, layer: Layer) -> bool:
+        return layer in self._open and layer not in self._done
+
+    def _leave_to_the_run(self, error: DovetailError, stack: list[Layer]) -> bool:
+        """Cut off the branch in which something is wrong where only the run knows whether it is taken.
+
+        Returns:
+            False if there is none, or if it is no fault of the network.
+        """
+        if isinstance(error, LoadTimeoutError) or error.code in (ErrorCode.VALUE_REQUIRED, ErrorCode.SHAPE_UNKNOWN):
+            return False
+        for position in reversed(range(len(stack))):
+            layer = stack[position]
+            if not self._is_open(layer) or layer in self._failing or self._missing(layer, 0, 1):
+                continue
+            branch = 1 if self._missing(layer, 1, 2) else 2
+            left = layer.inputs[branch].source
+            if left is None or left.layer in self._done:
+                return False
+            self._failing[layer] = branch, error.message
+            del stack[position + 1 :]
+            self._graph.disconnect(layer.inputs[branch])
+            prune(self._graph, [left.layer])
+            return True
+        return False
+
+    def _guard(self, layer: Layer) -> list[Layer]:
+        """Replace a conditional by its sound branch, behind a position that is out of range when the other one is taken."""
+        branch, reason = self._failing[layer]
+        condition, sound = layer.inputs[0].source, layer.inputs[3 - branch].source
+        assert condition is not None  # both are required, and done
+        assert sound is not None
+        graph, sources = self._graph, layer.sources
+        made = [graph.add(Reshape(shape=()), condition, name=f"{layer.name}.condition", sources_of=sources)]
+        taken = (np.int64(1), np.int64(0)) if branch == 1 else (np.int64(0), np.int64(1))
+        made.append(graph.add(Where(), made[0].output, *taken, name=f"{layer.name}.taken", sources_of=sources))
+        name = f"{layer.name}, branch {layer.descriptor.input_names[branch]!r} cannot run: {reason[:_MAX_REASON]}"
+        made.append(graph.add(Gather(), np.zeros(1, np.bool_), made[1].output, name=name, sources_of=sources))
+        readers = list(layer.output.consumers)
+        for reader in readers:
+            graph.disconnect(reader)
+        graph.remove(layer)
+        chosen = graph.add(Where(), made[-1].output, sound, sound, name=layer.name, sources_of=sources)
+        for reader in readers:
+            graph.connect(chosen.output, reader)
+        for one in (*made, chosen):
+            for source in self._missing(one):  # the constants among its inputs
+                self._finish(source)
+            self._finish(one)
+        return []
 
     def _differing(self, layer: Layer) -> GraphError:
         then, other = layer.inputs[1].info, layer.inputs[2].info
@@ -154,7 +225,22 @@ class Branches:
 def _deciding(layer: Layer) -> list[str]:
     """Name the graph inputs on which the condition of a conditional depends."""
     condition = layer.inputs[0].source
-    return [] if condition is None else inputs_behind([condition])
+    return [] if condition is None or not _can_be_known(condition) else inputs_behind([condition])
+
+
+def _can_be_known(slot: OutputSlot) -> bool:
+    """Say whether the core computes a slot once the inputs behind it are known."""
+    seen: set[Layer] = set()
+    waiting = [slot.layer]
+    while waiting:
+        layer = waiting.pop()
+        if layer in seen or isinstance(layer.descriptor, Input | Constant):
+            continue
+        if type(layer.descriptor).evaluate is Descriptor.evaluate and not isinstance(layer.descriptor, Conditional):
+            return False
+        seen.add(layer)
+        waiting.extend(slot.source.layer for slot in layer.inputs if slot.source is not None)
+    return True
 
 
 def _is_in(graph: Graph, layer: Layer) -> bool:
