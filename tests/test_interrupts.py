@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -361,6 +362,69 @@ def test_what_a_handler_raises_while_a_plan_is_made_leaves_nothing_locked():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert raised
+
+
+@pytest.mark.parametrize("held", ["bind", "profiling", "default_runtime"])
+def test_a_handler_may_use_what_its_own_thread_has_locked(held):
+    """It would wait for itself for ever; a child process does it, which may be killed."""
+    program = f"""
+    import signal, threading
+    import numpy as np
+    import dovetail
+    from dovetail.network import Network
+    from dovetail.runtime import runtime as module
+
+    class Signalling:
+        # Its thread gets a signal as soon as it holds the lock.
+        def __init__(self, lock):
+            self.lock, self.armed = lock, True
+        def __enter__(self):
+            self.lock.acquire()
+            if self.armed:
+                self.armed = False
+                signal.raise_signal(signal.SIGUSR1)
+        def __exit__(self, *_):
+            self.lock.release()
+
+    network = Network("handled")
+    network.output(network.relu(network.input("x", (2,))), "y")
+    x = np.array([-1, 2], np.float32)
+    net = module.Runtime(threads=1).load(network, optimize={{"backends": ["CpuRef"]}})
+    kept, answers = [], []
+
+    def handle(number, frame):
+        if {held!r} == "default_runtime":
+            answers.append(dovetail.load(network, ["CpuRef"]).run({{"x": x}})["y"])
+            return
+        answers.append(net.bind({{"x": x}}).run()["y"])
+        block = net.profiling()
+        kept.append((block, block.__enter__()))
+        answers.append(net.run({{"x": x}})["y"])
+
+    signal.signal(signal.SIGUSR1, handle)
+    if {held!r} == "default_runtime":
+        module._default_lock = Signalling(module._default_lock)
+        runtime = module.default_runtime()
+        assert runtime is module.default_runtime()
+    else:
+        net._state_lock = Signalling(net._state_lock)
+        if {held!r} == "bind":
+            answers.append(net.bind({{"x": x}}).run()["y"])
+        else:
+            with net.profiling() as profile:
+                answers.append(net.run({{"x": x}})["y"])
+            assert profile.runs == 1, profile
+        net.run({{"x": x}})
+        ((block, profile),) = kept
+        assert profile.runs == 3, profile
+        block.__exit__(None, None, None)
+        net.run({{"x": x}})
+        assert profile.runs == 3 and net._profile is None
+    assert len(answers) == (1 if {held!r} == "default_runtime" else 3)
+    for answer in answers:
+        np.testing.assert_array_equal(answer, [0, 2])
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("raises", [False, True])

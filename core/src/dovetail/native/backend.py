@@ -85,7 +85,7 @@ class NativeBackend(IBackend):
         self._memories: dict[int, tuple[str, int, bool, bool]] = {}
         self._folders: dict[str, ArtefactFolder] = {}
         self._shown_options: tuple[Any, View] | None = None
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         _open.add(self)
 
     @property

@@ -1069,8 +1069,12 @@ cdef class Binding:
             raise self.network._reentrant()
         with self.lock:
             if not self.closed:
-                self.closed = True
-                self.plan.unbind(self.context)
+                self.owner = PyThread_get_thread_ident()    # what unbind frees may run a signal's handler
+                try:
+                    self.closed = True
+                    self.plan.unbind(self.context)
+                finally:
+                    self.owner = 0
 
     def let_go(self):
         """Called when the network is unloaded and nothing runs any more: close, and with it a plan that only this one held."""

@@ -64,7 +64,7 @@ class LoadedNetwork(NetworkRunner):
         self._lanes = lanes
         self._outputs = outputs
         self._network_lock = threading.Lock()
-        self._state_lock = threading.Lock()
+        self._state_lock = threading.RLock()  # a signal's handler may call this network where this thread holds it
         self._planning_lock = threading.Lock()
         self._planned: Planned | None = None  # what is told of the latest plan, also after it was dropped
         self._plans = PlanCache(plan_cache_bytes)
@@ -72,6 +72,7 @@ class LoadedNetwork(NetworkRunner):
         self._opened: dict[BackendKey, OpenBackend] = {}
         self._factories: dict[BackendKey, Factory] = {}
         self._spare_arenas: list[ITensorHandle] = []
+        self._profiles: list[Profile] = []
         self._told: set[BackendRequest | str] = set()
         self._placement_told = False
         self._idle_event = threading.Event()
@@ -234,13 +235,22 @@ class LoadedNetwork(NetworkRunner):
     def profiling(self) -> Iterator[Profile]:
         """Measure each layer of the runs inside the block."""
         profile = Profile(self._name)
-        with self._state_lock:  # a new tuple each time: runs in flight keep the one that they began with
-            self._profile = (*(self._profile or ()), profile)
+        with self._state_lock:
+            self._profiles.append(profile)
+            self._show_profiles()
         try:
             yield profile
         finally:
             with self._state_lock:
-                self._profile = tuple(one for one in self._profile if one is not profile) or None
+                self._profiles[:] = [one for one in self._profiles if one is not profile]
+                self._show_profiles()
+
+    def _show_profiles(self) -> None:
+        """Let runs from now on see the profiles: a new tuple each time, since runs in flight keep the one that they began with."""
+        shown: tuple[Profile, ...] | None = None
+        while shown != tuple(self._profiles):  # again if a signal's handler changed them meanwhile
+            shown = tuple(self._profiles)
+            self._profile = shown or None
 
     # -- planning -------------------------------------------------------------------------------------------------------------
 
@@ -450,7 +460,7 @@ _networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()
 def _renew_locks() -> None:
     """Give networks new locks in a forked child, and forget runs of other threads: who held one, to plan, is not here."""
     for network in list(_networks):
-        network._state_lock, network._planning_lock, network._planner = threading.Lock(), threading.Lock(), 0
+        network._state_lock, network._planning_lock, network._planner = threading.RLock(), threading.Lock(), 0
         network._forget_threads()
 
 

@@ -275,7 +275,7 @@ def _hashable(options: Any) -> Any:
 
 
 _device_locks: dict[BackendKey, threading.Lock] = {}
-_device_locks_guard = threading.Lock()
+_device_locks_guard = threading.RLock()
 
 
 def _device_lock(key: BackendKey) -> threading.Lock:
@@ -319,13 +319,17 @@ def _create_context(backend: IBackend, device: int, options: Any) -> Any:
 
 
 _default: Runtime | None = None
-_default_lock = threading.Lock()
+_default_lock = threading.RLock()  # a signal's handler may load a network while this thread makes the runtime
 
 
 def default_runtime() -> Runtime:
     """Return the runtime that `dovetail.load` uses: one per process, made on first use, never closed by dovetail."""
     global _default
     with _default_lock:
-        if _default is None or _default._closed:
-            _default = Runtime()
+        while _default is None or _default._closed:
+            made = Runtime()
+            if _default is None or _default._closed:
+                _default = made
+            else:  # a handler was first
+                made.close()
         return _default
