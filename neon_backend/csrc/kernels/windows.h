@@ -104,6 +104,9 @@ INLINE void add_taps(Vector (&sum)[pixels], const float *line, int64_t column, i
 /* Taps of a row of the window between two looks at the stop word, where one takes long. */
 constexpr int64_t TAPS_BETWEEN = 1 << 14;
 
+/* A step in elements; one that leaves the image is never taken, and might not be a number of 64 bits. */
+INLINE int64_t wrapped_product(int64_t step, int64_t size) { return (int64_t)((uint64_t)step * (uint64_t)size); }
+
 /* `tiles` times `pixels` results of some rows, from x on; at an edge, windows may reach outside from left to right. `kernel`, `stride`
  * and `taps` are 0 if they are only known at run time; weights of so many rows of taps stay in registers. */
 template <typename Kind, int pixels, int kernel, int stride, int taps, Edge edge>
@@ -111,9 +114,7 @@ static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
     const neon_windows &s = *row.self;
     const int64_t kernel_width = kernel ? kernel : s.kernel_width, step = stride ? stride : s.stride_x, dilation = kernel ? 1 : s.dilation_x;
     const int64_t kernel_height = taps ? taps : row.last_tap - row.first_tap, width = s.in_width, out_step = s.out_width * LANES;
-    /* Steps beyond the image are never taken, and might not be numbers of 64 bits. */
-    const int64_t line_step = kernel_height > 1 ? s.dilation_y * width * LANES : 0;
-    const int64_t row_step = row.rows > 1 ? s.stride_y * width * LANES : 0;
+    const int64_t line_step = wrapped_product(s.dilation_y, width * LANES), row_step = wrapped_product(s.stride_y, width * LANES);
     const float *const weights = Kind::weighted ? row.weights + row.first_tap * kernel_width * LANES : nullptr;
     const float *const top = row.in + (row.y * s.stride_y - s.padding_top + row.first_tap * s.dilation_y) * width * LANES;
     int64_t column = x * step - s.padding_left;
