@@ -1,15 +1,15 @@
 """How much a load may take: memory, elements, layers, nesting, time.
 
 A file of some bytes may ask for terabytes. Whoever reads, expands, folds or plans asks the budget of the load under way before
-it does so. The budget belongs to the context (see `contextvars`) of the load: loads on other threads have budgets of their own.
+it does so. The budget belongs to the thread that loads: loads on other threads have budgets of their own.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
@@ -239,20 +239,28 @@ class Budget:
         return self.error
 
 
-_current: ContextVar[Budget | None] = ContextVar("dovetail_budget", default=None)
+class _Thread(threading.local):
+    """A load runs on one thread from end to end; a `ContextVar` would make each array that NumPy makes in it look further."""
 
-under_way: Callable[[], Budget | None] = _current.get
-"""Return the budget of the load under way; None outside of one."""
+    budget: Budget | None = None
+
+
+_thread = _Thread()
+
+
+def under_way() -> Budget | None:
+    """Return the budget of the load under way; None outside of one."""
+    return _thread.budget
 
 
 def budget() -> Budget:
     """Return the budget of the load under way; outside of one a new one with the default limits."""
-    return _current.get() or Budget(Limits())
+    return _thread.budget or Budget(Limits())
 
 
 def is_of_budget(error: BaseException) -> bool:
     """Tell whether an error came from the budget of the load, and so is no fault of the backend that let it through."""
-    current = _current.get()
+    current = _thread.budget
     return current is not None and current.error is error
 
 
@@ -275,13 +283,13 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
             code=ErrorCode.OPTION_INVALID,
             hint="give dovetail.Limits(memory=..., seconds=...)",
         )
-    current = _current.get()
+    current = _thread.budget
     if current is not None and (joining or limits is None):
         yield current
         return
     made = Budget(limits or Limits(), seconds)
     try:
-        _current.set(made)  # inside, and undone without what it returns: a signal's handler may raise right after it
+        _thread.budget = made  # inside: a signal's handler may raise right after it
         yield made
     except (MemoryError, RuntimeError) as error:  # NumPy's and Python's own, wherever it was met
         if not isinstance(error, MemoryError) and not str(error).startswith(_NO_LOCK):
@@ -292,4 +300,4 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
             hint="use smaller sizes, or a machine with more memory; the file itself may be sound",
         ) from error
     finally:
-        _current.set(current)
+        _thread.budget = current

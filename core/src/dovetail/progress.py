@@ -1,14 +1,14 @@
 """How far a load is: backends that compile report, whoever listens is told.
 
-The listener belongs to the context (see `contextvars`) of the load that it was given to: loads on other threads, and the plans
-that a network makes later for other sizes, have none.
+The listener belongs to the load that it was given to, and to its thread: loads on other threads, and the plans that a network
+makes later for other sizes, have none.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TypeAlias
 
 Listener: TypeAlias = Callable[[str, float, str], object]
@@ -23,7 +23,13 @@ class _Listening:
         self.error: BaseException | None = None
 
 
-_current: ContextVar[_Listening | None] = ContextVar("dovetail_progress", default=None)
+class _Thread(threading.local):
+    """A load runs on one thread from end to end; a `ContextVar` would make each array that NumPy makes in it look further."""
+
+    listening: _Listening | None = None
+
+
+_thread = _Thread()
 
 
 @contextmanager
@@ -32,14 +38,12 @@ def listening(callback: Listener | None) -> Iterator[None]:
     if callback is None:
         yield
         return
-    before = _current.get()
+    before = _thread.listening
     try:
-        _current.set(
-            _Listening(callback)
-        )  # inside, and undone without what it returns: a signal's handler may raise right after it
+        _thread.listening = _Listening(callback)  # inside: a signal's handler may raise right after it
         yield
     finally:
-        _current.set(before)
+        _thread.listening = before
 
 
 def report(backend: str, fraction: float, what: str = "") -> None:
@@ -53,7 +57,7 @@ def report(backend: str, fraction: float, what: str = "") -> None:
     Raises:
         BaseException: What the listener raised: the backend ends what it does, and lets it through.
     """
-    current = _current.get()
+    current = _thread.listening
     if current is None:
         return
     try:
@@ -65,5 +69,5 @@ def report(backend: str, fraction: float, what: str = "") -> None:
 
 def is_of_listener(error: BaseException) -> bool:
     """Tell whether an error came from the listener, and so is no fault of the backend that let it through."""
-    current = _current.get()
+    current = _thread.listening
     return current is not None and current.error is error

@@ -31,6 +31,7 @@ from dovetail.runtime.ports cimport Port, Ports, TensorTable, fits
 from dovetail.runtime.workload cimport Queues, Workload
 
 import os
+import sys
 import threading
 
 import numpy as np
@@ -628,13 +629,15 @@ cdef class NetworkRunner:
             RunTimeoutError: The deadline passed.
             RunError: A step failed, or the network was unloaded.
         """
-        self._enter()
+        cdef dict results = None
+        cdef unsigned long thread = self._enter()
         try:
-            return self._run(feeds, timeout)
-        except MemoryError as error:    # of the outputs, of copies of the inputs, of a context
-            raise lack_of_memory(f"network {self._name!r}", error)
-        finally:
-            self._leave()
+            results = self._run(feeds, timeout)
+        finally:        # and no `except` beside it, which takes time to enter
+            self._leave(thread)
+            if results is None:
+                self._raise_typed(sys.exc_info()[1])
+        return results
 
     def __call__(self, x, *, timeout=None):
         """Run a network of one input; returns the output, or a dictionary if there are several."""
@@ -766,11 +769,11 @@ cdef class NetworkRunner:
 
         Compiled, so that no signal's handler can raise between the count and the block that takes it back.
         """
-        self._enter()
+        cdef unsigned long thread = self._enter()
         try:
             return function(*arguments)
         finally:
-            self._leave()
+            self._leave(thread)
 
     def _is_inside(self):
         """Tell whether this thread is inside a call of this network, which an unload from here would wait for."""
@@ -791,14 +794,22 @@ cdef class NetworkRunner:
                 kept += 1
         self._active = kept
 
-    cdef int _enter(self) except -1:
-        """Begin a call: an unload waits for it from here on; once one began, there are no more."""
+    cdef unsigned long _enter(self) except 0:
+        """Begin a call: an unload waits for it from here on; once one began, there are no more. Returns this thread."""
+        cdef unsigned long thread
         if self._closed:
             raise self._unloaded()
         if self._active == self._room:
             self._make_room()
-        self._callers[self._active] = PyThread_get_thread_ident()
+        thread = PyThread_get_thread_ident()
+        self._callers[self._active] = thread
         self._active += 1
+        return thread
+
+    cdef int _raise_typed(self, error) except -1:
+        """Raise the error for a lack of memory, of outputs, of copies of inputs, of a context; nothing if it is none."""
+        if isinstance(error, MemoryError):
+            raise lack_of_memory(f"network {self._name!r}", error)
         return 0
 
     cdef int _make_room(self) except -1:
@@ -809,10 +820,9 @@ cdef class NetworkRunner:
         self._callers, self._room = <unsigned long *>callers, room
         return 0
 
-    cdef int _leave(self) except -1:
-        """End of a call: an unload may be waiting for the last one."""
+    cdef int _leave(self, unsigned long thread) except -1:
+        """End of a call of a thread: an unload may be waiting for the last one."""
         cdef Py_ssize_t i = self._active - 1
-        cdef unsigned long thread = PyThread_get_thread_ident()
         while i > 0 and self._callers[i] != thread:
             i -= 1
         self._active -= 1
@@ -1034,6 +1044,8 @@ cdef class Binding:
             RunTimeoutError: The deadline passed.
             RunError: A step failed, the binding was closed, or the network was unloaded.
         """
+        cdef bint done = False
+        cdef unsigned long thread
         if self.owner == PyThread_get_thread_ident():
             raise self.network._reentrant()
         with self.lock:
@@ -1044,19 +1056,20 @@ cdef class Binding:
             if self.context.c.stuck:
                 raise RunError("this binding was given up: its device did not let go of the memory", hint="bind again")
             self.network._check_process(self.plan)
-            self.network._enter()
-            self.owner = PyThread_get_thread_ident()
+            thread = self.network._enter()
+            self.owner = thread
             try:
                 if self.on_values and not has_values_of(self.plan.inputs, self.read):
                     timeout = self._follow_values(timeout)
                 self.network._execute(self.plan, self.context, timeout)
-            except MemoryError as error:
-                raise lack_of_memory(f"network {self.network._name!r}", error)
+                done = True
             finally:
                 self.owner = 0
                 if self.context.c.stuck:
                     self.plan.stuck.append((self.context, self.read, self.written))
-                self.network._leave()
+                self.network._leave(thread)
+                if not done:
+                    self.network._raise_typed(sys.exc_info()[1])
         return self.outputs
 
     def __dealloc__(self):
