@@ -5,8 +5,10 @@ Each class can be found by another process as "broken_backends_guarded:Class" wi
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import signal
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -147,6 +149,23 @@ class EndsTheProcessWhenClosed(Inside):
 
     def create_context(self, device: int, options: Any) -> IBackendContext:
         return self.context()
+
+
+class CrashesAfterClosing(Inside):
+    """A destructor that runs when the interpreter is taken down."""
+
+    class context(IBackendContext):
+        def close(self) -> None:
+            atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
+
+    def create_context(self, device: int, options: Any) -> IBackendContext:
+        return self.context()
+
+
+class EndsWithAStatus(CrashesAfterClosing):
+    class context(IBackendContext):
+        def close(self) -> None:
+            atexit.register(os._exit, 3)
 
 
 class Hangs(Inside):

@@ -141,6 +141,20 @@ def test_a_backend_that_ends_the_process_when_it_is_closed_is_found() -> None:
     assert result.findings[0].problem == "the process ended by itself, with exit code 0"
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("CrashesAfterClosing", "the process died with SIGSEGV"),
+        ("EndsWithAStatus", "the process ended itself with exit code 3"),
+    ],
+)
+def test_a_crash_after_everything_was_reported_is_found(name: str, problem: str) -> None:
+    result = searched(name)
+    assert (result.done, result.left, result.skipped) == (2, 0, {})
+    assert [(finding.case, finding.text) for finding in result.findings] == [("operator/1", "ending the process after this case")]
+    assert result.findings[0].problem.startswith(problem)
+
+
 def test_a_case_that_hangs_ends_soon_after_the_time_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "_GRACE", 0.5)
     begin = time.monotonic()

@@ -188,13 +188,15 @@ class _Part:
             except TimeoutError:
                 hung = True
             code = child.end(0 if hung else 15.0)
-            died = cause_of_death(code, hung, round(patience.seconds, 1), child.tail()) or _ENDED
+            cause = cause_of_death(code, hung, round(patience.seconds, 1), child.tail())
+            died = cause or _ENDED
         if refused:
             raise Refused(refused)
         if begun is not None:
             self._end(begun[0], begun, died)
         elif done:
-            return
+            if cause:  # destructors and exit handlers run when the interpreter is taken down
+                self._add(Finding(portion[max(handled - 1, 0)], "ending the process after this case", _first_things_first(cause)))
         elif hung and self.deadline is not None and time.monotonic() > self.deadline:
             self.told(f"no case was under way when the time was over: {died}")
         elif not opened:
