@@ -56,13 +56,6 @@ REFUSALS = [
         "quantization",
         "only axis 0",
     ),
-    (
-        Convolution2d(),
-        [IMAGE, ((4, 4, 1, 1), DType.INT8, Quantization.per_axis([0.1] * 2, axis=0), "constant")],
-        ONE,
-        "quantization",
-        "2 scales for 4 filters",
-    ),
     (Convolution2d(), [IMAGE, ((0, 4, 1, 1), DType.INT8, ONE, "constant")], ONE, "shape", "no elements"),
     (
         GlobalPooling(function=PoolingFunction.AVERAGE),

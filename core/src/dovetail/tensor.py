@@ -152,6 +152,7 @@ class Quantization:
     axis: int | None = None
 
     def __post_init__(self) -> None:
+        self._take_numbers()
         if len(self.zero_point) == 1 and len(self.scale) > 1:
             object.__setattr__(self, "zero_point", self.zero_point * len(self.scale))
         if len(self.scale) != len(self.zero_point) or not self.scale:
@@ -173,15 +174,72 @@ class Quantization:
                 hint="check the model's calibration",
             )
 
+    def _take_numbers(self) -> None:
+        """Keep NumPy's numbers as Python's, and lists as tuples."""
+        try:
+            object.__setattr__(self, "scale", tuple(float(one) for one in self.scale))
+            object.__setattr__(self, "zero_point", tuple(operator.index(one) for one in self.zero_point))
+            if self.axis is not None:
+                object.__setattr__(self, "axis", operator.index(self.axis))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise GraphError(
+                f"quantization has the scales {self.scale!r}, the zero points {self.zero_point!r} and the axis {self.axis!r}",
+                code=ErrorCode.ATTRIBUTE_INVALID,
+                hint="give tuples of numbers and of integers, and an integer or None; or use per_tensor() or per_axis()",
+            ) from error
+
     @classmethod
     def per_tensor(cls, scale: float, zero_point: int = 0) -> Quantization:
         """One scale for all elements."""
-        return cls((float(scale),), (int(zero_point),))
+        return cls((scale,), (zero_point,))
 
     @classmethod
     def per_axis(cls, scale: Iterable[float], zero_point: Iterable[int] = (0,), *, axis: int) -> Quantization:
         """One scale per index of `axis`."""
-        return cls(tuple(map(float, scale)), tuple(map(int, zero_point)), int(axis))
+        return cls(tuple(scale), tuple(zero_point), axis)
+
+    def check_axis(self, info: TensorInfo) -> None:
+        """Refuse a tensor that has not one index of the axis for each scale.
+
+        Raises:
+            GraphError: It has no such axis (`ATTRIBUTE_INVALID`), or another number of indices (`SHAPE_MISMATCH`).
+        """
+        if self.axis is None:
+            return
+        if not -info.rank <= self.axis < info.rank:
+            raise GraphError(
+                f"axis {self.axis} of a quantization is out of range for {info.shape_text}",
+                code=ErrorCode.ATTRIBUTE_INVALID,
+                hint="a kind that moves or merges the axis must say which it is then; dequantize before it",
+            )
+        size = info.shape[self.axis]
+        if isinstance(size, int) and size != len(self.scale):
+            raise GraphError(
+                f"quantization has {len(self.scale)} scales for {size} elements along axis {self.axis} of {info.shape_text}",
+                code=ErrorCode.SHAPE_MISMATCH,
+                hint="give one scale per index of the axis; where a layer changes the axis, dequantize before it",
+            )
+
+    def reshaped(self, before: Sequence[int], after: Sequence[int]) -> Quantization:
+        """Return the quantization of the same elements, in row-major order, under another shape.
+
+        Raises:
+            GraphError: The axis is not one of the new shape (`SHAPE_MISMATCH`).
+        """
+        if self.axis is None or tuple(before) == tuple(after):
+            return self
+        axis = self.axis % max(len(before), 1)
+        outer = math.prod(before[:axis])
+        for moved, size in enumerate(after):
+            if size == before[axis] and math.prod(after[:moved]) == outer:
+                return Quantization(self.scale, self.zero_point, moved)
+        if len(self.scale) == 1:
+            return Quantization(self.scale, self.zero_point)
+        raise GraphError(
+            f"quantization along axis {axis} of {list(before)} has no axis of {list(after)}",
+            code=ErrorCode.SHAPE_MISMATCH,
+            hint="dequantize before the shape is changed",
+        )
 
     def check(self, dtype: DType) -> None:
         """Refuse zero points that an integer type cannot hold.
@@ -320,14 +378,15 @@ class TensorInfo(NamedTuple):
         return "[" + ", ".join(shown(d) if isinstance(d, int) else str(d) for d in self.shape[:MAX_RANK]) + more + "]"
 
     def check(self) -> None:
-        """Refuse sizes that no tensor has, what no machine can hold, and zero points that the element type cannot.
+        """Refuse sizes that no tensor has, what no machine can hold, and quantizations that do not fit type and shape.
 
         The graph asks this of every info, whoever inferred it, so that nobody behind it meets a size that is negative, or one
         whose bytes or strides overflow 64 bits. An empty tensor has strides as well: its other sizes count.
 
         Raises:
             GraphError: A size is negative or no plain integer, there are too many axes, or the tensor is too large
-                (`SHAPE_MISMATCH`); or a zero point is out of range (`ATTRIBUTE_INVALID`).
+                (`SHAPE_MISMATCH`); a zero point or the axis of a quantization is out of range (`ATTRIBUTE_INVALID`), or there
+                is not one scale per index of the axis (`SHAPE_MISMATCH`).
         """
         nbytes = self.dtype.itemsize
         if type(self.shape) is not tuple:
@@ -354,6 +413,7 @@ class TensorInfo(NamedTuple):
             )
         if self.quantization is not None:
             self.quantization.check(self.dtype)
+            self.quantization.check_axis(self)
         if self.opaque is not None:
             self.opaque.check()
 
@@ -368,6 +428,17 @@ class TensorInfo(NamedTuple):
     def with_shape(self, shape: Sequence[Dimension]) -> TensorInfo:
         """Return the same with another shape."""
         return self._replace(shape=tuple(shape), opaque=None)
+
+    def reshaped(self, shape: Sequence[int]) -> TensorInfo:
+        """Return the same elements in row-major order under another shape, with the axis of a quantization where it is then.
+
+        Raises:
+            GraphError: It is not there (`SHAPE_MISMATCH`).
+        """
+        quantization = self.quantization
+        if quantization is not None and quantization.axis is not None:
+            quantization = quantization.reshaped(self.sizes, shape)
+        return TensorInfo(tuple(shape), self.dtype, quantization)
 
     def with_dtype(self, dtype: DType) -> TensorInfo:
         """Return the same shape with another dtype, unquantized."""

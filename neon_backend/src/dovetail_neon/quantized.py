@@ -114,9 +114,6 @@ def _weights(layer: Layer) -> Support | None:
             f"weights are quantized along axis {quantization.axis}; only axis {axis}, which counts the filters, is implemented"
         )
         return Support.no("quantization", reason, "weights")
-    if quantization.is_per_axis and len(quantization.scale) != weights.sizes[axis]:
-        reason = f"weights have {len(quantization.scale)} scales for {weights.sizes[axis]} filters"
-        return Support.no("quantization", reason, "weights")
     if 0 in weights.sizes:
         return Support.no("shape", "weights have no elements", "weights")
     if bias is not None and bias.dtype is not DType.INT32:

@@ -13,7 +13,7 @@ import numpy as np
 from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
-from ..tensor import DType, TensorInfo
+from ..tensor import DType, Quantization, TensorInfo
 from .shape_rules import (
     INDEX_DTYPES,
     Operand,
@@ -36,6 +36,15 @@ def _inside(values: Values, size: int) -> bool:
     """Say whether positions are known, and all in range."""
     positions = values[1]
     return positions is not None and bool(((positions >= -size) & (positions < size)).all())
+
+
+def _require_untouched(quantization: Quantization, axis: int, picked: int | None) -> None:
+    """Refuse to pick along the axis of a quantization: the elements would have other scales than their places."""
+    if axis == picked:
+        raise shape_error(
+            f"elements are picked along axis {axis}, each index of which has one of {len(quantization.scale)} scales",
+            "dequantize before it",
+        )
 
 
 def _require_positions(result: TensorInfo, sizes: Sequence[int], x: TensorInfo) -> TensorInfo:
@@ -88,7 +97,11 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
-        return [x.with_shape([count for _, _, count in self.ranges(x.sizes)])]
+        ranges = self.ranges(x.sizes)
+        if x.quantization is not None and x.quantization.axis is not None:
+            axis = normalize_axis(x.quantization.axis, x.rank)
+            _require_untouched(x.quantization, axis, axis if ranges[axis] != (0, 1, x.sizes[axis]) else None)
+        return [x.with_shape([count for _, _, count in ranges])]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         x = values[0]
@@ -119,7 +132,13 @@ class Gather(Selection, kind="dovetail.Gather"):
         if x.shape[: self.batch_dims] != indices.shape[: self.batch_dims]:
             raise shape_error(f"input {x.shape_text} and indices {indices.shape_text} differ in the batch axes")
         shape = (*x.sizes[:axis], *indices.sizes[self.batch_dims :], *x.sizes[axis + 1 :])
-        return [_require_positions(TensorInfo(shape, x.dtype, x.quantization), (x.sizes[axis],), x)]
+        quantization = x.quantization
+        if quantization is not None and quantization.axis is not None:
+            scaled = normalize_axis(quantization.axis, x.rank)
+            _require_untouched(quantization, scaled, axis)
+            moved = scaled if scaled < axis else scaled + len(shape) - x.rank
+            quantization = replace(quantization, axis=moved)
+        return [_require_positions(TensorInfo(shape, x.dtype, quantization), (x.sizes[axis],), x)]
 
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
         x = present(inputs, 0)

@@ -10,14 +10,7 @@ from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
 from ..tensor import DType, Quantization, TensorInfo
-from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype, shape_error
-
-
-def _check_axis(x: TensorInfo, quantization: Quantization) -> None:
-    if quantization.axis is not None:
-        size = x.sizes[normalize_axis(quantization.axis, x.rank)]
-        if size != len(quantization.scale):
-            raise shape_error(f"{len(quantization.scale)} scales for {size} elements along axis {quantization.axis}")
+from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype
 
 
 def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None) -> Array:
@@ -43,7 +36,7 @@ class Quantize(Descriptor, kind="dovetail.Quantize"):
         x = present(inputs, 0)
         if not self.dtype.is_integer:
             raise attribute_error(f"a tensor cannot be quantized to {self.dtype}", "use an integer type")
-        _check_axis(x, self.quantization)
+        self.quantization.check_axis(x)
         self.quantization.check(self.dtype)
         return [TensorInfo(x.shape, self.dtype)]
 
@@ -58,7 +51,7 @@ class Dequantize(Descriptor, kind="dovetail.Dequantize"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         q = present(inputs, 0)
         require_dtype(q, [d for d in DType if d.is_integer], "input")
-        _check_axis(q, self.quantization)
+        self.quantization.check_axis(q)
         self.quantization.check(q.dtype)
         return [TensorInfo(q.shape, self.dtype)]
 

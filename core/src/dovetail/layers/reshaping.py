@@ -67,7 +67,7 @@ class Reshape(Selection, kind="dovetail.Reshape"):
                 shape[shape.index(-1)] = x.elements // rest
         if -1 in shape or math.prod(shape) != x.elements:
             raise shape_error(f"{x.shape_text} ({x.elements} elements) cannot take the shape {list(self.shape)}")
-        return [x.with_shape(shape)]
+        return [x.reshaped(shape)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         return _reshaped(inputs, values, self.infer(inputs)[0])
@@ -93,7 +93,7 @@ class ExpandDims(Selection, kind="dovetail.ExpandDims"):
             raise attribute_error(f"{len(self.axes)} axes more for {x.shape_text}", f"a tensor has at most {MAX_RANK}")
         axes = normalize_axes(self.axes, x.rank + len(self.axes))
         sizes = iter(x.sizes)
-        return [x.with_shape([1 if i in axes else next(sizes) for i in range(x.rank + len(axes))])]
+        return [x.reshaped([1 if i in axes else next(sizes) for i in range(x.rank + len(axes))])]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         return _reshaped(inputs, values, self.infer(inputs)[0])
@@ -114,12 +114,12 @@ class Squeeze(Selection, kind="dovetail.Squeeze"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
         if self.axes is None:
-            return [x.with_shape([d for d in x.sizes if d != 1])]
+            return [x.reshaped([d for d in x.sizes if d != 1])]
         axes = normalize_axes(self.axes, x.rank)
         for axis in axes:
             if x.sizes[axis] != 1:
                 raise shape_error(f"axis {axis} of {x.shape_text} has size {x.sizes[axis]}, not 1")
-        return [x.with_shape([d for i, d in enumerate(x.sizes) if i not in axes])]
+        return [x.reshaped([d for i, d in enumerate(x.sizes) if i not in axes])]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         return _reshaped(inputs, values, self.infer(inputs)[0])
@@ -136,7 +136,7 @@ class Flatten(Selection, kind="dovetail.Flatten"):
         if not -x.rank <= self.axis <= x.rank:
             raise attribute_error(f"axis {self.axis} is out of range for rank {x.rank}")
         axis = self.axis + x.rank if self.axis < 0 else self.axis
-        return [x.with_shape((math.prod(x.sizes[:axis]), math.prod(x.sizes[axis:])))]
+        return [x.reshaped((math.prod(x.sizes[:axis]), math.prod(x.sizes[axis:])))]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         return _reshaped(inputs, values, self.infer(inputs)[0])

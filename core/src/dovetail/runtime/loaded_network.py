@@ -246,7 +246,7 @@ class LoadedNetwork(NetworkRunner):
                 self._show_profiles()
 
     def _show_profiles(self) -> None:
-        """Let runs from now on see the profiles: a new tuple each time, since runs in flight keep the one that they began with."""
+        """Let runs from now on see the profiles, as a new tuple: runs in flight keep the one that they began with."""
         shown: tuple[Profile, ...] | None = None
         while shown != tuple(self._profiles):  # again if a signal's handler changed them meanwhile
             shown = tuple(self._profiles)
