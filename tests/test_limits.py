@@ -77,6 +77,53 @@ def test_the_memory_of_a_run_counts():
         assert loaded.outputs[0].shape == (1024, 1024)
 
 
+def weighted(shape=(8, 1024)):
+    network = dovetail.Network("weighted")
+    x = network.input("x", shape)
+    for index in range(2):
+        x = network.addition(x, network.constant(np.full((256, 8, 1024), index, np.float32)))
+    network.output(network.reduce(x, "sum", axes=(0,)), "y")
+    return network
+
+
+def test_constants_of_a_network_that_was_built_in_python_count():
+    network = weighted()
+    for given in (network, dovetail.optimize(network, "CpuRef", passes=False)):
+        with pytest.raises(LimitError, match="the constants of network 'weighted' needs 16777216 bytes") as caught:
+            dovetail.Runtime(threads=1).load(given, optimize={"limits": Limits(memory=15 << 20)})
+        assert caught.value.details["limit"] == "memory"
+    with pytest.raises(LimitError, match="the constants of network"):
+        dovetail.optimize(network, "CpuRef", limits=Limits(memory=15 << 20))
+
+
+def test_constants_count_once():
+    with dovetail.load(weighted(("n", 1024)), "CpuRef", limits=Limits(memory=40 << 20), passes=False) as loaded:
+        for size in (1, 8):
+            assert loaded.run({"x": np.ones((size, 1024), np.float32)})["y"].shape == (8, 1024)
+    shared = dovetail.Network("shared")
+    array = np.zeros((256, 8, 1024), np.float32)
+    array.flags.writeable = False
+    x = shared.input("x", (8, 1024))
+    for _ in range(9):
+        x = shared.addition(x, shared.constant(array[:, :, :1]))
+        x = shared.addition(x, shared.constant(array))
+    shared.output(shared.reduce(x, "sum", axes=(0,)), "y")
+    assert shared.bytes_of_constants() == array.nbytes + 9 * 256 * 8 * 4
+    dovetail.load(shared, "CpuRef", limits=Limits(memory=60 << 20)).unload()
+
+
+def test_a_file_whose_parser_counts_nothing_is_counted(tmp_path, monkeypatch):
+    class Careless:
+        def parse(self, path):
+            return weighted()
+
+    monkeypatch.setattr("dovetail.parsing._create", lambda *_: Careless())
+    file = tmp_path / "any.onnx"
+    file.write_bytes(b"")
+    with pytest.raises(LimitError, match="the constants of network 'weighted'"):
+        dovetail.load(file, "CpuRef", limits=Limits(memory=15 << 20))
+
+
 def test_a_plan_for_another_size_has_the_same_limits():
     with dovetail.load(chain(shape=("n", 1024)), "CpuRef", limits=Limits(memory=1 << 20), passes=False) as loaded:
         assert loaded.run({"x": np.ones((2, 1024), np.float32)})["y"].shape == (2, 1024)

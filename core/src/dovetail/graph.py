@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .descriptor import Constant, Descriptor, Input, Output
 from .errors import DovetailError, ErrorCode, GraphError
-from .held_arrays import held_array
+from .held_arrays import held_array, owner_of
 from .kind_errors import raise_named
 from .layer import Inferred, InputSlot, Layer, OutputSlot
 from .limits import under_way
@@ -24,10 +24,17 @@ _DEFERRED = (ErrorCode.SHAPE_MISMATCH, ErrorCode.ATTRIBUTE_INVALID)
 
 
 class Graph:
-    """Layers and how they are joined; `Network` adds a builder method per kind."""
+    """Layers and how they are joined; `Network` adds a builder method per kind.
+
+    Attributes:
+        name: Its name.
+        made_in: Token of the load in which it was made (`Budget.token`); None: outside of any.
+    """
 
     def __init__(self, name: str = "network") -> None:
         self.name = name
+        load = under_way()
+        self.made_in = None if load is None else load.token
         self._layers: dict[str, Layer] = {}
         self._next_id = 0
         # What was worked out since the last edit: each pass asks, most change nothing.
@@ -103,6 +110,11 @@ class Graph:
         if positions is None or self._order is None:
             positions = self._positions = {one: number for number, one in enumerate(self.topological_order())}
         return positions
+
+    def bytes_of_constants(self) -> int:
+        """Return the bytes behind the constants; those that several are views of count once."""
+        constants = [layer.descriptor for layer in self._layers.values() if isinstance(layer.descriptor, Constant)]
+        return sum({id(owner): owner.nbytes for owner in [owner_of(one.value) for one in constants]}.values())
 
     # -- building -------------------------------------------------------------------------------------------------------------
 

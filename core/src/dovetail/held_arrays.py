@@ -57,6 +57,15 @@ def held_array(value: npt.ArrayLike, name: str, dtype: DType | None, copy: bool 
     return _read_only(contiguous), dtype
 
 
+def owner_of(array: Array) -> Array:
+    """Return the array whose memory an array is a view of."""
+    owner: Any = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    found: Array = owner
+    return found
+
+
 def _read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False

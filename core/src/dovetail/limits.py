@@ -114,15 +114,18 @@ class Budget:
 
     Attributes:
         memory: Bytes taken.
+        token: What a graph keeps that is made in this load (`Graph.made_in`).
         error: What it raised last; see `is_of_budget`.
     """
 
-    __slots__ = ("_deadline", "_layers", "_seconds", "error", "limits", "memory")
+    __slots__ = ("_deadline", "_known_graphs", "_layers", "_seconds", "error", "limits", "memory", "token")
 
     def __init__(self, limits: Limits, seconds: float | None = None) -> None:
         self.limits = limits
         self.memory = 0
+        self.token = object()
         self.error: LimitError | None = None
+        self._known_graphs: set[int] = set()
         self._layers = 0
         self._seconds = limits.seconds if seconds is None else seconds
         self._deadline = None if self._seconds is None else monotonic() + self._seconds
@@ -194,10 +197,15 @@ class Budget:
     def check_graph(self, graph: Graph) -> None:
         """Refuse a graph that was made outside of this load, and that would not have been made inside of it.
 
+        Its constants are counted, once; whoever makes a graph in this load counts them as they come.
+
         Raises:
-            LimitError: It has too many layers, or a tensor of too many elements (`LIMIT_EXCEEDED`).
+            LimitError: It has too many layers, a tensor of too many elements, or too large constants (`LIMIT_EXCEEDED`).
         """
         self.check_layers(len(graph), f"network {graph.name!r}")
+        if graph.made_in is not self.token and id(graph) not in self._known_graphs:
+            self._known_graphs.add(id(graph))
+            self.take_memory(graph.bytes_of_constants(), f"the constants of network {graph.name!r}")
         if self.limits.elements < ADDRESSABLE:  # as in `check_info`: usual loads look at no layer
             for layer in graph:
                 for slot in layer.outputs:

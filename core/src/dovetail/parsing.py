@@ -35,8 +35,13 @@ def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Netw
             or the parser refuses it.
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
     """
-    with limited(limits):
-        return _parse(path)
+    with limited(limits) as load:
+        before = load.memory
+        network = _parse(path)
+        missing = network.bytes_of_constants() - (load.memory - before)
+        if missing > 0:  # a parser that counts nothing itself
+            load.take_memory(missing, f"the constants of network {network.name!r}")
+        return network
 
 
 def _parse(path: str | os.PathLike[str]) -> Network:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-
-from ..descriptor import Array, Constant, Values
+from ..descriptor import Array, Values
 from ..graph import Graph
+from ..held_arrays import owner_of
 from ..layer import Layer
 from ..limits import Budget, budget
 
@@ -38,7 +36,7 @@ class FoldingBudget:
     def begin(self, graph: Graph) -> None:
         """Note the constants that a graph has, unless this graph's are noted already."""
         if self._allowance is None:
-            self._allowance = FOLDED_BYTES + FOLDED_FACTOR * _bytes_of_constants(graph)
+            self._allowance = FOLDED_BYTES + FOLDED_FACTOR * graph.bytes_of_constants()
 
     def allows(self, layer: Layer, values: Values) -> bool:
         """Say whether a layer whose output shapes are known may be evaluated; else it is left to the run."""
@@ -56,8 +54,8 @@ class FoldingBudget:
         load = budget()
         read = [value for value in values if value is not None]
         self._work += sum(array.nbytes for array in (*read, *made))
-        known = {id(_owner(array)) for array in read}
-        for owner in {id(owner): owner for owner in map(_owner, made)}.values():
+        known = {id(owner_of(array)) for array in read}
+        for owner in {id(owner): owner for owner in map(owner_of, made)}.values():
             if id(owner) not in known:
                 load.take_memory(owner.nbytes, what)
                 self._hold(owner, load)
@@ -72,17 +70,3 @@ class FoldingBudget:
             load.give_memory(nbytes)
 
         self._made[number] = weakref.ref(owner, gone)
-
-
-def _bytes_of_constants(graph: Iterable[Layer]) -> int:
-    owners = [_owner(layer.descriptor.value) for layer in graph if isinstance(layer.descriptor, Constant)]
-    return sum({id(owner): owner.nbytes for owner in owners}.values())
-
-
-def _owner(array: Array) -> Array:
-    """Return the array whose memory an array is a view of."""
-    owner: Any = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    found: Array = owner
-    return found
