@@ -240,6 +240,22 @@ def test_declared_ranks_beyond_any_array_are_ignored() -> None:
     assert code_of(proto) is ErrorCode.MODEL_UNSUPPORTED
 
 
+def test_types_that_cannot_be_read_count_where_they_are_needed() -> None:
+    needed = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 21]> g (float[n] x, int64[m] s) => (float[k] y)
+        { a = Reshape(x, s) y = Einsum <equation = "...i->...i"> (a) }"""
+    )
+    for proto, fails in ((needed, True), (small_model(), False)):
+        proto.graph.value_info.append(helper.make_tensor_value_info("name", TensorProto.FLOAT, [1]))
+        data = proto.SerializeToString()
+        damaged = data.replace(b"\x0a\x04name\x12", b"\x0a\x04name\x14")  # a wire type that there is not
+        assert damaged != data
+        if fails:
+            assert code_of(damaged) is ErrorCode.MODEL_MALFORMED
+        else:
+            parse(damaged)
+
+
 def test_a_lack_of_memory_is_no_fault_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise MemoryError("Unable to allocate 8. EiB")

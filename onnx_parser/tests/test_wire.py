@@ -149,9 +149,15 @@ def verdict(data: bytes) -> str:
     except WireError as error:
         return "refused" if theirs is None else f"stricter: {error}"
     if theirs is None:
+        try:
+            list(mine.graph.value_info)  # read when it is asked for
+        except WireError:
+            return "refused"
         return "looser"
     try:
         compare(mine, theirs)
+    except WireError as error:  # in what is read when it is asked for
+        return f"stricter: {error}"
     except (AssertionError, UnicodeDecodeError) as error:
         return f"other: {str(error).splitlines()[0]}"
     return "alike"

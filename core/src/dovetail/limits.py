@@ -140,10 +140,11 @@ class Budget:
         Raises:
             LimitError: They are too many (`LIMIT_EXCEEDED`).
         """
-        if not self.affords_memory(nbytes):
+        memory = self.memory + nbytes
+        if memory > self.limits.memory:
             taken = f", {self.memory} are taken" if self.memory else ""
             raise self._exceeded("memory", self.limits.memory, f"{what} needs {nbytes} bytes{taken}", nbytes)
-        self.memory += nbytes
+        self.memory = memory
 
     def check_memory(self, nbytes: int, what: str) -> None:
         """Refuse bytes that no load or run could have, whatever else there is.

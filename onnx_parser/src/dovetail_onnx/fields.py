@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.limits import budget, under_way
+from dovetail.limits import Budget
 
 from .wire import (
     CLASSES,
@@ -54,7 +54,7 @@ def string(number: int, *, group: Sequence[str] = ()) -> Any:
     """Declare text; of a `group` one is set at a time."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             for other in group:
                 values.pop(other, None)
             values[name] = data[at:stop].decode()
@@ -68,7 +68,7 @@ def strings(number: int) -> Any:
     """Declare a list of texts."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             if name in values:
                 values[name].append(data[at:stop].decode())
             else:
@@ -83,7 +83,7 @@ def blob(number: int) -> Any:
     """Declare bytes."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             values[name] = data[at:stop]
 
         return {SIZED: read}
@@ -95,7 +95,7 @@ def blobs(number: int) -> Any:
     """Declare a list of bytes."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             values.setdefault(name, []).append(data[at:stop])
 
         return {SIZED: read}
@@ -126,7 +126,7 @@ def real(number: int) -> Any:
     """Declare a float."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             (values[name],) = struct.unpack_from("<f", data, at)
 
         return {FOUR_BYTES: read}
@@ -143,12 +143,12 @@ def integers(number: int, typecode: str = "q", convert: Callable[[int], int] = _
                 values[name] = array(typecode)
             values[name].append(convert(found))
 
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             if name not in values:
                 values[name] = array(typecode)
             into = values[name]
             if stop - at > _FEW:
-                _take_many(into, data, at, stop, short=convert is _signed_short)
+                _take_many(into, data, at, stop, load, short=convert is _signed_short)
                 return
             while at < stop:
                 found, at = decode_number(data, at)
@@ -171,9 +171,8 @@ def unsigned_integers(number: int) -> Any:
     return integers(number, "Q", _unsigned)
 
 
-def _take_many(into: array[int], data: bytes, at: int, stop: int, *, short: bool) -> None:
+def _take_many(into: array[int], data: bytes, at: int, stop: int, load: Budget, *, short: bool) -> None:
     """Decode packed numbers with NumPy, some at a time."""
-    load = budget()
     while at < stop:
         load.check_time()
         end = min(at + _AT_ONCE, stop)
@@ -207,7 +206,7 @@ def reals(number: int, typecode: str = "f") -> Any:
     wire, size = (FOUR_BYTES, 4) if typecode == "f" else (EIGHT_BYTES, 8)
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             if (stop - at) % size:
                 raise WireError(f"{name} ends within a number")
             if name not in values:
@@ -226,16 +225,14 @@ def message(number: int, cls: type[Message] | str, *, group: Sequence[str] = ())
     """Declare a message; of a `group` one is set at a time."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             for other in group:
                 if other != name:
                     values.pop(other, None)
             if name not in values:
-                load = under_way()
-                if load is not None:
-                    load.take_memory(_OBJECT, _MESSAGES)
+                load.take_memory(_OBJECT, _MESSAGES)
                 values[name] = (CLASSES[cls] if isinstance(cls, str) else cls)()
-            read_into(values[name], data, at, stop, depth)
+            read_into(values[name], data, at, stop, depth, load)
 
         return {SIZED: read}
 
@@ -247,20 +244,47 @@ def messages(number: int, cls: type[Message], *, layers: str = "") -> Any:
     located = cls._located
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
-            load = under_way()
-            if load is not None:
-                load.take_memory(_OBJECT, _MESSAGES)
-                if layers and name in values:
-                    load.check_layers(len(values[name]) + 1, layers)
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+            load.take_memory(_OBJECT, _MESSAGES)
+            if layers and name in values:
+                load.check_layers(len(values[name]) + 1, layers)
             one = cls()
-            read_into(one, data, at, stop, depth)
+            read_into(one, data, at, stop, depth, load)
             if located:
                 one.where = data, at, stop
             if name in values:
                 values[name].append(one)
             else:
                 values[name] = [one]
+
+        return {SIZED: read}
+
+    return Field(number, (), bind)
+
+
+class Unread(Sequence[Message]):
+    """Messages that were not looked into yet: each is read when it is asked for, which may raise what `Message.read` does."""
+
+    def __init__(self, cls: type[Message]) -> None:
+        self._cls = cls
+        self.encoded: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._cls.read(self.encoded[index])
+
+
+def unread(number: int, cls: type[Message]) -> Any:
+    """Declare a list of messages of which many are never needed."""
+
+    def bind(name: str) -> dict[int, Any]:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+            load.take_memory(_OBJECT, _MESSAGES)
+            if name not in values:
+                values[name] = Unread(cls)
+            values[name].encoded.append(data[at:stop])
 
         return {SIZED: read}
 
@@ -274,9 +298,9 @@ def nested(number: int, cls: str) -> Any:
     def bind(name: str) -> dict[int, Any]:
         (read,) = declared.bind(name).values()
 
-        def deeper(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
-            budget().check_nesting(depth + 1, f"a {cls}")
-            read(values, data, at, stop, depth + 1)
+        def deeper(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+            load.check_nesting(depth + 1, f"a {cls}")
+            read(values, data, at, stop, depth + 1, load)
 
         return {SIZED: deeper}
 
@@ -287,7 +311,7 @@ def kept(number: int, *, group: Sequence[str] = ()) -> Any:
     """Declare a message that is only noted, and shows as its bytes; of a `group` one is set at a time."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int) -> None:
+        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
             for other in group:
                 values.pop(other, None)
             values[name] = data[at:stop]

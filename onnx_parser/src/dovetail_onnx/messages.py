@@ -23,6 +23,7 @@ from .fields import (
     short_integers,
     string,
     strings,
+    unread,
     unsigned_integers,
 )
 from .wire import Message
@@ -208,7 +209,7 @@ class GraphProto(Message):
     initializer: Sequence[TensorProto] = messages(5, TensorProto)
     input: Sequence[ValueInfoProto] = messages(11, ValueInfoProto)
     output: Sequence[ValueInfoProto] = messages(12, ValueInfoProto)
-    value_info: Sequence[ValueInfoProto] = messages(13, ValueInfoProto)
+    value_info: Sequence[ValueInfoProto] = unread(13, ValueInfoProto)
     sparse_initializer: Sequence[SparseTensorProto] = messages(15, SparseTensorProto)
 
 

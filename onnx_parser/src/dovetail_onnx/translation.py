@@ -25,6 +25,7 @@ from .registry import NEWEST_OPSET, find, is_known
 from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_domain
 from .tensors import CODES, MOST_AXES, dtype_of_code, read_sparse, read_tensor
 from .unsupported import Entry, Unsupported, report
+from .wire import WireError
 
 
 def translate(model: ModelFile, external: ExternalData) -> Network:
@@ -69,11 +70,14 @@ class _Translation:
     @cached_property
     def _declared_ranks(self) -> dict[str, int]:
         """Ranks that the model states, for tensors whose sizes do not follow while parsing."""
-        return {
-            entry.name: len(entry.type.tensor_type.shape.dim)
-            for entry in self._graph.value_info
-            if entry.type.tensor_type.has("shape") and len(entry.type.tensor_type.shape.dim) <= MOST_AXES
-        }
+        try:
+            return {
+                entry.name: len(entry.type.tensor_type.shape.dim)
+                for entry in self._graph.value_info
+                if entry.type.tensor_type.has("shape") and len(entry.type.tensor_type.shape.dim) <= MOST_AXES
+            }
+        except WireError as error:
+            raise self._malformed(f"states types that cannot be read: {error}") from error
 
     # -- the graph's ends -----------------------------------------------------------------------------------------------------
 

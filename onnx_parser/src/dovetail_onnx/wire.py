@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
-from dovetail.limits import under_way
+from dovetail.limits import Budget, budget
 
 VARINT, EIGHT_BYTES, SIZED, FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
@@ -19,8 +19,8 @@ LAST_BYTE = 9
 WORD = 1 << 64
 LOOK_AFTER = 1 << 13
 """Bytes of a message after which the time is looked at; what takes longest of them is a message in every second byte."""
-Reader = Callable[[dict[str, Any], bytes, int, int, int], None]
-"""Takes the values of a message, the data, begin and end of a field in it, and how deeply the message is nested."""
+Reader = Callable[[dict[str, Any], bytes, int, int, int, Budget], None]
+"""Takes the values of a message, the data, begin and end of a field in it, the depth of nesting, and what the load may take."""
 Taker = Callable[[dict[str, Any], int], None]
 """Takes the values of a message and a number."""
 
@@ -84,7 +84,7 @@ class Message:
         message = cls()
         message.where = data, 0, len(data)
         try:
-            read_into(message, data, 0, len(data), 0)
+            read_into(message, data, 0, len(data), 0, budget())
         except IndexError:  # one byte too few; asking each time would take longer
             raise WireError("the data ends within a field") from None
         except UnicodeDecodeError as error:
@@ -113,7 +113,7 @@ _AWAITING: dict[str, list[tuple[type[Message], str]]] = {}
 """Fields whose class comes later, by its name."""
 
 
-def read_into(message: Message, data: bytes, at: int, end: int, depth: int) -> None:
+def read_into(message: Message, data: bytes, at: int, end: int, depth: int, load: Budget) -> None:
     """Read what stands between two places of the data into a message.
 
     Raises:
@@ -126,9 +126,7 @@ def read_into(message: Message, data: bytes, at: int, end: int, depth: int) -> N
     while at < end:
         if at > look_at:
             look_at = at + LOOK_AFTER
-            load = under_way()
-            if load is not None:
-                load.check_time()
+            load.check_time()
         tag = data[at]
         at += 1
         if tag > 0x7F:
@@ -143,7 +141,7 @@ def read_into(message: Message, data: bytes, at: int, end: int, depth: int) -> N
             if stop > end:
                 raise WireError("a field is longer than what is around it")
             if tag in readers:
-                readers[tag](values, data, at, stop, depth)
+                readers[tag](values, data, at, stop, depth, load)
             at = stop
         elif wire == VARINT:
             number = data[at]
@@ -157,7 +155,7 @@ def read_into(message: Message, data: bytes, at: int, end: int, depth: int) -> N
             if stop > end:
                 raise WireError("a field is longer than what is around it")
             if tag in readers:
-                readers[tag](values, data, at, stop, depth)
+                readers[tag](values, data, at, stop, depth, load)
             at = stop
         else:
             raise WireError(f"wire type {wire}")
