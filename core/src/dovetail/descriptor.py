@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import ErrorCode, GraphError
+from .pieces import in_order
 from .tensor import DType, TensorInfo
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -188,7 +189,7 @@ def evaluated(descriptor: Descriptor, inputs: Infos, values: Values, outputs: In
         return [np.empty(info.sizes, info.dtype.numpy) for info in outputs if info is not None]
     with np.errstate(all="ignore"):
         arrays = descriptor.evaluate(inputs, values)
-    return None if arrays is None else [np.asarray(array, order="C") for array in arrays]
+    return None if arrays is None else [in_order(np.asarray(array)) for array in arrays]
 
 
 def _fields_of(kind: Any) -> dict[str, dataclasses.Field[Any]]:

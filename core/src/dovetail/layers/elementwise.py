@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
+from ..pieces import holds, mapped
 from ..tensor import DType, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import Operand, broadcast, choice, known, present, require_dtype, require_same_dtype
@@ -113,7 +114,7 @@ class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
             return None
         if not info.dtype.is_float and self.operation in (_ON_FLOATS if info.dtype.is_integer else _ON_NUMBERS):
             return None  # NumPy would compute in another type, or not at all
-        return [np.asarray(function(value), info.dtype.numpy)]
+        return [mapped(function, info.dtype.numpy, value)]
 
 
 @descriptor_class
@@ -145,7 +146,7 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
             return None  # NumPy's bools are no numbers
         if self.operation is BinaryOperation.DIV and info.dtype.is_integer:
             function = _truncated_division
-        return [np.asarray(function(*operands), info.dtype.numpy)]
+        return [mapped(function, info.dtype.numpy, *operands)]
 
 
 @descriptor_class
@@ -165,7 +166,7 @@ class Comparison(Descriptor, kind="dovetail.Comparison"):
         operands = known(values)
         if operands is None or present(inputs, 0).dtype is DType.BFLOAT16:
             return None
-        return [np.asarray(_COMPARISONS[self.operation](*operands))]
+        return [mapped(_COMPARISONS[self.operation], np.bool_, *operands)]
 
 
 @descriptor_class
@@ -184,7 +185,7 @@ class Where(Selection, kind="dovetail.Where"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         operands = known(values)
-        return None if operands is None else [np.where(*operands)]
+        return None if operands is None else [mapped(np.where, operands[1].dtype, *operands)]
 
 
 @descriptor_class
@@ -204,18 +205,31 @@ class Cast(Descriptor, kind="dovetail.Cast"):
         value, info = values[0], present(inputs, 0)
         if value is None:
             return None
-        if info.dtype is DType.BFLOAT16:
-            value = (value.astype(np.uint32) << 16).view(np.float32)
-        if self.dtype is DType.BFLOAT16:
-            return [_bfloat16_bits(value)] if info.dtype in _WITHIN_FLOAT32 else None
+        if self.dtype is DType.BFLOAT16 and info.dtype not in _WITHIN_FLOAT32:
+            return None
+        read = _float32_of_bits if info.dtype is DType.BFLOAT16 else _as_it_is
         if info.dtype.is_float and self.dtype.is_integer:
-            limits, whole = np.iinfo(self.dtype.numpy), np.trunc(value.astype(np.float64))
-            if not ((whole >= float(limits.min)) & (whole < float(limits.max))).all():
+            limits = np.iinfo(self.dtype.numpy)
+
+            def fits(part: Array) -> Array:
+                whole: Array = np.trunc(read(part).astype(np.float64))
+                return (whole >= float(limits.min)) & (whole < float(limits.max))
+
+            if not holds(fits, value):
                 return None  # what NumPy gives for the rest depends on the machine
-        return [value.astype(self.dtype.numpy)]
+        write = _bfloat16_bits if self.dtype is DType.BFLOAT16 else _as_it_is
+        return [mapped(lambda part: write(read(part)).astype(self.dtype.numpy), self.dtype.numpy, value)]
 
 
 _WITHIN_FLOAT32 = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+
+def _as_it_is(value: Array) -> Array:
+    return value
+
+
+def _float32_of_bits(value: Array) -> Array:
+    return (value.astype(np.uint32) << 16).view(np.float32)
 
 
 def _bfloat16_bits(value: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
+from ..pieces import PIECE, Region, assembled, copied, holds
 from ..tensor import DType, Quantization, TensorInfo
 from .shape_rules import (
     INDEX_DTYPES,
@@ -35,7 +36,7 @@ from .shape_rules import (
 def _inside(values: Values, size: int) -> bool:
     """Say whether positions are known, and all in range."""
     positions = values[1]
-    return positions is not None and bool(((positions >= -size) & (positions < size)).all())
+    return positions is not None and holds(lambda part: (part >= -size) & (part < size), positions)
 
 
 def _require_untouched(quantization: Quantization, axis: int, picked: int | None) -> None:
@@ -107,8 +108,11 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
         x = values[0]
         if x is None:
             return None
-        index = tuple(np.arange(count) * step + first for first, step, count in self.ranges(x.shape))
-        return [np.ascontiguousarray(x[np.ix_(*index)]) if index else x]
+        ranges = self.ranges(x.shape)
+        # A range that goes backwards to the first element ends before it, for which a slice has no number.
+        ends = (None if first + step * count < 0 else first + step * count for first, step, count in ranges)
+        index = tuple(slice(first, end, step) for (first, step, _), end in zip(ranges, ends, strict=True))
+        return [copied(x[index]) if index else x]
 
 
 @descriptor_class
@@ -148,10 +152,19 @@ class Gather(Selection, kind="dovetail.Gather"):
         x, indices = values[0], values[1]
         if x is None or indices is None or self.batch_dims:
             return None
-        size = x.shape[normalize_axis(self.axis, x.ndim)]
-        if indices.size and not -size <= int(indices.min()) <= int(indices.max()) < size:
+        axis = normalize_axis(self.axis, x.ndim)
+        if not _inside(values, x.shape[axis]):
             return None
-        return [np.take(x, indices, axis=self.axis)]
+        lines = x.reshape(math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
+        positions, shape = indices.reshape(-1), (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+        if math.prod(shape) <= PIECE:
+            return [np.take(x, indices, axis=axis)]
+
+        def part(region: Region) -> Array:
+            outer, picked, inner = region
+            return lines[outer, :, inner].take(positions[picked], axis=1)
+
+        return [assembled((len(lines), len(positions), lines.shape[2]), x.dtype, part).reshape(shape)]
 
 
 @descriptor_class
@@ -318,7 +331,18 @@ class Trilu(Descriptor, kind="dovetail.Trilu"):
         return [x]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return None if values[0] is None else [(np.triu if self.upper else np.tril)(values[0], self.k)]
+        x = values[0]
+        if x is None:
+            return None
+        if x.size <= PIECE:
+            return [(np.triu if self.upper else np.tril)(x, self.k)]
+
+        def part(region: Region) -> Array:
+            row, column = (np.arange(*one.indices(size)) for one, size in zip(region[-2:], x.shape[-2:], strict=True))
+            beyond = column - row[:, None] - self.k
+            return np.where(beyond >= 0 if self.upper else beyond <= 0, x[region], np.zeros(1, x.dtype))
+
+        return [assembled(x.shape, x.dtype, part)]
 
 
 @descriptor_class
@@ -355,8 +379,15 @@ class Range(Descriptor, kind="dovetail.Range"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         storage = self.dtype.numpy
-        steps = np.arange(self.infer(inputs)[0].elements).astype(storage)
-        return [(storage.type(self.start) + steps * storage.type(self.delta)).astype(storage)]
+        count = self.infer(inputs)[0].elements
+
+        def part(region: Region) -> Array:
+            begin, end = (0, count) if region == (...,) else (region[0].start, region[0].stop)
+            steps = np.arange(begin, end).astype(storage)
+            counted: Array = (storage.type(self.start) + steps * storage.type(self.delta)).astype(storage)
+            return counted
+
+        return [assembled((count,), storage, part)]
 
 
 @descriptor_class
@@ -382,7 +413,10 @@ class Fill(Descriptor, kind="dovetail.Fill"):
         return [TensorInfo(self.shape, self.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return None if self.dtype is DType.BFLOAT16 else [np.full(self.shape, self.value, self.dtype.numpy)]
+        if self.dtype is DType.BFLOAT16:
+            return None
+        value = np.asarray(self.value, self.dtype.numpy)
+        return [copied(np.broadcast_to(value, self.shape))]
 
 
 def _scalar(value: Array | None) -> float | int:

@@ -13,6 +13,7 @@ import numpy as np
 from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
+from ..pieces import PIECE, copied, put
 from ..tensor import TensorInfo
 from .shape_rules import (
     Operand,
@@ -60,7 +61,7 @@ class Concat(Selection, kind="dovetail.Concat"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         arrays = known(values)
-        return None if arrays is None else [np.concatenate(arrays, axis=self.axis)]
+        return None if arrays is None else [_joined(arrays, normalize_axis(self.axis, arrays[0].ndim))]
 
 
 @descriptor_class
@@ -83,7 +84,10 @@ class Stack(Selection, kind="dovetail.Stack"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         arrays = known(values)
-        return None if arrays is None else [np.stack(arrays, axis=self.axis)]
+        if arrays is None:
+            return None
+        axis = normalize_axis(self.axis, arrays[0].ndim + 1)
+        return [_joined([np.expand_dims(array, axis) for array in arrays], axis)]
 
 
 @descriptor_class
@@ -193,7 +197,24 @@ class Pad(Selection, kind="dovetail.Pad"):
             return None
         if x.ndim == 0:
             return [x]
-        return [np.pad(x, list(zip(self.before, self.after, strict=True)), constant_values=self.value)]
+        axes = list(zip(self.before, x.shape, self.after, strict=True))
+        made = copied(np.broadcast_to(np.asarray(self.value, x.dtype), [sum(axis) for axis in axes]))
+        put(made[tuple(slice(before, before + size) for before, size, _ in axes)], x)
+        return [made]
+
+
+def _joined(arrays: Sequence[Array], axis: int) -> Array:
+    """Join arrays along an axis."""
+    if sum(array.size for array in arrays) <= PIECE:
+        return np.concatenate(arrays, axis=axis)
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(array.shape[axis] for array in arrays)
+    made, begin = np.empty(shape, arrays[0].dtype), 0
+    for array in arrays:
+        end = begin + array.shape[axis]
+        put(made[(*(slice(None),) * axis, slice(begin, end))], array)
+        begin = end
+    return made
 
 
 def _most_padding(mode: PadMode, size: int) -> float:

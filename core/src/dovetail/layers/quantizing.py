@@ -9,6 +9,7 @@ import numpy as np
 from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
+from ..pieces import mapped
 from ..tensor import DType, Quantization, TensorInfo
 from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype
 
@@ -63,11 +64,19 @@ class Dequantize(Descriptor, kind="dovetail.Dequantize"):
         zero = _column(self.quantization.zero_point, q.ndim, axis)
         scale = _column(self.quantization.scale, q.ndim, axis).astype(np.float32)
         if q.itemsize > 2:
-            return [np.asarray((q.astype(np.int64) - zero).astype(np.float32) * scale, np.float32)]
-        real = q.astype(np.float32)  # which holds differences of 16 bits exactly
-        real -= zero.astype(np.float32)
-        real *= scale
-        return [real]
+            return [
+                mapped(
+                    lambda q, zero, scale: (q.astype(np.int64) - zero).astype(np.float32) * scale, np.float32, q, zero, scale
+                )
+            ]
+
+        def real(q: Array, zero: Array, scale: Array) -> Array:
+            made = q.astype(np.float32)  # which holds differences of 16 bits exactly
+            made -= zero
+            made *= scale
+            return made
+
+        return [mapped(real, np.float32, q, zero.astype(np.float32), scale)]
 
 
 class QuantizingLayers(Graph):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
+from ..pieces import reduced
 from ..tensor import DType, TensorInfo
 from .shape_rules import (
     Operand,
@@ -78,17 +79,16 @@ class Reduce(Descriptor, kind="dovetail.Reduce"):
         return [TensorInfo(shape, x.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        functions: dict[ReduceFunction, Callable[..., Any]] = {
-            ReduceFunction.SUM: np.sum,
-            ReduceFunction.PROD: np.prod,
-            ReduceFunction.MAX: np.max,
-            ReduceFunction.MIN: np.min,
+        functions = {
+            ReduceFunction.SUM: np.add,
+            ReduceFunction.PROD: np.multiply,
+            ReduceFunction.MAX: np.maximum,
+            ReduceFunction.MIN: np.minimum,
         }
-        x, info = values[0], present(inputs, 0)
-        if x is None or x.size == 0 or not info.dtype.is_integer or self.function not in functions:
+        x, info, function = values[0], present(inputs, 0), functions.get(self.function)
+        if x is None or x.size == 0 or not info.dtype.is_integer or function is None:
             return None
-        axes = self.reduced_axes(info.rank)
-        return [np.asarray(functions[self.function](x, axis=axes, keepdims=self.keep_dims)).astype(x.dtype)]
+        return [reduced(function, x, self.reduced_axes(info.rank), x.dtype).reshape(self.infer(inputs)[0].sizes)]
 
 
 class ArgFunction(StrEnum):

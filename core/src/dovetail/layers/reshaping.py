@@ -13,6 +13,7 @@ from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor
 from ..graph import Graph
 from ..layer import OutputSlot
 from ..limits import ADDRESSABLE
+from ..pieces import PIECE, Region, assembled, copied
 from ..tensor import MAX_RANK, DataLayout, DType, TensorInfo
 from .shape_rules import (
     Operand,
@@ -165,7 +166,7 @@ class Permute(Selection, kind="dovetail.Permute"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         x = values[0]
-        return None if x is None else [np.array(x.transpose(self.order(x.ndim)), order="C")]
+        return None if x is None else [copied(x.transpose(self.order(x.ndim)))]
 
 
 @descriptor_class
@@ -187,7 +188,7 @@ class BroadcastTo(Selection, kind="dovetail.BroadcastTo"):
         return [x.with_shape(broadcast(x.shape, self.shape))]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return None if values[0] is None else [np.array(np.broadcast_to(values[0], self.infer(inputs)[0].sizes))]
+        return None if values[0] is None else [copied(np.broadcast_to(values[0], self.infer(inputs)[0].sizes))]
 
 
 @descriptor_class
@@ -211,7 +212,28 @@ class Tile(Selection, kind="dovetail.Tile"):
         return [x.with_shape([d * r for d, r in zip(x.sizes, self.repeats, strict=True)])]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return None if values[0] is None or self.repeats is None else [np.tile(values[0], self.repeats)]
+        x, repeats = values[0], self.repeats
+        if x is None or repeats is None:
+            return None
+        shape = self.infer(inputs)[0].sizes
+        if math.prod(shape) <= PIECE:
+            return [np.tile(x, repeats)]
+
+        def part(region: Region) -> Array:
+            """Cut out of the tensor what one piece repeats, then repeat it."""
+            ranges = [one.indices(size)[:2] for one, size in zip(region, shape, strict=True)]
+            one_copy = [begin // size == (end - 1) // size for (begin, end), size in zip(ranges, x.shape, strict=True)]
+            made = x[
+                tuple(
+                    slice(begin % size, (end - 1) % size + 1) if whole else slice(None)
+                    for (begin, end), size, whole in zip(ranges, x.shape, one_copy, strict=True)
+                )
+            ]
+            for axis in sorted((i for i, whole in enumerate(one_copy) if not whole), key=lambda i: repeats[i]):
+                made = made.take(np.arange(*ranges[axis]) % x.shape[axis], axis=axis)
+            return made
+
+        return [assembled(shape, x.dtype, part)]
 
 
 @descriptor_class

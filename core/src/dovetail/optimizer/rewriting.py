@@ -11,6 +11,7 @@ from ..descriptor import Array, Constant, Input, Output
 from ..graph import Graph
 from ..layer import InputSlot, Layer, OutputSlot
 from ..layers import Cast
+from ..pieces import holds
 from ..tensor import DType, Quantization, TensorInfo
 
 _FORGOTTEN = Constant(value=np.empty(0, np.uint8))
@@ -133,5 +134,9 @@ def narrowed(value: Array, dtype: DType) -> Array | None:
         result = Cast(dtype=dtype).evaluate([TensorInfo.of_array(value)], [value])
     if result is None:
         return None
-    is_infinite = (result[0] & 0x7FFF) == 0x7F80 if dtype is DType.BFLOAT16 else np.isinf(result[0])
-    return None if np.any(is_infinite & np.isfinite(value)) else result[0]
+
+    def fits(narrow: Array, wide: Array) -> Array:
+        is_finite: Array = (narrow & 0x7FFF) != 0x7F80 if dtype is DType.BFLOAT16 else ~np.isinf(narrow)
+        return is_finite | ~np.isfinite(wide)
+
+    return result[0] if holds(fits, result[0], value) else None

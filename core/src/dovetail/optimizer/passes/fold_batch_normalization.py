@@ -16,6 +16,7 @@ from ...layers import (
     FullyConnected,
     TransposeConvolution2d,
 )
+from ...pieces import holds, mapped, regions
 from ...tensor import DataLayout, DType
 from ..rewriting import derived_constant, drop_constants, merged_sources, only_consumer, reconnect
 from .base import Pass
@@ -56,14 +57,21 @@ def _fold(graph: Graph, weighted: Layer, normalization: Layer) -> bool:
         return False
     if not _same_channels(weighted, normalization.descriptor.layout):
         return False
-    scale, offset, mean, variance = (np.asarray(p, np.float64) for p in parameters)
+    scale, offset, mean, variance = (np.asarray(parameter) for parameter in parameters)
+    epsilon = normalization.descriptor.epsilon
     with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + normalization.descriptor.epsilon)
-    if not np.isfinite(factor).all() or weights is None:
+        factor = mapped(lambda scale, variance: _wide(scale) / np.sqrt(_wide(variance) + epsilon), np.float64, scale, variance)
+    if not holds(np.isfinite, factor) or weights is None:
         return False
+    dtype = weights.dtype
+
+    def shifted(bias: Array, mean: Array, factor: Array, offset: Array) -> Array:
+        moved: Array = ((_wide(bias) - _wide(mean)) * factor + _wide(offset)).astype(dtype)
+        return moved
+
     try:
         with np.errstate(all="ignore", over="raise"):
-            shift = (((0.0 if bias is None else np.asarray(bias, np.float64)) - mean) * factor + offset).astype(weights.dtype)
+            shift = mapped(shifted, dtype, np.zeros((), np.float64) if bias is None else bias, mean, factor, offset)
             scaled = _scaled(descriptor, weights, factor)
     except FloatingPointError:
         return False
@@ -76,6 +84,10 @@ def _fold(graph: Graph, weighted: Layer, normalization: Layer) -> bool:
     graph.remove(normalization)
     drop_constants(graph, folded)  # now, so that the next fold may have the memory
     return True
+
+
+def _wide(array: Array) -> Array:
+    return np.asarray(array, np.float64)
 
 
 def _same_channels(weighted: Layer, layout: DataLayout) -> bool:
@@ -99,7 +111,10 @@ def _scaled(descriptor: _Weighted, weights: Array, factor: Array) -> Array:
 
 def _product(weights: Array, factor: Array) -> Array:
     """Multiply in float64 and round once, some thousand elements at a time: all in float64 would be twice the weights."""
-    return np.multiply(weights, factor, out=np.empty(weights.shape, weights.dtype), dtype=np.float64, casting="same_kind")
+    made, factors = np.empty(weights.shape, weights.dtype), np.broadcast_to(factor, weights.shape)
+    for region in regions(weights.shape):
+        np.multiply(weights[region], factors[region], out=made[region], dtype=np.float64, casting="same_kind")
+    return made
 
 
 def _store(graph: Graph, layer: Layer, weights: Array, bias: Array) -> None:

@@ -25,6 +25,7 @@ from ...layers import (
     PoolingFunction,
     Quantize,
 )
+from ...pieces import holds, mapped, reduced
 from ...tensor import DataLayout, DType, Quantization, TensorInfo
 from ..annotation import Annotation, Home
 from ..rewriting import merged_sources, only_consumer, prune, quantized_constant
@@ -223,16 +224,24 @@ def _sums_fit(weights: Array, scheme: Quantization, axis: int, image: TensorInfo
     """
     if image.quantization is None or not weights.size:
         return False
-    room = 2**31 - 1 - (0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0)))
+    room = 2**31 - 1 - (0 if bias is None else _largest(bias))
     farthest = _farthest(image.dtype.numpy, image.quantization)
     if weights.size // weights.shape[axis] * _farthest(weights.dtype, scheme) * farthest <= room:
         return True
     column = [1] * weights.ndim
     column[axis] = -1
     zeros = np.asarray(scheme.zero_point, np.int64)
-    magnitudes = np.abs(weights.astype(np.int64) - (zeros.reshape(column) if scheme.is_per_axis else zeros))
-    sums = magnitudes.sum(axis=tuple(other for other in range(weights.ndim) if other != axis))
-    return int(sums.max()) * farthest <= room
+    shifts = zeros.reshape(column) if scheme.is_per_axis else zeros
+    differences = mapped(lambda stored, zero: stored.astype(np.int64) - zero, np.int32, weights, shifts)
+    others = [other for other in range(weights.ndim) if other != axis]
+    return _largest(reduced(np.add, differences, others, np.int64, np.abs)) * farthest <= room
+
+
+def _largest(integers: Array) -> int:
+    """The largest magnitude."""
+    if not integers.size:
+        return 0
+    return int(reduced(np.maximum, integers, range(integers.ndim), np.int64, lambda part: np.abs(part.astype(np.int64))).max())
 
 
 def _farthest(dtype: np.dtype[Any], quantization: Quantization) -> int:
@@ -248,20 +257,27 @@ def _filter_axis(descriptor: _Weighted, rank: int) -> int:
 
 def _integer_bias(origin: Layer, steps: Array, result_scale: float) -> Array | None:
     if isinstance(origin.descriptor, Constant):
-        real = np.asarray(origin.descriptor.value, np.float64)
+        counts = mapped(lambda real, steps: real.astype(np.float64) / steps, np.float64, origin.descriptor.value, steps)
     elif isinstance(origin.descriptor, Dequantize):
         stored, scheme = origin.constant(0), origin.descriptor.quantization
         if stored is None:
             return None
         if stored.dtype == np.int32 and not any(scheme.zero_point) and np.allclose(scheme.scale, steps, rtol=1e-6, atol=0.0):
             return stored
-        real = (stored.astype(np.float64) - np.asarray(scheme.zero_point)) * np.asarray(scheme.scale)
+        counts = mapped(
+            lambda stored, zero, scale, steps: (stored.astype(np.float64) - zero) * scale / steps,
+            np.float64,
+            stored,
+            np.asarray(scheme.zero_point),
+            np.asarray(scheme.scale),
+            steps,
+        )
     else:
         return None
-    counts = real / steps
-    rounded = np.rint(counts)
-    exact = bool((np.abs(counts - rounded) < 1e-3).all())
-    fine_enough = bool((steps <= 0.5 * result_scale).all())
-    if not (np.isfinite(counts).all() and (np.abs(rounded) < 2**31).all() and (exact or fine_enough)):
+    if not holds(lambda part: np.isfinite(part) & (np.abs(np.rint(part)) < 2**31), counts):
         return None
-    return rounded.astype(np.int32)
+    if not holds(lambda part: part <= 0.5 * result_scale, steps) and not holds(
+        lambda part: np.abs(part - np.rint(part)) < 1e-3, counts
+    ):
+        return None
+    return mapped(lambda part: np.rint(part).astype(np.int32), np.int32, counts)

@@ -6,10 +6,9 @@ import weakref
 from dataclasses import replace
 from typing import ClassVar
 
-import numpy as np
-
 from ...descriptor import Array, Constant
 from ...graph import Graph
+from ...pieces import bits_equal
 from .base import Pass
 
 _SMALL = 4096
@@ -25,7 +24,7 @@ class SharedConstants:
         """Return an array of equal bits that this layer had before, the array itself if it had none."""
         key = (layer, value.dtype.str, value.shape)
         known = self._arrays.get(key)
-        if known is not None and (known is value or np.array_equal(_bits(known), _bits(value))):
+        if known is not None and (known is value or bits_equal(known, value)):
             return known
         self._arrays[key] = value
         return value
@@ -52,7 +51,3 @@ class ShareConstants(Pass):
                     graph.replace_descriptor(layer, replace(descriptor, value=value))
                     changes += 1
         return changes
-
-
-def _bits(array: Array) -> Array:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
