@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from io import BufferedReader
+from io import RawIOBase
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from dovetail.errors import DovetailError, ErrorCode, ModelError
 from dovetail.limits import budget
+from dovetail.pieces import read_into
 
 from .beneath import EscapeError, open_beneath
 from .messages import TensorProto
@@ -27,7 +31,7 @@ class ExternalData:
         self._folder = None if folder is None else Path(folder).resolve()
         self.files: dict[Path, None] = {}
 
-    def read(self, tensor: TensorProto, nbytes: int) -> bytes:
+    def read(self, tensor: TensorProto, nbytes: int) -> npt.NDArray[np.uint8]:
         """Return the bytes of a tensor.
 
         Raises:
@@ -52,7 +56,7 @@ class ExternalData:
         try:
             descriptor, path = open_beneath(self._folder, location)
             self.files[path] = None
-            with os.fdopen(descriptor, "rb") as file:
+            with os.fdopen(descriptor, "rb", buffering=0) as file:
                 return _read(file, path, offset or 0, nbytes, tensor.name)
         except EscapeError as error:
             raise _refused(tensor.name, location, str(error)) from error
@@ -67,14 +71,13 @@ class ExternalData:
             ) from error
 
 
-def _read(file: BufferedReader, path: Path, offset: int, nbytes: int, name: str) -> bytes:
+def _read(file: RawIOBase, path: Path, offset: int, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
     size = os.fstat(file.fileno()).st_size
     if offset + nbytes <= size:
-        budget().check_time()
         budget().take_memory(nbytes, f"tensor {name!r}")
         file.seek(offset)
-        found = file.read(nbytes)
-        if len(found) == nbytes:  # else it became shorter meanwhile
+        found = np.empty(nbytes, np.uint8)
+        if read_into(file, found) == nbytes:  # else it became shorter meanwhile
             return found
     raise ModelError(
         f"tensor {name!r} needs {nbytes} bytes from offset {offset} of {path.name!r}, which has {size}",

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.limits import Budget
+from dovetail.pieces import copied
 
 from .wire import (
     CLASSES,
@@ -33,8 +34,16 @@ _FEW = 32
 _OBJECT = 320
 """Bytes of a message whose fields are empty, its place in a list and in the data included; in a file it may take two."""
 _MESSAGES = "what the file is read into"
+_LONGEST_TEXT = 1 << 24
+"""Bytes of a text that are taken for one: what is longer would be copied and decoded for too long."""
 _AT_ONCE = 1 << 20
 """Bytes of packed numbers that are decoded together, since their parts take 40 times as much."""
+
+
+def _bytes(data: bytes | bytearray, at: int, stop: int) -> bytes:
+    if stop - at > _LONGEST_TEXT:
+        raise WireError(f"a text of {stop - at} bytes, of which {_LONGEST_TEXT} are the most")
+    return bytes(data[at:stop])
 
 
 def _signed(number: int) -> int:
@@ -54,10 +63,10 @@ def string(number: int, *, group: Sequence[str] = ()) -> Any:
     """Declare text; of a `group` one is set at a time."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             for other in group:
                 values.pop(other, None)
-            values[name] = data[at:stop].decode()
+            values[name] = _bytes(data, at, stop).decode()
 
         return {SIZED: read}
 
@@ -68,11 +77,11 @@ def strings(number: int) -> Any:
     """Declare a list of texts."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             if name in values:
-                values[name].append(data[at:stop].decode())
+                values[name].append(_bytes(data, at, stop).decode())
             else:
-                values[name] = [data[at:stop].decode()]
+                values[name] = [_bytes(data, at, stop).decode()]
 
         return {SIZED: read}
 
@@ -83,8 +92,20 @@ def blob(number: int) -> Any:
     """Declare bytes."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
-            values[name] = data[at:stop]
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
+            values[name] = _bytes(data, at, stop)
+
+        return {SIZED: read}
+
+    return Field(number, b"", bind)
+
+
+def contents(number: int) -> Any:
+    """Declare the contents of a tensor: bytes, or an array of them where they are many."""
+
+    def bind(name: str) -> dict[int, Any]:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
+            values[name] = data[at:stop] if stop - at <= _AT_ONCE else copied(np.frombuffer(data, np.uint8, stop - at, at))
 
         return {SIZED: read}
 
@@ -95,8 +116,8 @@ def blobs(number: int) -> Any:
     """Declare a list of bytes."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
-            values.setdefault(name, []).append(data[at:stop])
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
+            values.setdefault(name, []).append(_bytes(data, at, stop))
 
         return {SIZED: read}
 
@@ -126,7 +147,7 @@ def real(number: int) -> Any:
     """Declare a float."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             (values[name],) = struct.unpack_from("<f", data, at)
 
         return {FOUR_BYTES: read}
@@ -143,7 +164,7 @@ def integers(number: int, typecode: str = "q", convert: Callable[[int], int] = _
                 values[name] = array(typecode)
             values[name].append(convert(found))
 
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             if name not in values:
                 values[name] = array(typecode)
             into = values[name]
@@ -171,7 +192,7 @@ def unsigned_integers(number: int) -> Any:
     return integers(number, "Q", _unsigned)
 
 
-def _take_many(into: array[int], data: bytes, at: int, stop: int, load: Budget, *, short: bool) -> None:
+def _take_many(into: array[int], data: bytes | bytearray, at: int, stop: int, load: Budget, *, short: bool) -> None:
     """Decode packed numbers with NumPy, some at a time."""
     while at < stop:
         load.check_time()
@@ -206,15 +227,17 @@ def reals(number: int, typecode: str = "f") -> Any:
     wire, size = (FOUR_BYTES, 4) if typecode == "f" else (EIGHT_BYTES, 8)
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             if (stop - at) % size:
                 raise WireError(f"{name} ends within a number")
             if name not in values:
                 values[name] = array(typecode)
-            new = array(typecode, data[at:stop])
-            if sys.byteorder == "big":
-                new.byteswap()
-            values[name].extend(new)
+            for begin in range(at, stop, _AT_ONCE):
+                load.check_time()
+                new = array(typecode, data[begin : min(begin + _AT_ONCE, stop)])
+                if sys.byteorder == "big":
+                    new.byteswap()
+                values[name].extend(new)
 
         return {wire: read, SIZED: read}
 
@@ -225,7 +248,7 @@ def message(number: int, cls: type[Message] | str, *, group: Sequence[str] = ())
     """Declare a message; of a `group` one is set at a time."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             for other in group:
                 if other != name:
                     values.pop(other, None)
@@ -244,7 +267,7 @@ def messages(number: int, cls: type[Message], *, layers: str = "") -> Any:
     located = cls._located
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             load.take_memory(_OBJECT, _MESSAGES)
             if layers and name in values:
                 load.check_layers(len(values[name]) + 1, layers)
@@ -280,7 +303,7 @@ def unread(number: int, cls: type[Message]) -> Any:
     """Declare a list of messages of which many are never needed."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             load.take_memory(_OBJECT, _MESSAGES)
             if name not in values:
                 values[name] = Unread(cls)
@@ -298,7 +321,7 @@ def nested(number: int, cls: str) -> Any:
     def bind(name: str) -> dict[int, Any]:
         (read,) = declared.bind(name).values()
 
-        def deeper(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def deeper(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             load.check_nesting(depth + 1, f"a {cls}")
             read(values, data, at, stop, depth + 1, load)
 
@@ -308,13 +331,13 @@ def nested(number: int, cls: str) -> Any:
 
 
 def kept(number: int, *, group: Sequence[str] = ()) -> Any:
-    """Declare a message that is only noted, and shows as its bytes; of a `group` one is set at a time."""
+    """Declare a message that is only noted, and shows as its first bytes; of a `group` one is set at a time."""
 
     def bind(name: str) -> dict[int, Any]:
-        def read(values: dict[str, Any], data: bytes, at: int, stop: int, depth: int, load: Budget) -> None:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
             for other in group:
                 values.pop(other, None)
-            values[name] = data[at:stop]
+            values[name] = data[at : min(stop, at + _AT_ONCE)]
 
         return {SIZED: read}
 

@@ -7,7 +7,7 @@ out of it beforehand, by the few rules of the encoding of protobuf; what is left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from itertools import count
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.limits import budget
+from dovetail.pieces import read_into
 
 from .messages import GraphProto, ModelProto, TensorProto
 
@@ -26,6 +27,8 @@ _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
 _LONGEST_HEAD = 20
 """Bytes of a tag and a size."""
+_AT_ONCE = 1 << 23
+"""Bytes of a file that are read or copied at once."""
 _WINDOW = 1 << 12
 """Bytes that are read at once: many nodes, or the heads of one tensor."""
 
@@ -42,7 +45,7 @@ class _Field(NamedTuple):
     end: int
 
 
-def read_apart(path: Path) -> tuple[bytes, Mapping[int, npt.NDArray[Any]]]:
+def read_apart(path: Path) -> tuple[bytes | bytearray, Mapping[int, npt.NDArray[Any]]]:
     """Return an ONNX file without the bytes of large initializers, and these by their place among the initializers.
 
     Raises:
@@ -61,17 +64,17 @@ class _Cutter:
         self._places = count()
         self._cut: dict[int, npt.NDArray[Any]] = {}
 
-    def cut(self) -> tuple[bytes, dict[int, npt.NDArray[Any]]]:
+    def cut(self) -> tuple[bytes | bytearray, dict[int, npt.NDArray[Any]]]:
         """Return what is left, and what was cut out."""
         if not self._size:
             raise OddEncodingError("the file is empty")
         budget().take_memory(self._size, "the file")
         return self._shortened(0, self._size, ModelProto.numbers["graph"], self._graph), self._cut
 
-    def _graph(self, begin: int, end: int) -> bytes:
+    def _graph(self, begin: int, end: int) -> bytes | bytearray:
         return self._shortened(begin, end, GraphProto.numbers["initializer"], self._tensor)
 
-    def _tensor(self, begin: int, end: int) -> bytes | None:
+    def _tensor(self, begin: int, end: int) -> bytes | bytearray | None:
         place = next(self._places)
         if end - begin < _LARGE:
             return None
@@ -80,13 +83,15 @@ class _Cutter:
             return None
         array = np.empty(raw[0].end - raw[0].payload, np.uint8)
         self._file.seek(raw[0].payload)
-        if self._file.readinto(array.data) != array.nbytes:
+        if read_into(self._file, array) != array.nbytes:
             raise OddEncodingError("the file ends within a tensor")
         array.flags.writeable = False  # so that the network shares it
         self._cut[place] = array
         return self._read(begin, raw[0].begin) + self._read(raw[0].end, end)
 
-    def _shortened(self, begin: int, end: int, number: int, shorten: Callable[[int, int], bytes | None]) -> bytes:
+    def _shortened(
+        self, begin: int, end: int, number: int, shorten: Callable[[int, int], bytes | bytearray | None]
+    ) -> bytes | bytearray:
         """Return a message whose fields of a number were shortened, where they could be."""
         parts, done = [], begin
         for field in self._fields(begin, end):
@@ -96,7 +101,7 @@ class _Cutter:
             ):  # else a million empty ones become as many parts
                 parts += [self._read(done, field.begin), bytes([number << 3 | _SIZED]), _encoded(len(shorter)), shorter]
                 done = field.end
-        return b"".join([*parts, self._read(done, end)])
+        return joined([*parts, self._read(done, end)])
 
     def _fields(self, begin: int, end: int) -> Iterator[_Field]:
         window, start, load = b"", begin, budget()
@@ -123,12 +128,35 @@ class _Cutter:
             yield _Field(tag >> 3, wire, begin, payload, stop)
             begin = stop
 
-    def _read(self, begin: int, end: int) -> bytes:
+    def _read(self, begin: int, end: int) -> bytes | bytearray:
         self._file.seek(begin)
-        found = self._file.read(end - begin)
+        found = read_bytes(self._file, end - begin)
         if len(found) != end - begin:
             raise OddEncodingError("the file ends early")
         return found
+
+
+def read_bytes(file: BufferedReader, nbytes: int) -> bytes | bytearray:
+    """Return what comes next in a file, as many bytes as there are."""
+    if nbytes <= _AT_ONCE:
+        return file.read(nbytes)
+    found = bytearray(nbytes)
+    del found[read_into(file, np.frombuffer(found, np.uint8)) :]
+    return found
+
+
+def joined(parts: Sequence[bytes | bytearray]) -> bytes | bytearray:
+    """Join pieces of a file."""
+    if len(parts) == 1:
+        return parts[0]
+    if sum(map(len, parts)) <= _AT_ONCE:
+        return b"".join(parts)
+    found, load = bytearray(), budget()
+    for part in parts:
+        for begin in range(0, len(part), _AT_ONCE):
+            load.check_time()
+            found += memoryview(part)[begin : begin + _AT_ONCE]
+    return found
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from .fields import (
     blob,
     blobs,
+    contents,
     integer,
     integers,
     kept,
@@ -92,7 +93,7 @@ class TensorProto(Message):
     int32_data: Sequence[int] = short_integers(5)
     int64_data: Sequence[int] = integers(7)
     name: str = string(8)
-    raw_data: bytes = blob(9)
+    raw_data: bytes = contents(9)
     double_data: Sequence[float] = reals(10, "d")
     uint64_data: Sequence[int] = unsigned_integers(11)
     external_data: Sequence[StringStringEntryProto] = messages(13, StringStringEntryProto)

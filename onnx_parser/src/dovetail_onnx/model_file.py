@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dovetail.errors import DovetailError, ErrorCode, ModelError
 from dovetail.limits import budget
 
-from .large_tensors import OddEncodingError, read_apart
+from .large_tensors import OddEncodingError, joined, read_apart, read_bytes
 from .messages import ModelProto
 from .wire import WireError
 
@@ -47,7 +47,8 @@ def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
         ModelError: Missing, not a file, empty, or not an ONNX model.
     """
     if isinstance(model, bytes | bytearray | memoryview):
-        return ModelFile(_decode(bytes(model), "the model"), "the model")
+        data = model if isinstance(model, bytes) else joined([b"", memoryview(model).cast("B")])  # which copies it
+        return ModelFile(_decode(data, "the model"), "the model")
     if not isinstance(model, str | Path):
         return ModelFile(_decode(_encoded(model), "the model"), "the model")
     path = Path(model)
@@ -71,14 +72,15 @@ def _read(path: Path, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray
         except (OddEncodingError, WireError):  # what is wrong, if anything is, is told of the whole
             load.give_memory(load.memory - taken)
             load.take_memory(path.stat().st_size, f"{origin}, read as a whole,")
-            return _decode(path.read_bytes(), origin), {}
+            with path.open("rb") as file:
+                return _decode(read_bytes(file, path.stat().st_size), origin), {}
     except DovetailError:
         raise
     except (OSError, ValueError) as error:
         raise ModelError(f"{origin} cannot be read: {error}", code=ErrorCode.MODEL_NOT_FOUND, hint="check the path") from error
 
 
-def _decode(data: bytes, origin: str) -> ModelProto:
+def _decode(data: bytes | bytearray, origin: str) -> ModelProto:
     if not data:
         raise ModelError(f"{origin} is empty", code=ErrorCode.MODEL_MALFORMED, hint=_EXPORT_AGAIN)
     try:

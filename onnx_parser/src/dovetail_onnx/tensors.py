@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dovetail.errors import ErrorCode, ModelError
 from dovetail.limits import budget
+from dovetail.pieces import mapped
 from dovetail.tensor import DType
 
 from .external_data import ExternalData
@@ -108,8 +109,8 @@ def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[An
     if len(data) != count:
         raise _misfit(tensor, f"needs {count} elements for its shape {list(shape)}, but has {len(data)}")
     budget().take_memory(count * dtype.itemsize, what)
-    wide = np.array(data, dtype=None if count else np.int64)
-    narrow = wide.astype(storage or dtype.numpy)
+    wide = np.asarray(data, dtype=None if count else np.int64)
+    narrow = mapped(lambda part: part.astype(storage or dtype.numpy), storage or dtype.numpy, wide)
     narrow.flags.writeable = False  # so that the network shares it
     return Tensor(narrow.view(dtype.numpy).reshape(shape), dtype)
 
@@ -155,7 +156,7 @@ def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:
 def _from_bytes(data: bytes | npt.NDArray[Any], dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     array = np.frombuffer(data, dtype.numpy)
     if dtype is DType.BOOL:  # any byte but 0 is true, and kernels compute with 1
-        array = array.view(np.uint8) != 0
+        array = mapped(lambda part: part != 0, np.bool_, array.view(np.uint8))
     native = array if sys.byteorder == "little" or dtype.itemsize == 1 else array.byteswap()
     native.flags.writeable = False  # so that the network shares it
     return native.reshape(shape)

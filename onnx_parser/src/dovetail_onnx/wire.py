@@ -19,7 +19,7 @@ LAST_BYTE = 9
 WORD = 1 << 64
 LOOK_AFTER = 1 << 13
 """Bytes of a message after which the time is looked at; what takes longest of them is a message in every second byte."""
-Reader = Callable[[dict[str, Any], bytes, int, int, int, Budget], None]
+Reader = Callable[[dict[str, Any], bytes | bytearray, int, int, int, Budget], None]
 """Takes the values of a message, the data, begin and end of a field in it, the depth of nesting, and what the load may take."""
 Taker = Callable[[dict[str, Any], int], None]
 """Takes the values of a message and a number."""
@@ -56,7 +56,7 @@ class Message:
     _takers: ClassVar[dict[int, Taker]] = {}
     _located: ClassVar[bool] = False
     numbers: ClassVar[dict[str, int]] = {}
-    where: tuple[bytes, int, int]
+    where: tuple[bytes | bytearray, int, int]
 
     def __init_subclass__(cls, *, located: bool = False) -> None:
         """Take the fields that a class declares; those of a `located` one in a list know their `encoded` bytes."""
@@ -74,7 +74,7 @@ class Message:
             setattr(owner, name, cls())
 
     @classmethod
-    def read(cls, data: bytes) -> Self:
+    def read(cls, data: bytes | bytearray) -> Self:
         """Read a message.
 
         Raises:
@@ -97,7 +97,7 @@ class Message:
     def encoded(self) -> bytes:
         """The message as it stood in the data."""
         data, begin, end = self.where
-        return data[begin:end]
+        return bytes(memoryview(data)[begin:end])
 
     def has(self, name: str) -> bool:
         """Tell whether a field is set."""
@@ -113,7 +113,7 @@ _AWAITING: dict[str, list[tuple[type[Message], str]]] = {}
 """Fields whose class comes later, by its name."""
 
 
-def read_into(message: Message, data: bytes, at: int, end: int, depth: int, load: Budget) -> None:
+def read_into(message: Message, data: bytes | bytearray, at: int, end: int, depth: int, load: Budget) -> None:
     """Read what stands between two places of the data into a message.
 
     Raises:
@@ -165,7 +165,7 @@ def read_into(message: Message, data: bytes, at: int, end: int, depth: int, load
         raise WireError("a field is longer than what is around it")
 
 
-def decode_number(data: bytes, at: int) -> tuple[int, int]:
+def decode_number(data: bytes | bytearray, at: int) -> tuple[int, int]:
     """Decode a number, groups of seven bits; returns it and where it ends."""
     value = shift = 0
     for _ in range(LAST_BYTE + 1):
