@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dovetail.layers import PadMode
+from dovetail.layers.joining import _most_padding
 from dovetail.tensor import DType, Quantization
 from dovetail_reference import ReferenceBackend
-from dovetail_reference.workloads.joining import pad_positions, supports
+from dovetail_reference.workloads.joining import create, supports
 
 LABELS = [d.label for d in DType]
 VIEW, PART, ELIDABLE = 1, 3, 2
@@ -150,13 +151,32 @@ def test_cancelled(run_layer, direct):
         run_layer(lambda net, a, b: net.concat((a, b), 1), x, x, cancel=True)
 
 
-@pytest.mark.parametrize("mode", list(PadMode))
+_RANGES = [
+    *[(-3, 4, 11), (2, 4, 1), (-5, 1, 9), (-9, 4, 12), (3, 4, 3), (-2, 0, 5), (0, 3, 0), (-3, 4, 9), (2, 4, 5)],
+    *[(-40000, 1, 80001), (-33333, 20000, 90000)],
+]
+"""First input position of the result, which may lie outside, size of the input and of the result."""
+
+
 @pytest.mark.parametrize(
-    ("first", "size", "count"), [(-3, 4, 11), (2, 4, 1), (-5, 1, 9), (-9, 4, 3), (6, 4, 3), (-2, 0, 5), (0, 3, 0)]
+    ("mode", "first", "size", "count"),
+    [
+        (mode, *one)
+        for mode in PadMode
+        for one in _RANGES
+        if max(-one[0], one[0] + one[2] - one[1]) <= _most_padding(mode, one[1])
+    ],
 )
-def test_pad_positions(mode, first, size, count):
-    positions = pad_positions(first, count, size, mode)
-    assert positions.tolist() == [pad_position(i, size, mode) for i in range(first, first + count)]
+@pytest.mark.parametrize("outer", [(), (2,)])
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+def test_positions_of_a_pad(run_layer, mode, first, size, count, outer, dtype):
+    """Any piece of what goes on without end, such as one far outside; rows of a larger tensor, too."""
+    x = (np.arange(np.prod((*outer, size), dtype=int)) % 100 + 1).reshape(*outer, size).astype(dtype)
+    before, after = [0] * len(outer) + [-first], [0] * len(outer) + [first + count - size]
+    [y] = run_layer(lambda net, a: net.pad(a, before, after, mode=mode), x)
+    positions = [pad_position(i, size, mode) for i in range(first, first + count)]
+    filled = np.concatenate([x, np.zeros((*outer, 1), dtype)], axis=-1)  # so that -1 is the fill
+    assert np.array_equal(y, filled[..., positions])
 
 
 def pad_position(position, size, mode):
@@ -174,7 +194,21 @@ def pad_position(position, size, mode):
     return min(turn, 2 * size - (1 if mode is PadMode.SYMMETRIC else 2) - turn)
 
 
-def test_a_huge_pad_is_refused_without_a_table(direct):
-    layer, _ = direct.build_layer(lambda net, a: net.pad(a, (0,), (2**40,)), np.zeros(2, np.int8))
-    answer = supports(layer)
-    assert answer.code == "shape"
+def test_pads_of_several_axes(run_layer):
+    """Every axis has positions of its own, and what is outside of one is outside whatever the others say."""
+    x = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    for mode in PadMode:
+        for before, after in (((1, -1, 2), (0, 2, -1)), ((0, 2, 0), (1, 0, 3)), ((-1, 0, 1), (0, 0, 0))):
+            [y] = run_layer(lambda net, a: net.pad(a, before, after, mode=mode, value=7), x)  # noqa: B023
+            expected = np.full(y.shape, 7, x.dtype)
+            for index in np.ndindex(*y.shape):
+                found = [pad_position(i - b, size, mode) for i, b, size in zip(index, before, x.shape, strict=True)]
+                if -1 not in found:
+                    expected[index] = x[tuple(found)]
+            assert np.array_equal(y, expected), (mode, before, after)
+
+
+def test_a_huge_pad_needs_no_table(direct):
+    layer, _ = direct.build_layer(lambda net, a: net.pad(a, (2**39,), (2**40,)), np.zeros(2, np.int8))
+    assert supports(layer)
+    assert create(layer, layer.output.known_info.dtype) is not None

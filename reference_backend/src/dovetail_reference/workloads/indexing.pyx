@@ -5,7 +5,7 @@ A position out of range fails the run, except in OneHot, where it is off everywh
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_IN_PLACE,
@@ -18,7 +18,7 @@ from dovetail.abi cimport (
 )
 from dovetail_reference.workloads.blocks cimport load_wholes
 from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
-from dovetail_reference.workloads.positions cimport copy_bytes, load_position, resolved
+from dovetail_reference.workloads.positions cimport clear_bytes, copy_bytes, load_position, resolved
 from dovetail_reference.workloads.walking cimport errand, go_on, plan_walk, run_errand, walk
 
 import math
@@ -40,7 +40,7 @@ def create(layer, dtype):
     """Make the workload capsule."""
     descriptor, infos, result = layer.descriptor, layer.input_infos, layer.output.known_info
     if isinstance(descriptor, Fill):
-        return fill_workload(element_bytes(result.dtype, descriptor.value) * result.elements)
+        return fill_workload(element_bytes(result.dtype, descriptor.value), result.elements)
     if isinstance(descriptor, StridedSlice):
         return _create_slice(descriptor, infos[0], result)
     if isinstance(descriptor, Gather):
@@ -312,15 +312,14 @@ cdef int execute_trilu(void *state, const dovetail_call *call) noexcept nogil:
             first, last = min(max(row % self.rows + self.k, 0), self.columns), self.columns
         else:
             first, last = 0, min(max(row % self.rows + self.k + 1, 0), self.columns)
-        if not go_on(&run, self.columns):
+        if not go_on(&run, 16):
             return run.code
-        if source != target:
-            memcpy(target + first * self.itemsize, source + first * self.itemsize, (last - first) * self.itemsize)
-        memset(target, 0, first * self.itemsize)
-        memset(target + last * self.itemsize, 0, (self.columns - last) * self.itemsize)
+        copy_bytes(target + first * self.itemsize, source + first * self.itemsize, (last - first) * self.itemsize, &run)
+        clear_bytes(target, first * self.itemsize, &run)
+        clear_bytes(target + last * self.itemsize, (self.columns - last) * self.itemsize, &run)
         source += width
         target += width
-    return DOVETAIL_OK
+    return run.code
 
 
 cdef object _create_trilu(object descriptor, object info):

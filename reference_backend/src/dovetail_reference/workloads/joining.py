@@ -11,27 +11,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from dovetail.interfaces import Support
 from dovetail.layer import Layer
-from dovetail.layers import Concat, Pad, PadMode, Split, Stack
+from dovetail.layers import Concat, Pad, Split, Stack
 from dovetail.tensor import DType, Quantization, TensorInfo
 
 from .blocks import element_bytes
-from .movement import Copy, Relation, movement_workload, selection_workload
+from .movement import Copy, Relation, movement_workload
+from .padding import pad_workload
 from .strides import contiguous
 from .tables import requantization_table
 
-Positions = npt.NDArray[np.int64]
-
-_LONGEST_PADDED = 1 << 28
-"""Most positions of a padded axis: each takes eight bytes of a table."""
-
 
 def supports(layer: Layer) -> Support:
-    """Refuse parts that cannot be brought to one quantization, and the longest padded axes."""
+    """Refuse parts that cannot be brought to one quantization."""
     descriptor = layer.descriptor
     infos, result = _inputs(layer), layer.outputs[0].known_info
     if isinstance(descriptor, Concat | Stack):
@@ -39,8 +32,6 @@ def supports(layer: Layer) -> Support:
             refusal = _requantizable(info, result, index)
             if refusal is not None:
                 return refusal
-    if isinstance(descriptor, Pad) and max(result.sizes, default=0) > _LONGEST_PADDED:
-        return Support.no("shape", f"an axis of {result.shape_text} has more than {_LONGEST_PADDED} elements", "before")
     return Support.yes()
 
 
@@ -63,14 +54,8 @@ def create(layer: Layer, dtype: DType) -> Any:
     infos, results = _inputs(layer), layer.output_infos
     itemsize = infos[0].dtype.itemsize
     if isinstance(descriptor, Pad):
-        axes = zip(descriptor.before, infos[0].sizes, results[0].sizes, strict=True)
-        tables = [
-            # A tensor without elements may have long axes.
-            pad_positions(-before, wanted if results[0].elements else 0, size, descriptor.mode)
-            for before, size, wanted in axes
-        ]
-        fill = element_bytes(infos[0].dtype, descriptor.value)
-        return selection_workload(tables, contiguous(infos[0].sizes, itemsize), itemsize, fill)
+        sizes, wanted, fill = infos[0].sizes, results[0].sizes, element_bytes(infos[0].dtype, descriptor.value)
+        return pad_workload(descriptor.mode, descriptor.before, sizes, wanted, contiguous(sizes, itemsize), itemsize, fill)
     if isinstance(descriptor, Split):
         axis = descriptor.axis % infos[0].rank
         return movement_workload(_parts(infos[0].sizes, axis, [r.sizes[axis] for r in results], itemsize, split=True), itemsize)
@@ -125,25 +110,6 @@ def _table(info: TensorInfo, result: TensorInfo) -> bytes | None:
     if mine == theirs or not isinstance(mine, Quantization) or not isinstance(theirs, Quantization):
         return None
     return requantization_table(mine, theirs, is_signed=info.dtype is DType.INT8)
-
-
-def pad_positions(first: int, count: int, size: int, mode: PadMode) -> Positions:
-    """Return the input position that stands at each of `count` positions from `first` on, -1 for the constant.
-
-    Positions may lie outside [0, size).
-    """
-    positions = np.arange(first, first + count)
-    if mode is PadMode.CONSTANT or size == 0:
-        return np.where((positions >= 0) & (positions < size), positions, -1)
-    if mode is PadMode.EDGE:
-        return np.clip(positions, 0, size - 1)
-    if mode is PadMode.WRAP:
-        return positions % size
-    if mode is PadMode.SYMMETRIC:
-        turn = positions % (2 * size)
-        return np.minimum(turn, 2 * size - 1 - turn)
-    turn = positions % max(2 * size - 2, 1)
-    return np.minimum(turn, 2 * size - 2 - turn)
 
 
 def _inputs(layer: Layer) -> list[TensorInfo]:

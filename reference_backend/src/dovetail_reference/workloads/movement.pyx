@@ -1,4 +1,4 @@
-"""Workloads that only move elements: a list of strided copies, or a selection by one index table per axis.
+"""Workloads that only move elements: a list of strided copies, a selection by one index table per axis, a fill.
 
 An element is 1, 2, 4 or 8 bytes; what they mean plays no part. A strided copy of single bytes may map each through a table of
 256, which is how quantized activations and requantization are done.
@@ -27,6 +27,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+
+from dovetail.limits import budget
+from dovetail.pieces import PIECE
 
 
 class Relation(IntEnum):
@@ -181,8 +184,7 @@ cdef struct selection:
     int64_t itemsize
     int32_t rank
     int64_t *sizes      # [rank] of the output
-    int64_t *offsets    # for each axis, for each output position: bytes into the input, or -1 for the fill
-    uint8_t fill[8]
+    int64_t *offsets    # for each axis, for each output position: bytes into the input
 
 
 cdef void release_selection(void *state) noexcept nogil:
@@ -197,30 +199,23 @@ cdef int execute_selection(void *state, const dovetail_call *call) noexcept nogi
     cdef int64_t itemsize = self.itemsize, last = self.rank - 1
     cdef const char *source = <const char *>tensor_data(&call.inputs[0])
     cdef char *target = <char *>tensor_data(&call.outputs[0])
-    cdef int64_t rows = 1, row, rest, base, at, i, axis, patience = 0
+    cdef int64_t rows = 1, row, rest, base, i, axis, patience = 0
     cdef const int64_t *table
-    cdef bint outside
     for axis in range(last):
         rows *= self.sizes[axis]
     for row in range(rows):
-        rest, base, outside = row, 0, False
+        rest, base = row, 0
         table = self.offsets
         for axis in range(last):
             table += self.sizes[axis]
         for axis in range(last - 1, -1, -1):
             table -= self.sizes[axis]
-            at = table[rest % self.sizes[axis]]
+            base += table[rest % self.sizes[axis]]
             rest //= self.sizes[axis]
-            if at < 0:
-                outside = True
-            base += at
         for axis in range(last):
             table += self.sizes[axis]
         for i in range(self.sizes[last]):
-            if outside or table[i] < 0:
-                memcpy(target, self.fill, itemsize)
-            else:
-                memcpy(target, source + base + table[i], itemsize)
+            memcpy(target, source + base + table[i], itemsize)
             target += itemsize
             patience += 1
             if patience & 0x7FFF == 0 and call.host.is_cancelled(call):
@@ -228,18 +223,16 @@ cdef int execute_selection(void *state, const dovetail_call *call) noexcept nogi
     return DOVETAIL_OK
 
 
-def selection_workload(tables, source_strides, int64_t itemsize, fill=b"\0" * 8):
-    """Make the workload capsule of output[i, j, ...] = input[tables[0][i], tables[1][j], ...], or `fill` where one is < 0.
+def selection_workload(tables, source_strides, int64_t itemsize):
+    """Make the workload capsule of output[i, j, ...] = input[tables[0][i], tables[1][j], ...].
 
     Args:
         tables: Per axis, an array of the input position of every output position.
         source_strides: Bytes, per axis.
         itemsize: Bytes of an element.
-        fill: At least `itemsize` bytes.
     """
     cdef selection *self = <selection *>calloc(1, sizeof(selection))
     cdef int64_t used = 0
-    cdef const uint8_t *pattern
     cdef const int64_t[::1] offsets
     if self == NULL:
         raise MemoryError()
@@ -253,13 +246,11 @@ def selection_workload(tables, source_strides, int64_t itemsize, fill=b"\0" * 8)
             raise MemoryError()
         for axis, table in enumerate(tables):
             self.sizes[axis] = len(table)
-            offsets = np.where(table >= 0, table * source_strides[axis], -1)
-            if offsets.shape[0]:
+            for begin in range(0, len(table), PIECE):
+                budget().check_time()
+                offsets = table[begin : begin + PIECE] * source_strides[axis]
                 memcpy(self.offsets + used, &offsets[0], offsets.shape[0] * sizeof(int64_t))
-            used += offsets.shape[0]
-        given = bytes(fill)
-        pattern = given
-        memcpy(self.fill, pattern, itemsize)
+                used += offsets.shape[0]
         return workload_capsule(execute_selection, self, release_selection)
     except BaseException:
         release_selection(self)
@@ -267,7 +258,8 @@ def selection_workload(tables, source_strides, int64_t itemsize, fill=b"\0" * 8)
 
 
 cdef struct pattern:
-    int64_t nbytes
+    int64_t nbytes      # of the output
+    int64_t size        # of what is repeated there
     char *bytes
 
 
@@ -277,23 +269,33 @@ cdef void release_pattern(void *state) noexcept nogil:
 
 
 cdef int execute_pattern(void *state, const dovetail_call *call) noexcept nogil:
-    memcpy(tensor_data(&call.outputs[0]), (<pattern *>state).bytes, (<pattern *>state).nbytes)
+    cdef const pattern *self = <const pattern *>state
+    cdef char *target = <char *>tensor_data(&call.outputs[0])
+    cdef int64_t done = 0, n, looked_at = 0
+    while done < self.nbytes:
+        n = min(self.size, self.nbytes - done)
+        memcpy(target + done, self.bytes, n)
+        done += n
+        if done - looked_at > 1 << 18:
+            looked_at = done
+            if call.host.is_cancelled(call):
+                return DOVETAIL_CANCELLED
     return DOVETAIL_OK
 
 
-def fill_workload(content):
-    """Make the workload capsule of an output that is known beforehand: these bytes."""
+def fill_workload(content, count=1):
+    """Make the workload capsule of an output that is known beforehand: these bytes, so many times."""
     cdef pattern *self = <pattern *>calloc(1, sizeof(pattern))
-    cdef bytes given = content
+    cdef bytes given = content * min(count, max(4096 // max(len(content), 1), 1))
     cdef const char *source = given
     if self == NULL:
         raise MemoryError()
     try:
-        self.nbytes = len(given)
-        self.bytes = <char *>malloc(max(self.nbytes, 1))
+        self.nbytes, self.size = len(content) * count, len(given)
+        self.bytes = <char *>malloc(max(self.size, 1))
         if self.bytes == NULL:
             raise MemoryError()
-        memcpy(self.bytes, source, self.nbytes)
+        memcpy(self.bytes, source, self.size)
         return workload_capsule(execute_pattern, self, release_pattern)
     except BaseException:
         release_pattern(self)

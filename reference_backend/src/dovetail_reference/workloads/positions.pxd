@@ -1,8 +1,8 @@
-"""Positions that come as data: reading one, and refusing one that is out of range."""
+"""Positions that come as data: reading one, and refusing one that is out of range; copies of any length."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdio cimport snprintf
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from dovetail.abi cimport DOVETAIL_FAILED, dovetail_call
 from dovetail_reference.workloads.elements cimport INT32, Element
@@ -42,5 +42,15 @@ cdef inline void copy_bytes(char *target, const char *source, int64_t nbytes, er
     while done < nbytes and go_on(run, 1):
         n = min(<int64_t>COPY_CHUNK, nbytes - done)
         memcpy(target + done, source + done, n)
+        run.work += n >> 5
+        done += n
+
+
+cdef inline void clear_bytes(char *target, int64_t nbytes, errand *run) noexcept nogil:
+    """Write zeros, any number of them."""
+    cdef int64_t done = 0, n
+    while done < nbytes and go_on(run, 1):
+        n = min(<int64_t>COPY_CHUNK, nbytes - done)
+        memset(target + done, 0, n)
         run.work += n >> 5
         done += n

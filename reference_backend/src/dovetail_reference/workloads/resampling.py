@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
+from dovetail.limits import budget
+from dovetail.pieces import Region, assembled
 
 Positions = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
+_TAPS_AT_ONCE = 1 << 18
+"""Taps that are worked out between two looks at the time: some ten milliseconds."""
+
 
 class Taps(NamedTuple):
-    """What every output position of an axis is the weighted sum of, all one behind the other.
+    """What some output positions of an axis, side by side, are the weighted sums of, all one behind the other.
 
     Attributes:
-        first: Index of the first tap of each output position, and how many there are in all.
+        first: Index of the first tap of each of them, and how many there are in all.
         position: Input position of each tap, inside the axis.
         weight: Of each tap.
     """
@@ -27,20 +34,20 @@ class Taps(NamedTuple):
     weight: Reals
 
 
-def coordinates(descriptor: Resize, size: int, wanted: int, scale: float) -> Reals:
-    """Return the input position of every output position of an axis resized from `size` to `wanted`.
+def coordinates(descriptor: Resize, size: int, wanted: int, scale: float, results: range) -> Reals:
+    """Return the input positions of some results of an axis resized from `size` to `wanted`.
 
-    It is not yet clamped, but what lies very far outside is brought nearer. Where the scale is the ratio of the sizes the
+    They are not yet clamped, but what lies very far outside is brought nearer. Where the scale is the ratio of the sizes the
     position is worked out in integers and rounded once, so that positions which should be whole, or halves, are.
     """
-    mode, i, exact = descriptor.coordinates, np.arange(wanted), scale == wanted / size
+    mode, i, exact = descriptor.coordinates, np.arange(results.start, results.stop), scale == wanted / size
     with np.errstate(all="ignore"):
         if mode is CoordinateMode.ALIGN_CORNERS:
             # ONNX's suite stretches over the size before it is rounded down where only scales are given.
             last = np.float64((wanted if exact else scale * size) - 1)
-            x = i * (size - 1) / last if wanted > 1 else np.zeros(wanted)
+            x = i * (size - 1) / last if wanted > 1 else np.zeros(len(i))
         elif mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
-            x = np.zeros(wanted)
+            x = np.zeros(len(i))
         elif mode is CoordinateMode.ASYMMETRIC:
             x = i * size / wanted if exact else i / np.float64(scale)
         elif exact:
@@ -56,17 +63,22 @@ def coordinates(descriptor: Resize, size: int, wanted: int, scale: float) -> Rea
 
 def nearest(descriptor: Resize, size: int, wanted: int, scale: float) -> Positions:
     """Return the input position of every output position."""
-    x = coordinates(descriptor, size, wanted, scale)
-    floor = np.floor(x)
-    rest = x - floor
-    up = {
-        NearestRounding.ROUND_PREFER_FLOOR: rest > 0.5,
-        NearestRounding.ROUND_PREFER_CEIL: rest >= 0.5,
-        NearestRounding.FLOOR: np.False_,
-        NearestRounding.CEIL: rest > 0,
-    }[descriptor.rounding]
-    positions: Positions = np.clip(floor + up, 0, size - 1).astype(np.int64)
-    return positions
+
+    def part(region: Region) -> Positions:
+        results = range(wanted) if region == (...,) else range(region[0].start, region[0].stop)
+        x = coordinates(descriptor, size, wanted, scale, results)
+        floor = np.floor(x)
+        rest = x - floor
+        up = {
+            NearestRounding.ROUND_PREFER_FLOOR: rest > 0.5,
+            NearestRounding.ROUND_PREFER_CEIL: rest >= 0.5,
+            NearestRounding.FLOOR: np.False_,
+            NearestRounding.CEIL: rest > 0,
+        }[descriptor.rounding]
+        positions: Positions = np.clip(floor + up, 0, size - 1).astype(np.int64)
+        return positions
+
+    return assembled((wanted,), np.int64, part)
 
 
 def reach(descriptor: Resize, scale: float) -> float:
@@ -76,9 +88,23 @@ def reach(descriptor: Resize, scale: float) -> float:
     return (1 if descriptor.method is ResizeMethod.LINEAR else 2) / stretch
 
 
-def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> Taps:
-    """Return what every output position is the weighted sum of; LINEAR and CUBIC."""
-    x, half = coordinates(descriptor, size, wanted, scale), reach(descriptor, scale)
+def most_taps(descriptor: Resize, scale: float) -> int:
+    """Return how many taps a result may have, at most."""
+    return 2 * math.ceil(reach(descriptor, scale)) + 2
+
+
+def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> Iterator[Taps]:
+    """Return what every output position is the weighted sum of, some results at a time; LINEAR and CUBIC."""
+    step, load = max(1, _TAPS_AT_ONCE // most_taps(descriptor, scale)), budget()
+    for begin in range(0, wanted, step):
+        load.check_time()
+        x = coordinates(descriptor, size, wanted, scale, range(begin, min(begin + step, wanted)))
+        yield _taps_of(descriptor, size, scale, x)
+
+
+def _taps_of(descriptor: Resize, size: int, scale: float, x: Reals) -> Taps:
+    """Return what the results that lie at these coordinates are the weighted sums of."""
+    half, wanted = reach(descriptor, scale), len(x)
     begin, end = np.floor(x - half).astype(np.int64) + 1, np.ceil(x + half).astype(np.int64)
     if descriptor.exclude_outside:
         begin, end = np.maximum(begin, 0), np.minimum(end, size)

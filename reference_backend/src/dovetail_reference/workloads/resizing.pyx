@@ -6,7 +6,7 @@ axis that changes, rounded once at the end; integers to nearest, ties to even, a
 
 from libc.math cimport rint
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, realloc
 
 from dovetail.abi cimport DOVETAIL_OK, dovetail_call, dovetail_tensor, dovetail_workload, tensor_data, workload_capsule
 from dovetail_reference.workloads.blocks cimport REAL, domain_of, load_reals, store_reals
@@ -23,13 +23,15 @@ from dovetail.tensor import DType
 
 from .movement import Copy, Relation, movement_workload, selection_workload
 from .quantized import integer_range
-from .resampling import nearest, reach, taps
+from .resampling import most_taps, nearest, reach, taps
 from .strides import contiguous
 
 _INEXACT = (DType.INT64, DType.UINT64, DType.BOOL)
 
 
 _LONGEST_RESIZED = 1 << 24
+_MAX_TAPS = 1 << 27             # of an axis: positions and weights of all are worked out beforehand
+_MAX_TAPS_OF_RESULT = 1 << 22   # between two looks at the time
 
 
 def supports(layer):
@@ -43,6 +45,11 @@ def supports(layer):
     if descriptor.method is not ResizeMethod.NEAREST and result.elements:
         if any(reach(descriptor, scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
             return Support.no("attribute", f"scales {scales} do not fit {info.shape_text} and {result.shape_text}", "scales")
+        for size, wanted, scale in zip(info.sizes, result.sizes, scales, strict=True):
+            each = most_taps(descriptor, scale)
+            if (size != wanted or scale != 1.0) and (each > _MAX_TAPS_OF_RESULT or each * wanted > _MAX_TAPS):
+                reason = f"{wanted} weighted sums of {each} elements each are too many: the weights are worked out beforehand"
+                return Support.no("shape", reason, "antialias")
     if max(result.sizes, default=0) > _LONGEST_RESIZED:
         return Support.no("shape", f"an axis of {max(result.sizes)} elements is too long: positions are worked out beforehand", "sizes")
     if info.quantization != result.quantization:
@@ -157,22 +164,31 @@ cdef int workspace(
     return DOVETAIL_OK
 
 
-cdef int plan_pass(axis_pass *one, object sizes, object axis, object rows) except -1:
-    """Fill in the pass along one axis of a tensor of these sizes."""
-    cdef const int64_t[::1] first = np.ascontiguousarray(rows.first, np.int64)
-    cdef const int64_t[::1] position = np.ascontiguousarray(rows.position, np.int64)
-    cdef const double[::1] weight = np.ascontiguousarray(rows.weight, np.float64)
-    cdef int64_t i
-    one.outer, one.size, one.wanted = math.prod(sizes[:axis]), sizes[axis], first.shape[0] - 1
+cdef int plan_pass(axis_pass *one, object sizes, object axis, object wanted, object parts) except -1:
+    """Fill in the pass along one axis of a tensor of these sizes, to `wanted`; `parts` are the `Taps` of its results."""
+    cdef const int64_t[::1] first, position
+    cdef const double[::1] weight
+    cdef int64_t i, result = 0, used = 0, room = 0
+    cdef tap *moved
+    one.outer, one.size, one.wanted = math.prod(sizes[:axis]), sizes[axis], wanted
     one.inner = math.prod(sizes[axis + 1 :])
     one.rows = <tap_row *>calloc(max(one.wanted, 1), sizeof(tap_row))
-    one.taps = <tap *>calloc(max(position.shape[0], 1), sizeof(tap))
-    if one.rows == NULL or one.taps == NULL:
+    if one.rows == NULL:
         raise MemoryError()
-    for i in range(one.wanted):
-        one.rows[i].first, one.rows[i].count = first[i], first[i + 1] - first[i]
-    for i in range(position.shape[0]):
-        one.taps[i].position, one.taps[i].weight = position[i], weight[i]
+    for part in parts:
+        first, position, weight = (np.ascontiguousarray(array) for array in part)
+        if used + position.shape[0] > room:
+            room = used + position.shape[0] if room == 0 else max(2 * room, used + position.shape[0])
+            moved = <tap *>realloc(one.taps, room * sizeof(tap))
+            if moved == NULL:
+                raise MemoryError()
+            one.taps = moved
+        for i in range(first.shape[0] - 1):
+            one.rows[result].first, one.rows[result].count = used + first[i], first[i + 1] - first[i]
+            result += 1
+        for i in range(position.shape[0]):
+            one.taps[used + i].position, one.taps[used + i].weight = position[i], weight[i]
+        used += position.shape[0]
     return 0
 
 
@@ -207,7 +223,7 @@ cdef object _create_separable(object descriptor, object info, object result, obj
             raise MemoryError()
         for axis in changed:
             self.count += 1
-            plan_pass(&self.passes[self.count - 1], sizes, axis, taps(descriptor, *axes[axis]))
+            plan_pass(&self.passes[self.count - 1], sizes, axis, result.sizes[axis], taps(descriptor, *axes[axis]))
             sizes[axis] = result.sizes[axis]
             self.largest = max(self.largest, <int64_t>math.prod(sizes))
         capsule = workload_capsule(execute, self, release, &workload)
