@@ -14,6 +14,8 @@ from dovetail.limits import Budget, budget
 
 VARINT, EIGHT_BYTES, SIZED, FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
+FIRST_TAG = 1 << 3
+"""Tags are numbers of fields, from 1, and wire types."""
 LAST_BYTE = 9
 """Index of the last byte that a number can have."""
 WORD = 1 << 64
@@ -132,35 +134,35 @@ def read_into(message: Message, data: bytes | bytearray, at: int, end: int, dept
         if tag > 0x7F:
             tag, at = decode_number(data, at - 1)
         wire = tag & 7
+        if wire == VARINT:
+            number = data[at]
+            at += 1
+            if number > 0x7F:
+                number, at = decode_number(data, at - 1)
+            take = takers.get(tag)
+            if take is not None:
+                take(values, number)
+            elif tag < FIRST_TAG:
+                raise WireError("a field without a number")
+            continue
         if wire == SIZED:
             size = data[at]
             at += 1
             if size > 0x7F:
                 size, at = decode_number(data, at - 1)
             stop = at + size
-            if stop > end:
-                raise WireError("a field is longer than what is around it")
-            if tag in readers:
-                readers[tag](values, data, at, stop, depth, load)
-            at = stop
-        elif wire == VARINT:
-            number = data[at]
-            at += 1
-            if number > 0x7F:
-                number, at = decode_number(data, at - 1)
-            if tag in takers:
-                takers[tag](values, number)
         elif wire in (FOUR_BYTES, EIGHT_BYTES):
             stop = at + (4 if wire == FOUR_BYTES else 8)
-            if stop > end:
-                raise WireError("a field is longer than what is around it")
-            if tag in readers:
-                readers[tag](values, data, at, stop, depth, load)
-            at = stop
         else:
             raise WireError(f"wire type {wire}")
-        if tag < 8:
+        if stop > end:
+            raise WireError("a field is longer than what is around it")
+        read = readers.get(tag)
+        if read is not None:
+            read(values, data, at, stop, depth, load)
+        elif tag < FIRST_TAG:
             raise WireError("a field without a number")
+        at = stop
     if at != end:
         raise WireError("a field is longer than what is around it")
 
