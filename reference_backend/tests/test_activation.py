@@ -123,15 +123,6 @@ def test_prelu(run_layer, samples, label, slope):
     samples.same_bits(y, np.where(x.astype(np.float64) < 0, x * s, x).astype(x.dtype))
 
 
-def test_refusal_without_quantization(direct):
-    from dovetail_reference import ReferenceBackend
-
-    layer, _ = direct.build_layer(lambda net, a: net.sigmoid(a), np.zeros(3, np.int8))
-    support = ReferenceBackend().supports(layer, None)
-    assert not support
-    assert support.code == "dtype"
-
-
 @pytest.mark.parametrize("label", [*FLOATS, "int8", "uint8", "int64"])
 def test_of_bounds_that_cross_the_upper_one_wins(run_layer, samples, label):
     """As in ONNX's Clip: min(max, max(x, min))."""

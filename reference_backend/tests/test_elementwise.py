@@ -371,9 +371,6 @@ def test_quantized_unary_goes_through_real_numbers(run_layer):
 @pytest.mark.parametrize(
     ("build", "labels", "code"),
     [
-        (lambda net, a: net.unary(a, "exp"), ["int32"], "dtype"),
-        (lambda net, a: net.unary(a, "neg"), ["bool"], "dtype"),
-        (lambda net, a, b: net.addition(a, b), ["bool", "bool"], "dtype"),
         (_fused("add", "tanh"), ["int32", "int32"], "attribute"),
     ],
 )

@@ -10,7 +10,19 @@ from ..descriptor import Descriptor, Infos, descriptor_class
 from ..graph import Graph
 from ..layer import OutputSlot
 from ..tensor import TensorInfo
-from .shape_rules import Operand, broadcast, choice, integer, normalize_axis, number, present, require_same_dtype, shape_error
+from .shape_rules import (
+    Operand,
+    broadcast,
+    choice,
+    integer,
+    normalize_axis,
+    number,
+    present,
+    require_number,
+    require_real,
+    require_same_dtype,
+    shape_error,
+)
 
 
 class ActivationFunction(StrEnum):
@@ -40,6 +52,10 @@ class ActivationFunction(StrEnum):
     SHRINK = "shrink"  # x + beta if x < -alpha; x - beta if x > alpha; else 0
 
 
+_OF_NUMBERS = {ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU}
+"""Defined for integers as for floats; the others are of real numbers."""
+
+
 @descriptor_class
 class Activation(Descriptor, kind="dovetail.Activation"):
     """Apply a function to each element; the shape and dtype stay."""
@@ -49,7 +65,9 @@ class Activation(Descriptor, kind="dovetail.Activation"):
     beta: float = 0.0
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        return [present(inputs, 0)]
+        x = present(inputs, 0)
+        (require_number if self.function in _OF_NUMBERS else require_real)(x, "input")
+        return [x]
 
 
 @descriptor_class
@@ -62,6 +80,7 @@ class Prelu(Descriptor, kind="dovetail.Prelu"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, slope = present(inputs, 0), present(inputs, 1)
         require_same_dtype([x, slope])
+        require_number(x, "input")
         if broadcast(x.shape, slope.shape) != x.shape:
             raise shape_error(f"slope {slope.shape_text} does not broadcast to the input {x.shape_text}")
         return [x]
@@ -78,6 +97,7 @@ class Softmax(Descriptor, kind="dovetail.Softmax"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
         normalize_axis(self.axis, x.rank)
+        require_real(x, "input")
         return [x.with_quantization(None)]
 
 

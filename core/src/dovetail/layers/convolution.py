@@ -22,6 +22,7 @@ from .shape_rules import (
     padding4,
     pair,
     present,
+    require_number,
     require_positive,
     require_rank,
     require_same_dtype,
@@ -63,6 +64,7 @@ class _Windowed(FusedActivation):
         x, weights = present(inputs, 0), present(inputs, 1)
         require_rank(x, 4, "input")
         require_rank(weights, 4, "weights")
+        require_number(x, "input")
         if x.dtype is not weights.dtype and x.dtype.is_float:
             require_same_dtype([x, weights], "input and weights")
         return x, weights

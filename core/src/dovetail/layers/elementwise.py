@@ -15,7 +15,17 @@ from ..layer import OutputSlot
 from ..pieces import holds, mapped
 from ..tensor import DType, TensorInfo
 from .activation import FusedActivation
-from .shape_rules import Operand, broadcast, choice, known, present, require_dtype, require_same_dtype
+from .shape_rules import (
+    Operand,
+    broadcast,
+    choice,
+    known,
+    present,
+    require_dtype,
+    require_number,
+    require_real,
+    require_same_dtype,
+)
 
 
 class UnaryOperation(StrEnum):
@@ -87,6 +97,16 @@ class ComparisonOperation(StrEnum):
 
 
 _TO_BOOL = {UnaryOperation.IS_NAN, UnaryOperation.IS_INF, UnaryOperation.IS_POSITIVE_INF, UnaryOperation.IS_NEGATIVE_INF}
+_OF_NUMBERS = {
+    UnaryOperation.ABS,
+    UnaryOperation.NEG,
+    UnaryOperation.SIGN,
+    UnaryOperation.FLOOR,
+    UnaryOperation.CEIL,
+    UnaryOperation.ROUND,
+}
+"""Defined for integers as for floats; other functions that are neither logical nor bitwise are of real numbers."""
+_ORDERS = {BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM}
 _LOGICAL = {BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR}
 _BITWISE = {BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR}
 _SHIFTS = {BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT}
@@ -103,8 +123,12 @@ class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
         x = present(inputs, 0)
         if self.operation is UnaryOperation.LOGICAL_NOT:
             require_dtype(x, [DType.BOOL], "input")
-        if self.operation is UnaryOperation.BITWISE_NOT:
+        elif self.operation is UnaryOperation.BITWISE_NOT:
             require_dtype(x, _INTEGERS, "input")
+        elif self.operation in _OF_NUMBERS:
+            require_number(x, "input")
+        else:
+            require_real(x, "input")
         return [x.with_dtype(DType.BOOL if self.operation in _TO_BOOL else x.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
@@ -112,8 +136,8 @@ class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
         info, value = present(inputs, 0), values[0]
         if function is None or value is None or info.dtype is DType.BFLOAT16:
             return None
-        if not info.dtype.is_float and self.operation in (_ON_FLOATS if info.dtype.is_integer else _ON_NUMBERS):
-            return None  # NumPy would compute in another type, or not at all
+        if info.dtype.is_integer and (self.operation in _ON_FLOATS or info.quantization is not None):
+            return None  # NumPy would compute in another type, or with what stands for other numbers
         return [mapped(function, info.dtype.numpy, value)]
 
 
@@ -131,10 +155,13 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
             require_same_dtype([a, b])
         if self.operation in _LOGICAL:
             require_dtype(a, [DType.BOOL], "input")
-        if self.operation in _BITWISE:
+        elif self.operation in _BITWISE:
             require_dtype(a, (*_INTEGERS, DType.BOOL), "input")
-        if self.operation in _SHIFTS:
+        elif self.operation in _SHIFTS:
             require_dtype(a, _INTEGERS, "input")
+        elif self.operation not in _ORDERS:
+            require_number(a, "input")
+            require_number(b, "input")
         return [TensorInfo(broadcast(a.shape, b.shape), a.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
@@ -260,7 +287,6 @@ _UNARY_ON_CONSTANTS: dict[UnaryOperation, _Function] = {
     UnaryOperation.LOGICAL_NOT: np.logical_not,
 }
 _ON_FLOATS = {UnaryOperation.FLOOR, UnaryOperation.CEIL, UnaryOperation.SQRT}
-_ON_NUMBERS = {*_ON_FLOATS, UnaryOperation.ABS, UnaryOperation.NEG}
 _BINARY_ON_CONSTANTS: dict[BinaryOperation, _Function] = {
     BinaryOperation.ADD: np.add,
     BinaryOperation.SUB: np.subtract,

@@ -10,7 +10,17 @@ from ..graph import Graph
 from ..layer import OutputSlot
 from ..tensor import Quantization, TensorInfo
 from .activation import FusedActivation
-from .shape_rules import Operand, broadcast, optional, present, require_rank, require_same_dtype, require_shape, shape_error
+from .shape_rules import (
+    Operand,
+    broadcast,
+    optional,
+    present,
+    require_number,
+    require_rank,
+    require_same_dtype,
+    require_shape,
+    shape_error,
+)
 
 
 @descriptor_class
@@ -27,6 +37,7 @@ class FullyConnected(FusedActivation, kind="dovetail.FullyConnected"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, weights, bias = present(inputs, 0), present(inputs, 1), optional(inputs, 2)
         require_rank(weights, 2, "weights")
+        require_number(x, "input")
         if x.rank < 1 or x.shape[-1] != weights.shape[1]:
             raise shape_error(
                 f"input {x.shape_text} does not fit weights {weights.shape_text}",
@@ -57,6 +68,7 @@ class MatMul(Descriptor, kind="dovetail.MatMul"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         a, b = present(inputs, 0), present(inputs, 1)
         dtype = require_same_dtype([a, b])
+        require_number(a, "operands")
         if a.rank < 1 or b.rank < 1:
             raise shape_error(f"operands {a.shape_text} and {b.shape_text}: a scalar has no matrix product")
         left = _swap(a.sizes) if self.transpose_a else a.sizes

@@ -20,6 +20,7 @@ from .shape_rules import (
     optional,
     present,
     require_positive,
+    require_real,
     require_shape,
     shape_error,
 )
@@ -45,6 +46,7 @@ class BatchNormalization(Descriptor, kind="dovetail.BatchNormalization"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        require_real(x, "input")
         channels = 1 if x.rank == 1 and self.layout is DataLayout.NCHW else _channels(x, self.layout)
         for i in range(1, 5):
             require_shape(present(inputs, i), (channels,), self.input_names[i])
@@ -62,6 +64,7 @@ class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        require_real(x, "input")
         channels = _channels(x, self.layout)
         for i in (1, 2):
             info = optional(inputs, i)
@@ -81,6 +84,7 @@ class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        require_real(x, "input")
         channels = _channels(x, DataLayout.NCHW)
         require_positive("groups", self.groups)
         if channels % self.groups:
@@ -107,6 +111,7 @@ class LayerNormalization(Descriptor, kind="dovetail.LayerNormalization"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        require_real(x, "input")
         tail = x.sizes[normalize_axis(self.axis, x.rank) :]
         for i in (1, 2):
             info = optional(inputs, i)
@@ -125,6 +130,7 @@ class LpNormalization(Descriptor, kind="dovetail.LpNormalization"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        require_real(x, "input")
         normalize_axis(self.axis, x.rank)
         if self.p not in (1, 2):
             raise attribute_error(f"p is {self.p}", "1 and 2 are defined")
@@ -146,6 +152,7 @@ class LocalResponseNormalization(Descriptor, kind="dovetail.LocalResponseNormali
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        require_real(x, "input")
         _channels(x, self.layout)
         require_positive("size", self.size)
         return [x]

@@ -19,6 +19,7 @@ from .shape_rules import (
     padding4,
     pair,
     present,
+    require_number,
     require_positive,
     require_rank,
     require_window,
@@ -74,6 +75,7 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
         require_rank(x, 4, "input")
         require_positive("window", *self.size)
         require_positive("p", self.p)
+        require_number(x, "input")
         return x
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
@@ -116,6 +118,7 @@ class GlobalPooling(Descriptor, kind="dovetail.GlobalPooling"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        require_number(x, "input")
         if x.rank < 2:
             raise shape_error(f"input {x.shape_text} has no batch and channel axes", "expected rank 2 or more")
         require_positive("p", self.p)

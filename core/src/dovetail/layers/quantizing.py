@@ -37,6 +37,7 @@ class Quantize(Descriptor, kind="dovetail.Quantize"):
         x = present(inputs, 0)
         if not self.dtype.is_integer:
             raise attribute_error(f"a tensor cannot be quantized to {self.dtype}", "use an integer type")
+        require_dtype(x, [d for d in DType if d.is_float], "input")
         self.quantization.check_axis(x)
         self.quantization.check(self.dtype)
         return [TensorInfo(x.shape, self.dtype)]

@@ -24,6 +24,7 @@ from .shape_rules import (
     normalize_axes,
     normalize_axis,
     present,
+    require_number,
     shape_error,
 )
 
@@ -71,6 +72,8 @@ class Reduce(Descriptor, kind="dovetail.Reduce"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        if self.function not in (ReduceFunction.MAX, ReduceFunction.MIN):
+            require_number(x, "input")
         axes = self.reduced_axes(x.rank)
         if self.keep_dims:
             shape = tuple(1 if i in axes else d for i, d in enumerate(x.sizes))
@@ -133,6 +136,7 @@ class CumulativeSum(Descriptor, kind="dovetail.CumulativeSum"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        require_number(x, "input")
         normalize_axis(self.axis, x.rank)
         return [x.with_quantization(None)]
 

@@ -143,6 +143,22 @@ def require_dtype(info: TensorInfo, allowed: Iterable[DType], what: str) -> None
         )
 
 
+def require_number(info: TensorInfo, what: str) -> None:
+    """Refuse truth values where numbers are computed."""
+    if info.dtype is DType.BOOL:
+        raise GraphError(f"{what} is {info.dtype}", code=ErrorCode.DTYPE_MISMATCH, hint="a bool is no number; insert a cast")
+
+
+def require_real(info: TensorInfo, what: str) -> None:
+    """Refuse plain integers where real numbers are computed; those that stand for such, by a quantization, are taken."""
+    if not info.dtype.is_float and (info.quantization is None or info.dtype is DType.BOOL):
+        raise GraphError(
+            f"{what} is {info.dtype}",
+            code=ErrorCode.DTYPE_MISMATCH,
+            hint="expected floats, or integers with a quantization; insert a cast",
+        )
+
+
 INDEX_DTYPES = (DType.INT32, DType.INT64)
 
 
