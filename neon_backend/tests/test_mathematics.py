@@ -114,6 +114,11 @@ def test_unary(run_layer, name):
     check(y, ALL, reference(ALL.astype(np.float64)), most)
 
 
+def test_the_sign_of_a_negative_zero_is_zero(run_layer):
+    [y] = run_layer(lambda net, x: net.unary(x, "sign"), np.resize(np.array([-0.0, 0.0, -2, 3, np.nan], np.float32), 37))
+    assert not np.signbit(y[y == 0]).any()
+
+
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations(run_layer, name):
     reference, most = ACTIVATIONS[name]

@@ -119,7 +119,7 @@ template <typename Each> INLINE void with_function(const neon_activation &with, 
     case NEON_FLOOR: each([](Vector v) { return round_down(v); }); break;
     case NEON_CEIL: each([](Vector v) { return -round_down(-v); }); break;
     case NEON_ROUND: each([](Vector v) { return round_even(v); }); break;
-    case NEON_SIGN: each([=](Vector v) { return select(v > none, one, select(v < none, -one, v)); }); break;
+    case NEON_SIGN: each([=](Vector v) { return select(v > none, one, select(v < none, -one, v + none)); }); break;
     case NEON_SIN: each([](Vector v) { return each_lane(__builtin_sinf, v); }); break;
     case NEON_COS: each([](Vector v) { return each_lane(__builtin_cosf, v); }); break;
     case NEON_TAN: each([](Vector v) { return each_lane(__builtin_tanf, v); }); break;
