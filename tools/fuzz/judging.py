@@ -71,7 +71,7 @@ class Judge:
             # overflow in another order of sums, also before it rounds to integers. A wrong finite number is none of that.
             overflows = found.kind in ("non-finite", "integers") or self._third_agrees(found, theirs, unknown=True)
             return Verdict.OPEN if is_peer or overflows else Verdict.DIFFERENT
-        return Verdict.OPEN if is_peer and is_unsettled(self._model, found) else Verdict.DIFFERENT
+        return Verdict.OPEN if is_peer and is_unsettled(self._model, self._feeds, found) else Verdict.DIFFERENT
 
     def _third_agrees(self, found: Difference, answers: Answers, unknown: bool = False) -> bool:
         """Tell whether ONNX's own evaluator gives the output that differs as these answers do; `unknown` where it cannot."""

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Mapping
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from .comparing import Difference
 from .message_mutations import messages
@@ -14,6 +15,7 @@ from .message_mutations import messages
 RANGES = {2: (256.0, 6.1e-5), 4: (1e15, 1e-18), 8: (1e15, 1e-18)}
 """What may be squared and summed up in the type, without an overflow and without vanishing, by bytes of an element."""
 POOLS = ("MaxPool", "AveragePool", "LpPool")
+QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv")
 HIGH_POWER = 8
 """Of an Lp norm: such powers overflow in float32 where numbers are as small as 65,536, and vanish where they are below 1e-5."""
 
@@ -40,9 +42,36 @@ def _is_extreme(values: np.ndarray) -> bool:
     return bool((~np.isfinite(magnitudes) | (magnitudes > largest) | ((magnitudes > 0) & (magnitudes < smallest))).any())
 
 
-def is_unsettled(model: ModelProto, found: Difference) -> bool:
+def is_unsettled(model: ModelProto, feeds: Mapping[str, np.ndarray], found: Difference) -> bool:
     """Tell whether an operator of a model leaves open what differs from the peer's answer."""
-    return any(_leaves_open(node, found) for node in messages(model) if isinstance(node, NodeProto))
+    nodes = [node for node in messages(model) if isinstance(node, NodeProto)]
+    return any(_leaves_open(node, found) or _divides_by_zero(node, model, feeds, found) for node in nodes)
+
+
+def _divides_by_zero(node: NodeProto, model: ModelProto, feeds: Mapping[str, np.ndarray], found: Difference) -> bool:
+    """Tell whether what a node reads makes it round a NaN to an integer, or divide by a zero whose sign nobody defines."""
+    if node.op_type in QUANTIZING and found.kind == "integers":
+        # A NaN becomes the zero point of a quantization, and 0 where its scale is none; the peer takes what the machine gives.
+        data, *others = read_by(model, feeds, node) or [np.zeros(())]
+        scales = [value for value in others if value.dtype.kind == "f"]
+        return bool(np.isnan(data).any()) or any((~np.isfinite(one) | (one == 0)).any() for one in scales)
+    if node.op_type in ("Reciprocal", "Div") and found.kind == "non-finite":
+        # ONNX says of no function whether it gives 0 or -0: selu(-0) is either, by how it is written.
+        read = read_by(model, feeds, node)
+        infinities = found.text.count("inf") == 2 and found.text.count("-inf") == 1
+        return infinities and read is not None and bool((read[-1] == 0).any())
+    return False
+
+
+def read_by(model: ModelProto, feeds: Mapping[str, np.ndarray], node: NodeProto) -> list[np.ndarray] | None:
+    """Return what a node of the outermost graph reads, by ONNX's own evaluator; None if that cannot tell."""
+    part = ModelProto()
+    part.CopyFrom(model)
+    del part.graph.output[:]
+    part.graph.output.extend(ValueInfoProto(name=name) for name in node.input if name)
+    with contextlib.suppress(Exception), np.errstate(all="ignore"):  # it has no type of its own
+        return [np.asarray(value) for value in ReferenceEvaluator(part).run(None, dict(feeds))]
+    return None
 
 
 def _leaves_open(node: NodeProto, found: Difference) -> bool:
@@ -51,6 +80,11 @@ def _leaves_open(node: NodeProto, found: Difference) -> bool:
         return found.kind in ("values", "integers")
     if node.op_type in ("Shrink", "ThresholdedRelu"):  # a NaN is no number of either side: ours goes through, the peer's is 0
         return found.kind == "non-finite"
+    if node.op_type in (
+        "MaxPool",
+        "GlobalMaxPool",
+    ):  # the largest of numbers and a NaN: ours is the NaN, as NumPy's and as that of
+        return found.kind == "non-finite"  # ONNX's Max; the peer leaves it out, and its largest of -inf is the lowest number
     if node.op_type == "Pow":  # of integers, beyond what their type holds
         return found.kind == "integers"
     if node.op_type == "Celu" and "alpha" in attributes:  # 0 * exp(x / 0), which we do not compute where x is positive
@@ -59,6 +93,10 @@ def _leaves_open(node: NodeProto, found: Difference) -> bool:
         return attributes["periodic"].i not in (0, 1)
     if node.op_type in ("LpPool", "GlobalLpPool") and "p" in attributes:
         return found.kind in ("values", "non-finite") and attributes["p"].i >= HIGH_POWER
+    if node.op_type in POOLS and "dilations" in attributes and "auto_pad" in attributes:
+        # ONNX defines the size of the result, ceil(size / stride). The peer misses it: its padding leaves dilations out.
+        is_same = attributes["auto_pad"].s in (b"SAME_UPPER", b"SAME_LOWER")
+        return is_same and any(dilation > 1 for dilation in attributes["dilations"].ints)
     if node.op_type in POOLS and "strides" in attributes and "kernel_shape" in attributes:
         # Automatic padding would be negative: ONNX does not say what that means, the peer begins inside of the image.
         pairs = zip(attributes["strides"].ints, attributes["kernel_shape"].ints, strict=False)
