@@ -151,7 +151,9 @@ def test_a_backend_that_ends_the_process_when_it_is_closed_is_found() -> None:
 def test_a_crash_after_everything_was_reported_is_found(name: str, problem: str) -> None:
     result = searched(name)
     assert (result.done, result.left, result.skipped) == (2, 0, {})
-    assert [(finding.case, finding.text) for finding in result.findings] == [("operator/1", "ending the process after this case")]
+    assert [(finding.case, finding.text) for finding in result.findings] == [
+        ("operator/1", "ending the process after this case")
+    ]
     assert result.findings[0].problem.startswith(problem)
 
 

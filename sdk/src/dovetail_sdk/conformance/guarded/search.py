@@ -196,7 +196,9 @@ class _Part:
             self._end(begun[0], begun, died)
         elif done:
             if cause:  # destructors and exit handlers run when the interpreter is taken down
-                self._add(Finding(portion[max(handled - 1, 0)], "ending the process after this case", _first_things_first(cause)))
+                self._add(
+                    Finding(portion[max(handled - 1, 0)], "ending the process after this case", _first_things_first(cause))
+                )
         elif hung and self.deadline is not None and time.monotonic() > self.deadline:
             self.told(f"no case was under way when the time was over: {died}")
         elif not opened:
