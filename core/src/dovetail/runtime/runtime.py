@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..backend_calls import backend_call, checked, device_names, notify
-from ..collecting import collecting_seldom, weights_dropped
+from ..collecting import collecting_seldom, network_dropped
 from ..descriptor import Array, Constant
 from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
 from ..interfaces import IBackend, IBackendContext
@@ -181,9 +181,12 @@ class Runtime:
             owns=optimized is not network,
             plan_cache_bytes=plan_cache_bytes,
         )
-        if is_own:  # nobody else has its weights
-            held = loaded.memory.constant_bytes if reparse is not None else _constant_bytes(source)
-            weakref.finalize(loaded, weights_dropped, held).atexit = False
+        if optimized is not network:  # nobody else has what was made of it
+            weights = 0
+            if is_own:
+                weights = loaded.memory.constant_bytes if reparse is not None else _constant_bytes(source)
+            layers = len(network if optimized is None else optimized.graph)
+            weakref.finalize(loaded, network_dropped, layers, weights).atexit = False
         with self._lock:
             self._networks.add(loaded)
             self._finalizers[:] = [one for one in self._finalizers if getattr(one, "alive", False)]
