@@ -13,7 +13,7 @@ from .descriptor import Constant, Descriptor, Input, Output
 from .errors import DovetailError, ErrorCode, GraphError
 from .held_arrays import held_array, owner_of
 from .kind_errors import raise_named
-from .layer import Inferred, InputSlot, Layer, OutputSlot
+from .layer import InputSlot, Layer, OutputSlot
 from .limits import under_way
 from .tensor import Dimension, DType, Quantization, TensorInfo, shown
 from .topology import producers_first
@@ -398,21 +398,16 @@ class Graph:
             GraphError: The inputs do not fit; the message names the layer.
             LimitError: An output has more elements than the load under way allows, or that took too long.
         """
-        inputs = layer.input_infos
-        quantizations = [slot.quantization for slot in layer.outputs]
+        descriptor, inputs = layer.descriptor, layer.input_infos
         last = layer.inferred
-        if (
-            last is not None
-            and last.descriptor is layer.descriptor
-            and last.inputs == inputs
-            and last.quantizations == quantizations
-            and last.outputs == [slot.info for slot in layer.outputs]
-        ):
-            return
+        if last is not None and last[0] is descriptor:
+            quantizations = [slot.quantization for slot in layer.outputs]
+            if last == (descriptor, *inputs, *quantizations, *[slot.info for slot in layer.outputs]):
+                return
         try:
             infos = [
                 info if slot.quantization is None else info.with_quantization(slot.quantization)
-                for slot, info in zip(layer.outputs, layer.descriptor.infer(inputs), strict=True)
+                for slot, info in zip(layer.outputs, descriptor.infer(inputs), strict=True)
             ]
             for info in infos:
                 info.check()
@@ -425,8 +420,8 @@ class Graph:
             raise_named(error, layer, "infer")
         for slot, info in zip(layer.outputs, infos, strict=True):
             slot.info = info
-        if not isinstance(layer.descriptor, Constant):  # whose array would be kept when the layer has let go of it
-            layer.inferred = Inferred(layer.descriptor, inputs, quantizations, infos)
+        if not isinstance(descriptor, Constant):  # whose array would be kept when the layer has let go of it
+            layer.inferred = (descriptor, *inputs, *[slot.quantization for slot in layer.outputs], *infos)
 
     def _infer_if_known(self, layer: Layer) -> None:
         if isinstance(layer.descriptor, Input):

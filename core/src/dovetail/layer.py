@@ -5,8 +5,6 @@ An input slot has one producer; an output slot has any number of consumers and c
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from .descriptor import Array, Constant, Descriptor
 from .errors import ErrorCode, GraphError
 from .tensor import Dimension, DType, Quantization, TensorInfo
@@ -91,15 +89,6 @@ class InputSlot:
         return f"<{self.layer.name}.{self.name} <- {self.source}>"
 
 
-class Inferred(NamedTuple):
-    """What a layer's outputs were inferred from, and what they were."""
-
-    descriptor: Descriptor
-    inputs: list[TensorInfo | None]
-    quantizations: list[Quantization | None]
-    outputs: list[TensorInfo]
-
-
 class Layer:
     """One node.
 
@@ -109,7 +98,8 @@ class Layer:
         descriptor: Kind and attributes.
         inputs, outputs: Slots.
         sources: Names of the layers of the original network that this one stands for.
-        inferred: From what the infos of the outputs were inferred last, and what they were; see `Graph.infer`.
+        inferred: The descriptor, infos of inputs and quantizations from which the infos of the outputs were inferred last, and
+            these; see `Graph.infer`.
     """
 
     __slots__ = ("descriptor", "id", "inferred", "inputs", "name", "outputs", "sources")
@@ -119,7 +109,7 @@ class Layer:
         self.name = name
         self.descriptor = descriptor
         self.sources = sources
-        self.inferred: Inferred | None = None
+        self.inferred: tuple[object, ...] | None = None
         self.inputs = [InputSlot(self, i) for i in range(n_inputs)]
         self.outputs = [OutputSlot(self, i) for i in range(descriptor.output_count)]
 

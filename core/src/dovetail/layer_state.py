@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from .host_exceptions import is_of_host
@@ -28,22 +29,30 @@ class LayerState:
         except Exception as error:  # what stands there now cannot be read or compared: it is not what stood there before
             if is_of_host(error):
                 raise
-        layer = self._layer
-        (layer.name, layer.descriptor, layer.sources), reads, writes = self._facts
-        layer.inputs = [slot for slot, _, _ in reads]
-        layer.outputs = [slot for slot, _, _, _ in writes]
-        for slot, source, info in reads:
+        layer, facts = self._layer, iter(self._facts)
+        layer.name, layer.descriptor, layer.sources, count = islice(facts, 4)
+        layer.inputs, layer.outputs = [], []
+        for slot, source, info in zip(*[islice(facts, 3 * count)] * 3, strict=True):
+            layer.inputs.append(slot)
             slot.source = source
             if source is not None:
                 source.info = info
-        for slot, info, quantization, consumers in writes:
+        for slot, info, quantization, consumers in zip(*[facts] * 4, strict=True):
+            layer.outputs.append(slot)
             slot.info, slot.quantization, slot.consumers = info, quantization, list(consumers)
         return True
 
 
-def _facts(layer: Layer) -> tuple[Any, ...]:
-    return (
-        (layer.name, layer.descriptor, layer.sources),
-        [(slot, source := slot.source, None if source is None else source.info) for slot in layer.inputs],
-        [(slot, slot.info, slot.quantization, slot.consumers.copy()) for slot in layer.outputs],
-    )
+def _facts(layer: Layer) -> list[Any]:
+    """Return them in one list, which is made and compared several times for each layer of a load.
+
+    Name, descriptor, sources and the number of inputs; slot, source and its info of each input; slot, info, quantization and
+    readers of each output.
+    """
+    facts: list[Any] = [layer.name, layer.descriptor, layer.sources, len(layer.inputs)]
+    for read in layer.inputs:
+        source = read.source
+        facts += (read, source, None if source is None else source.info)
+    for slot in layer.outputs:
+        facts += (slot, slot.info, slot.quantization, slot.consumers.copy())
+    return facts
