@@ -310,19 +310,13 @@ class Graph:
                 f"input {target.name!r} of layer {target.layer.name!r} is already fed by {target.source.name!r}",
                 hint="disconnect it first",
             )
-        target.source = source
-        source.consumers.append(target)
+        source.add_reader(target)
         self._order = None
 
     def disconnect(self, target: InputSlot) -> None:
         """Free an input slot; one that is free stays so."""
         if target.source is not None:
-            readers = target.source.consumers
-            if readers[-1] is target:  # many are taken off in the order in which they came, or the other way round
-                readers.pop()
-            else:
-                readers.remove(target)
-            target.source = None
+            target.source.remove_reader(target)
             self._order = None
 
     def append_input(self, layer: Layer, source: OutputSlot) -> None:
@@ -338,9 +332,11 @@ class Graph:
 
     def redirect(self, old: OutputSlot, new: OutputSlot) -> None:
         """Make every consumer of `old` read `new`."""
-        for consumer in list(old.consumers):
-            self.disconnect(consumer)
-            self.connect(new, consumer)
+        readers = old.consumers.copy()
+        old.consumers.clear()
+        for reader in readers:
+            new.add_reader(reader)
+        self._order = None
 
     def remove(self, layer: Layer) -> None:
         """Remove a layer that nobody reads.
@@ -513,9 +509,7 @@ class Graph:
             target._layers[label] = clone
             for mine, theirs in zip(layer.inputs, clone.inputs, strict=True):
                 if mine.source is not None:
-                    source = twins[mine.source]
-                    theirs.source = source  # nothing feeds it yet
-                    source.consumers.append(theirs)
+                    twins[mine.source].add_reader(theirs)
             for old, new in zip(layer.outputs, clone.outputs, strict=True):
                 new.info, new.quantization = old.info, old.quantization
                 twins[old] = new
@@ -525,6 +519,8 @@ class Graph:
             for old, new in zip(layer.outputs, clone.outputs, strict=True):
                 if len(new.consumers) > 1:
                     new.consumers = [clones[read.layer].inputs[read.index] for read in old.consumers if read.layer in clones]
+                    for place, reader in enumerate(new.consumers):
+                        reader.place = place
         return twins
 
 

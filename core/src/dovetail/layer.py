@@ -5,9 +5,17 @@ An input slot has one producer; an output slot has any number of consumers and c
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from operator import attrgetter
+
 from .descriptor import Array, Constant, Descriptor
 from .errors import ErrorCode, GraphError
 from .tensor import Dimension, DType, Quantization, TensorInfo
+
+_FEW = 16
+"""Readers of a slot among which one is found soonest by looking at all."""
+
+_place = attrgetter("place")
 
 
 class OutputSlot:
@@ -60,18 +68,51 @@ class OutputSlot:
         """Element type of the tensor."""
         return self.known_info.dtype
 
+    def add_reader(self, reader: InputSlot) -> None:
+        """Join an input slot that reads nothing yet; it comes after all others."""
+        readers = self.consumers
+        reader.source = self
+        reader.place = readers[-1].place + 1 if readers else 0
+        readers.append(reader)
+
+    def remove_reader(self, reader: InputSlot) -> None:
+        """Free an input slot that reads this; the others keep their order.
+
+        Readers are in the order of their places, so that each is found among thousands without looking at the others.
+        """
+        readers = self.consumers
+        if readers[-1] is reader:
+            readers.pop()
+        elif len(readers) < _FEW:
+            readers.remove(reader)
+        else:
+            at = bisect_left(readers, reader.place, key=_place)
+            if at < len(readers) and readers[at] is reader:
+                del readers[at]
+            else:  # somebody set the list by hand
+                readers.remove(reader)
+        reader.source = None
+
     def __repr__(self) -> str:
         return f"<{self.name}: {self.info if self.info else '?'}>"
 
 
 class InputSlot:
-    """Where a layer reads; `source` is None while it is not connected."""
+    """Where a layer reads.
 
-    __slots__ = ("index", "layer", "source")
+    Attributes:
+        layer: The reader.
+        index: Position among the reader's inputs.
+        source: The slot that it reads; None while it is not connected.
+        place: Greater than that of every reader which joined the source before.
+    """
+
+    __slots__ = ("index", "layer", "place", "source")
 
     def __init__(self, layer: Layer, index: int) -> None:
         self.layer = layer
         self.index = index
+        self.place = 0
         self.source: OutputSlot | None = None
 
     @property

@@ -50,11 +50,11 @@ def producers_first(network: str, members: Mapping[str, Layer]) -> list[Layer]:
 
 def _cycle_error(network: str, stuck: set[Layer]) -> GraphError:
     layer = min(stuck, key=lambda candidate: candidate.id)
-    seen: list[Layer] = []
+    seen: dict[Layer, int] = {}
     while layer not in seen:
-        seen.append(layer)
+        seen[layer] = len(seen)
         layer = next(s.source.layer for s in layer.inputs if s.source and s.source.layer in stuck)
-    cycle = [*seen[seen.index(layer) :], layer]
+    cycle = [*list(seen)[seen[layer] :], layer]
     names = [member.name for member in reversed(cycle)]
     return GraphError(
         f"network {network!r} has a cycle: {' -> '.join(names)}",

@@ -36,6 +36,11 @@ class Heirs:
         names += self._names.get(heir, heir.sources)
         self._names[heir] = names
 
+    def take_on(self, heir: Layer, gone: Layer) -> None:
+        """Let a layer stand for all that one behind it, which is gone, stood for."""
+        names = self._names.setdefault(heir, list(heir.sources))
+        names += self._names.pop(gone, gone.sources)
+
     def settle(self) -> None:
         """Write it to the layers, each name once."""
         for layer, names in self._names.items():

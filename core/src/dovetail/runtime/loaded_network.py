@@ -270,7 +270,7 @@ class LoadedNetwork(NetworkRunner):
         return plan, arrays
 
     def _check_names(self, feeds: Mapping[str, Any]) -> None:
-        expected = [spec.name for spec in self._inputs]
+        expected = {spec.name: None for spec in self._inputs}  # in their order
         missing = [name for name in expected if name not in feeds]
         unknown = [str(name) for name in feeds if name not in expected]
         if missing or unknown:

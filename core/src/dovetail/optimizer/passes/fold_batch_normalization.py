@@ -18,7 +18,7 @@ from ...layers import (
 )
 from ...pieces import holds, mapped, regions
 from ...tensor import DataLayout, DType
-from ..rewriting import derived_constant, drop_constants, merged_sources, only_consumer, reconnect
+from ..rewriting import Heirs, derived_constant, drop_constants, only_consumer
 from .base import Pass
 
 _FLOATS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
@@ -36,11 +36,13 @@ class FoldBatchNormalization(Pass):
     name: ClassVar[str] = "fold_batch_normalization"
 
     def run(self, graph: Graph) -> int:
-        changes = 0
+        changes, heirs = 0, Heirs()
         for layer in [layer for layer in graph if isinstance(layer.descriptor, BatchNormalization)]:
             source = layer.inputs[0].source
-            if source is not None and only_consumer(source) is not None:
-                changes += _fold(graph, source.layer, layer)
+            if source is not None and only_consumer(source) is not None and _fold(graph, source.layer, layer):
+                heirs.take_on(source.layer, layer)
+                changes += 1
+        heirs.settle()
         return changes
 
 
@@ -75,14 +77,21 @@ def _fold(graph: Graph, weighted: Layer, normalization: Layer) -> bool:
             scaled = _scaled(descriptor, weights, factor)
     except FloatingPointError:
         return False
-    folded = dict.fromkeys(
-        slot.source.layer for slot in (*weighted.inputs[1:], *normalization.inputs[1:]) if slot.source is not None
-    )
-    _store(graph, weighted, scaled, shift)
-    weighted.sources = merged_sources(weighted, normalization)
+    old = weighted.inputs[1].source
+    assert old is not None  # it has a value
+    read = [slot for slot in (*weighted.inputs[1:], *normalization.inputs[1:]) if slot.source is not None]
+    constants = dict.fromkeys(slot.source.layer for slot in read if slot.source is not None)
+    for slot in read:
+        graph.disconnect(slot)
+    drop_constants(graph, constants)  # first, so that the next fold may have the memory, and the new ones the names
+    graph.connect(derived_constant(graph, scaled, old.layer), weighted.inputs[1])
+    new = derived_constant(graph, shift, weighted, f"{weighted.name}.bias")
+    if len(weighted.inputs) > 2:
+        graph.connect(new, weighted.inputs[2])
+    else:
+        graph.append_input(weighted, new)
     graph.redirect(normalization.output, weighted.output)
     graph.remove(normalization)
-    drop_constants(graph, folded)  # now, so that the next fold may have the memory
     return True
 
 
@@ -115,15 +124,3 @@ def _product(weights: Array, factor: Array) -> Array:
     for region in regions(weights.shape):
         np.multiply(weights[region], factors[region], out=made[region], dtype=np.float64, casting="same_kind")
     return made
-
-
-def _store(graph: Graph, layer: Layer, weights: Array, bias: Array) -> None:
-    old = layer.inputs[1].source
-    if old is None:
-        raise ValueError(f"layer {layer.name!r} has no weights")
-    reconnect(graph, layer.inputs[1], derived_constant(graph, weights, old.layer))
-    new = derived_constant(graph, bias, layer, f"{layer.name}.bias")
-    if len(layer.inputs) > 2:
-        reconnect(graph, layer.inputs[2], new)
-    else:
-        graph.append_input(layer, new)
