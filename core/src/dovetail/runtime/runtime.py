@@ -185,8 +185,8 @@ class Runtime:
             weights = 0
             if is_own:
                 weights = loaded.memory.constant_bytes if reparse is not None else _constant_bytes(source)
-            layers = len(network if optimized is None else optimized.graph)
-            weakref.finalize(loaded, network_dropped, layers, weights).atexit = False
+            graph = source if optimized is None else optimized.graph
+            weakref.finalize(loaded, network_dropped, len(graph), weights).atexit = False
         with self._lock:
             self._networks.add(loaded)
             self._finalizers[:] = [one for one in self._finalizers if getattr(one, "alive", False)]
