@@ -45,6 +45,16 @@ def test_each_place_is_told_once_and_anything_found_counts(sanitize, capsys):
     assert "kernel.c:12" in told
 
 
+def test_arguments_of_python_are_taken_as_they_are(sanitize):
+    for arguments in ([], ["-m", "pytest", "-q", "--quick"], ["script.py", "-h"]):
+        given = sanitize.parsed(arguments)
+        assert (given.quick, given.arguments) == (False, arguments)
+    given = sanitize.parsed(["--quick"])
+    assert (given.quick, given.arguments) == (True, [])
+    with pytest.raises(SystemExit):
+        sanitize.parsed(["--help"])
+
+
 def test_what_did_not_change_keeps_its_time_and_what_is_gone_goes(sanitize, tmp_path):
     for name in ("kept.c", "changed.c", "gone.c", "built.so"):
         (tmp_path / "member").mkdir(exist_ok=True)

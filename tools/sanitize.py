@@ -147,6 +147,13 @@ def guarded(environment, operators, networks, name, isa=None):
     return run(environment, "-m", "dovetail_sdk", "guarded", name, *counts, *options)
 
 
+def conform(environment, name):
+    """Run the conformance kit, which measures memory: little of what was freed is kept back to find uses of it."""
+    options = environment["ASAN_OPTIONS"] + ":quarantine_size_mb=1:thread_local_quarantine_size_kb=64"
+    arguments = ["-m", "dovetail_sdk", "conform", name, "--level", "4", "--budget", "30m"]
+    return run(dict(environment, ASAN_OPTIONS=options), *arguments)
+
+
 def instruction_sets(environment):
     """List those that the machine has."""
     code = "from dovetail_neon.kernels import instruction_sets; print(*[n for n, here in instruction_sets().items() if here])"
@@ -167,12 +174,23 @@ def reports():
     return len(seen)
 
 
+def parsed(arguments):
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        prog="dev.py sanitize",
+        description=__doc__.partition("\n")[0],
+        usage="%(prog)s [-h] [--quick | arguments of Python, such as -m pytest PATH]",
+    )
+    parser.add_argument("--quick", action="store_true", help="what CI runs: cases of CpuAcc's scalar instance")
+    own = arguments[:1] if set(arguments[:1]) <= {"-h", "--help", "--quick"} else []
+    given = parser.parse_args(own)
+    given.arguments = arguments[len(own) :]  # argparse would take those that begin with a dash for its own
+    return given
+
+
 def main():
     """Build, run, and tell what was found."""
-    parser = argparse.ArgumentParser(prog="dev.py sanitize", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="what CI runs: cases of CpuAcc's scalar instance")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of Python, such as -m pytest PATH; else all is run")
-    given = parser.parse_args()
+    given = parsed(sys.argv[1:])
     folders = build(QUICK_MEMBERS if given.quick else MEMBERS, scalar_only=given.quick)
     shutil.rmtree(str(REPORTS), ignore_errors=True)
     REPORTS.mkdir(parents=True)
@@ -192,8 +210,8 @@ def main():
             run(environment, *pytest, *KERNELS),
             guarded(environment, 4000, 600, "CpuRef"),
             *(guarded(environment, 4000, 600, "CpuAcc", isa) for isa in instruction_sets(environment)),
-            run(environment, "-m", "dovetail_sdk", "conform", "CpuRef", "--level", "4", "--budget", "30m"),
-            run(environment, "-m", "dovetail_sdk", "conform", "CpuAcc", "--level", "4", "--budget", "30m"),
+            conform(environment, "CpuRef"),
+            conform(environment, "CpuAcc"),
         )
     found = reports()
     print(f"sanitize: {found} places, see above and {REPORTS}" if found else "sanitize: nothing found")
