@@ -105,7 +105,7 @@ def test_a_function_is_applied_where_the_phases_are_computed(isa):
 
 @pytest.mark.parametrize(
     ("kernel", "stride", "convolutions"),
-    [((4, 4), (2, 2), 1), ((3, 3), (2, 2), 4), ((5, 4), (3, 2), 1), ((5, 5), (3, 3), 9), ((2, 2), (5, 5), 1)],
+    [((4, 4), (2, 2), 1), ((3, 3), (2, 2), 4), ((5, 4), (3, 2), 6), ((5, 5), (3, 3), 9), ((2, 2), (5, 5), 1)],
 )
 def test_phases_are_apart_where_zeros_would_be_multiplied(kernel, stride, convolutions):
     case = (8, 8, 6, 6, kernel, stride, (1, 1, 1, 1), (1, 1), (0, 0))
@@ -113,6 +113,37 @@ def test_phases_are_apart_where_zeros_would_be_multiplied(kernel, stride, convol
     optimized = dovetail.optimize(network_of(case, "NCHW", weights, bias), ["CpuAcc"])
     kinds = [layer.kind for layer in optimized.graph.layers]
     assert kinds.count("neon.Convolve") == convolutions
+
+
+SPREADING = [
+    ((3, 3), (2, 2), (0, 0, 0, 0), (1, 1)),
+    ((9, 9), (2, 2), (4, 4, 4, 4), (1, 1)),
+    ((1, 5), (1, 2), (0, 2, 0, 1), (1, 1)),
+    ((5, 4), (3, 2), (1, 1, 1, 1), (1, 1)),
+    ((2, 1), (3, 2), (0, 0, 0, 0), (1, 1)),
+    ((3, 3), (2, 3), (2, 3, 1, 0), (3, 2)),
+    ((3, 2), (4, 2), (3, 1, 2, 2), (2, 3)),
+    ((4, 3), (1, 1), (2, 1, 2, 3), (2, 2)),
+    ((3, 3), (4, 4), (9, 8, 3, 2), (4, 4)),
+    ((8, 8), (8, 8), (3, 3, 3, 3), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(("kernel", "stride", "padding", "dilation"), SPREADING)
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_stays_in_the_windows_that_read_it(value, kernel, stride, padding, dilation, layout):
+    case = (5, 7, 6, 5, kernel, stride, padding, dilation, (0, 0))
+    x, weights, bias = arrays(case)
+    x[1, 2, 3, 1] = x[0, 4, 0, 4] = value
+    with np.errstate(invalid="ignore"):
+        expected = transposed(x, weights, bias, *case[5:])
+    found = run(network_of(case, layout, weights, bias), x, layout)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    finite = np.isfinite(expected)
+    assert finite.any()
+    np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, expected))
+    close(np.where(finite, found, 0), np.where(finite, expected, 0), case[0] * weights.shape[2] * weights.shape[3])
 
 
 def test_a_step_of_one_is_a_convolution():

@@ -27,32 +27,33 @@ from .images import fastest
 from .lowering import Lowering
 
 MOST_LAYERS = 16
-"""Phases that may become layers of their own."""
+"""Phases that may become layers of their own. Of more, those whose windows differ get taps of zero, so that one layer has all:
+there, an infinity makes NaN of the results beside it."""
 MAX_TAPS = 1 << 16
 """Of all phases together."""
 MAX_GROWTH, FREE_ELEMENTS = 16, 1 << 16
 """How many times as many weights, or results, as the layer has the phases may have, and how many in any case."""
-LEAST_SAVED = 0.2
-"""Of the multiply-adds: less is not worth reading the image once for each phase."""
 
 
 class Phase(NamedTuple):
-    """One phase along rows or columns: result q sums up x[q + t - padding] times tap t.
+    """One phase along rows or columns: result q sums up x[q + dilation * t - padding] times tap t.
 
     Attributes:
-        taps: Which element of the kernel each tap is; None for one that is zero.
+        taps: Which element of the kernel each tap is; None for one that is zero, and reads nothing but padding if it is alone.
         padding: What lies before the first pixel, for the first result.
+        dilation: Pixels from tap to tap.
     """
 
     taps: tuple[int | None, ...]
     padding: int
+    dilation: int
 
 
 class Axis(NamedTuple):
     """What a transposed convolution does along rows or columns.
 
     Attributes:
-        phases: All with as many taps and the same padding.
+        phases: Each with its own taps alone: a zero that was multiplied would make NaN of an infinity.
         size: Results of each.
         first: Which of the interleaved results is the first of the layer.
     """
@@ -64,23 +65,33 @@ class Axis(NamedTuple):
     @classmethod
     def of(cls, kernel: int, stride: int, dilation: int, padding: int, results: int) -> Axis:
         """Find them from the attributes of the layer, and how many results it has."""
-        count = dilation * (kernel - 1) // stride + 1
-        taps: list[list[int | None]] = [[None] * count for _ in range(stride)]
-        for element in range(kernel):
-            before, phase = divmod(element * dilation, stride)
-            taps[phase][count - 1 - before] = element
-        skipped = min(padding // stride, count - 1)
+        elements: list[list[int]] = [[] for _ in range(stride)]
+        for element in reversed(range(kernel)):
+            elements[element * dilation % stride].append(element)
+        reaches = [one[0] * dilation // stride if one else None for one in elements]  # pixels before q that the first tap reads
+        # Results that padding cuts off are not computed, as far as each phase has padding of its own for them.
+        skipped = min(padding // stride, min(reach for reach in reaches if reach is not None))
         first = padding - skipped * stride
-        phases = tuple(Phase(tuple(one), count - 1 - skipped) for one in taps)
-        return cls(phases, -(-(first + results) // stride) if results else 0, first)
+        size = -(-(first + results) // stride) if results else 0
+        step = dilation // math.gcd(stride, dilation)
+        phases = [
+            Phase((None,), size, 1) if reach is None else Phase(tuple(one), reach - skipped, step if len(one) > 1 else 1)
+            for one, reach in zip(elements, reaches, strict=True)
+        ]
+        return cls(tuple(phases), size, first)
 
-    def trimmed(self) -> tuple[Phase, ...]:
-        """Return the phases without the taps that are zero at their beginning, as far as padding lies before them."""
+    def padded(self) -> tuple[Phase, ...]:
+        """Return the phases with zeros among their taps, so that all have as many taps and the same padding."""
+        real = [phase for phase in self.phases if phase.taps != (None,)]
+        before = max(phase.padding for phase in real)
+        after = max(phase.dilation * (len(phase.taps) - 1) - phase.padding for phase in real)
         found = []
         for phase in self.phases:
-            zeros = next((number for number, element in enumerate(phase.taps) if element is not None), len(phase.taps) - 1)
-            zeros = min(zeros, phase.padding)
-            found.append(Phase(phase.taps[zeros:], phase.padding - zeros))
+            taps: list[int | None] = [None] * (before + after + 1)
+            for number, element in enumerate(phase.taps):
+                if element is not None:
+                    taps[before - phase.padding + number * phase.dilation] = element
+            found.append(Phase(tuple(taps), before, 1))
         return tuple(found)
 
 
@@ -141,7 +152,11 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
         load.check_time()
         (row, column), *_ = group
         computed = Image(target.batch, len(group) * filters, rows.size, columns.size)
-        geometry = Geometry((len(row.taps), len(column.taps)), padding=(row.padding, column.padding))
+        geometry = Geometry(
+            (len(row.taps), len(column.taps)),
+            dilation=(row.dilation, column.dilation),
+            padding=(row.padding, column.padding),
+        )
         convolve = Convolve(
             infos=(blocked_info(computed, lanes),),
             weights=np.concatenate([_weights(by_filter, *phase) for phase in group]),
@@ -168,12 +183,14 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
 
 
 def _groups(rows: Axis, columns: Axis) -> list[list[tuple[Phase, Phase]]]:
-    """Return the phases that each convolution computes: one all of them, or one each where that multiplies less."""
-    together = list(itertools.product(rows.phases, columns.phases))
-    apart = list(itertools.product(rows.trimmed(), columns.trimmed()))
-    taps, fewer = (sum(len(row.taps) * len(column.taps) for row, column in some) for some in (together, apart))
-    is_worth_it = fewer <= taps * (1 - LEAST_SAVED) and len(apart) <= MOST_LAYERS
-    return [[phase] for phase in apart] if is_worth_it else [together]
+    """Return the phases that each convolution computes: one all of them where their windows are alike, else one each."""
+    apart = list(itertools.product(rows.phases, columns.phases))
+    windows = {(len(row.taps), row[1:], len(column.taps), column[1:]) for row, column in apart}
+    if len(windows) == 1:
+        return [apart]
+    if len(apart) <= MOST_LAYERS:
+        return [[phase] for phase in apart]
+    return [list(itertools.product(rows.padded(), columns.padded()))]
 
 
 def _weights(by_filter: Floats, row: Phase, column: Phase) -> Floats:
