@@ -4,6 +4,7 @@
 
 #include "activation.h"
 #include "job.h"
+#include "packing.h"
 
 /* How an image lies in memory: steps in bytes. The channels of a block of a pixel lie side by side; elements have `element` bytes,
  * 4 of float32 or 2 of bfloat16. */
@@ -85,7 +86,7 @@ typedef struct {
     dovetail_body depthwise;
     /* Packs the vectors of one division: weights [filters, taps, channels] of any strides; `runs` for images of few channels. */
     void (*pack)(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
-                 int64_t channels, int32_t runs, uint16_t *packed);
+                 int64_t channels, int32_t runs, uint16_t *packed, neon_packing *packing);
 } neon_bfloat16_kernels;
 
 #ifdef __cplusplus

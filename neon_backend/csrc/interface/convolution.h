@@ -4,6 +4,7 @@
 
 #include "activation.h"
 #include "job.h"
+#include "packing.h"
 
 /* How the rows of a product, the pixels of an image, lie in memory; all steps in elements. A row-major matrix [M, K] is one image
  * of M pixels with one block of K channels. */
@@ -59,7 +60,7 @@ typedef struct {
     int64_t (*packed)(int64_t vectors, int64_t taps, int64_t channels, int64_t block);
     /* Packs one group: weights [filters, taps, channels] of any strides, into the order above; `packed` holds zeros. */
     void (*pack)(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
-                 int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed);
+                 int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed, neon_packing *packing);
 } neon_convolution_kernels;
 
 #endif

@@ -18,6 +18,7 @@ typedef struct {
     int64_t chunks;                 /* of the rows; of the columns, where there are few rows */
     int64_t packed_left;            /* where they lie in the workspace, in elements */
     int64_t packed_right;
+    int64_t rows_at_once;           /* of results, between two looks at the stop word */
 } neon_matmul;
 
 typedef struct {

@@ -12,6 +12,7 @@
 #define DOVETAIL_NEON_QUANTIZED_H
 
 #include "job.h"
+#include "packing.h"
 
 /* From a sum to a result. Bounds count the zero point. */
 typedef struct {
@@ -95,7 +96,7 @@ typedef struct {
     dovetail_body multiply;
     /* Packs the blocks of one division. */
     void (*pack)(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
-                 int64_t channels, char *packed);
+                 int64_t channels, char *packed, neon_packing *packing);
 } neon_quantized_matrix_kernels;
 
 /* Windows over each channel. Range: images * rows of results, of which depthwise convolution takes `together` at a time. Rows are
@@ -171,7 +172,7 @@ typedef struct {
     int32_t pixels[5];
     /* Packs a group of `blocks` blocks from filter `first` on of weights [filters, taps, channels]: less their zero points. */
     void (*pack[2])(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
-                    int64_t blocks, int64_t taps, int64_t channels, char *packed);
+                    int64_t blocks, int64_t taps, int64_t channels, char *packed, neon_packing *packing);
     /* Packs windows [channels, kernel_height, kernel_width] of steps in elements, for so many rows together. */
     void (*pack_windows[2])(const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, int64_t channels,
                             int64_t kernel_height, int64_t kernel_width, int64_t together, char *packed);

@@ -16,7 +16,9 @@ typedef struct {
     int64_t in_height, in_width;
     int64_t out_height, out_width;
     neon_taps rows, columns;
-    int64_t polls;                      /* a result has many taps: the stop word is read before each */
+    int64_t polls;                      /* the stop word is read within a row of results, */
+    int64_t polls_mask;                 /* before each whose number has none of these bits, */
+    int64_t long_rows;                  /* and before each row of taps */
 } neon_resize;
 
 typedef struct {

@@ -4,6 +4,7 @@
 
 #include "activation.h"
 #include "job.h"
+#include "packing.h"
 
 /* Inputs: 0 the images; 1 what is added before the activation, laid out as the output, if `adds`. Output: 0.
  *
@@ -42,7 +43,7 @@ typedef struct {
     dovetail_body multiply;
     /* Transforms and packs one group: weights [filters, 9, channels] of any strides. */
     void (*pack)(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
-                 int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed);
+                 int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed, neon_packing *packing);
 } neon_winograd_kernels;
 
 #endif

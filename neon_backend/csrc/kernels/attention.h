@@ -8,6 +8,7 @@
 #include "mathematics.h"
 #include "product.h"
 #include "reduce.h"
+#include "spans.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
@@ -17,6 +18,7 @@ static void pack_attention(int64_t begin, int64_t end, int32_t, void *arg) {
     const neon_attention &a = *(const neon_attention *)job->parameters;
     const int64_t key_vectors = vectors_of(a.keys), value_vectors = vectors_of(a.value_size);
     const int64_t key_step = a.heads * a.size, value_step = a.heads * a.value_size;
+    const bool polls = a.keys * (a.size + a.value_size) > SPAN;
     for (int64_t item = begin; item < end; item++) {
         const int64_t batch = item / a.heads, head = item % a.heads;
         const float *keys = (const float *)job->inputs[1] + batch * a.keys * key_step + head * a.size;
@@ -25,6 +27,7 @@ static void pack_attention(int64_t begin, int64_t end, int32_t, void *arg) {
             const int64_t first = first_of_group(key_vectors, a.key_groups, group);
             const int64_t vectors = first_of_group(key_vectors, a.key_groups, group + 1) - first;
             for (int64_t v = 0; v < vectors; v++) {
+                if (polls && neon_stopped(job)) return;
                 const int64_t token = (first + v) * LANES;
                 pack_transposed(keys + token * key_step, key_step, a.size, (int)lesser<int64_t>(LANES, a.keys - token),
                                 out + first * LANES * a.size + v * LANES, vectors * LANES);
@@ -36,6 +39,7 @@ static void pack_attention(int64_t begin, int64_t end, int32_t, void *arg) {
             const int64_t first = first_of_group(value_vectors, a.value_groups, group);
             const int64_t vectors = first_of_group(value_vectors, a.value_groups, group + 1) - first;
             for (int64_t v = 0; v < vectors; v++) {
+                if (polls && neon_stopped(job)) return;
                 const int64_t lane = (first + v) * LANES;
                 pack_columns(values + lane, value_step, a.keys, (int)lesser<int64_t>(LANES, a.value_size - lane),
                              out + first * LANES * a.keys + v * LANES, vectors * LANES);
@@ -150,6 +154,7 @@ static void attend(int64_t begin, int64_t end, int32_t worker, void *arg) {
     const int64_t key_vectors = vectors_of(a.keys), value_vectors = vectors_of(a.value_size);
     float *scores = (float *)(job->worker_workspace + worker * job->worker_stride);
     float *factors = scores + a.block_rows * key_vectors * LANES;
+    const bool polls = a.block_rows * a.keys > SPAN;
     for (int64_t item = begin; item < end; item++) {
         const int64_t block = item % a.blocks, head = item / a.blocks % a.heads, batch = item / a.blocks / a.heads;
         const int64_t one = batch * a.heads + head;
@@ -162,6 +167,7 @@ static void attend(int64_t begin, int64_t end, int32_t worker, void *arg) {
         scored.step = key_vectors * LANES, scored.scale = broadcast(a.scale);
         scored.mask_query_step = a.mask_query_step, scored.mask_key_step = a.mask_key_step;
         for (int64_t group = 0; group < a.key_groups; group++) {
+            if (polls && neon_stopped(job)) return;
             const int64_t vector = first_of_group(key_vectors, a.key_groups, group);
             const int64_t vectors = first_of_group(key_vectors, a.key_groups, group + 1) - vector;
             panel.right = (const float *)job->workspace + (one * key_vectors + vector) * LANES * a.size;
@@ -177,6 +183,7 @@ static void attend(int64_t begin, int64_t end, int32_t worker, void *arg) {
 
         panel.in = scores, panel.in_step = key_vectors * LANES, panel.depth = a.keys;
         for (int64_t group = 0; group < a.value_groups; group++) {
+            if (polls && neon_stopped(job)) return;
             const int64_t vector = first_of_group(value_vectors, a.value_groups, group);
             const int64_t vectors = first_of_group(value_vectors, a.value_groups, group + 1) - vector;
             panel.right = (const float *)job->workspace + a.packed_values + (one * value_vectors + vector) * LANES * a.keys;

@@ -364,10 +364,11 @@ template <typename Unit> static void multiply(int64_t begin, int64_t end, int32_
 }
 
 static void pack_bfloat16(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters,
-                          int64_t taps, int64_t channels, int32_t runs, uint16_t *packed) {
+                          int64_t taps, int64_t channels, int32_t runs, uint16_t *packed, neon_packing *packing) {
     for (int64_t start = 0; start < filters; start += LANES)
         for (int64_t tap = 0; tap < taps; tap++)
             for (int64_t pair = 0; pair < (channels + BLOCK - 1) / BLOCK * LANES; pair++, packed += 2 * LANES) {
+                if (neon_packing_stops(packing, 2 * LANES)) return;
                 alignas(64) float both[2][LANES] = {};
                 for (int64_t half = 0; half < 2; half++) {
                     const int64_t channel = runs ? 2 * pair + half : pair / LANES * BLOCK + half * LANES + pair % LANES;

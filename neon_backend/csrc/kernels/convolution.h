@@ -351,12 +351,12 @@ static int64_t packed_convolution(int64_t vectors, int64_t taps, int64_t channel
 
 static void pack_convolution(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step,
                              int64_t first_filter, int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block,
-                             float *packed) {
+                             float *packed, neon_packing *packing) {
     const int64_t width = vectors * LANES;
     for (int64_t v = 0; v < vectors; v++) {
         const int64_t first = first_filter + v * LANES;
         const int rows = (int)lesser<int64_t>(LANES, filters - first);
-        take_filters(weights + first * filter_step, filter_step, tap_step, channel_step, rows, taps, channels,
+        take_filters(weights + first * filter_step, filter_step, tap_step, channel_step, rows, taps, channels, packing,
                      [=](int64_t channel, int64_t tap, Vector x) {
                          const int64_t start = block < channels ? (uint32_t)channel / (uint32_t)block * block : 0;
                          const int64_t beside = lesser(block, channels - start);

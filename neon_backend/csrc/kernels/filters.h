@@ -3,6 +3,7 @@
 #ifndef DOVETAIL_NEON_KERNELS_FILTERS_H
 #define DOVETAIL_NEON_KERNELS_FILTERS_H
 
+#include "../interface/packing.h"
 #include "transpose.h"
 
 namespace dovetail_neon {
@@ -15,14 +16,15 @@ INLINE void read_columns(const float *from, int64_t step, int rows, int count, V
     transpose(x);
 }
 
-/* Call take(channel, tap, vector) for all elements of up to LANES filters. */
+/* Call take(channel, tap, vector) for all elements of up to LANES filters, or until packing should stop. */
 template <typename Take>
 INLINE void take_filters(const float *from, int64_t filter_step, int64_t tap_step, int64_t channel_step, int rows, int64_t taps,
-                         int64_t channels, const Take &take) {
+                         int64_t channels, neon_packing *packing, const Take &take) {
     Vector x[LANES];
     if (channel_step == taps && (taps == 1 || tap_step == 1)) { /* a filter is one run of elements, its taps innermost */
         int64_t channel = 0, tap = 0;
         for (int64_t first = 0; first < channels * taps; first += LANES) {
+            if (neon_packing_stops(packing, LANES * LANES)) return;
             const int count = (int)lesser<int64_t>(LANES, channels * taps - first);
             read_columns(from + first, filter_step, rows, count, x);
             for (int i = 0; i < count; i++) {
@@ -33,6 +35,7 @@ INLINE void take_filters(const float *from, int64_t filter_step, int64_t tap_ste
     } else if (channel_step == 1) { /* each tap has a run */
         for (int64_t tap = 0; tap < taps; tap++)
             for (int64_t first = 0; first < channels; first += LANES) {
+                if (neon_packing_stops(packing, LANES * LANES)) return;
                 const int count = (int)lesser<int64_t>(LANES, channels - first);
                 read_columns(from + tap * tap_step + first, filter_step, rows, count, x);
                 for (int i = 0; i < count; i++) take(first + i, tap, x[i]);
@@ -40,6 +43,7 @@ INLINE void take_filters(const float *from, int64_t filter_step, int64_t tap_ste
     } else {
         for (int64_t channel = 0; channel < channels; channel++)
             for (int64_t tap = 0; tap < taps; tap++) {
+                if (neon_packing_stops(packing, LANES)) return;
                 const float *at = from + channel * channel_step + tap * tap_step;
                 if (filter_step == 1) {
                     take(channel, tap, load_part(at, rows));

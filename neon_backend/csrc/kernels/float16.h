@@ -266,14 +266,14 @@ static int64_t packed_halves(int64_t vectors, int64_t taps, int64_t channels, in
 
 /* For each step, the filters of the group: to the nearest float16, ties to even. */
 static void pack_halves(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
-                        int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed) {
+                        int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed, neon_packing *packing) {
     const Fours fours(channels, block, 0);
     const int64_t length = block == LANES ? channels : block, width = (vectors + 1) / 2 * HALF_LANES;
     for (int64_t v = 0; v < vectors; v++) {
         const int64_t first = first_filter + v * LANES;
         const int rows = (int)lesser<int64_t>(LANES, filters - first);
         float16_t *const to = (float16_t *)packed + v * LANES;
-        take_filters(weights + first * filter_step, filter_step, tap_step, channel_step, rows, taps, channels,
+        take_filters(weights + first * filter_step, filter_step, tap_step, channel_step, rows, taps, channels, packing,
                      [=](int64_t channel, int64_t tap, Vector x) {
                          const int64_t four = channel / length * fours.in_segment + channel % length / LANES;
                          const int64_t step = (tap * fours.of_tap + four) * LANES + channel % length % LANES;

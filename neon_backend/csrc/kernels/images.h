@@ -4,6 +4,7 @@
 
 #include "../interface/images.h"
 #include "activation.h"
+#include "spans.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
@@ -42,12 +43,16 @@ static void join(int64_t begin, int64_t end, int32_t, void *arg) {
         const int64_t whole = first % LANES == 0 ? channels / LANES : 0;
         if (whole) {
             float *to = out + first / LANES * s.pixels * LANES;
-            if (to != in) __builtin_memcpy(to, in, (size_t)(whole * s.pixels * LANES) * sizeof(float));
+            if (to != in && !copy_spans(job, to, in, whole * s.pixels * LANES)) return;
         }
         for (int64_t channel = whole * LANES; channel < channels; channel++) {
             const float *from = in + channel / LANES * s.pixels * LANES + channel % LANES;
             float *to = out + (first + channel) / LANES * s.pixels * LANES + (first + channel) % LANES;
-            for (int64_t p = 0; p < s.pixels; p++) to[p * LANES] = from[p * LANES];
+            for (int64_t p = 0; p < s.pixels;) {
+                const int64_t end = span_end(job, p, s.pixels);
+                if (end == p) return;
+                for (; p < end; p++) to[p * LANES] = from[p * LANES];
+            }
         }
     }
 }
@@ -60,13 +65,13 @@ static void frame(int64_t begin, int64_t end, int32_t, void *arg) {
         const int64_t plane = item / rows, y = item % rows - s.top;
         float *out = (float *)job->outputs[0] + item * width;
         if (y < 0 || y >= s.height) {
-            __builtin_memset(out, 0, (size_t)width * sizeof(float));
+            if (!copy_spans(job, out, nullptr, width)) return;
             continue;
         }
         const float *in = (const float *)job->inputs[0] + (plane * s.height + y) * s.width * s.element;
-        __builtin_memset(out, 0, (size_t)(s.left * s.element) * sizeof(float));
-        __builtin_memcpy(out + s.left * s.element, in, (size_t)(s.width * s.element) * sizeof(float));
-        __builtin_memset(out + (s.left + s.width) * s.element, 0, (size_t)(s.right * s.element) * sizeof(float));
+        if (!copy_spans(job, out, nullptr, s.left * s.element)) return;
+        if (!copy_spans(job, out + s.left * s.element, in, s.width * s.element)) return;
+        if (!copy_spans(job, out + (s.left + s.width) * s.element, nullptr, s.right * s.element)) return;
     }
 }
 
@@ -83,7 +88,11 @@ static void interleave(int64_t begin, int64_t end, int32_t, void *arg) {
             const float *in = (const float *)job->inputs[s.apart ? phase : 0];
             const int64_t line = ((image * together + (s.apart ? 0 : phase)) * s.blocks + block) * s.in_height + row / s.stride_y;
             const float *from = in + (line * s.in_width + column / s.stride_x) * LANES;
-            for (int64_t x = column - s.first_x; x < s.out_width; x += s.stride_x, from += LANES) store(out + x * LANES, load(from));
+            for (int64_t x = column - s.first_x, first = x; x < s.out_width;) {
+                const int64_t end = span_end(job, x - first, s.out_width - first) + first;
+                if (end == x) return;
+                for (; x < end; x += s.stride_x, from += LANES) store(out + x * LANES, load(from));
+            }
         }
     }
 }

@@ -32,6 +32,7 @@ static void pack_left(int64_t begin, int64_t end, int32_t, void *arg) {
         float *out = (float *)job->workspace + m.packed_left + offset + row * m.depth;
         const int rows = (int)lesser<int64_t>(LANES, m.rows - row);
         for (int64_t k = 0; k < m.depth; k += LANES) {
+            if (k % SPAN == 0 && k && neon_stopped(job)) return;
             const int count = (int)lesser<int64_t>(LANES, m.depth - k);
             Vector x[LANES];
             for (int i = 0; i < LANES; i++) x[i] = i < count ? load_part(from + (k + i) * m.rows, rows) : zeros();
@@ -55,10 +56,15 @@ template <bool transposed> void pack_right(int64_t begin, int64_t end, int32_t, 
         const float *from = (const float *)job->inputs[m.right] + matrix * m.depth * m.columns;
         float *out = (float *)job->workspace + m.packed_right + (matrix * vectors + first) * LANES * m.depth + (vector - first) * LANES;
         const int lanes = (int)lesser<int64_t>(LANES, m.columns - column);
-        if (transposed)
-            pack_transposed(from + column * m.depth, m.depth, m.depth, lanes, out, width);
-        else
-            pack_columns(from + column, m.columns, m.depth, lanes, out, width);
+        for (int64_t k = 0; k < m.depth;) {
+            const int64_t last = span_end(job, k, m.depth);
+            if (last == k) return;
+            if (transposed)
+                pack_transposed(from + column * m.depth + k, m.depth, last - k, lanes, out + k * width, width);
+            else
+                pack_columns(from + k * m.columns + column, m.columns, last - k, lanes, out + k * width, width);
+            k = last;
+        }
     }
 }
 
@@ -99,7 +105,11 @@ template <bool packed> void matmul(int64_t begin, int64_t end, int32_t, void *ar
             panel.right = (const float *)job->inputs[m.right] + matrix * m.depth * m.columns + first * LANES;
         panel.step = m.columns;
         const StoreRows finish = {(float *)job->outputs[0] + batch * m.rows * m.columns + first * LANES, m.columns, panel.last_lanes};
-        product<packed>(panel, here, finish, m.rows * chunk / m.chunks, m.rows * (chunk + 1) / m.chunks);
+        const int64_t last = m.rows * (chunk + 1) / m.chunks;
+        for (int64_t row = m.rows * chunk / m.chunks; row < last; row += m.rows_at_once) {
+            product<packed>(panel, here, finish, row, lesser(last, row + m.rows_at_once));
+            if (row + m.rows_at_once < last && neon_stopped(job)) return;
+        }
     }
 }
 
@@ -141,9 +151,11 @@ static void matmul_few(int64_t begin, int64_t end, int32_t, void *arg) {
         const float *right = (const float *)job->inputs[m.right] + right_matrix_of(m, batch) * m.depth * m.columns + first;
         float *out = (float *)job->outputs[0] + batch * m.rows * m.columns + first;
         int64_t k = 0;
-        for (; k + 8 <= m.depth; k += 8)
+        for (; k + 8 <= m.depth; k += 8) {
+            if (k % (SPAN / 256) == 0 && k && neon_stopped(job)) return;
             for (int64_t row = 0; row < m.rows; row++)
                 add_rows<8>(left + row * m.depth + k, right + k * m.columns, m.columns, out + row * m.columns, last - first, k == 0);
+        }
         for (; k < m.depth; k++)
             for (int64_t row = 0; row < m.rows; row++)
                 add_rows<1>(left + row * m.depth + k, right + k * m.columns, m.columns, out + row * m.columns, last - first, k == 0);

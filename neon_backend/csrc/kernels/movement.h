@@ -6,10 +6,13 @@
 #define DOVETAIL_NEON_KERNELS_MOVEMENT_H
 
 #include "../interface/movement.h"
+#include "spans.h"
 #include "transpose.h"
 
 namespace dovetail_neon {
 namespace DOVETAIL_NEON_ISA {
+
+constexpr int64_t LONG_COLUMNS = 1 << 14;
 
 template <typename T> INLINE T take(const char *at) {
     T x;
@@ -36,12 +39,18 @@ template <typename T> static void move_strided(const neon_move &m, const char *i
     }
 }
 
+/* The rows of a chunk are few, but may be long. */
+INLINE bool stops_at_column(const neon_job *job, int64_t column) {
+    return __builtin_expect(column && column % LONG_COLUMNS == 0, 0) && neon_stopped(job);
+}
+
 /* In squares, so that every cache line is used up while it is there. */
-template <typename T> static void move_transposed(const neon_move &m, const char *in, char *out, int64_t rows) {
+template <typename T> static void move_transposed(const neon_job *job, const neon_move &m, const char *in, char *out, int64_t rows) {
     constexpr int64_t side = 64 / (int64_t)sizeof(T) < 32 ? 64 / (int64_t)sizeof(T) : 32;
     for (int64_t r = 0; r < rows; r += side) {
         const int64_t last_row = lesser(rows, r + side);
         for (int64_t c = 0; c < m.columns; c += side) {
+            if (stops_at_column(job, c)) return;
             const int64_t last_column = lesser(m.columns, c + side);
             for (int64_t i = r; i < last_row; i++)
                 for (int64_t k = c; k < last_column; k++)
@@ -51,9 +60,10 @@ template <typename T> static void move_transposed(const neon_move &m, const char
     }
 }
 
-static void move_transposed_floats(const neon_move &m, const char *in, char *out, int64_t rows) {
+static void move_transposed_floats(const neon_job *job, const neon_move &m, const char *in, char *out, int64_t rows) {
     /* Rows innermost: neighbouring cache lines of the source are read together. */
     for (int64_t c = 0; c < m.columns; c += LANES) {
+        if (stops_at_column(job, c)) return;
         const int width = (int)lesser<int64_t>(LANES, m.columns - c);
         for (int64_t r = 0; r < rows; r += LANES) {
             const int height = (int)lesser<int64_t>(LANES, rows - r);
@@ -75,7 +85,7 @@ static void move_transposed_floats(const neon_move &m, const char *in, char *out
 }
 
 /* Rows [first, first + count) of the innermost part. */
-static void move_inner(const neon_move &m, const char *in, char *out, int64_t first, int64_t count) {
+static void move_inner(const neon_job *job, const neon_move &m, const char *in, char *out, int64_t first, int64_t count) {
     if (m.method == NEON_RUN) {
         if (out != in) __builtin_memcpy(out + first, in + first, (size_t)count);
         return;
@@ -93,19 +103,19 @@ static void move_inner(const neon_move &m, const char *in, char *out, int64_t fi
     }
     in += first * m.element;
     if (m.method == NEON_TRANSPOSED_FLOATS) {
-        move_transposed_floats(m, in, out, count);
+        move_transposed_floats(job, m, in, out, count);
         return;
     }
     switch (m.element) {
-    case 1: move_transposed<uint8_t>(m, in, out, count); break;
-    case 2: move_transposed<uint16_t>(m, in, out, count); break;
-    case 4: move_transposed<uint32_t>(m, in, out, count); break;
-    default: move_transposed<uint64_t>(m, in, out, count); break;
+    case 1: move_transposed<uint8_t>(job, m, in, out, count); break;
+    case 2: move_transposed<uint16_t>(job, m, in, out, count); break;
+    case 4: move_transposed<uint32_t>(job, m, in, out, count); break;
+    default: move_transposed<uint64_t>(job, m, in, out, count); break;
     }
 }
 
 /* Items [begin, end) of one move. */
-static void move_items(const neon_move &m, const char *in, char *out, int64_t begin, int64_t end) {
+static void move_items(const neon_job *job, const neon_move &m, const char *in, char *out, int64_t begin, int64_t end) {
     int64_t index[NEON_MOVED_AXES], chunk = begin % m.chunks, rest = begin / m.chunks;
     in += m.source_offset, out += m.target_offset;
     for (int axis = m.rank - 1; axis >= 0; axis--) {
@@ -114,7 +124,7 @@ static void move_items(const neon_move &m, const char *in, char *out, int64_t be
     }
     for (int64_t item = begin;;) {
         const int64_t first = chunk * m.stripe;
-        move_inner(m, in, out, first, lesser(m.stripe, m.length - first));
+        move_inner(job, m, in, out, first, lesser(m.stripe, m.length - first));
         if (++item == end) return;
         if (++chunk < m.chunks) continue;
         chunk = 0;
@@ -134,7 +144,7 @@ static void move(int64_t begin, int64_t end, int32_t, void *arg) {
         const neon_move &m = s.moves[i];
         if (begin >= m.first_item + m.items) continue;
         const int64_t last = lesser(end, m.first_item + m.items);
-        move_items(m, m.input < 0 ? s.fill : (const char *)job->inputs[m.input], (char *)job->outputs[m.output],
+        move_items(job, m, m.input < 0 ? s.fill : (const char *)job->inputs[m.input], (char *)job->outputs[m.output],
                    begin - m.first_item, last - m.first_item);
         begin = last;
     }

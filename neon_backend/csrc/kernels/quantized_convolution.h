@@ -236,12 +236,13 @@ static void widen_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
 
 template <typename Unit>
 void pack_bytes(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
-                int64_t blocks, int64_t taps, int64_t channels, char *packed) {
+                int64_t blocks, int64_t taps, int64_t channels, char *packed, neon_packing *packing) {
     constexpr int depth = Unit::DEPTH;
     const int64_t units = (channels + depth - 1) / depth, vectors = blocks * BLOCK_VECTORS;
     for (int64_t tap = 0; tap < taps; tap++)
         for (int64_t unit = 0; unit < units; unit++)
             for (int64_t v = 0; v < vectors; v++) {
+                if (neon_packing_stops(packing, LANES * depth)) return;
                 typename Unit::Factor *to = (typename Unit::Factor *)(packed + ((tap * units + unit) * vectors + v) * VECTOR_BYTES);
                 for (int lane = 0; lane < LANES; lane++)
                     for (int i = 0; i < depth; i++) {

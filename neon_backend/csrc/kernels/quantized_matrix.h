@@ -146,14 +146,16 @@ static void multiply_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
 }
 
 static void pack_tiles(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
-                       int64_t channels, char *packed) {
+                       int64_t channels, char *packed, neon_packing *packing) {
     for (int64_t start = 0; start < filters; start += BLOCK)
         for (int64_t tap = 0; tap < taps; tap++)
-            for (int64_t channel = 0; channel < channels; channel += ROW_BYTES, packed += TILE_BYTES)
+            for (int64_t channel = 0; channel < channels; channel += ROW_BYTES, packed += TILE_BYTES) {
+                if (neon_packing_stops(packing, TILE_BYTES)) return;
                 for (int64_t k = 0; k < lesser<int64_t>(ROW_BYTES, channels - channel); k++)
                     for (int64_t f = 0; f < lesser<int64_t>(BLOCK, filters - start); f++)
                         packed[k / 4 * ROW_BYTES + f * 4 + k % 4] =
                             (char)weights[(start + f) * filter_step + tap * tap_step + (channel + k) * channel_step];
+            }
 }
 
 static const neon_quantized_matrix_kernels quantized_matrix_kernels = {"amx", arrange_bytes, multiply_bytes, pack_tiles};

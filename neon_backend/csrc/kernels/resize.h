@@ -16,7 +16,11 @@ static void resize_nearest(int64_t begin, int64_t end, int32_t, void *arg) {
         const int64_t plane = item / s.out_height, y = item % s.out_height;
         const float *in = (const float *)job->inputs[0] + (plane * s.in_height + s.rows.position[y]) * s.in_width * LANES;
         float *out = (float *)job->outputs[0] + item * s.out_width * LANES;
-        for (int64_t x = 0; x < s.out_width; x++) store(out + x * LANES, load(in + columns[x] * LANES));
+        for (int64_t x = 0; x < s.out_width;) {
+            const int64_t last = span_end(job, x, s.out_width);
+            if (last == x) return;
+            for (; x < last; x++) store(out + x * LANES, load(in + columns[x] * LANES));
+        }
     }
 }
 
@@ -30,10 +34,11 @@ static void resize_interpolate(int64_t begin, int64_t end, int32_t, void *arg) {
         float *out = (float *)job->outputs[0] + item * s.out_width * LANES;
         const int64_t top = s.rows.first[y], bottom = s.rows.first[y + 1];
         for (int64_t x = 0; x < s.out_width; x++) {
-            if (s.polls && neon_stopped(job)) return;
+            if (s.polls && (x & s.polls_mask) == 0 && neon_stopped(job)) return;
             const int64_t left = s.columns.first[x], right = s.columns.first[x + 1];
             Vector sum = zeros();
             for (int64_t k = top; k < bottom; k++) {
+                if (s.long_rows && neon_stopped(job)) return;
                 const float *line = in + s.rows.position[k] * s.in_width * LANES;
                 Vector across = load(line + s.columns.position[left] * LANES) * broadcast(s.columns.weight[left]);
                 for (int64_t i = left + 1; i < right; i++)

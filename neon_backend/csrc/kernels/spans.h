@@ -17,6 +17,20 @@ INLINE int64_t span_end(const neon_job *job, int64_t i, int64_t size) {
     return i && neon_stopped(job) ? i : lesser(size, i + SPAN);
 }
 
+/* Copy any number of elements, or write zeros where there is nothing to copy; false if the run should end. */
+INLINE bool copy_spans(const neon_job *job, float *to, const float *from, int64_t count) {
+    for (int64_t i = 0; i < count;) {
+        const int64_t end = span_end(job, i, count);
+        if (end == i) return false;
+        if (from)
+            __builtin_memcpy(to + i, from + i, (size_t)(end - i) * sizeof(float));
+        else
+            __builtin_memset(to + i, 0, (size_t)(end - i) * sizeof(float));
+        i = end;
+    }
+    return true;
+}
+
 } // namespace DOVETAIL_NEON_ISA
 } // namespace dovetail_neon
 

@@ -351,11 +351,12 @@ template <int tile> INLINE void pack_filters(const Vector (&taps)[9], int64_t st
 
 template <int tile>
 static void pack_vector(const float *from, int64_t filter_step, int64_t tap_step, int64_t channel_step, int rows, int64_t channels,
-                        int64_t width, float *to) {
+                        int64_t width, float *to, neon_packing *packing) {
     Vector taps[LANES][9];
     for (int64_t first = 0; first < channels; first += LANES) {
+        if (neon_packing_stops(packing, 36 * LANES * LANES)) return; /* tiles of transformed weights */
         const int64_t count = lesser<int64_t>(LANES, channels - first);
-        take_filters(from + first * channel_step, filter_step, tap_step, channel_step, rows, 9, count,
+        take_filters(from + first * channel_step, filter_step, tap_step, channel_step, rows, 9, count, packing,
                      [&](int64_t channel, int64_t tap, Vector x) { taps[channel][tap] = x; });
         for (int64_t channel = 0; channel < count; channel++)
             pack_filters<tile>(taps[channel], channels * width, to + (first + channel) * width);
@@ -363,12 +364,13 @@ static void pack_vector(const float *from, int64_t filter_step, int64_t tap_step
 }
 
 static void pack_winograd(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
-                          int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed) {
+                          int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed,
+                          neon_packing *packing) {
     const auto pack = tile == 2 ? pack_vector<2> : pack_vector<4>;
     for (int64_t v = 0; v < vectors; v++) {
         const int64_t first = first_filter + v * LANES;
         pack(weights + first * filter_step, filter_step, tap_step, channel_step, (int)lesser<int64_t>(LANES, filters - first),
-             channels, vectors * LANES, packed + v * LANES);
+             channels, vectors * LANES, packed + v * LANES, packing);
     }
 }
 

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from dovetail.pieces import reduced
+
 from .kinds import Floats
 from .layouts import Image, blocks
 
@@ -53,7 +55,7 @@ def allows_winograd(weights: Floats) -> bool:
     """
     if not weights.size:
         return True
-    largest = float(max(weights.max(), -weights.min()))  # NaN where there is one
+    largest = float(reduced(np.maximum, weights, range(weights.ndim), np.float32, np.abs).max())  # NaN where there is one
     limit = float(np.finfo(np.float32).max) / (AMPLIFICATION * LARGEST_ELEMENT * weights.shape[2])
     return largest == 0.0 or SMALLEST_WEIGHT <= largest <= limit
 

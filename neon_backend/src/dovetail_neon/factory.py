@@ -14,6 +14,10 @@ from .quantized import is_quantized
 from .workloads.registry import creator
 
 
+_LARGE = 1 << 26
+"""Bytes of the tensors of a layer beyond which its loops are cut up by them."""
+
+
 class NeonFactory(IWorkloadFactory):
     """Creates workloads of one instruction set, for all plans of one network.
 
@@ -30,7 +34,11 @@ class NeonFactory(IWorkloadFactory):
         # and a quantized layer those that compute on bytes.
         if create is None or is_product_of_rows(layer) or is_quantized(layer):
             return import_module(".workloads.sequence", __package__).create(layer, self._kernels, self.create_workload)
-        return create(layer, self._kernels)
+        capsule = create(layer, self._kernels)
+        nbytes = sum(info.nbytes for info in (*layer.input_infos, *layer.output_infos) if info is not None)
+        if nbytes > _LARGE:
+            import_module(".workloads.workload", __package__).bound_chunks(capsule, nbytes)
+        return capsule
 
     def release(self, layer: Layer) -> None:
         if isinstance(layer.descriptor, PrivateLayer):

@@ -38,6 +38,12 @@ class Taps(NamedTuple):
 
 _LONGEST_AXIS = 1 << 20
 """Positions of longer axes are not worked out beforehand."""
+_MAX_TAPS = 1 << 24
+"""Nor are more weights of an axis."""
+_MAX_TAPS_OF_RESULT = 1 << 20
+"""Nor of one result: they are worked out between two looks at the time."""
+_TAPS_AT_ONCE = 1 << 18
+"""Weights that are worked out between two looks at the time, if one result does not have more."""
 
 
 def layouts(layer: Layer) -> tuple[DataLayout, ...]:
@@ -64,6 +70,10 @@ def refusal(layer: Layer) -> Support | None:
         return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
     if any(_reach(descriptor, scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
         return Support.no("attribute", f"scales {scales} do not fit {info.shape_text} and {result.shape_text}", "scales")
+    for size, wanted, scale in zip(info.sizes, result.sizes, scales, strict=True):
+        each = _most_taps(descriptor, scale)
+        if (size != wanted or scale != 1.0) and (each > _MAX_TAPS_OF_RESULT or each * wanted > _MAX_TAPS):
+            return Support.no("shape", f"{wanted} weighted sums of {each} elements each are worked out at load time", "antialias")
     if not layouts(layer):
         return Support.no("shape", "only rows and columns of tensors of rank 4 are resized", "sizes")
     return None
@@ -74,24 +84,37 @@ def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> Taps:
     every = np.arange(wanted + 1)
     if size == wanted and scale == 1.0:
         return Taps(every, every[:-1], np.ones(wanted))
-    positions = _coordinates(descriptor, size, wanted, scale)
-    if descriptor.method is ResizeMethod.NEAREST:
-        return Taps(every, _rounded(descriptor.rounding, positions, size), np.ones(wanted))
-    return _weighted(descriptor, positions, size, scale)
+    step, parts = max(1, _TAPS_AT_ONCE // _most_taps(descriptor, scale)), []
+    for begin in range(0, wanted, step):
+        budget().check_time()
+        x = _coordinates(descriptor, size, wanted, scale, range(begin, min(begin + step, wanted)))
+        if descriptor.method is ResizeMethod.NEAREST:
+            parts.append(Taps(every[: len(x) + 1], _rounded(descriptor.rounding, x, size), np.ones(len(x))))
+        else:
+            parts.append(_weighted(descriptor, x, size, scale))
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0] + [len(part.position) for part in parts])
+    first = [part.first[:-1] + start for part, start in zip(parts, before, strict=False)]
+    return Taps(
+        np.concatenate([*first, before[-1:]]),
+        np.concatenate([part.position for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+    )
 
 
-def _coordinates(descriptor: Resize, size: int, wanted: int, scale: float) -> Reals:
-    """Positions of all results; those far outside are brought nearer.
+def _coordinates(descriptor: Resize, size: int, wanted: int, scale: float, results: range) -> Reals:
+    """Positions of some results; those far outside are brought nearer.
 
     Where the scale is the ratio of the sizes they are worked out in integers and rounded once, so that positions which should
     be whole, or halves, are.
     """
-    mode, exact, i = descriptor.coordinates, scale == wanted / size, np.arange(wanted)
+    mode, exact, i = descriptor.coordinates, scale == wanted / size, np.arange(results.start, results.stop)
     with np.errstate(all="ignore"):
         if mode is CoordinateMode.ALIGN_CORNERS:
             # Where only scales are given it stretches over the size before that is rounded down.
             last = (wanted if exact else scale * size) - 1
-            x = i * (size - 1) / np.float64(last) if wanted > 1 else np.zeros(wanted)
+            x = i * (size - 1) / np.float64(last) if wanted > 1 else np.zeros(len(i))
         elif mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
             x = np.zeros(1)
         elif mode is CoordinateMode.ASYMMETRIC:
@@ -127,6 +150,11 @@ def _reach(descriptor: Resize, scale: float) -> float:
     return reach / min(scale, 1.0) if descriptor.antialias else reach
 
 
+def _most_taps(descriptor: Resize, scale: float) -> int:
+    """How many elements a result may be the sum of, at most."""
+    return 2 * math.ceil(_reach(descriptor, scale)) + 2
+
+
 def _weighted(descriptor: Resize, x: Reals, size: int, scale: float) -> Taps:
     reach, stretch = _reach(descriptor, scale), min(scale, 1.0) if descriptor.antialias else 1.0
     begin, end = np.floor(x - reach).astype(np.int64) + 1, np.ceil(x + reach).astype(np.int64)
@@ -136,7 +164,6 @@ def _weighted(descriptor: Resize, x: Reals, size: int, scale: float) -> Taps:
     row = np.repeat(np.arange(len(x)), counts)
     position = np.arange(len(row)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
     weight = _kernel(descriptor, (position - x[row]) * stretch)
-    budget().check_time()
     # What lies outside is the pixel at the border.
     position = np.clip(position, 0, size - 1)
     starts = np.flatnonzero(np.diff(position, prepend=-1) | np.diff(row, prepend=-1))

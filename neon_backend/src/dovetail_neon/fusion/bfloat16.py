@@ -9,6 +9,7 @@ import numpy as np
 
 from dovetail.graph import Graph
 from dovetail.layer import Layer, OutputSlot
+from dovetail.pieces import put
 
 from ..kinds import Convolve, ConvolveBfloat16, Depthwise, DepthwiseBfloat16, Frame, Geometry, PrivateLayer, WinogradConvolve
 from ..layouts import BFLOAT16_BLOCK, Image, bfloat16_info, blocks
@@ -72,7 +73,7 @@ def _round_few(graph: Graph, layer: Layer, descriptor: Convolve) -> None:
     columns = descriptor.run
     order = (filters, rows, columns, image.channels) if last else (filters, rows, image.channels, columns)
     weights = np.zeros((filters, rows, columns, FEW), np.float32)
-    weights[..., : image.channels] = descriptor.weights.reshape(order).transpose((0, 1, 2, 3) if last else (0, 1, 3, 2))
+    put(weights[..., : image.channels], descriptor.weights.reshape(order).transpose((0, 1, 2, 3) if last else (0, 1, 3, 2)))
     rounded = ConvolveBfloat16(
         infos=descriptor.infos,
         weights=weights.reshape(filters, rows, columns * FEW),

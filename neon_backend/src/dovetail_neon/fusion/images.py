@@ -21,6 +21,7 @@ from dovetail.layers import (
     Resize,
     ResizeMethod,
 )
+from dovetail.pieces import Region, assembled, in_order, mapped
 from dovetail.tensor import DataLayout, TensorInfo
 
 from ..algorithms import allows_winograd, tile_vectors, wins
@@ -192,7 +193,7 @@ def _framed(
     rows, columns = convolve.geometry.kernel
     filters = convolve.weights.shape[0]
     taps = convolve.weights.reshape(filters, rows, columns, image.channels)
-    weights = (taps if last else taps.transpose(0, 1, 3, 2)).reshape(filters, rows, columns * image.channels)
+    weights = in_order(taps if last else taps.transpose(0, 1, 3, 2)).reshape(filters, rows, columns * image.channels)
     geometry = Geometry((rows, 1), convolve.geometry.stride)
     return made, replace(convolve, weights=weights, source=framed, geometry=geometry, run=columns, channels_last=last)
 
@@ -232,6 +233,13 @@ def _emit_channels_last(lowering: Lowering, chain: Chain, convolve: Convolve, so
     lowering.define_last(chain.output, made.output, layout)
 
 
+def _factors(rows: Floats, columns: Floats) -> Floats:
+    """One over the elements that count; 0 where none does."""
+    counts: Floats = rows * columns
+    with np.errstate(divide="ignore"):
+        return np.where(counts == 0, 0.0, 1.0 / counts)
+
+
 def _pooling(lowering: Lowering, layer: Layer) -> bool:
     descriptor, source = layer.descriptor, layer.inputs[0].source
     if not isinstance(descriptor, Pooling2d) or source is None or descriptor.function is PoolingFunction.LP:
@@ -247,9 +255,7 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
             elements_that_count(descriptor, axis, (image.height, image.width)[axis], (target.height, target.width)[axis])
             for axis in range(2)
         ]
-        with np.errstate(divide="ignore"):
-            factors = (1.0 / np.outer(*counts)).astype(np.float32)
-        factors[~np.isfinite(factors)] = 0.0
+        factors = mapped(_factors, np.float32, counts[0][:, None], counts[1])
     pool = Pool(
         infos=(blocked_info(target, lowering.lanes),),
         source=image,
@@ -264,15 +270,20 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
 
 def elements_that_count(descriptor: Pooling2d, axis: int, size: int, results: int) -> np.ndarray:
     """Per window along an axis: how many of its elements an average divides by."""
-    start = np.arange(results) * descriptor.stride[axis] - descriptor.padding[axis]
     kernel, dilation = descriptor.size[axis], descriptor.dilation[axis]
 
-    def before(end: int) -> np.ndarray:
+    def before(end: int, start: np.ndarray) -> np.ndarray:
         """How many elements of each window lie before a position."""
         return np.clip((end - 1 - start) // dilation + 1, 0, kernel)
 
-    counts = before(size + descriptor.padding[axis + 2]) if descriptor.count_padding else before(size) - before(0)
-    return np.asarray(counts, np.float64)
+    def part(region: Region) -> np.ndarray:
+        windows = range(results) if region == (...,) else range(region[0].start, region[0].stop)
+        start = np.arange(windows.start, windows.stop) * descriptor.stride[axis] - descriptor.padding[axis]
+        if descriptor.count_padding:
+            return before(size + descriptor.padding[axis + 2], start)
+        return before(size, start) - before(0, start)
+
+    return assembled((results,), np.float64, part)
 
 
 def _global_pooling(lowering: Lowering, layer: Layer) -> bool:

@@ -17,6 +17,7 @@ from dovetail.layers import (
     Pooling2d,
     PoolingFunction,
 )
+from dovetail.pieces import mapped
 from dovetail.tensor import Quantization, TensorInfo
 
 from ..kinds import (
@@ -56,9 +57,8 @@ def _weights(layer: Layer) -> tuple[Shorts, Floats, Ints | None]:
     column = [1] * stored.ndim
     column[axis] = -1
     zeros = np.asarray(scheme.zero_point, np.int16)
-    weights = stored.astype(np.int16)
-    if zeros.any():
-        weights -= zeros.reshape(column) if scheme.is_per_axis else zeros
+    shifts = zeros.reshape(column) if scheme.is_per_axis else zeros
+    weights = mapped(lambda stored, zero: stored.astype(np.int16) - zero, np.int16, stored, shifts)
     steps = _quantization(layer.inputs[0].source).scale[0] * np.asarray(scheme.scale, np.float64)
     factors = np.broadcast_to(steps / _quantization(layer.output).scale[0], stored.shape[axis])
     return weights, np.minimum(factors, _LARGEST).astype(np.float32), layer.constant(2) if len(layer.inputs) > 2 else None
@@ -166,7 +166,7 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
         geometry = pooled_window(descriptor, image, target)
         sizes, results = (image.height, image.width), (target.height, target.width)
         along = [elements_that_count(descriptor, axis, sizes[axis], results[axis]) for axis in range(2)]
-        counts = np.outer(*along).astype(np.int32) if averages and layer.output.known_info.elements else None
+        counts = mapped(np.multiply, np.int32, along[0][:, None], along[1]) if averages and layer.output.known_info.elements else None
     else:
         geometry = Geometry((image.height, image.width))
         counts = np.full((1, 1), image.pixels, np.int32) if averages else None

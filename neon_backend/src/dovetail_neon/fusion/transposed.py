@@ -17,6 +17,7 @@ from dovetail.interfaces import Support
 from dovetail.layer import Layer
 from dovetail.layers import TransposeConvolution2d
 from dovetail.limits import budget
+from dovetail.pieces import put
 from dovetail.tensor import DataLayout, TensorInfo
 
 from ..algorithms import tile_vectors
@@ -144,7 +145,10 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
     # Each phase begins with a block, so that blocks are moved whole.
     filters = target.channels if is_whole else blocks(target.channels, lanes) * lanes
     by_filter = value.transpose(1, 2, 3, 0) if layout is DataLayout.NCHW else value
-    by_filter = np.pad(by_filter, ((0, filters - target.channels), (0, 0), (0, 0), (0, 0)))
+    if filters > target.channels:
+        padded = np.zeros((filters, *by_filter.shape[1:]), by_filter.dtype)
+        put(padded[: target.channels], by_filter)
+        by_filter = padded
     bias = None if chain.bias is None else np.pad(chain.bias, (0, filters - target.channels))
     made = []
     load = budget()
@@ -159,7 +163,7 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
         )
         convolve = Convolve(
             infos=(blocked_info(computed, lanes),),
-            weights=np.concatenate([_weights(by_filter, *phase) for phase in group]),
+            weights=_joined([_weights(by_filter, *phase) for phase in group]),
             bias=None if bias is None else np.tile(bias, len(group)),
             source=image,
             target=computed,
@@ -193,11 +197,21 @@ def _groups(rows: Axis, columns: Axis) -> list[list[tuple[Phase, Phase]]]:
     return [list(itertools.product(rows.padded(), columns.padded()))]
 
 
+def _joined(phases: list[Floats]) -> Floats:
+    if len(phases) == 1:
+        return phases[0]
+    weights, begin = np.empty((sum(map(len, phases)), *phases[0].shape[1:]), np.float32), 0
+    for phase in phases:
+        put(weights[begin : begin + len(phase)], phase)
+        begin += len(phase)
+    return weights
+
+
 def _weights(by_filter: Floats, row: Phase, column: Phase) -> Floats:
     """Return [filters, taps, channels] of one phase, of weights [filters, height, width, channels]."""
     filters, _, _, channels = by_filter.shape
     weights = np.zeros((filters, len(row.taps), len(column.taps), channels), np.float32)
     for (i, y), (j, x) in itertools.product(enumerate(row.taps), enumerate(column.taps)):
         if x is not None and y is not None:
-            weights[:, i, j] = by_filter[:, y, x]
+            put(weights[:, i, j], by_filter[:, y, x])
     return weights.reshape(filters, -1, channels)

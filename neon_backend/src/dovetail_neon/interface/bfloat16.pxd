@@ -2,6 +2,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.interface.activation cimport neon_activation
+from dovetail_neon.interface.packing cimport neon_packing
 
 
 cdef extern from "interface/bfloat16.h" nogil:
@@ -84,6 +85,7 @@ cdef extern from "interface/bfloat16.h" nogil:
         dovetail_body depthwise
         void (*pack)(
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
-            int64_t channels, int32_t runs, unsigned short *packed) noexcept nogil
+            int64_t channels, int32_t runs, unsigned short *packed,
+            neon_packing *packing) noexcept nogil
 
     const neon_bfloat16_kernels *neon_bfloat16_kernels_of(const char *instruction_set, const char *unit)

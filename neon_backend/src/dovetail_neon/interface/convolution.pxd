@@ -2,6 +2,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.interface.activation cimport neon_activation
+from dovetail_neon.interface.packing cimport neon_packing
 
 
 cdef extern from "interface/convolution.h" nogil:
@@ -55,4 +56,5 @@ cdef extern from "interface/convolution.h" nogil:
         int64_t (*packed)(int64_t vectors, int64_t taps, int64_t channels, int64_t block) noexcept nogil
         void (*pack)(
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
-            int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed) noexcept nogil
+            int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed,
+            neon_packing *packing) noexcept nogil

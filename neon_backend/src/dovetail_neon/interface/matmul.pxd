@@ -21,6 +21,7 @@ cdef extern from "interface/matmul.h" nogil:
         int64_t chunks
         int64_t packed_left
         int64_t packed_right
+        int64_t rows_at_once
 
     ctypedef struct neon_matmul_kernels:
         int32_t vectors

@@ -1,6 +1,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t
 
 from dovetail.abi cimport dovetail_body
+from dovetail_neon.interface.packing cimport neon_packing
 
 
 cdef extern from "interface/quantized.h" nogil:
@@ -86,7 +87,7 @@ cdef extern from "interface/quantized.h" nogil:
         dovetail_body multiply
         void (*pack)(
             const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
-            int64_t channels, char *packed) noexcept nogil
+            int64_t channels, char *packed, neon_packing *packing) noexcept nogil
 
     ctypedef struct neon_quantized_windows:
         int64_t images
@@ -141,7 +142,7 @@ cdef extern from "interface/quantized.h" nogil:
 
     ctypedef void (*neon_pack)(
         const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
-        int64_t blocks, int64_t taps, int64_t channels, char *packed) noexcept nogil
+        int64_t blocks, int64_t taps, int64_t channels, char *packed, neon_packing *packing) noexcept nogil
 
     ctypedef void (*neon_pack_windows)(
         const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, int64_t channels,

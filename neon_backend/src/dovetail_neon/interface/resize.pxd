@@ -17,6 +17,8 @@ cdef extern from "interface/resize.h" nogil:
         neon_taps rows
         neon_taps columns
         int64_t polls
+        int64_t polls_mask
+        int64_t long_rows
 
     ctypedef struct neon_resize_kernels:
         dovetail_body nearest

@@ -2,6 +2,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.interface.activation cimport neon_activation
+from dovetail_neon.interface.packing cimport neon_packing
 
 
 cdef extern from "interface/winograd.h" nogil:
@@ -37,4 +38,5 @@ cdef extern from "interface/winograd.h" nogil:
         dovetail_body multiply
         void (*pack)(
             const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
-            int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed) noexcept nogil
+            int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed,
+            neon_packing *packing) noexcept nogil

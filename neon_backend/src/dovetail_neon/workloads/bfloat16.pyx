@@ -8,12 +8,15 @@ from dovetail_neon.interface.bfloat16 cimport (
     neon_bfloat16_kernels,
     neon_bfloat16_windows,
 )
+from dovetail_neon.interface.packing cimport neon_packing
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
+from dovetail_neon.workloads.packed cimport Block, PackedConstants, Packing, new_block
 from dovetail_neon.workloads.workload cimport Workload, chunks_of, keep, keep_integers, keep_packed, new_workload
 
 import numpy as np
+
+from dovetail.pieces import put
 
 from dovetail_neon.kinds import POINT
 from dovetail_neon.layouts import is_bfloat16
@@ -103,16 +106,21 @@ cdef int pack_weights(
     form = "bfloat16", c.divisions, c.filters, c.taps, channels, c.few
     cdef unsigned short *packed = <unsigned short *>workload.packed_before(constants, weights, form)
     cdef Block block
+    cdef Packing packing
+    cdef neon_packing *asking
     cdef float *bias = <float *>workload.allocate(c.divisions * c.vectors * LANES * sizeof(float))
     cdef const float[::1] given
     if packed == NULL:
         block = new_block(c.divisions * per_division * sizeof(unsigned short))
         packed = <unsigned short *>block.data
+        packing = Packing()
+        asking = packing.start()
         with nogil:
             for division in range(c.divisions):
                 table.pack(
                     data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, channels,
-                    c.few, packed + division * per_division)
+                    c.few, packed + division * per_division, asking)
+        packing.finish()
         packed = <unsigned short *>workload.share(constants, block, weights, form, name)
     if d.bias is not None:
         given = d.bias
@@ -181,8 +189,8 @@ def create_depthwise(layer, Kernels kernels):
     c.weights = <const float *>workload.packed_before(kernels.constants, d.weights, form)
     if c.weights == NULL:
         whole = np.zeros((c.blocks * BLOCK, taps), np.float32)
-        whole[:c.channels] = d.weights
-        packed = np.ascontiguousarray(whole.reshape(c.blocks, BLOCK, taps).transpose(0, 2, 1))
+        put(whole[:c.channels], d.weights)
+        packed = whole.reshape(c.blocks, BLOCK, taps).transpose(0, 2, 1)
         c.weights = keep_packed(workload, kernels.constants, packed, d.weights, form, layer.name)
     bias = np.zeros(c.blocks * BLOCK, np.float32)
     if d.bias is not None:

@@ -3,9 +3,10 @@
 from libc.stdint cimport int32_t, int64_t
 
 from dovetail_neon.interface.convolution cimport neon_convolution, neon_convolution_kernels
+from dovetail_neon.interface.packing cimport neon_packing
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.packed cimport Block, new_block
+from dovetail_neon.workloads.packed cimport Block, Packing, new_block
 from dovetail_neon.workloads.workload cimport Workload, chunks_of, new_workload
 
 import numpy as np
@@ -87,19 +88,24 @@ cdef int describe(
     form = "convolve", c.divisions, c.filters, c.groups, taps, c.channels, c.source.block
     cdef float *packed = <float *>workload.packed_before(kernels.constants, weights, form)
     cdef Block block
+    cdef Packing packing
+    cdef neon_packing *asking
     cdef float *bias = <float *>workload.allocate(c.divisions * vectors * lanes * sizeof(float))
     cdef const float[::1] given
     cdef int64_t i
     if packed == NULL:
         block = new_block(c.divisions * c.division_weights * sizeof(float))
         packed = <float *>block.data
+        packing = Packing()
+        asking = packing.start()
         with nogil:
             for division in range(c.divisions):
                 for group in range(c.groups):
                     table.pack(
                         data + division * c.filters * filter_step, filter_step, tap_step, channel_step,
                         <int64_t>group_vector[group] * lanes, c.filters, group_vector[group + 1] - group_vector[group], taps,
-                        c.channels, c.source.block, packed + division * c.division_weights + group_weights[group])
+                        c.channels, c.source.block, packed + division * c.division_weights + group_weights[group], asking)
+        packing.finish()
         packed = <float *>workload.share(kernels.constants, block, weights, form, name)
     if d.bias is not None:
         given = d.bias

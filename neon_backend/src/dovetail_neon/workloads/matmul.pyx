@@ -13,6 +13,7 @@ import numpy as np
 
 
 cdef enum:
+    TOUCHED = 1 << 24           # bytes of results, rows of which lie apart, that are written between two looks at the stop word
     LARGE = 1048576             # bytes of a matrix that will hardly be in the caches of a core
 
 
@@ -66,6 +67,7 @@ def create(layer, Kernels kernels):
     cdef int lanes = kernels.table.lanes
     cdef int64_t vectors = parts(m.columns, lanes), matrices
     m.groups = parts(vectors, table.vectors)
+    m.rows_at_once = max(parts(TOUCHED, m.columns * 4) // table.rows, 1) * table.rows if m.rows * m.columns * 4 > TOUCHED else m.rows
     nanoseconds = m.batches * m.rows * vectors * m.depth / 5.0
     wanted = chunks_of(nanoseconds, 8_000, 48)
     if m.left_transposed:

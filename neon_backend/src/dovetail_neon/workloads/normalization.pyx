@@ -9,9 +9,11 @@ from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.workload cimport Workload, keep, new_workload
 
 import math
+from functools import partial
 
 import numpy as np
 
+from dovetail.pieces import mapped
 from dovetail.tensor import DataLayout
 
 
@@ -21,11 +23,10 @@ def create_batch(layer, Kernels kernels):
     cdef Workload workload = new_workload(sizeof(neon_affine), 1, 1)
     cdef neon_affine *s = <neon_affine *>workload.state.parameters
     d, shape = layer.descriptor, layer.output.info.sizes
-    scale, offset, mean, variance = (np.asarray(layer.constant(i), np.float64).reshape(-1) for i in range(1, 5))
+    scale, offset, mean, variance = (layer.constant(i).reshape(-1) for i in range(1, 5))
     with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + d.epsilon)
-        shift = offset - mean * factor
-        s.factor, s.offset = keep(workload, factor.astype(np.float32)), keep(workload, shift.astype(np.float32))
+        factor = mapped(partial(factors, d.epsilon), np.float64, scale, variance)
+        s.factor, s.offset = keep(workload, factor), keep(workload, mapped(shifts, np.float32, offset, mean, factor))
     s.channels, s.inner = len(factor), math.prod(shape[2:]) if d.layout is DataLayout.NCHW else 1
     count = math.prod(shape)
     if count:
@@ -33,6 +34,16 @@ def create_batch(layer, Kernels kernels):
         workload.phase(kernels.table.normalization.affine, items, count * 0.15 + items * 3.0)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()
+
+
+def factors(epsilon, scale, variance):
+    """What channels are multiplied by."""
+    return scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
+
+
+def shifts(offset, mean, factor):
+    """And what is added."""
+    return offset.astype(np.float64) - mean.astype(np.float64) * factor
 
 
 def create_group(layer, Kernels kernels):
@@ -80,6 +91,6 @@ def learned(layer, channels):
     """Scale and offset of each channel; 1 and 0 where they are left out."""
     given = [layer.constant(i) if i < len(layer.inputs) else None for i in (1, 2)]
     return [
-        np.full(channels, default, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
+        np.broadcast_to(np.float32(default), channels) if value is None else value
         for value, default in zip(given, (1.0, 0.0))
     ]

@@ -1,6 +1,9 @@
 """Weights in the form that kernels read, shared by all workloads of a network that read the same."""
 
 
+from dovetail_neon.interface.packing cimport neon_packing
+
+
 cdef class Block:
     """A packed constant."""
 
@@ -16,5 +19,15 @@ cdef class PackedConstants:
     cdef object by_layer
     cdef Block find(self, object source, tuple form)
     cdef Block add(self, Block block, object source, tuple form, object layer)
+
+cdef struct asked:
+    neon_packing packing        # it comes first
+    void *owner
+
+cdef class Packing:
+    cdef asked c
+    cdef object error
+    cdef neon_packing *start(self) except NULL
+    cdef int finish(self) except -1
 
 cdef Block new_block(size_t nbytes)

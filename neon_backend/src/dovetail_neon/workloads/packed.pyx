@@ -11,6 +11,8 @@ import weakref
 
 import numpy as np
 
+from dovetail.limits import budget
+
 cdef extern from *:
     """
     #include <stddef.h>
@@ -31,6 +33,7 @@ cdef extern from *:
 
 cdef enum:
     LINE = 64       # bytes
+    COMPARED = 1 << 24  # bytes between two looks at the time
     MAX_FORMS = 8   # of the weights of a layer that are compared; further ones are not shared unless they come from the same array
 
 
@@ -52,6 +55,46 @@ cdef Block new_block(size_t nbytes):
     block.data = <void *>((<size_t>block.memory + LINE - 1) // LINE * LINE)
     block.nbytes = nbytes
     return block
+
+
+cdef int is_over(neon_packing *packing) noexcept with gil:
+    """Look at the time of the load, and let handlers of signals run."""
+    try:
+        budget().check_time()
+    except BaseException as error:
+        (<Packing>(<asked *>packing).owner).error = error
+        return True
+    return False
+
+
+cdef class Packing:
+    """Packs without Python, and asks now and then whether the load should end.
+
+        packing = Packing()
+        with nogil:
+            table.pack(..., packing.start())
+        packing.finish()    # raises what ended it
+    """
+
+    cdef neon_packing *start(self) except NULL:
+        self.c.packing.is_over, self.c.packing.work, self.c.packing.over, self.c.owner = is_over, 0, False, <void *>self
+        return &self.c.packing
+
+    cdef int finish(self) except -1:
+        if self.error is not None:
+            raise self.error
+        return 0
+
+
+cdef bint same_bytes(Block a, Block b) except -1:
+    cdef size_t done = 0, count
+    while done < a.nbytes:
+        count = min(a.nbytes - done, <size_t>COMPARED)
+        if memcmp(<char *>a.data + done, <char *>b.data + done, count) != 0:
+            return False
+        done += count
+        budget().check_time()
+    return True
 
 
 cdef class PackedConstants:
@@ -93,7 +136,7 @@ cdef class PackedConstants:
             if other is None:
                 self.by_layer[key] = block
                 break
-            if memcmp(other.data, block.data, block.nbytes) == 0:
+            if same_bytes(other, block):
                 block = other
                 break
         block.owner = weakref.ref(_owner(source))

@@ -1,7 +1,6 @@
 """Layers of quantized tensors: depthwise convolution, pooling, sums, the ways in and out, and what all of them share."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t
-from libc.string cimport memcpy
 
 from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
 from dovetail_neon.interface.quantized cimport (
@@ -15,9 +14,11 @@ from dovetail_neon.interface.quantized cimport (
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
 from dovetail_neon.workloads.packed cimport Block, new_block
-from dovetail_neon.workloads.workload cimport LONG_PLANE, Workload, new_workload
+from dovetail_neon.workloads.workload cimport LONG_PLANE, Workload, fill, new_workload
 
 import numpy as np
+
+from dovetail.pieces import holds, reduced
 
 from dovetail_neon.layouts import pixel_bytes
 
@@ -33,16 +34,19 @@ cdef int32_t shift_of(Kernels kernels, object dtype) except? -1:
 
 cdef void *kept(Workload workload, array) except NULL:
     """Copy an array into the workload."""
-    cdef const unsigned char[::1] source = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    cdef void *copy = workload.allocate(source.shape[0])
-    if source.shape[0]:
-        memcpy(copy, &source[0], source.shape[0])
+    cdef void *copy = workload.allocate(array.nbytes)
+    fill(copy, array, array.dtype.type)
     return copy
+
+
+def fits_a_byte(weights):
+    """Whether weights can be multiplied as bytes."""
+    return (weights >= -128) & (weights <= 127)
 
 
 cdef int unit_of(Kernels kernels, object weights) except -1:
     """0 for products of 16 bits, 1 for those of 8, where the machine has them and weights fit."""
-    return kernels.quantized.has_quads and weights.size > 0 and -128 <= weights.min() and weights.max() <= 127
+    return kernels.quantized.has_quads and weights.size > 0 and holds(fits_a_byte, weights)
 
 
 cdef int requantize(Workload workload, neon_requantization *r, object d, object dtype, int64_t divisions, Kernels kernels) except -1:
@@ -50,7 +54,9 @@ cdef int requantize(Workload workload, neon_requantization *r, object d, object 
     shift = shift_of(kernels, dtype)
     filters = d.weights.shape[0]
     per_division = filters // divisions
-    sums = d.weights.sum(axis=tuple(range(1, d.weights.ndim)), dtype=np.int64) * -(d.zeros[0] + shift)
+    sums = np.zeros(filters, np.int64)
+    if d.weights.size:
+        sums = reduced(np.add, d.weights, range(1, d.weights.ndim), np.int64).reshape(filters) * -(d.zeros[0] + shift)
     if d.bias is not None:
         sums += d.bias
     whole = np.zeros((divisions, parts(per_division, BLOCK) * BLOCK), np.int32)

@@ -3,6 +3,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t
 
 from dovetail_neon.interface.quantized cimport neon_quantized_convolution, neon_quantized_kernels
+from dovetail_neon.interface.packing cimport neon_packing
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.quantized cimport (
     BLOCK,
@@ -17,7 +18,7 @@ from dovetail_neon.workloads.quantized cimport (
     unit_of,
 )
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.packed cimport Block, new_block
+from dovetail_neon.workloads.packed cimport Block, Packing, new_block
 from dovetail_neon.workloads.workload cimport Workload, chunks_of, new_workload
 
 import numpy as np
@@ -75,18 +76,23 @@ def create(layer, Kernels kernels):
     cdef const int16_t *data = <const int16_t *><size_t>weights.__array_interface__["data"][0]
     form = "convolve", unit, c.divisions, c.filters, c.groups, taps, c.channels
     cdef char *packed = <char *>workload.packed_before(kernels.constants, weights, form)
-    cdef Block packing
+    cdef Block block
+    cdef Packing packing
+    cdef neon_packing *asking
     if packed == NULL:
-        packing = new_block(c.divisions * c.blocks * block_weights)
-        packed = <char *>packing.data
+        block = new_block(c.divisions * c.blocks * block_weights)
+        packed = <char *>block.data
+        packing = Packing()
+        asking = packing.start()
         with nogil:
             for division in range(c.divisions):
                 for group in range(c.groups):
                     first, end = c.blocks * group // c.groups, c.blocks * (group + 1) // c.groups
                     table.pack[unit](
                         data + division * c.filters * filter_step, filter_step, tap_step, channel_step, first * BLOCK, c.filters,
-                        end - first, taps, c.channels, packed + (division * c.blocks + first) * block_weights)
-        packed = <char *>workload.share(kernels.constants, packing, weights, form, layer.name)
+                        end - first, taps, c.channels, packed + (division * c.blocks + first) * block_weights, asking)
+        packing.finish()
+        packed = <char *>workload.share(kernels.constants, block, weights, form, layer.name)
     c.weights = packed
     if layer.output.info.nbytes <= SLACK or not c.blocks:
         return workload.capsule()

@@ -3,6 +3,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t
 
 from dovetail_neon.interface.quantized cimport neon_quantized_matrix, neon_quantized_matrix_kernels
+from dovetail_neon.interface.packing cimport neon_packing
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.quantized cimport (
     BLOCK,
@@ -15,7 +16,7 @@ from dovetail_neon.workloads.quantized cimport (
     unit_of,
 )
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
+from dovetail_neon.workloads.packed cimport Block, PackedConstants, Packing, new_block
 from dovetail_neon.workloads.workload cimport Workload, chunks_of, keep_integers, new_workload
 
 import numpy as np
@@ -112,14 +113,19 @@ cdef int pack_tiles(
     form = "tiles", c.divisions, c.filters, c.taps, c.channels
     cdef char *packed = <char *>workload.packed_before(constants, weights, form)
     cdef Block block
+    cdef Packing packing
+    cdef neon_packing *asking
     if packed == NULL:
         block = new_block(c.divisions * per_division)
         packed = <char *>block.data
+        packing = Packing()
+        asking = packing.start()
         with nogil:
             for division in range(c.divisions):
                 table.pack(
                     data + division * c.filters * filter_step, filter_step, tap_step, channel_step, c.filters, c.taps, c.channels,
-                    packed + division * per_division)
+                    packed + division * per_division, asking)
+        packing.finish()
         packed = <char *>workload.share(constants, block, weights, form, name)
     c.weights = packed
     return 0

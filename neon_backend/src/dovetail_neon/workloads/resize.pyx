@@ -4,9 +4,7 @@ from libc.stdint cimport int64_t
 
 from dovetail_neon.interface.resize cimport neon_resize, neon_taps
 from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workloads.workload cimport Workload, keep, keep_integers, new_workload
-
-import numpy as np
+from dovetail_neon.workloads.workload cimport LONG_ROW, Workload, keep, keep_integers, new_workload
 
 from dovetail_neon.layouts import blocks
 
@@ -14,12 +12,13 @@ from dovetail_neon.layouts import blocks
 
 cdef enum:
     MANY_TAPS = 256
+    LONG_TAPS = 4096            # of a row
 
 
 cdef int place(Workload workload, neon_taps *axis, taps) except -1:
     """Fill in the tables of an axis."""
     axis.first, axis.position = keep_integers(workload, taps.first), keep_integers(workload, taps.position)
-    axis.weight = keep(workload, taps.weight.astype(np.float32))
+    axis.weight = keep(workload, taps.weight)
     return 0
 
 
@@ -34,7 +33,8 @@ def create(layer, Kernels kernels):
     place(workload, &s.columns, d.columns)
     items = images * blocks(channels, kernels.table.lanes) * s.out_height
     taps = d.rows.most * d.columns.most
-    s.polls = taps > MANY_TAPS
+    s.polls = taps > MANY_TAPS or taps * s.out_width > LONG_ROW
+    s.polls_mask, s.long_rows = 0 if taps > MANY_TAPS else 63, d.columns.most > LONG_TAPS
     nanoseconds = items * s.out_width * (1.5 * taps if d.interpolates else 1.0)
     body = kernels.table.resize.interpolate if d.interpolates else kernels.table.resize.nearest
     workload.phase(body, items, nanoseconds)

@@ -42,13 +42,13 @@ def create_layer_normalization(layer, Kernels kernels):
     size = math.prod(tail)
     given = [layer.constant(i) if i < len(layer.inputs) else None for i in (1, 2)]
     scale, offset = (
-        np.full(tail, default, np.float32) if value is None else np.broadcast_to(value, tail)
+        np.broadcast_to(np.float32(default) if value is None else value, tail)
         for value, default in zip(given, (1.0, 0.0))
     )
     cdef Workload workload = new_workload(sizeof(neon_layer_normalization), 1, 1)
     cdef neon_layer_normalization *s = <neon_layer_normalization *>workload.state.parameters
     s.size, s.epsilon, s.center = size, d.epsilon, d.center
-    s.scale, s.offset = keep(workload, np.ascontiguousarray(scale)), keep(workload, np.ascontiguousarray(offset))
+    s.scale, s.offset = keep(workload, scale), keep(workload, offset)
     rows = math.prod(shape) // size if size else 0
     workload.phase(kernels.table.rows.layer_normalization, rows, rows * size * 0.5)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)

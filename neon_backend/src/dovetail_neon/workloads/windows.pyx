@@ -10,6 +10,8 @@ from dovetail_neon.workloads.workload cimport Workload, keep, keep_packed, new_w
 
 import numpy as np
 
+from dovetail.pieces import put
+
 from dovetail_neon.layouts import blocks
 
 cdef enum:
@@ -52,12 +54,12 @@ cdef int give_filters(Workload workload, neon_windows *w, object d, object name,
     w.weights = <const float *>workload.packed_before(kernels.constants, d.weights, form)
     if w.weights == NULL:
         whole = np.zeros((w.blocks * lanes, taps), np.float32)
-        whole[:channels] = d.weights
-        packed = np.ascontiguousarray(whole.reshape(w.blocks, lanes, taps).transpose(0, 2, 1))
+        put(whole[:channels], d.weights)
+        packed = whole.reshape(w.blocks, lanes, taps).transpose(0, 2, 1)
         w.weights = keep_packed(workload, kernels.constants, packed, d.weights, form, name)
     bias = np.zeros(w.blocks * lanes, np.float32)
     if d.bias is not None:
-        bias[:channels] = d.bias
+        put(bias[:channels], d.bias)
     w.bias = keep(workload, bias)
     w.activation.function, w.activation.a, w.activation.b = d.function
     return 0
@@ -89,7 +91,7 @@ def create_pool(layer, Kernels kernels):
     cdef int lanes = kernels.table.lanes
     place(workload, layer, lanes)
     if d.factors is not None:
-        w.factors = keep(workload, np.ascontiguousarray(d.factors, np.float32))
+        w.factors = keep(workload, d.factors)
         loop(workload, kernels.table.windows.average, lanes)
     else:
         loop(workload, kernels.table.windows.maximum, lanes)

@@ -2,10 +2,11 @@
 
 from libc.stdint cimport int32_t, int64_t
 
+from dovetail_neon.interface.packing cimport neon_packing
 from dovetail_neon.interface.winograd cimport neon_winograd
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.rounding cimport parts
-from dovetail_neon.workloads.packed cimport Block, new_block
+from dovetail_neon.workloads.packed cimport Block, Packing, new_block
 from dovetail_neon.workloads.workload cimport Workload, new_workload
 
 import numpy as np
@@ -64,17 +65,22 @@ def create(layer, Kernels kernels):
     form = "winograd", w.filters, w.channels, w.tile, w.groups
     cdef float *packed = <float *>workload.packed_before(kernels.constants, weights, form)
     cdef Block block
+    cdef Packing packing
+    cdef neon_packing *asking
     cdef float *bias = <float *>workload.allocate(vectors * lanes * sizeof(float))
     cdef const float[::1] given
     if packed == NULL:
         block = new_block(vectors * positions * w.channels * lanes * sizeof(float))
         packed = <float *>block.data
+        packing = Packing()
+        asking = packing.start()
         with nogil:
             for group in range(w.groups):
                 kernels.table.winograd.pack(
                     data, filter_step, tap_step, channel_step, <int64_t>group_vector[group] * lanes, w.filters,
                     group_vector[group + 1] - group_vector[group], w.channels, w.tile,
-                    packed + group_vector[group] * positions * w.channels * lanes)
+                    packed + group_vector[group] * positions * w.channels * lanes, asking)
+        packing.finish()
         packed = <float *>workload.share(kernels.constants, block, weights, form, layer.name)
     if d.bias is not None:
         given = d.bias

@@ -44,6 +44,7 @@ cdef class Workload:
     cdef int alias(self, int relation, int output, int input, int64_t offset) except -1
 
 cdef int64_t chunks_of(double nanoseconds, double each, int64_t most) noexcept
+cdef int fill(void *memory, array, dtype) except -1
 cdef const float *keep(Workload workload, array) except NULL
 cdef const float *keep_packed(Workload workload, PackedConstants constants, array, object source, tuple form, object layer) except NULL
 cdef const int64_t *keep_integers(Workload workload, numbers) except NULL

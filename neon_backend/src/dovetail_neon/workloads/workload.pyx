@@ -2,14 +2,15 @@
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
 from dovetail.abi cimport (
     DOVETAIL_CANCELLED,
     DOVETAIL_OK,
+    DOVETAIL_WORKLOAD_CAPSULE,
     dovetail_call,
     dovetail_tensor,
     dovetail_workload,
@@ -21,6 +22,8 @@ from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
 
 import numpy as np
 
+from dovetail.pieces import put
+
 cdef enum:
     MOST_TENSORS = 64
     LINE = 64                   # bytes
@@ -31,6 +34,8 @@ cdef enum:
     LONGEST_CHUNK = 2_000_000   # a run is stopped between chunks
     LONGER_CHUNKS = 4           # of that, where several threads share a loop
     CHUNKS_PER_WORKER = 8       # so that a thread that is held up can be helped
+    CHUNK_BYTES = 4 << 20       # see bound_chunks
+    LEAST_CHUNKS = 64           # of loops that it bounds
 
 
 cdef int64_t grain_of(const neon_phase *phase, int32_t workers) noexcept nogil:
@@ -190,6 +195,24 @@ cdef class Workload:
         return capsule
 
 
+def bound_chunks(capsule, int64_t nbytes):
+    """Cut the loops of a workload whose tensors and scratch are so large by what they touch, too.
+
+    What a loop takes is estimated for memory that is there. Pages that the system has to make first, and memory beyond the caches,
+    take many times as long; a chunk that touches no more than `CHUNK_BYTES` ends soon nevertheless.
+    """
+    cdef dovetail_workload *workload = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
+    cdef neon_state *state = <neon_state *>workload.state
+    cdef neon_phase *phase
+    cdef int64_t items
+    cdef int32_t i
+    for i in range(state.n_phases):
+        phase = &state.phases[i]
+        items = <int64_t>(phase.range * (<double>CHUNK_BYTES / (nbytes + state.shared)))
+        phase.alone = max(min(phase.alone, items // phase.multiple * phase.multiple), phase.multiple)
+        phase.most = max(phase.most, <int64_t>LEAST_CHUNKS)
+
+
 cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs):
     """Return a workload with zeroed parameters and no phases."""
     cdef Workload workload = Workload.__new__(Workload)
@@ -203,30 +226,34 @@ cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs):
     return workload
 
 
+cdef int fill(void *memory, array, dtype) except -1:
+    """Copy an array into memory in row-major order, piece by piece; broadcast axes are written out."""
+    cdef unsigned char[::1] target
+    if array.size:
+        target = <unsigned char[:array.size * dtype().itemsize]><unsigned char *>memory
+        put(np.asarray(target).view(dtype).reshape(array.shape), array)
+    return 0
+
+
 cdef const float *keep(Workload workload, array) except NULL:
-    """Copy an array of float32 into the workload."""
-    cdef const float[::1] source = array.reshape(-1)
-    cdef float *kept = <float *>workload.allocate(source.shape[0] * sizeof(float))
-    if source.shape[0]:
-        memcpy(kept, &source[0], source.shape[0] * sizeof(float))
+    """Copy an array into the workload, as float32."""
+    cdef float *kept = <float *>workload.allocate(array.size * sizeof(float))
+    fill(kept, array, np.float32)
     return kept
 
 
 cdef const float *keep_packed(
     Workload workload, PackedConstants constants, array, object source, tuple form, object layer
 ) except NULL:
-    """Copy an array of float32 that was packed from `source`, for all workloads of the network that pack the same."""
-    cdef const float[::1] packed = array.reshape(-1)
-    cdef Block block = new_block(packed.shape[0] * sizeof(float))
-    if packed.shape[0]:
-        memcpy(block.data, &packed[0], packed.shape[0] * sizeof(float))
+    """Copy an array that was packed from `source`, as float32, for all workloads of the network that pack the same."""
+    cdef Block block = new_block(array.size * sizeof(float))
+    fill(block.data, array, np.float32)
     return <const float *>workload.share(constants, block, source, form, layer)
 
 
 cdef const int64_t *keep_integers(Workload workload, numbers) except NULL:
     """Copy whole numbers into the workload."""
-    cdef const int64_t[::1] source = np.ascontiguousarray(numbers, np.int64)
-    cdef int64_t *kept = <int64_t *>workload.allocate(source.shape[0] * sizeof(int64_t))
-    if source.shape[0]:
-        memcpy(kept, &source[0], source.shape[0] * sizeof(int64_t))
+    source = np.asarray(numbers, np.int64)
+    cdef int64_t *kept = <int64_t *>workload.allocate(source.size * sizeof(int64_t))
+    fill(kept, source, np.int64)
     return kept
