@@ -14,7 +14,7 @@ from .errors import DovetailError, ErrorCode, GraphError
 from .held_arrays import held_array, owner_of
 from .kind_errors import raise_named
 from .layer import InputSlot, Layer, OutputSlot
-from .limits import under_way
+from .limits import under_way, watched
 from .tensor import Dimension, DType, Quantization, TensorInfo, shown
 from .topology import producers_first
 from .unique_names import UniqueNames
@@ -78,7 +78,7 @@ class Graph:
         return f"<{type(self).__name__} {self.name!r}: {len(self)} layers>"
 
     def __iter__(self) -> Iterator[Layer]:
-        return iter(self.layers)
+        return watched(self.layers)
 
     def __contains__(self, name: object) -> bool:
         return name in self._layers
@@ -500,7 +500,7 @@ class Graph:
         clones: dict[Layer, Layer] = {}
         order = self.topological_order()
         target._edited()
-        for layer in order:
+        for layer in watched(order):
             if wanted is not None and not wanted(layer):
                 continue
             label = target.unique_name(layer.name)

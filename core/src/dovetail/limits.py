@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path, PurePosixPath
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .errors import ErrorCode, LimitError, LoadTimeoutError, ModelError, OptionError, shown_argument
 
@@ -222,6 +222,11 @@ class Budget:
         if depth > self.limits.nesting:
             raise self._exceeded("nesting", self.limits.nesting, f"{what} is nested {depth} deep", depth)
 
+    @property
+    def is_timeless(self) -> bool:
+        """True if there is no deadline."""
+        return self._deadline is None
+
     def check_time(self) -> None:
         """End a load that takes too long; asked often, since it costs some 50 ns.
 
@@ -265,6 +270,26 @@ def under_way() -> Budget | None:
 def budget() -> Budget:
     """Return the budget of the load under way; outside of one a new one with the default limits."""
     return _thread.budget or Budget(Limits())
+
+
+_Item = TypeVar("_Item")
+
+
+def watched(items: Iterable[_Item]) -> Iterator[_Item]:
+    """Hand on items, such as the layers of a graph, and look at the time now and then if the load under way has a deadline.
+
+    Raises:
+        LoadTimeoutError: The time is over (`TIMEOUT`).
+    """
+    load = _thread.budget
+    return iter(items) if load is None or load.is_timeless else _watched(items, load)
+
+
+def _watched(items: Iterable[_Item], load: Budget) -> Iterator[_Item]:
+    for number, item in enumerate(items):
+        if not number & 0x3FF:
+            load.check_time()
+        yield item
 
 
 def is_of_budget(error: BaseException) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from .errors import ErrorCode, GraphError
 from .layer import Layer
+from .limits import watched
 
 
 def producers_first(network: str, members: Mapping[str, Layer]) -> list[Layer]:
@@ -20,7 +21,7 @@ def producers_first(network: str, members: Mapping[str, Layer]) -> list[Layer]:
     """
     waiting: dict[Layer, int] = {}
     order: list[Layer] = []
-    for layer in members.values():
+    for layer in watched(members.values()):
         count = 0
         for slot in layer.inputs:
             source = slot.source
@@ -36,7 +37,7 @@ def producers_first(network: str, members: Mapping[str, Layer]) -> list[Layer]:
         waiting[layer] = count
         if not count:
             order.append(layer)
-    for layer in order:  # which grows meanwhile
+    for layer in watched(order):  # which grows meanwhile
         for output in layer.outputs:
             for consumer in output.consumers:
                 reader = consumer.layer

@@ -73,7 +73,9 @@ def refusal(layer: Layer) -> Support | None:
     for size, wanted, scale in zip(info.sizes, result.sizes, scales, strict=True):
         each = _most_taps(descriptor, scale)
         if (size != wanted or scale != 1.0) and (each > _MAX_TAPS_OF_RESULT or each * wanted > _MAX_TAPS):
-            return Support.no("shape", f"{wanted} weighted sums of {each} elements each are worked out at load time", "antialias")
+            return Support.no(
+                "shape", f"{wanted} weighted sums of {each} elements each are worked out at load time", "antialias"
+            )
     if not layouts(layer):
         return Support.no("shape", "only rows and columns of tensors of rank 4 are resized", "sizes")
     return None

@@ -14,7 +14,7 @@ from ..errors import ErrorCode, OptionError
 from ..graph import Graph
 from ..layer import Layer
 from ..layers import Quantize
-from ..limits import Limits, limited
+from ..limits import Limits, limited, watched
 from ..progress import Listener, listening
 from ..tensor import DType, TensorInfo
 from .assignment import Assigned, Assigner, Refusal, is_workload
@@ -168,14 +168,14 @@ def optimize(
         graph=graph,
         assignment={
             layer.name: copies.copiers.get(layer) if layer in copies.copiers else homes.get(layer)
-            for layer in order
+            for layer in watched(order)
             if not isinstance(layer.descriptor, _UNASSIGNED)
         },
         partition_of=partition_of,
         domains=copies.domains,
         placement=Placement(
             name,
-            tuple(_layer_report(layer, context, partition_of) for layer in order if _is_reported(layer)),
+            tuple(_layer_report(layer, context, partition_of) for layer in watched(order) if _is_reported(layer)),
             tuple(
                 PartitionReport(number, str(home.request.id), home.request.device, tuple(layer.name for layer in layers))
                 for number, (home, layers) in enumerate(parts)

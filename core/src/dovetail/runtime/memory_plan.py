@@ -16,6 +16,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..interfaces import HOST, MemoryDomain
+from ..limits import watched
 from .aliases import Alias, Extent, Relation, problem_with
 from .intervals import Intervals
 from .packing import ALIGNMENT as ALIGNMENT
@@ -170,7 +171,7 @@ def plan_memory(tensors: Sequence[Tensor], steps: Sequence[Step], *, offsets: bo
         steps: In order of execution, waits included.
         offsets: False if tensors cannot lie at an offset into an arena of a device domain.
     """
-    steps = [_sound(tensors, step) for step in steps]
+    steps = [_sound(tensors, step) for step in watched(steps)]
     has_parts = any(alias.relation is Relation.PART for step in steps for alias in step.aliases)
     ways = (True, False) if has_parts else (False,)  # without parts both are one
     plans = [_Planner(tensors, steps, in_parts=in_parts, offsets=offsets).plan() for in_parts in ways]
@@ -231,17 +232,17 @@ class _Planner:
         for number, tensor in enumerate(self.tensors):
             if tensor.storage is not Storage.ARENA:
                 self._new_buffer(number)
-        for number, step in enumerate(self.steps):
+        for number, step in enumerate(watched(self.steps)):
             self._place_outputs(number, step)
         copies = self._claim_outputs()
         buffers = self._buffers()
-        for buffer in buffers:
+        for buffer in watched(buffers):
             self._set_life(buffer)
         workspaces = self._workspace_buffers()
         planned = [b for b in buffers if b.storage is Storage.ARENA] + [b for b in workspaces if b is not None]
         arenas = self._assign_addresses(planned)
         return MemoryPlan(
-            placements=tuple([self._tensor_placement(t) for t in range(len(self.tensors))]),
+            placements=tuple([self._tensor_placement(t) for t in watched(range(len(self.tensors)))]),
             workspaces=tuple([None if b is None else self._placement(b, 0) for b in workspaces]),
             arenas=tuple(arenas),
             elided=frozenset(self.elided),

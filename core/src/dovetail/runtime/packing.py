@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
+from ..limits import watched
+
 ALIGNMENT = 64
 
 PAIRS = 1 << 16
@@ -90,7 +92,7 @@ def _together(buffers: Sequence[Block]) -> list[list[int]] | None:
     alive: dict[int, None] = {}
     ends: list[tuple[int, int]] = []
     pairs = 0
-    for number in sorted(range(len(buffers)), key=lambda number: buffers[number].start):
+    for number in watched(sorted(range(len(buffers)), key=lambda number: buffers[number].start)):
         buffer = buffers[number]
         while ends and ends[0][0] < buffer.start:
             del alive[heappop(ends)[1]]
@@ -108,7 +110,7 @@ def _together(buffers: Sequence[Block]) -> list[list[int]] | None:
 def _pack_in_order(buffers: Sequence[Block], together: Sequence[Sequence[int]], order: _Key) -> int:
     placed: list[tuple[int, int] | None] = [None] * len(buffers)
     peak = 0
-    for number in sorted(range(len(buffers)), key=lambda number: order(buffers[number])):
+    for number in watched(sorted(range(len(buffers)), key=lambda number: order(buffers[number]))):
         buffer = buffers[number]
         nbytes, alignment = buffer.nbytes, buffer.alignment
         best_gap, best_offset, cursor = -1, -1, 0
@@ -130,7 +132,7 @@ def _sweep(buffers: Sequence[Block], *, backwards: bool) -> int:
     ends: list[tuple[int, int]] = []
     peak = 0
     lives = [(-b.end, -b.start) if backwards else (b.start, b.end) for b in buffers]
-    for number in sorted(range(len(buffers)), key=lambda number: (lives[number][0], -buffers[number].nbytes)):
+    for number in watched(sorted(range(len(buffers)), key=lambda number: (lives[number][0], -buffers[number].nbytes))):
         buffer = buffers[number]
         first, last = lives[number]
         while ends and ends[0][0] < first:

@@ -14,7 +14,7 @@ from ..errors import BackendError, ErrorCode
 from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
 from ..layer import Layer, OutputSlot
 from ..layer_state import LayerState
-from ..limits import budget
+from ..limits import budget, watched
 from ..memory import HostMemoryManager
 from ..tensor import TensorInfo
 from . import memory_plan
@@ -423,7 +423,7 @@ class PlanBuilder:
                 queue=draft.info.queue,
                 is_wait=draft.workload is None,
             )
-            for number, draft in enumerate(drafts)
+            for number, draft in enumerate(watched(drafts))
         ]
         plan = self._plan_memory(steps)
         plan = plan._replace(elided=plan.elided | idle)
@@ -434,7 +434,7 @@ class PlanBuilder:
         missing = len(specs)
         placed = [
             self._placed(draft, plan.workspaces[i], shared[id(draft)], stride[id(draft)], missing)
-            for i, draft in enumerate(drafts)
+            for i, draft in enumerate(watched(drafts))
         ]
         infos = [info for i, info in enumerate(placed) if i not in plan.elided]
         workloads = [draft.workload for i, draft in enumerate(drafts) if i not in plan.elided]

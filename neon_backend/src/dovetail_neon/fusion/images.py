@@ -274,14 +274,14 @@ def elements_that_count(descriptor: Pooling2d, axis: int, size: int, results: in
 
     def before(end: int, start: np.ndarray) -> np.ndarray:
         """How many elements of each window lie before a position."""
-        return np.clip((end - 1 - start) // dilation + 1, 0, kernel)
+        return np.asarray(np.clip((end - 1 - start) // dilation + 1, 0, kernel))
 
     def part(region: Region) -> np.ndarray:
         windows = range(results) if region == (...,) else range(region[0].start, region[0].stop)
         start = np.arange(windows.start, windows.stop) * descriptor.stride[axis] - descriptor.padding[axis]
         if descriptor.count_padding:
             return before(size + descriptor.padding[axis + 2], start)
-        return before(size, start) - before(0, start)
+        return np.asarray(before(size, start) - before(0, start))
 
     return assembled((results,), np.float64, part)
 

@@ -166,7 +166,11 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
         geometry = pooled_window(descriptor, image, target)
         sizes, results = (image.height, image.width), (target.height, target.width)
         along = [elements_that_count(descriptor, axis, sizes[axis], results[axis]) for axis in range(2)]
-        counts = mapped(np.multiply, np.int32, along[0][:, None], along[1]) if averages and layer.output.known_info.elements else None
+        counts = (
+            mapped(np.multiply, np.int32, along[0][:, None], along[1])
+            if averages and layer.output.known_info.elements
+            else None
+        )
     else:
         geometry = Geometry((image.height, image.width))
         counts = np.full((1, 1), image.pixels, np.int32) if averages else None
