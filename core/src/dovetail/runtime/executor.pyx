@@ -156,7 +156,8 @@ cdef class Plan:
     cdef int lanes
     cdef bint on_device     # has queues or memory that do not survive fork()
     cdef ThreadPool pool
-    cdef list idle
+    cdef Context spare          # idle, and the next to be taken: a list would be allocated anew for each run
+    cdef list idle              # the others
     cdef list detached          # idle, without the shared arena
     cdef list bound
     cdef list stuck
@@ -219,11 +220,19 @@ cdef class Plan:
 
     cdef Context acquire(self):
         cdef Context context
-        if self.idle:
+        context = self._take_idle()
+        if context is None:
+            return self._acquire_anew()
+        context.plan = self
+        return context
+
+    cdef inline Context _take_idle(self):
+        cdef Context context = self.spare
+        if context is not None:
+            self.spare = None
+        elif self.idle:
             context = <Context>self.idle.pop()
-            context.plan = self
-            return context
-        return self._acquire_anew()
+        return context
 
     cdef Context _acquire_anew(self):
         """Return a context that gave up its arena, with another one, or a new context."""
@@ -252,8 +261,10 @@ cdef class Plan:
     cpdef detach(self):
         """Give up the arenas of idle contexts, for runs of other plans of the network."""
         cdef Context context
-        while self.shared_arena >= 0 and self.idle:
-            context = <Context>self.idle.pop()
+        while self.shared_arena >= 0:
+            context = self._take_idle()
+            if context is None:
+                return
             self.spare_arenas.append(context.arenas[self.shared_arena])
             context.arenas[self.shared_arena] = None
             self.detached.append(context)
@@ -266,7 +277,10 @@ cdef class Plan:
 
     cdef int give_back(self, Context context) except -1:
         context.plan = None
-        self.idle.append(context)
+        if self.spare is None:
+            self.spare = context
+        else:
+            self.idle.append(context)
         return 0
 
     cdef Context bind(self):
@@ -298,14 +312,18 @@ cdef class Plan:
     cpdef release_memory(self):
         """Free the contexts that are not in use."""
         cdef Context context
-        while self.idle or self.detached:
-            context = self.idle.pop() if self.idle else self.detached.pop()
+        while True:
+            context = self._take_idle()
+            if context is None:
+                if not self.detached:
+                    return
+                context = <Context>self.detached.pop()
             context.close(self)
 
     @property
     def contexts(self):
         """Number of idle run contexts."""
-        return len(self.idle) + len(self.detached)
+        return (self.spare is not None) + len(self.idle) + len(self.detached)
 
 
 cdef int poll_python_signals(dvt_context *context) noexcept with gil:
@@ -653,7 +671,7 @@ cdef class NetworkRunner:
         cdef Plan plan = self._plan
         cdef Context context
         cdef dict given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
-        if plan is not None and (plan.idle or inputs_fit(plan.inputs, given)):   # a context is memory: none is made in vain
+        if plan is not None and (plan.spare is not None or plan.idle or inputs_fit(plan.inputs, given)):   # a context is memory: none is made in vain
             self._check_process(plan)
             context = plan.acquire()
             if self._take_inputs(plan, context, given):
