@@ -162,6 +162,12 @@ def test_a_chain_of_copies() -> None:
             assert np.array_equal(net.run({"x": X})["y"], X)
 
 
+def test_a_long_copy_is_made_of_pieces() -> None:
+    size = (5 << 22) + 3  # of float32: two pieces of 32 MiB, and some more
+    x = np.arange(size, dtype=np.float32)
+    assert np.array_equal(chain(Workload.host_copy(), size=size).run({"x": x})["y"], x)
+
+
 def test_outputs_are_fresh_and_inputs_are_let_go() -> None:
     net = chain(Workload.host_copy(), Workload.host_copy())
     x = X.copy()

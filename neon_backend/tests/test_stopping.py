@@ -35,6 +35,18 @@ WITHIN = {
     "max pooling": (lambda net, x: wide(net, x, "max"), zeros(1, 1, 1, LONG)),
     "average pooling": (lambda net, x: wide(net, x, "average"), zeros(1, 1, 1, LONG)),
     "mean": (lambda net, x: net.global_pooling(x), zeros(1, 1, 2, LONG // 2)),
+    "left operand to be transposed": (lambda net, a, b: net.matmul(a, b, transpose_a=True), zeros(LONG, 2), zeros(LONG, 3)),
+    "right operand to be transposed": (lambda net, a, b: net.matmul(a, b, transpose_b=True), zeros(5, LONG), zeros(3, LONG)),
+    "right operand to be packed": (lambda net, a, b: net.matmul(a, b), zeros(31, LONG - LONG // 4), zeros(LONG - LONG // 4, 3)),
+    "few rows": (lambda net, a, b: net.matmul(a, b), zeros(2, LONG), zeros(LONG, 3)),
+    "transposition of few rows": (lambda net, x: net.permute(x, (1, 0)), zeros(LONG, 8)),
+    "transposition of bytes": (lambda net, x: net.permute(x, (1, 0)), np.zeros((LONG, 9), np.int8)),
+    "resize to a long row": (lambda net, x: net.resize(x, (1, 1, 1, LONG), method="nearest"), zeros(1, 1, 1, 7)),
+    "interpolation to a long row": (lambda net, x: net.resize(x, (1, 1, 1, LONG // 4)), zeros(1, 1, 1, 7)),
+    "frame around a long row": (
+        lambda net, x: net.convolution2d(x, np.ones((1, 1, 1, 3), np.float32), padding=(0, 1)),
+        zeros(1, 1, 1, LONG),
+    ),
     "depthwise convolution": (
         lambda net, x: net.depthwise_convolution2d(x, np.ones((2, 1, 300, 300), np.float32), padding=150),
         zeros(1, 2, 60, 60),

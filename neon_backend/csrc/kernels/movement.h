@@ -60,11 +60,10 @@ template <typename T> static void move_transposed(const neon_job *job, const neo
     }
 }
 
-static void move_transposed_floats(const neon_job *job, const neon_move &m, const char *in, char *out, int64_t rows) {
+static void move_transposed_columns(const neon_move &m, const char *in, char *out, int64_t rows, int64_t begin, int64_t end) {
     /* Rows innermost: neighbouring cache lines of the source are read together. */
-    for (int64_t c = 0; c < m.columns; c += LANES) {
-        if (stops_at_column(job, c)) return;
-        const int width = (int)lesser<int64_t>(LANES, m.columns - c);
+    for (int64_t c = begin; c < end; c += LANES) {
+        const int width = (int)lesser<int64_t>(LANES, end - c);
         for (int64_t r = 0; r < rows; r += LANES) {
             const int height = (int)lesser<int64_t>(LANES, rows - r);
             const char *from = in + r * (int64_t)sizeof(float) + c * m.column_step;
@@ -81,6 +80,13 @@ static void move_transposed_floats(const neon_job *job, const neon_move &m, cons
             transpose(x);
             for (int k = 0; k < height; k++) store_part((float *)(to + k * m.target_step), x[k], width);
         }
+    }
+}
+
+static void move_transposed_floats(const neon_job *job, const neon_move &m, const char *in, char *out, int64_t rows) {
+    for (int64_t c = 0; c < m.columns; c += LONG_COLUMNS) {
+        if (stops_at_column(job, c)) return;
+        move_transposed_columns(m, in, out, rows, c, lesser(m.columns, c + LONG_COLUMNS));
     }
 }
 

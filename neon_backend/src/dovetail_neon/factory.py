@@ -13,7 +13,6 @@ from .kinds import PrivateLayer
 from .quantized import is_quantized
 from .workloads.registry import creator
 
-
 _LARGE = 1 << 26
 """Bytes of the tensors of a layer beyond which its loops are cut up by them."""
 
