@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import weakref
 from collections.abc import Sequence
@@ -565,3 +566,20 @@ def test_positions_follow_edits() -> None:
     net.connect(c, b.layer.inputs[0])
     net.topological_order()
     assert net.positions()[a.layer] < net.positions()[c.layer] < net.positions()[b.layer]
+
+
+def test_a_layer_that_is_discarded_is_freed_without_the_collector() -> None:
+    net = chain()
+    layer = net.add(Reshape(shape=(1, -1)), net.inputs[0].output, name="unread")
+    descriptor = weakref.ref(layer.descriptor)
+    gc.disable()
+    try:
+        net.discard(layer)
+        del layer
+        assert descriptor() is None
+    finally:
+        gc.enable()
+    assert "unread" not in net
+    with pytest.raises(GraphError, match="'relu' reads it"):
+        net.discard(net.layer("conv"))
+    assert len(net.layer("conv").outputs) == 1

@@ -356,6 +356,18 @@ class Graph:
         self._names.freed(layer.name)
         self._edited()
 
+    def discard(self, layer: Layer) -> None:
+        """Remove a layer that nobody reads, nor looks at again: without its slots it is freed at once.
+
+        Layer and slots refer to each other; of what is only removed, the collector has to find out that nobody else does.
+
+        Raises:
+            GraphError: One of its outputs still has a consumer.
+        """
+        self.remove(layer)
+        layer.inputs.clear()
+        layer.outputs.clear()
+
     def rename(self, layer: Layer, name: str) -> None:
         """Give a layer another name, made unique by a suffix; its place in the order of creation stays."""
         if name == layer.name:

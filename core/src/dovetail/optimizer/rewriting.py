@@ -107,9 +107,9 @@ def inputs_behind(slots: Iterable[OutputSlot]) -> list[str]:
 
 
 def drop_constants(graph: Graph, constants: Iterable[Layer]) -> None:
-    """Remove constants that nobody reads, and let go of their arrays: what is removed lies in cycles, and is found late."""
+    """Remove constants that nobody reads, and let go of their arrays, whoever still holds the layers."""
     for layer in [layer for layer in constants if not layer.outputs[0].consumers]:
-        graph.remove(layer)
+        graph.discard(layer)
         layer.descriptor = _FORGOTTEN
 
 

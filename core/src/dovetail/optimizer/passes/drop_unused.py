@@ -31,5 +31,5 @@ class DropUnused(Pass):
             if layer not in needed and not isinstance(layer.descriptor, Input | Output)
         ]
         for layer in unused:
-            graph.remove(layer)
+            graph.discard(layer)
         return len(unused)

@@ -91,7 +91,7 @@ def _fold(graph: Graph, weighted: Layer, normalization: Layer) -> bool:
     else:
         graph.append_input(weighted, new)
     graph.redirect(normalization.output, weighted.output)
-    graph.remove(normalization)
+    graph.discard(normalization)
     return True
 
 

@@ -57,7 +57,9 @@ class InferAndFold(Pass):
     def _advance(self, graph: Graph, layer: Layer) -> bool:
         """Do it for one layer; True if it is replaced by constants."""
         descriptor = layer.descriptor
-        if isinstance(descriptor, Output) or (isinstance(descriptor, Constant) and layer.outputs[0].info is not None):
+        if isinstance(descriptor, Output):
+            return False
+        if isinstance(descriptor, Constant) and (not layer.outputs or layer.outputs[0].info is not None):
             return False
         if not graph.resolve(layer):
             raise _value_required(layer)
@@ -126,18 +128,18 @@ def _checked(layer: Layer, arrays: list[Array]) -> list[Array]:
 
 
 def _replace_by_constants(graph: Graph, layer: Layer, arrays: list[Array]) -> None:
-    outputs = list(layer.outputs)
+    outputs = [(slot.name, slot.info) for slot in layer.outputs]
     read = dict.fromkeys(slot.source.layer for slot in layer.inputs if slot.source is not None)
-    readers = [list(slot.consumers) for slot in outputs]
+    readers = [list(slot.consumers) for slot in layer.outputs]
     for consumer in (consumer for several in readers for consumer in several):
         graph.disconnect(consumer)
-    graph.remove(layer)
-    for slot, array, consumers in zip(outputs, arrays, readers, strict=True):
+    graph.discard(layer)
+    for (name, info), array, consumers in zip(outputs, arrays, readers, strict=True):
         if not consumers:
             continue
-        dtype = DType.BFLOAT16 if slot.info is not None and slot.info.dtype is DType.BFLOAT16 else None
-        quantization = None if slot.info is None else slot.info.quantization
-        constant = graph.constant(array, name=slot.name, dtype=dtype, quantization=quantization, copy=False)
+        dtype = DType.BFLOAT16 if info is not None and info.dtype is DType.BFLOAT16 else None
+        quantization = None if info is None else info.quantization
+        constant = graph.constant(array, name=name, dtype=dtype, quantization=quantization, copy=False)
         constant.layer.sources = layer.sources
         for consumer in consumers:
             graph.connect(constant, consumer)

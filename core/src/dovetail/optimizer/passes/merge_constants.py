@@ -25,7 +25,7 @@ class MergeConstants(Pass):
                 slot = kept.setdefault(_key(layer, layer.descriptor.value), layer.output)
                 if slot is not layer.output:
                     graph.redirect(layer.output, slot)
-                    graph.remove(layer)
+                    graph.discard(layer)
                     changes += 1
         return changes
 
