@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -324,7 +325,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS), metavar="NAME")
     parser.add_argument("--layers", nargs="+", type=int, default=list(SIZES))
-    parser.add_argument("--rounds", type=int, default=1, help="the least of so many is taken")
+    parser.add_argument("--rounds", type=int, default=1, help="medians of so many processes each")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one load")
     parser.add_argument("--measure", nargs=2, metavar=("NAME", "LAYERS"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -341,7 +342,7 @@ def main() -> None:
             if not counts:
                 cells.append(f" above {arguments.timeout:g} s | | | |")
                 break
-            seconds, peak = min(one.seconds for one in counts), min(one.peak for one in counts)
+            seconds, peak = median(one.seconds for one in counts), median(one.peak for one in counts)
             growth = "" if last is None else f"{seconds / layers / last:.2f}"
             last = seconds / layers
             cells.append(f" {seconds:.2f} s | {1e3 * last:.3f} | {growth} | {peak / 2**20:.0f} |")
