@@ -65,7 +65,9 @@ def counting(node: Node) -> OutputSlot:
 def eye_like(node: Node) -> OutputSlot:
     """Translate a matrix of ones on one diagonal: what two triangles leave of a fill."""
     dtype, k = node.dtype_attribute("dtype", node.dtype()), node.integer("k", 0)
-    net = node.network
+    net, rank = node.network, node.rank_of(node.input(0))
+    if rank not in (None, 2):
+        raise node.malformed(f"has an input of rank {rank}; only a matrix has a diagonal")
     sizes = net.shape_of(node.input(0), name=node.label("shape"))
     ones = net.fill(sizes, 1.0 if dtype.is_float else 1, dtype, name=node.label("ones"))
     return net.trilu(net.trilu(ones, k, name=node.label("upper")), k, upper=False, name=node.label())

@@ -97,16 +97,28 @@ def known_quantization(
     node: Node, x: OutputSlot, scale: OutputSlot, zero_point: OutputSlot | None, axis: int
 ) -> Quantization | None:
     """Return the quantization if scale and zero point are constants that it can hold, else None."""
+    if zero_point is not None:
+        _require_one_scale_each(node, scale, zero_point)
     scales = node.value_of(scale)
     zeros = np.zeros(1, np.int64) if zero_point is None else node.value_of(zero_point)
     if scales is None or zeros is None or node.dtype_of(scale) is not DType.FLOAT32:
         return None
-    if scales.ndim > 1 or not (np.isfinite(scales).all() and (scales > 0).all()):
+    if scales.ndim > 1 or not scales.size or not (np.isfinite(scales).all() and (scales > 0).all()):
         return None
     if scales.size == 1:
         return Quantization.per_tensor(float(scales.reshape(-1)[0]), int(zeros.reshape(-1)[0]))
     rank = node.rank_of(x)
     return Quantization.per_axis(scales.tolist(), zeros.reshape(-1).tolist(), axis=axis % rank if rank else axis)
+
+
+def _require_one_scale_each(node: Node, scale: OutputSlot, zero_point: OutputSlot) -> None:
+    """Refuse zero points that are not as many as the scales: which of them counts nobody could say. One may stand for all."""
+    infos = scale.info, zero_point.info
+    if any(info is None or not info.is_concrete for info in infos):
+        return
+    scales, zeros = (info.elements for info in infos if info is not None)
+    if zeros not in (1, scales):
+        raise node.malformed(f"has {scales} scale{'s' * (scales != 1)} and {zeros} zero points")
 
 
 def as_float32(node: Node, slot: OutputSlot, part: str) -> OutputSlot:
