@@ -148,6 +148,29 @@ def test_many_blocks(run_layer, reference):
     reference.assert_close(y, reference.convolution(*exact(x, weights, bias), padding=(1, 1, 1, 1)))
 
 
+def test_channels_in_parts(run_layer):
+    """More channels than are multiplied at once: as exact as with fewer, whatever the layout, window and batch."""
+    luck = np.random.default_rng(3)
+    channels = (1 << 15) + 77
+    for layout in DataLayout:
+        for kernel in ((1, 1), (2, 1)):
+            image = luck.standard_normal((2, channels, 2, 2)).astype(np.float32)
+            weights = luck.standard_normal((5, channels, *kernel)).astype(np.float32)
+            expected = np.zeros((2, 5, 3 - kernel[0], 2))
+            for y in range(kernel[0]):
+                seen = image[:, :, y : y + 3 - kernel[0]].astype(np.float64)
+                expected += np.einsum("nchw,fc->nfhw", seen, weights[:, :, y, 0].astype(np.float64))
+            last = layout is DataLayout.NHWC
+            x, w = (a.transpose(0, 2, 3, 1) if last else a for a in (image, weights))
+            [y] = run_layer(
+                lambda net, x, w: net.convolution2d(x, w, layout=layout),  # noqa: B023
+                np.ascontiguousarray(x),
+                np.ascontiguousarray(w),
+            )
+            found = y.transpose(0, 3, 1, 2) if last else y
+            assert np.allclose(found, expected, rtol=1e-6, atol=1e-4)
+
+
 def test_cancel(run_layer, direct):
     x, weights, bias = arrays((1, 3, 6, 6), 5, (3, 3), 1, np.float32)
     with pytest.raises(direct.Cancelled):

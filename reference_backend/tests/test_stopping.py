@@ -40,6 +40,7 @@ SINGLE = {
     "resize": (lambda net, x: net.resize(x, (1, 1, 1, 4 * LONG)), zeros(1, 1, 1, 9)),
     "product": (lambda net, a, b: net.matmul(a, b), zeros(1, LONG), zeros(LONG, 1)),
     "long sum": (lambda net, x, w: net.fully_connected(x, w), zeros(1, LONG), zeros(1, LONG)),
+    "many channels": (lambda net, x, w: net.convolution2d(x, w), zeros(1, LONG, 1, 1), zeros(1, LONG, 1, 1)),
     "large window": (lambda net, x, w: net.convolution2d(x, w), zeros(1, 2, 1, LONG), zeros(1, 2, 1, LONG)),
     "large windows of channels": (
         lambda net, x, w: net.depthwise_convolution2d(x, w),

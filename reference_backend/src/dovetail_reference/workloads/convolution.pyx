@@ -201,31 +201,44 @@ cdef inline int64_t taps_at_once(const State *s) noexcept nogil:
     return min(taps, max(<int64_t>1, DEPTH_AT_ONCE // s.channels))
 
 
+cdef inline int64_t channels_at_once(const State *s) noexcept nogil:
+    """And channels, of which one tap may have more."""
+    return min(s.channels, <int64_t>DEPTH_AT_ONCE)
+
+
 cdef int convolve_deep(
     const State *s, const dovetail_call *call, int64_t group, int64_t block, const element *images, element *output
 ) noexcept nogil:
-    """All filters of a group at the output pixels of one panel, part by part of the window."""
+    """All filters of a group at the output pixels of one panel, part by part of the window: some taps, or channels of one."""
     cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
     cdef int64_t taps = s.kernel[0] * s.kernel[1], pixels = s.batch * s.out_size[0] * s.out_size[1]
-    cdef int64_t first = block * TILE_COLUMNS, tile, row, rows, tap, n, depth
+    cdef int64_t first = block * TILE_COLUMNS, tile, row, rows, tap, n, depth, channel
+    cdef int64_t weight_bytes = 8 if s.weights == FLOAT64 else 4 if s.weights == FLOAT32 else 1
+    cdef const char *weights = <const char *>tensor_data(&call.inputs[1])
+    cdef const element *image
+    cdef State part = s[0]      # as if the image had so many channels only
     cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
     cdef double *packed = <double *>call.workspace
-    cdef double *panel = packed + taps_at_once(s) * s.channels * TILE_ROWS
+    cdef double *panel = packed + taps_at_once(s) * channels_at_once(s) * TILE_ROWS
     for tile in range((s.filters + TILE_ROWS - 1) // TILE_ROWS):
-        row, tap = tile * TILE_ROWS, 0
+        row, tap, channel = tile * TILE_ROWS, 0, 0
         rows = min(<int64_t>TILE_ROWS, s.filters - row)
         while tap < taps:
             if cancelled(call):
                 return DOVETAIL_CANCELLED
-            n = min(taps_at_once(s), taps - tap)
-            depth = n * s.channels
-            gather(s, images + group * s.channels * s.in_channel, tap, n, first, pixels - first, panel)
-            pack(s, tensor_data(&call.inputs[1]), tap, n, group, row, rows, packed)
+            n, part.channels = min(taps_at_once(s), taps - tap), min(channels_at_once(s), s.channels - channel)
+            depth = n * part.channels
+            image = images + (group * s.channels + channel) * s.in_channel
+            gather(&part, image, tap, n, first, pixels - first, panel)
+            pack(&part, weights + channel * s.weight_channel * weight_bytes, tap, n, group, row, rows, packed)
             if element is float or element is double:
-                product_double(depth, packed, panel, sums, tap > 0)
+                product_double(depth, packed, panel, sums, tap > 0 or channel > 0)
             else:
-                product_int32(depth, <uint32_t *>packed, <uint32_t *>panel, <uint32_t *>sums, tap > 0)
-            tap += n
+                product_int32(depth, <uint32_t *>packed, <uint32_t *>panel, <uint32_t *>sums, tap > 0 or channel > 0)
+            channel += part.channels
+            if channel == s.channels:
+                channel = 0
+                tap += n
         store(s, sums, bias, group * s.filters + row, rows, first, min(<int64_t>TILE_COLUMNS, pixels - first), output)
     return DOVETAIL_OK
 
@@ -266,7 +279,7 @@ cdef int convolve(const State *s, const dovetail_call *call, const element *imag
     cdef int64_t span = panels_at_once(depth_of(s)) * TILE_COLUMNS
     cdef int64_t blocks = (s.batch * s.out_size[0] * s.out_size[1] + span - 1) // span
     cdef int64_t group, block
-    cdef bint deep = taps_at_once(s) < s.kernel[0] * s.kernel[1]
+    cdef bint deep = depth_of(s) > DEPTH_AT_ONCE
     cdef int status
     if s.channels == 1 and s.groups > 1 and not s.transposed:
         return convolve_channels(s, call, images, output)
@@ -368,7 +381,7 @@ cdef int workspace(
     size_t *shared, size_t *per_worker,
 ) noexcept nogil:
     cdef const State *s = <const State *>opaque
-    cdef int64_t depth = taps_at_once(s) * s.channels
+    cdef int64_t depth = taps_at_once(s) * channels_at_once(s)
     shared[0] = sizeof(double) * depth * (TILE_ROWS + panels_at_once(depth) * TILE_COLUMNS)
     per_worker[0] = 0
     return DOVETAIL_OK
