@@ -27,6 +27,7 @@ WITHIN = {
     "instance normalization": (lambda net, x: net.instance_normalization(x), zeros(1, 1, LONG, 1)),
     "instance normalization of columns": (lambda net, x: net.instance_normalization(x, layout="NHWC"), zeros(1, LONG, 1, 1)),
     "group normalization": (lambda net, x: net.group_normalization(x, groups=1), zeros(1, 2, LONG, 1)),
+    "group of many channels": (lambda net, x: net.group_normalization(x, groups=1), zeros(1, LONG // 8, 1, 1)),
     "batch normalization": (lambda net, x: net.batch_normalization(x, *[np.ones(1, np.float32)] * 4), zeros(1, 1, LONG, 1)),
     "sum": (lambda net, x: net.reduce(x, "sum"), zeros(LONG + 7)),
     "log sum exp": (lambda net, x: net.reduce(x, "log_sum_exp"), zeros(LONG + 7)),

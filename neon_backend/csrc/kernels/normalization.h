@@ -81,6 +81,7 @@ static void normalize_groups(int64_t begin, int64_t end, int32_t, void *arg) {
         const float factor = 1.0f / __builtin_sqrtf(sum_of_run<2>(job, in, count, mean) / (float)count + s.epsilon);
         const int64_t first = item % s.groups * s.channels;
         for (int64_t channel = 0; channel < s.channels; channel++) {
+            if (channel && channel % (SPAN / 8) == 0 && neon_stopped(job)) return;
             const float scale = s.scale[first + channel] * factor;
             const Vector m = broadcast(mean), f = broadcast(scale), o = broadcast(s.offset[first + channel]);
             const float *from = in + channel * s.inner;

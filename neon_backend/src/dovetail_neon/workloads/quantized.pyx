@@ -135,7 +135,7 @@ def create_pool(layer, Kernels kernels):
     w.offset = shift_of(kernels, layer.output.info.dtype)
     w.pad = d.zero
     if d.counts is not None:
-        w.counts = <const int32_t *>kept(workload, d.counts.astype(np.int32))
+        w.counts = <const int32_t *>kept(workload, d.counts.astype(np.int32, copy=False))
     if layer.output.info.nbytes <= SLACK:
         return workload.capsule()
     rows = w.images * w.out_height
