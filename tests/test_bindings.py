@@ -47,6 +47,24 @@ def net(request):
         yield net
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_binding_is_profiled_step_by_step(backend):
+    """Its context knows no plan: times of 300 steps that were written to memory of another size corrupted the heap."""
+    network = Network("deep")
+    slot = network.input("x", (2, 8))
+    for _ in range(300):
+        slot = network.softmax(slot)
+    network.output(slot, "y")
+    with dovetail.load(network, [backend], threads=1) as net:
+        binding = net.bind({"x": ones(2)})
+        for _ in range(3):
+            with net.profiling() as profile:
+                binding.run()
+            assert profile.runs == 1
+            assert len(profile.layers) == 300
+            net.run({"x": ones(2)})
+
+
 # -- unloading -----------------------------------------------------------------------------------------------------------------
 
 

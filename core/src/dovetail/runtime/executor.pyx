@@ -551,8 +551,8 @@ cdef class Context:
             self.output_patches[i].tensor.data = <char *>data + self.output_patches[i].offset
 
     cdef int enable_profile(self) except -1:
-        if self.c.times == NULL:
-            self.c.times = <int64_t *>PyMem_RawCalloc(max(2 * self.plan.n_steps, 1), sizeof(int64_t))
+        if self.c.times == NULL:    # not by the plan, which a binding's context does not know
+            self.c.times = <int64_t *>PyMem_RawCalloc(max(2 * self.c.n_steps, 1), sizeof(int64_t))
             self.c.marks = <dvt_mark *>PyMem_RawCalloc(DVT_MAX_MARKS, sizeof(dvt_mark))
             if self.c.times == NULL or self.c.marks == NULL:
                 raise MemoryError()
