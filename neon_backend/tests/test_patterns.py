@@ -41,3 +41,12 @@ def test_constants_of_higher_rank(order, wide, after):
         found = loaded.run({"x": x})["y"]
     assert found.shape == ((5, 8) if wide == "none" else (1, 1, 5, 8))
     np.testing.assert_allclose(found.reshape(x.shape), gelu_of(x), rtol=1e-5, atol=1e-6)
+
+
+def test_what_fills_up_is_no_constant():
+    """A pad has a `value` too."""
+    x, factors = np.ones((2, 3), np.float32), np.full((3, 3), 2, np.float32)
+    net = Network()
+    net.output(net.multiplication(net.pad(net.input("x", x.shape), (1, 0), (0, 0)), factors), "y")
+    with dovetail.load(net, ["CpuAcc"], fallback=False) as loaded:
+        np.testing.assert_array_equal(loaded.run({"x": x})["y"], np.pad(x, ((1, 0), (0, 0))) * factors)

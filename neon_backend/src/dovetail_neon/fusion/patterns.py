@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from dovetail.descriptor import Constant
 from dovetail.layer import Layer, OutputSlot
 from dovetail.layers import (
     Activation,
@@ -58,12 +59,10 @@ def is_binary(layer: Layer | None, operation: BinaryOperation) -> bool:
 
 def scalar(slot: OutputSlot | None) -> float | None:
     """Value of a constant of one element."""
-    if slot is None:
+    descriptor = None if slot is None else slot.layer.descriptor
+    if not isinstance(descriptor, Constant) or descriptor.value.size != 1 or descriptor.value.dtype.kind != "f":
         return None
-    value = getattr(slot.layer.descriptor, "value", None)
-    if value is None or value.size != 1 or value.dtype.kind != "f":
-        return None
-    return float(value.reshape(-1)[0])
+    return float(descriptor.value.reshape(-1)[0])
 
 
 def _keeps_shape(match: Applied) -> bool:
