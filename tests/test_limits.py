@@ -112,6 +112,36 @@ def test_constants_count_once():
     dovetail.load(shared, "CpuRef", limits=Limits(memory=60 << 20)).unload()
 
 
+def product_with(constant):
+    network = dovetail.Network("view")
+    network.output(network.multiplication(network.input("x", (4,)), network.constant(constant, copy=False)), "y")
+    return network
+
+
+def test_a_view_of_large_memory_counts_as_what_it_reads(tmp_path):
+    large = np.ones(1 << 22, np.float32)
+    path = tmp_path / "mapped"
+    with path.open("wb") as file:
+        file.truncate(1 << 24)
+    mapped = np.memmap(path, np.float32, "r")
+    for view in (large[:4], mapped[4:8], mapped[4:12].reshape(2, 4)[1]):
+        network = product_with(view)
+        assert network.bytes_of_constants() == 16
+        with dovetail.load(network, "CpuRef", limits=Limits(memory=1 << 20)) as loaded:
+            assert np.array_equal(loaded.run({"x": np.ones(4, np.float32)})["y"], view)
+
+
+def test_views_of_the_same_memory_count_once():
+    large = np.ones(16, np.float32)
+    network = dovetail.Network("views")
+    for view in (large[:4], large[:4], large[:4].reshape(2, 2), large[8:12]):
+        network.constant(view, copy=False)
+    assert network.bytes_of_constants() == 32
+    for start in range(12):  # more bytes in all than the array has
+        network.constant(large[start : start + 4], copy=False)
+    assert network.bytes_of_constants() == large.nbytes
+
+
 def test_a_file_whose_parser_counts_nothing_is_counted(tmp_path, monkeypatch):
     class Careless:
         def parse(self, path):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .descriptor import Constant, Descriptor, Input, Output
 from .errors import DovetailError, ErrorCode, GraphError
-from .held_arrays import held_array, owner_of
+from .held_arrays import bytes_read, held_array
 from .kind_errors import raise_named
 from .layer import InputSlot, Layer, OutputSlot
 from .limits import under_way, watched
@@ -112,9 +112,8 @@ class Graph:
         return positions
 
     def bytes_of_constants(self) -> int:
-        """Return the bytes behind the constants; those that several are views of count once."""
-        constants = [layer.descriptor for layer in self._layers.values() if isinstance(layer.descriptor, Constant)]
-        return sum({id(owner): owner.nbytes for owner in [owner_of(one.value) for one in constants]}.values())
+        """Return the bytes that the constants read; those that several read count once."""
+        return bytes_read([layer.descriptor.value for layer in self._layers.values() if isinstance(layer.descriptor, Constant)])
 
     # -- building -------------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,20 @@ def owner_of(array: Array) -> Array:
         owner = owner.base
     found: Array = owner
     return found
+
+
+def bytes_read(arrays: Iterable[Array]) -> int:
+    """Return the bytes that contiguous arrays read.
+
+    A small view of large memory, as of a mapped file, counts as what it reads; the same view counts once, and views that
+    overlap at most as the memory that they share.
+    """
+    owners: dict[int, tuple[int, dict[tuple[int, int], int]]] = {}
+    for array in arrays:
+        owner = owner_of(array)
+        _, views = owners.setdefault(id(owner), (owner.nbytes, {}))
+        views[array.__array_interface__["data"][0], array.nbytes] = array.nbytes
+    return sum(min(whole, sum(views.values())) for whole, views in owners.values())
 
 
 def _read_only(array: Array) -> Array:
