@@ -8,9 +8,11 @@ import pytest
 import dovetail
 import dovetail.layers
 from dovetail import limits
+from dovetail.discovery import known_answers
 from dovetail.errors import ErrorCode, LimitError, LoadTimeoutError, RunTimeoutError
 from dovetail.interfaces import IBackend, Support
 from dovetail.limits import Limits
+from dovetail.optimizer import substitution_check
 
 
 def chain(length=3, shape=(4, 8)):
@@ -140,6 +142,32 @@ def test_views_of_the_same_memory_count_once():
     for start in range(12):  # more bytes in all than the array has
         network.constant(large[start : start + 4], copy=False)
     assert network.bytes_of_constants() == large.nbytes
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_deadline_that_passes_while_a_replacement_is_checked_is_no_fault_of_the_backend(monkeypatch, fallback):
+    network = product_with(np.float32([1, 2, 3, 4]))
+    join = substitution_check._loose_end
+
+    def late(replacement):
+        loose = join(replacement)
+        limits.budget()._deadline = time.monotonic() - 1
+        return loose
+
+    monkeypatch.setattr(substitution_check, "_loose_end", late)
+    with pytest.raises(LoadTimeoutError) as caught:
+        dovetail.load(network, "CpuAcc", fallback=fallback, limits=Limits(seconds=60))
+    assert caught.value.code == ErrorCode.TIMEOUT
+
+
+def test_a_deadline_that_passes_in_a_self_test_is_no_fault_of_the_backend(monkeypatch):
+    def late(*_, **__):
+        limits.budget()._deadline = time.monotonic() - 1
+        limits.budget().check_time()
+
+    monkeypatch.setattr("dovetail.optimizer.optimize", late)
+    with limits.limited(Limits(seconds=60)), pytest.raises(LoadTimeoutError):
+        known_answers.self_test(None)
 
 
 def test_a_file_whose_parser_counts_nothing_is_counted(tmp_path, monkeypatch):

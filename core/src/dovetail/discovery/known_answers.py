@@ -138,6 +138,8 @@ def self_test(backend: IBackend) -> tuple[str, bool]:
         except PlacementError:
             continue
         except DovetailError as error:
+            if is_of_host(error):
+                raise
             raise _failed(answer, error.message) from error
         try:
             with Runtime(threads=1) as runtime:

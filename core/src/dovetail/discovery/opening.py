@@ -168,6 +168,8 @@ def _library(candidate: Candidate) -> Any:
     except (BackendUnavailableError, Refused):
         raise
     except DovetailError as error:
+        if is_of_host(error):
+            raise
         state = error.details.get("reason")
         if state in _DEVICE_STATES:
             raise BackendUnavailableError(error.message, hint=ReasonCode[state.upper()].remedy, state=state) from error

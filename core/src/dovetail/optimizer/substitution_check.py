@@ -196,6 +196,8 @@ class _Check:
             else:  # nobody reads the part, so that its replacement has no output either
                 replacement.topological_order()
         except DovetailError as error:
+            if is_of_host(error):
+                raise
             raise self.error(f"gave a replacement that is no valid network: {error.message}", part.layers) from error
         self._infos(part, replacement)
         self._names(part, replacement)
