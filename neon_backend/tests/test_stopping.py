@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dovetail
 from dovetail.layers import Pooling2d, PoolingFunction
 from dovetail.tensor import Quantization
 
@@ -86,3 +87,21 @@ def test_a_long_loop_has_short_chunks_for_any_number_of_workers(run_layer):
         run_layer(lambda net, x: net.pooling2d(x, "max", 301, padding=150), zeros(1, 1, 300, 300), workers=workers, loops=loops)
         assert any(count == 300 and grain <= 8 for count, grain in loops), f"{loops} with {workers} workers"
         loops.clear()
+
+
+def test_sums_that_no_deadline_ends_go_to_another_backend(monkeypatch):
+    monkeypatch.setattr("dovetail_neon.supported._MAX_PRODUCTS", 36)
+    for channels, backend in ((4, "CpuAcc"), (5, "CpuRef")):
+        net = dovetail.Network()
+        x = net.input("x", (1, channels, 8, 8))
+        net.output(net.convolution2d(x, np.ones((2, channels, 3, 3), np.float32)), "y")
+        net.output(net.matmul(net.input("a", (3, 9 * channels)), np.ones((9 * channels, 2), np.float32)), "product")
+        with dovetail.load(net, ["CpuAcc", "CpuRef"]) as loaded:
+            named = [
+                layer.backend
+                for layer in loaded.placement.layers
+                if layer.kind.endswith(("Convolution2d", "MatMul", "Convolve"))
+            ]
+            assert {str(one) for one in named} == {backend}
+            explained = loaded.placement.explain()
+        assert ("sums 45 products; at most 36" in explained) == (backend == "CpuRef")

@@ -22,6 +22,12 @@ _MOST_MATRIX_AXES = 32
 """Of the operands' batches NumPy finds the common shape, which it does for so many axes."""
 
 
+_PACKED = {"dovetail.Convolution2d", "dovetail.TransposeConvolution2d", "dovetail.FullyConnected", "dovetail.MatMul"}
+"""Kinds whose constant weights are packed, and multiplied by tiles that do not look whether the run should end."""
+_MAX_PRODUCTS = 1 << 25
+"""Products that such a tile sums up, of 64 bytes of packed weights each: a tenth of a second."""
+
+
 def check(layer: Layer) -> Support:
     """Say whether a layer can be run."""
     quantized = is_quantized(layer)
@@ -31,6 +37,8 @@ def check(layer: Layer) -> Support:
     refusal = None if quantized or layer.kind in ANY_TYPE else _computes_in_float32(layer)
     if refusal is None:
         refusal = rule(layer)
+    if refusal is None and layer.kind in _PACKED:
+        refusal = _long_sums(layer)
     return Support.yes() if refusal is None else refusal
 
 
@@ -48,6 +56,20 @@ def _activation(layer: Layer) -> Support | None:
     if function_of(d.activation, d.activation_alpha, d.activation_beta) is None:
         return Support.no("attribute", f"activation {d.activation} is not fused by CpuAcc", "activation")
     return None
+
+
+def _long_sums(layer: Layer) -> Support | None:
+    d: Any = layer.descriptor
+    results = layer.output.known_info.elements
+    products = d.macs(layer.input_infos, [layer.output.known_info]) // max(results, 1)
+    if products <= _MAX_PRODUCTS or layer.constant(1) is None:
+        return None
+    name = d.input_names[1]
+    return Support.no(
+        "shape",
+        f"each result sums {products} products; at most {_MAX_PRODUCTS} are summed without a look at the deadline",
+        name,
+    )
 
 
 def _constant_weights(layer: Layer, names: tuple[str, ...]) -> Support | None:
