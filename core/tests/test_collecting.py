@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from dovetail import collecting
 from dovetail.collecting import collecting_seldom, network_dropped
 
 
@@ -227,3 +229,129 @@ def test_a_collector_that_is_off_is_not_called() -> None:
         assert gc.get_count()[0] >= len(kept)
     finally:
         gc.enable()
+
+
+def test_many_short_loads_on_threads_leave_the_threshold(thresholds: tuple[int, int, int]) -> None:
+    """Also while one of them lets the collector look at what is due, at a threshold of its own."""
+
+    def load() -> None:
+        for _ in range(60):
+            with collecting_seldom():
+                kept = [[index] for index in range(1_500)]
+            assert len(kept) == 1_500
+            del kept  # here: those that are dropped inside the next would not count
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert gc.get_threshold() == thresholds
+
+
+def test_a_load_that_starts_at_the_momentary_threshold_does_not_keep_it(thresholds: tuple[int, int, int]) -> None:
+    later: list[contextlib.AbstractContextManager[None]] = []
+
+    def look(phase: str, facts: dict[str, int]) -> None:
+        if gc.get_threshold()[0] == 1 and not later:
+            later.append(collecting_seldom())
+            later[0].__enter__()
+
+    gc.callbacks.append(look)
+    try:
+        for _ in range(40):
+            with collecting_seldom():
+                kept = [[index] for index in range(8_000)]
+            assert len(kept) == 8_000
+            del kept  # here: those that are dropped inside the next would not count
+    finally:
+        gc.callbacks.remove(look)
+    assert later, "no load started while the collector looked at what is due"
+    assert gc.get_threshold()[0] > thresholds[0]
+    later[0].__exit__(None, None, None)
+    assert gc.get_threshold() == thresholds
+
+
+class _Interrupting:
+    """The collector's module, with a handler that raises after the call of that number, of any of its functions."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __getattr__(self, name: str) -> object:
+        function = getattr(gc, name)
+
+        def called(*arguments: int) -> object:
+            result = function(*arguments)
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return result
+
+        return called
+
+
+def test_it_is_as_before_wherever_a_handler_raises(thresholds: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted = 0
+    for number in range(1, 100):
+        with monkeypatch.context() as patch:
+            host = _Interrupting(number)
+            patch.setattr(collecting, "gc", host)
+            patch.setattr(collecting, "_loads", [collecting._LOADS - 1])  # what is due is looked at, too
+            try:
+                with collecting_seldom():
+                    kept = [[index] for index in range(3_000)]
+                    assert len(kept) == 3_000
+            except KeyboardInterrupt:
+                interrupted += 1
+        assert gc.get_threshold() == thresholds, number
+        with collecting_seldom():
+            assert gc.get_threshold()[0] > thresholds[0]  # the next one is not in the way of the last
+        assert gc.get_threshold() == thresholds, number
+        if host.left > 0:
+            break
+    assert interrupted == number - 1 > 8
+
+
+_FORKS = """
+import gc, os, threading, warnings
+from dovetail.collecting import collecting_seldom
+warnings.simplefilter("ignore")
+gc.set_threshold(700, 10, 10)
+inside, done = threading.Event(), threading.Event()
+def load():
+    with collecting_seldom():
+        inside.set()
+        done.wait(60)
+def forked():
+    child = os.fork()
+    if not child:
+        before = gc.get_threshold()
+        with collecting_seldom():
+            within = gc.get_threshold()
+        os._exit(0 if (before, within[0] > 700, gc.get_threshold()) == ((700, 10, 10), True, (700, 10, 10)) else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+thread = threading.Thread(target=load, daemon=True)
+thread.start()
+inside.wait(60)
+assert forked() == 0
+with collecting_seldom():
+    child = os.fork()
+    assert gc.get_threshold()[0] > 700
+if not child:
+    os._exit(0 if gc.get_threshold() == (700, 10, 10) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+done.set()
+thread.join()
+assert gc.get_threshold() == (700, 10, 10)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_forked_child_has_the_threshold_of_the_host() -> None:
+    subprocess.run([sys.executable, "-c", _FORKS], check=True, timeout=60)

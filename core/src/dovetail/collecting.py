@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 _MANY = 10_000
 """Containers made since the last collection: a network of some hundred layers has about as many, and keeps them."""
@@ -25,6 +28,32 @@ _LOADS = 8
 
 _loads = [0]
 
+_Threshold = tuple[int, int, int]
+
+
+@dataclass
+class _PutOff:
+    """The threshold as the host had it before the first load under way, and the collections up to the last that ended."""
+
+    host: _Threshold
+    collections: int
+
+    @property
+    def ours(self) -> _Threshold:
+        return (_MANY, _SELDOM, self.host[2])
+
+    @property
+    def momentary(self) -> _Threshold:
+        """At which the next container lets the collector look at what is due."""
+        return (1, self.host[1], self.host[2])
+
+
+# All of these change by single calls that no other thread and no signal's handler can split.
+_under_way: dict[object, int] = {}  # the thread of each load
+_put_off: list[_PutOff] = []  # one, while the threshold is ours
+_ended: list[object] = []  # loads for which the collector has still to make up
+_settling: dict[str, object] = {}  # who settles: not a lock, which a handler would wait for and a fork could leave locked
+
 
 def network_dropped(layers: int, weights: int) -> None:
     """Note that a network is gone that the collector has to find, with its bytes of weights: layers and slots form cycles."""
@@ -41,40 +70,107 @@ def collecting_seldom() -> Iterator[None]:
     leave cycles behind. At the end the collector looks at all that the load made, which frees what the optimizer replaced.
     Networks that were dropped are looked for when the next one is loaded, as soon as they hold much.
 
-    A program that set as high a threshold itself, or none, keeps it; so does whoever loads at the same time, and it is the
-    first of them that puts the old one back.
+    A program that set as high a threshold itself, or none, keeps it. Loads that overlap share one record of the host's
+    threshold: the last of them puts it back, unless the host set another meanwhile.
     """
     if _waiting[0] > _HEAVY and gc.isenabled():  # before there are more
         _waiting[0] = 0
         gc.collect()
-    usual = gc.get_threshold()
-    if not 0 < usual[0] < _MANY:
-        yield
-        return
-    ours = (_MANY, _SELDOM, usual[2])
-    before = _collections()
-    gc.set_threshold(*ours)
+    load = object()
     try:
-        yield
+        try:
+            _under_way[load] = threading.get_ident()
+            _settle()
+            yield
+        finally:
+            _end(load)
     finally:
-        if gc.get_threshold() == ours:  # else somebody set another meanwhile
+        _end(load)  # again, since a signal's handler may have raised in the first
+
+
+def _end(load: object) -> None:
+    if _under_way.pop(load, None) is not None and _put_off:
+        _ended.append(load)
+    _settle()
+
+
+def _settle() -> None:
+    """Bring the threshold in line with the loads under way; who finds somebody at it leaves it to them, who look again."""
+    me = object()
+    try:
+        while _unsettled() and _settling.setdefault("by", me) is me:
             try:
-                if gc.isenabled():
-                    _make_up(gc.get_count()[0] + _MANY * (_collections() - before), usual)
+                if _put_off:
+                    _make_up_and_put_back(_put_off[0])
+                else:
+                    _put_off_collections()
             finally:
-                gc.set_threshold(*usual)
+                _leave(me)
+    finally:
+        _leave(me)  # again, since a signal's handler may have raised in the first
+
+
+def _leave(me: object) -> None:
+    if _settling.get("by") is me:
+        _settling.pop("by", None)
+
+
+def _unsettled() -> bool:
+    if _put_off:
+        return bool(_ended) or not _under_way
+    return bool(_under_way) and 0 < gc.get_threshold()[0] < _MANY
+
+
+def _put_off_collections() -> None:
+    host = gc.get_threshold()
+    if _under_way and 0 < host[0] < _MANY:
+        record = _PutOff(host, _collections())
+        _put_off.append(record)  # first, so that whoever is interrupted after the next line finds what to put back
+        gc.set_threshold(*record.ours)
+
+
+def _make_up_and_put_back(record: _PutOff) -> None:
+    try:
+        if _ended:
+            _ended.clear()
+            if gc.isenabled() and gc.get_threshold() == record.ours:
+                _make_up(gc.get_count()[0] + _MANY * (_collections() - record.collections), record)
+                record.collections = _collections()
+    finally:
+        if not _under_way:
+            if gc.get_threshold() in (record.ours, record.momentary):  # else the host set another meanwhile
+                gc.set_threshold(*record.host)
+            _put_off.clear()
+
+
+def _forget_other_threads() -> None:
+    """Put the host's threshold back in a forked child, unless the thread that forked is in a load itself."""
+    _settling.clear()
+    _ended.clear()
+    here = threading.get_ident()
+    for load, thread in list(_under_way.items()):
+        if thread != here:
+            del _under_way[load]
+    if _put_off and gc.get_threshold() == _put_off[0].momentary:
+        gc.set_threshold(*_put_off[0].ours)
+    _settle()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 def _collections() -> int:
     return sum([generation["collections"] for generation in gc.get_stats()])
 
 
-def _make_up(made: int, usual: tuple[int, int, int]) -> None:
+def _make_up(made: int, record: _PutOff) -> None:
     """Do what the collector would have done meanwhile, over `made` containers, but each of it once.
 
     As many collections of the youngest generation as were put off bring about a tenth of the next one, by default. The first
     looks at all that is new, the others at nothing, but they count.
     """
+    usual = record.host
     put_off, middle = made // usual[0], max(usual[1], 1)
     if not put_off:
         return
@@ -84,17 +180,21 @@ def _make_up(made: int, usual: tuple[int, int, int]) -> None:
         gc.collect(0)
     _loads[0] += 1
     if _loads[0] % _LOADS == 0:
-        _collect_if_due(usual)
+        _collect_if_due(record)
 
 
-def _collect_if_due(usual: tuple[int, int, int]) -> None:
+def _collect_if_due(record: _PutOff) -> None:
     """Let the collector look at older generations, if as many collections were counted as it waits for.
 
     It does so by itself alone, when the youngest generation is full; collections that are asked for empty it each time, so
     that a program which only loads would never come to that. Networks that were dropped lie in the oldest generation, with
     their weights, and would never be found.
     """
-    gc.set_threshold(1, *usual[1:])
-    # More containers than the threshold, of a type of which Python keeps none for reuse: those would not count.
-    kept: list[set[None]] = [set(), set(), set()]
-    del kept
+    try:
+        gc.set_threshold(*record.momentary)
+        # More containers than the threshold, of a type of which Python keeps none for reuse: those would not count.
+        kept: list[set[None]] = [set(), set(), set()]
+        del kept
+    finally:
+        if gc.get_threshold() == record.momentary:
+            gc.set_threshold(*record.ours)
