@@ -135,7 +135,7 @@ class Branches:
         self._open[layer] = None
         if layer in self._failing:
             return self._missing(layer, 1) or self._guard(layer)
-        if slot is not None and self._switches[slot.layer] and not self._both:
+        if slot is not None and self._switches[slot.layer] and not self._both and _deciding(layer):
             raise self._value_required(layer)
         pending = self._missing(layer, 1, 2) or self._missing(layer, 2)
         if not pending and layer.inputs[1].info != layer.inputs[2].info:
