@@ -140,7 +140,7 @@ def test_a_large_file_is_read_in_parts(tmp_path, monkeypatch):
 
 def test_ctrl_c_ends_packing():
     """The handler of a signal runs while weights are packed without Python, and what it raises ends the load."""
-    large, _ = deadlines.built(deadlines.CASES["dot product of a constant"], 8 * ELEMENTS)
+    large, _ = deadlines.built(deadlines.CASES["matmul large constant"], 8 * ELEMENTS)
     before = signal.signal(signal.SIGALRM, deadlines.raise_alarm)
     try:
         with Runtime(threads=1) as runtime:
