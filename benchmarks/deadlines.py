@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dovetail import Limits, Network, Runtime
-from dovetail.errors import DovetailError
-from dovetail.layer import OutputSlot
+from dovetail import DovetailError, DType, Limits, Network, Quantization, Runtime
+from dovetail.graph.layer import OutputSlot
+from dovetail.ground.limits import Budget
 from dovetail.layers import (
     ArgMinMax,
     BatchNormalization,
@@ -45,8 +45,6 @@ from dovetail.layers import (
     Resize,
     Tile,
 )
-from dovetail.limits import Budget
-from dovetail.tensor import DType, Quantization
 
 TIMEOUT = 0.2
 TIMEOUTS = (0.05, 0.1, TIMEOUT, 0.4)

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dovetail.abi_version import ABI_VERSION
+from dovetail.contract.abi_version import ABI_VERSION
 
 COMMANDS = {
     "Python": ["-c", "pass"],

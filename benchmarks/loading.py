@@ -25,9 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dovetail
-from dovetail.descriptor import Constant
-from dovetail.layer import OutputSlot
-from dovetail.network import Network
+from dovetail import Constant, Network
+from dovetail.graph.layer import OutputSlot
 
 WIDTH = 16
 SIZES = (1_000, 10_000, 50_000)

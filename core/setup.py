@@ -9,7 +9,8 @@ from setuptools import Extension, setup
 sys.path.insert(0, str(Path(__file__).parent / "src" / "dovetail"))
 from building import COMPILE_ARGUMENTS, cython_settings
 
-# C that has state of its own (pools, the watchdog) must be linked into one extension only.
+# C that has state of its own (pools, the watchdog) must be linked into one extension only; what usable_cores remembers
+# may be remembered twice.
 C_MODULES = {
     "executor": ("executor", "thread_pool", "usable_cores", "watchdog"),
     "ports": (),
@@ -17,7 +18,7 @@ C_MODULES = {
 }
 NATIVE = ("layer_view", "table")
 HEADERS = [
-    *(f"src/dovetail/{name}" for name in ("abi.h", "abi_layout.h", "abi.pxd")),
+    *(f"src/dovetail/{name}" for name in ("include/abi.h", "include/abi_layout.h", "abi.pxd")),
     *(f"src/dovetail/runtime/{name}.pxd" for name in C_MODULES),
     "src/dovetail/native/layer_view.pxd",
     *(f"csrc/{name}.h" for names in C_MODULES.values() for name in names),
@@ -30,7 +31,7 @@ def extension(package: str, name: str, sources: tuple[str, ...] = (), libraries:
         Extension(
             f"dovetail.{package}.{name}",
             [f"src/dovetail/{package}/{name}.pyx", *(f"csrc/{source}.c" for source in sources)],
-            include_dirs=["src/dovetail", "src", "csrc", numpy.get_include()],
+            include_dirs=["src/dovetail/include", "src", "csrc", numpy.get_include()],
             depends=HEADERS,
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             extra_compile_args=[*COMPILE_ARGUMENTS, "-pthread"],
@@ -43,6 +44,7 @@ def extension(package: str, name: str, sources: tuple[str, ...] = (), libraries:
 setup(
     ext_modules=[
         *(extension("runtime", name, sources) for name, sources in C_MODULES.items()),
+        extension("ground", "usable_cores", ("usable_cores",)),
         extension("runtime", "guarded_pages"),
         # dlopen lies in a library of its own before glibc 2.34.
         *(extension("native", name, libraries=("dl",) if name == "table" else ()) for name in NATIVE),

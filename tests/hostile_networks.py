@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import Network, Runtime
-from dovetail.errors import DovetailError
+from dovetail import DovetailError, Network, Runtime
 
 HUGE = 1 << 30
 

@@ -48,7 +48,7 @@ import sys
 import numpy as np
 import dovetail
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, ElementwiseBinary
-from dovetail.tensor import DType, Quantization
+from dovetail import DType, Quantization
 
 random = np.random.default_rng(3)
 network, image, narrow = dovetail.Network("quantized"), Quantization.per_tensor(0.05, -3), Quantization.per_tensor(0.9, 4)

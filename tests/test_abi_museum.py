@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.abi_version import ABI_VERSION
+from dovetail.contract.abi_version import ABI_VERSION
 
 MUSEUM = Path(__file__).parent / "abi_museum"
 EXHIBITS = sorted(path.name for path in MUSEUM.iterdir() if path.is_dir())
@@ -87,7 +87,7 @@ def test_a_binary_of_the_past_runs_today(relic, tmp_path):
 
 def grow(package):
     """Append a field to every struct that begins with its size, and raise the minor; offsets stay asserted as they are."""
-    header, layout = package / "abi.h", package / "abi_layout.h"
+    header, layout = package / "include" / "abi.h", package / "include" / "abi_layout.h"
     struct = re.compile(r"(struct (?:dovetail_\w+ )?\{\n    size_t size;[^{}]*?)(\} (dovetail_\w+);)")
     names = {match[3] for match in struct.finditer(header.read_text("utf-8"))} - EMBEDDED
     assert {"dovetail_call", "dovetail_host", "dovetail_workload", "dovetail_queues", "dovetail_backend"} <= names
@@ -100,7 +100,7 @@ def grow(package):
         (size,) = size_line.findall(layout.read_text("utf-8"))
         edit(layout, lambda text, name=name, size=size: text.replace(f"({name}, {size})", f"({name}, {int(size) + GROWTH})"))
     version = f"ABI_VERSION = ({major}, {minor})"
-    edit(package / "abi_version.py", lambda text: text.replace(version, f"ABI_VERSION = ({major}, {minor + 1})"))
+    edit(package / "contract" / "abi_version.py", lambda text: text.replace(version, f"ABI_VERSION = ({major}, {minor + 1})"))
 
 
 def edit(path, change):
@@ -120,7 +120,7 @@ def future(root, tmp_path_factory):
     installed = build(source, work)
     told = run(
         "-c",
-        "import dovetail.abi_version as v, dovetail; print(*v.ABI_VERSION, dovetail.__file__)",
+        "import dovetail.contract.abi_version as v, dovetail; print(*v.ABI_VERSION, dovetail.__file__)",
         path=(installed,),
         cwd=work,
     )

@@ -6,6 +6,7 @@ import pytest
 from dovetail import (
     BackendError,
     BackendUnavailableError,
+    ErrorCode,
     InputError,
     Network,
     OptionError,
@@ -14,7 +15,6 @@ from dovetail import (
     Runtime,
     load,
 )
-from dovetail.errors import ErrorCode
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 INDEX = np.array([1, 2, 3], np.int64)

@@ -9,8 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import dovetail
-from dovetail import InputError, Network, RunError, Runtime
-from dovetail.errors import ErrorCode
+from dovetail import ErrorCode, InputError, Network, RunError, Runtime
 
 BACKENDS = ["CpuRef", "CpuAcc"]
 

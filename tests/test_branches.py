@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import dovetail
-from dovetail.errors import DovetailError, ErrorCode, GraphError, RunError
+from dovetail import DovetailError, ErrorCode, GraphError, RunError
 from dovetail_onnx import parse
 
 Feeds = dict[str, np.ndarray[Any, Any]]

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import dovetail
-from dovetail.abi_version import ABI_VERSION, core_requirement
+from dovetail.contract.abi_version import ABI_VERSION, core_requirement
 
 FILES = {
     "pyproject.toml": """

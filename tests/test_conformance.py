@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import dovetail_reference
-from dovetail.interfaces import Support
-from dovetail.tensor import DType
+from dovetail import DType, Support
 from dovetail_reference import ReferenceBackend
 from dovetail_reference.claims import CLAIMS
 from dovetail_sdk.conformance.checks import checks_up_to

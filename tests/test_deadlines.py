@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail import Limits, Runtime
-from dovetail.errors import LoadTimeoutError
-from dovetail.limits import Budget
+from dovetail import Limits, LoadTimeoutError, Runtime
+from dovetail.ground.limits import Budget
 
 ELEMENTS = 1 << 23
 LOOKS = 6

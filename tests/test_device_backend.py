@@ -10,10 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dovetail import BackendError, BackendUnavailableError, Network, OptionError, RunError, Runtime, RunTimeoutError
-from dovetail.errors import ErrorCode
-from dovetail.interfaces import HOST
-from dovetail.registry import Registry
+from dovetail import (
+    HOST,
+    BackendError,
+    BackendUnavailableError,
+    ErrorCode,
+    Network,
+    OptionError,
+    RunError,
+    Runtime,
+    RunTimeoutError,
+)
+from dovetail.discovery.registry import Registry
 from dovetail.runtime import memory_plan
 from dovetail.runtime.plan_builder import PlanBuilder
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.discovery import settings
+from dovetail import ErrorCode
 from dovetail.discovery.reasons import ReasonCode
-from dovetail.errors import ErrorCode
+from dovetail.ground import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 ROW = re.compile(r"^\| (?P<first>[^|]+?) \| (?P<second>[^|]+?) \| (?P<third>[^|]+?) \| (?P<fourth>[^|]+?) \|", re.MULTILINE)

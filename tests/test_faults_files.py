@@ -22,12 +22,13 @@ import pytest
 from faults.building import compile_c, extension, header, manifest
 from faults.scene import GOOD
 
-from dovetail.discovery import elf, scanning, settings
+from dovetail import BackendError
+from dovetail.discovery import elf, scanning
 from dovetail.discovery.content import files_of
 from dovetail.discovery.reasons import Refused
+from dovetail.discovery.registry import BackendState, Registry
 from dovetail.discovery.search_path import open_safe, safe_folder
-from dovetail.errors import BackendError
-from dovetail.registry import BackendState, Registry
+from dovetail.ground import settings
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of other users")
 
@@ -637,7 +638,7 @@ import logging, os, sys
 sys.path[:] = {path!r}
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 os.setresuid({real}, 0, 0)
-from dovetail.registry import Registry
+from dovetail.discovery.registry import Registry
 print([row.id for row in Registry().rows() if row.id == "Faulty" or not row.id])
 """
 

@@ -15,22 +15,27 @@ import weakref
 import numpy as np
 import pytest
 
-from dovetail import Network, Runtime
-from dovetail.backend_id import BackendId
-from dovetail.errors import BackendError, DovetailError, ErrorCode, PlacementError, RunError
-from dovetail.interfaces import (
+from dovetail import (
+    BackendError,
+    BackendId,
     Capabilities,
+    DovetailError,
+    ErrorCode,
     IBackend,
     IBackendContext,
     IMemoryManager,
     ITensorHandle,
     IWorkloadFactory,
     MemoryDomain,
+    Network,
     NoOptions,
+    OptimizationViews,
+    PlacementError,
+    RunError,
+    Runtime,
     Support,
 )
-from dovetail.memory import HostMemory
-from dovetail.subgraph import OptimizationViews
+from dovetail.contract.memory import HostMemory
 
 DOMAIN = MemoryDomain("Faulty", 0, "private")
 X = np.linspace(-2, 2, 12, dtype=np.float32)

@@ -12,10 +12,10 @@ import pytest
 from faults.building import manifest
 from faults.scene import GOOD
 
-from dovetail.abi_version import ABI_VERSION
+from dovetail import BackendError, BackendUnavailableError
+from dovetail.contract.abi_version import ABI_VERSION
 from dovetail.discovery.host_state import HostState
-from dovetail.errors import BackendError, BackendUnavailableError
-from dovetail.registry import BackendState
+from dovetail.discovery.registry import BackendState
 
 BOTH = pytest.mark.parametrize("probe", ["on", "off"], ids=["probed", "in-process"])
 MAJOR, MINOR = ABI_VERSION

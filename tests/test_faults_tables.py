@@ -6,10 +6,9 @@ import signal
 import pytest
 from faults.building import manifest
 
-from dovetail import BackendUnavailableError, Network, Runtime
-from dovetail.abi_version import ABI_VERSION
-from dovetail.errors import BackendError
-from dovetail.registry import BackendState
+from dovetail import BackendError, BackendUnavailableError, Network, Runtime
+from dovetail.contract.abi_version import ABI_VERSION
+from dovetail.discovery.registry import BackendState
 
 WHERE = pytest.mark.parametrize("where", ["folder", "wheel"])
 

@@ -10,9 +10,8 @@ import textwrap
 import numpy as np
 import pytest
 
-from dovetail import DovetailError, Limits, Network, PlacementError, Runtime
+from dovetail import DovetailError, ErrorCode, Limits, Network, PlacementError, Runtime
 from dovetail import layers as kinds
-from dovetail.errors import ErrorCode
 
 BACKENDS = [["CpuRef"], ["CpuAcc", "CpuRef"]]
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

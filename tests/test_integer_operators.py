@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import dovetail
-from dovetail.network import Network
+from dovetail import Network
 from dovetail_onnx import parse
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dovetail import Network, RunError, Runtime, RunTimeoutError
-from dovetail.limits import under_way
+from dovetail.ground.limits import under_way
 
 SLACK = 1.0  # the promise is 0.2 s; machines that test are busy
 
@@ -371,7 +371,7 @@ def test_a_handler_may_use_what_its_own_thread_has_locked(held):
     import signal, threading
     import numpy as np
     import dovetail
-    from dovetail.network import Network
+    from dovetail import Network
     from dovetail.runtime import runtime as module
 
     class Signalling:

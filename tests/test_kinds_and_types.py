@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import Descriptor, DovetailError, DType, ErrorCode, GraphError, Network, PlacementError, TensorInfo
 from dovetail import layers as kinds
-from dovetail.descriptor import Descriptor, evaluated
-from dovetail.errors import DovetailError, ErrorCode, GraphError, PlacementError
-from dovetail.network import Network
-from dovetail.tensor import DType, TensorInfo
+from dovetail.graph.descriptor import evaluated
 
 sys.path.append(str(Path(__file__).parents[1] / "core/tests"))
 from test_layers_shapes import CASES as SHAPES

@@ -9,8 +9,7 @@ import weakref
 import numpy as np
 import pytest
 
-from dovetail import BackendError, DovetailError, Network, RunError, Runtime
-from dovetail.errors import ErrorCode
+from dovetail import BackendError, DovetailError, ErrorCode, Network, RunError, Runtime
 
 X = np.arange(64, dtype=np.float32)
 

@@ -7,11 +7,9 @@ import pytest
 
 import dovetail
 import dovetail.layers
-from dovetail import limits
-from dovetail.discovery import known_answers
-from dovetail.errors import ErrorCode, LimitError, LoadTimeoutError, RunTimeoutError
-from dovetail.interfaces import IBackend, Support
-from dovetail.limits import Limits
+from dovetail import ErrorCode, IBackend, LimitError, Limits, LoadTimeoutError, RunTimeoutError, Support
+from dovetail.ground import limits
+from dovetail.loading import known_answers
 from dovetail.optimizer import substitution_check
 
 
@@ -175,7 +173,7 @@ def test_a_file_whose_parser_counts_nothing_is_counted(tmp_path, monkeypatch):
         def parse(self, path):
             return weighted()
 
-    monkeypatch.setattr("dovetail.parsing._create", lambda *_: Careless())
+    monkeypatch.setattr("dovetail.loading.parsing._create", lambda *_: Careless())
     file = tmp_path / "any.onnx"
     file.write_bytes(b"")
     with pytest.raises(LimitError, match="the constants of network 'weighted'"):

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 PROGRAM = """
-import importlib_metadata, json, logging, sys, dovetail.registry, dovetail.discovery.verdicts
+import importlib_metadata, json, logging, sys, dovetail.discovery.registry, dovetail.discovery.verdicts
 sys.path.insert(0, {folder!r})
 opened, imported = [], []
 def watch(event, arguments):
@@ -17,7 +17,7 @@ def watch(event, arguments):
     elif event in ("import", "ctypes.dlopen"):
         imported.append(str(arguments[0]))
 sys.addaudithook(watch)
-rows = dovetail.registry.Registry().rows()
+rows = dovetail.discovery.registry.Registry().rows()
 names = [row.id for row in rows if row.id.startswith("Listed")]
 print(json.dumps([names, [path for path in opened if path.startswith({folder!r})], imported, sorted(sys.modules)]))
 """

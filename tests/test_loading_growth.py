@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.layer import InputSlot, Layer
-from dovetail.network import Network
+from dovetail import Layer, Network
+from dovetail.graph.layer import InputSlot
 
 LAYERS = 300
 BOUND = 4 * 1.2  # for four times the layers; from 3 to 4.4 was counted where nothing is superlinear
@@ -170,7 +170,7 @@ def test_a_long_cycle_is_told_of(comparisons: list[object]) -> None:
 
 def test_a_loop_over_all_pairs_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line for each pair, as in a name that is looked for among all names."""
-    from dovetail.graph import Graph
+    from dovetail.graph.graph import Graph
 
     unique_name = Graph.unique_name
 

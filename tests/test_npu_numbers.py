@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from dovetail import Network, Runtime
-from dovetail.claims import read_claims, refusal_of
+from dovetail import DataLayout, Network, Quantization, Runtime
+from dovetail.contract.claims import read_claims, refusal_of
 from dovetail.layers import (
     Convolution2d,
     DepthwiseConvolution2d,
@@ -17,7 +17,6 @@ from dovetail.layers import (
     GlobalPooling,
     Pooling2d,
 )
-from dovetail.tensor import DataLayout, Quantization
 from dovetail_reference import ReferenceBackend
 
 RELU = {"activation": "relu"}

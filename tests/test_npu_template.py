@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail import BackendUnavailableError, Network, PlacementError, RunError, Runtime, RunTimeoutError
-from dovetail.errors import ErrorCode
+from dovetail import (
+    BackendUnavailableError,
+    DataLayout,
+    ErrorCode,
+    Network,
+    PlacementError,
+    Quantization,
+    RunError,
+    Runtime,
+    RunTimeoutError,
+)
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, ElementwiseBinary
-from dovetail.tensor import DataLayout, Quantization
 from dovetail_reference import ReferenceBackend
 
 PACKAGE = "dovetail_acme_npu"

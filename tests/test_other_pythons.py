@@ -24,7 +24,7 @@ import sys
 import threading
 import numpy as np
 import dovetail
-from dovetail.errors import ErrorCode
+from dovetail import ErrorCode
 
 assert sys.prefix in dovetail.__file__, dovetail.__file__
 assert sorted(str(row.id) for row in dovetail.backends()) == ["CpuAcc", "CpuRef"]
@@ -78,7 +78,7 @@ import sys
 sys.path.append(sys.argv[1])
 import numpy as np
 import dovetail
-from dovetail.tensor import Quantization
+from dovetail import Quantization
 
 network = dovetail.Network("sum")
 operands = [network.input(name, (1, 4, 4, 8), "int8", Quantization.per_tensor(0.5, 3)) for name in "ab"]

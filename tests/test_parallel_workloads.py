@@ -10,8 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from dovetail import Network, RunError, Runtime, RunTimeoutError
-from dovetail.errors import ErrorCode
+from dovetail import ErrorCode, Network, RunError, Runtime, RunTimeoutError
 
 N = 10_000
 

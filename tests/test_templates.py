@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.abi_version import ABI_VERSION
+from dovetail.contract.abi_version import ABI_VERSION
 
 MOST_FILES, MOST_LINES = 8, 120
 BUILD_FILES = {"pyproject.toml", "setup.py", "MANIFEST.in", "CMakeLists.txt", "README.md"}

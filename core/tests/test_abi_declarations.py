@@ -11,7 +11,7 @@ import pytest
 from dovetail.building import get_include
 
 FOLDER = Path(get_include())
-HEADER, LAYOUT, PXD = ((FOLDER / name).read_text() for name in ("abi.h", "abi_layout.h", "abi.pxd"))
+HEADER, LAYOUT, PXD = ((FOLDER / name).read_text() for name in ("abi.h", "abi_layout.h", "../abi.pxd"))
 
 Field = tuple[str, str]
 """Name, and C declaration."""

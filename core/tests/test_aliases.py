@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from dovetail import Network, Runtime
-from dovetail.abi_version import ABI_VERSION
-from dovetail.backend_id import BackendId
-from dovetail.descriptor import Descriptor, Infos, descriptor_class
-from dovetail.errors import BackendError, ErrorCode, LimitError
-from dovetail.interfaces import IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
-from dovetail.layer import Layer
+from dovetail.contract.abi_version import ABI_VERSION
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
+from dovetail.graph.descriptor import Descriptor, Infos, descriptor_class
+from dovetail.graph.layer import Layer
+from dovetail.graph.tensor import TensorInfo
+from dovetail.ground.errors import BackendError, ErrorCode, LimitError
 from dovetail.runtime.aliases import Alias, Extent, Relation, gap_in, problem_with
-from dovetail.tensor import TensorInfo
 
 VIEW, IN_PLACE, PART = Relation.VIEW, Relation.IN_PLACE, Relation.PART
 ELIDABLE = 2

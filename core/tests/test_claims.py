@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dovetail import Network
-from dovetail.claims import ClaimsError, quantity_values, read_claims, refusal_of
-from dovetail.tensor import Quantization
+from dovetail.contract.claims import ClaimsError, quantity_values, read_claims, refusal_of
+from dovetail.graph.tensor import Quantization
 
 
 def convolution(layout="NHWC", channels=8, filters=4, stride=1, groups=1, kernel=3, bias=True):

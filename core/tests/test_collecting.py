@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from dovetail import collecting
-from dovetail.collecting import collecting_seldom, network_dropped
+from dovetail.ground import collecting
+from dovetail.ground.collecting import collecting_seldom, network_dropped
 
 
 @pytest.fixture(autouse=True)
@@ -154,7 +154,7 @@ def test_two_threads_leave_it_as_they_found_it(thresholds: tuple[int, int, int])
 def test_what_the_host_froze_stays_frozen() -> None:
     code = """
 import gc
-from dovetail.collecting import collecting_seldom
+from dovetail.ground.collecting import collecting_seldom
 gc.freeze()
 frozen = gc.get_freeze_count()
 for _ in range(20):
@@ -170,7 +170,7 @@ def test_a_network_that_is_dropped_waits_with_its_layers() -> None:
     code = """
 import gc
 gc.disable()
-import dovetail, dovetail.collecting as collecting
+import dovetail, dovetail.ground.collecting as collecting
 network = dovetail.Network("chain")
 x = network.input("x", (4,))
 for number in range(50):
@@ -202,7 +202,7 @@ def test_networks_that_wait_to_be_found_are_looked_for() -> None:
 
 _ONLY_LOADS = """
 import gc, weakref
-from dovetail.collecting import collecting_seldom
+from dovetail.ground.collecting import collecting_seldom
 class Node: ...
 gc.set_threshold(700, 10, 10)
 dropped = []
@@ -320,7 +320,7 @@ def test_it_is_as_before_wherever_a_handler_raises(thresholds: tuple[int, int, i
 
 _FORKS = """
 import gc, os, threading, warnings
-from dovetail.collecting import collecting_seldom
+from dovetail.ground.collecting import collecting_seldom
 warnings.simplefilter("ignore")
 gc.set_threshold(700, 10, 10)
 inside, done = threading.Event(), threading.Event()

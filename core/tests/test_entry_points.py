@@ -12,7 +12,7 @@ import pytest
 
 from dovetail.discovery import entry_points
 from dovetail.discovery.entry_points import forget, offers, version_of
-from dovetail.registry import Registry
+from dovetail.discovery.registry import Registry
 
 GROUP = "dovetail.backends"
 

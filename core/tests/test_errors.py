@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import dovetail
-from dovetail import errors
-from dovetail.errors import DovetailError, ErrorCode
+from dovetail.ground import errors
+from dovetail.ground.errors import DovetailError, ErrorCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 CLASSES = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, DovetailError)]

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.abi_version import ABI_VERSION
-from dovetail.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
-from dovetail.memory import HostMemory
+from dovetail.contract.abi_version import ABI_VERSION
+from dovetail.contract.memory import HostMemory
+from dovetail.graph.tensor import DType
+from dovetail.ground.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from dovetail.runtime.executor import Binding, NetworkRunner, Plan, ThreadPool
 from dovetail.runtime.memory_plan import Storage
 from dovetail.runtime.plan_builder import StepInfo
 from dovetail.runtime.ports import Ports
 from dovetail.runtime.workload import Workload
-from dovetail.tensor import DType
 
 # -- workloads from ctypes, laid out as in abi.h -------------------------------------------------------------------------------
 

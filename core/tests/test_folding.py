@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from dovetail import Network
-from dovetail.descriptor import Constant
+from dovetail.graph.descriptor import Constant
+from dovetail.graph.tensor import DType
+from dovetail.ground.limits import Limits, budget, limited
 from dovetail.layers import Shape, StridedSlice
-from dovetail.limits import Limits, budget, limited
 from dovetail.optimizer.folding import FOLDED_BYTES, FoldingBudget
 from dovetail.optimizer.passes import InferAndFold
-from dovetail.tensor import DType
 
 FILLED = 1 << 22
 """Bytes that each layer of the bombs below asks for."""

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import dovetail.layers as kinds
-from dovetail.descriptor import Constant, Descriptor, Infos, descriptor_class
-from dovetail.errors import ErrorCode, GraphError
-from dovetail.graph import Graph
-from dovetail.graph_dump import to_dict, to_dot, to_json
-from dovetail.layer import Layer, OutputSlot
+from dovetail.graph.descriptor import Constant, Descriptor, Infos, descriptor_class
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import Layer, OutputSlot
+from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.ground.errors import ErrorCode, GraphError
 from dovetail.layers import Activation, ActivationFunction, BinaryOperation, ElementwiseBinary, Fill, Permute, Reshape
-from dovetail.network import Network
-from dovetail.tensor import DType, Quantization, TensorInfo
+from dovetail.layers.network import Network
+from dovetail.optimizer.graph_dump import to_dict, to_dot, to_json
 
 
 def chain() -> Network:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from dovetail import Network
-from dovetail.backend_id import BackendId
-from dovetail.errors import OptionError, RunError
-from dovetail.interfaces import IBackend, IWorkloadFactory, Support
-from dovetail.layer import Layer
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import IBackend, IWorkloadFactory, Support
+from dovetail.graph.layer import Layer
+from dovetail.ground.errors import OptionError, RunError
 from dovetail.runtime import Guard, Runtime
 
 Execute = Callable[[list[Any], list[Any]], None]

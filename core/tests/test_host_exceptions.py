@@ -14,8 +14,8 @@ import pytest
 
 import dovetail
 from dovetail import BackendId, IBackend, IWorkloadFactory, Network, Support
-from dovetail.errors import BackendError
-from dovetail.host_exceptions import is_of_host
+from dovetail.ground.errors import BackendError
+from dovetail.ground.host_exceptions import is_of_host
 
 
 class Stop(Exception):

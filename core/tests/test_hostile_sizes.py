@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from dovetail import layers as kinds
-from dovetail.descriptor import Descriptor, descriptor_class
-from dovetail.errors import DovetailError, ErrorCode, GraphError
-from dovetail.limits import ADDRESSABLE
-from dovetail.network import Network
+from dovetail.graph.descriptor import Descriptor, descriptor_class
+from dovetail.graph.tensor import MAX_RANK, DataLayout, DType, OpaqueLayout, Quantization, TensorInfo
+from dovetail.ground.errors import DovetailError, ErrorCode, GraphError
+from dovetail.ground.limits import ADDRESSABLE
+from dovetail.layers.network import Network
 from dovetail.optimizer.passes.infer_and_fold import InferAndFold
-from dovetail.tensor import MAX_RANK, DataLayout, DType, OpaqueLayout, Quantization, TensorInfo
 
 KINDS = sorted(
     (kind for kind in vars(kinds).values() if isinstance(kind, type) and issubclass(kind, Descriptor) and kind.kind),

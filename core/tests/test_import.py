@@ -34,7 +34,9 @@ print(*{name for name in set(sys.modules) - before if name.partition(".")[0] not
     assert output_of(program).split() == ["dovetail"]
 
 
-@pytest.mark.parametrize("program", ["dovetail.Network", "dovetail.IBackend", "dovetail.backend_id", "dovetail.DovetailError"])
+@pytest.mark.parametrize(
+    "program", ["dovetail.Network", "dovetail.IBackend", "dovetail.contract.backend_id", "dovetail.DovetailError"]
+)
 def test_control_plane_needs_no_extension_no_metadata_and_no_backend(program: str, tmp_path: Path) -> None:
     """A build imports the core before its extensions exist."""
     (tmp_path / "fake_backend.py").write_text("raise SystemExit('imported')")
@@ -44,7 +46,7 @@ def test_control_plane_needs_no_extension_no_metadata_and_no_backend(program: st
     (info / "entry_points.txt").write_text("[dovetail.backends]\nFake = fake_backend:Backend\n")
     text = f"""
 import sys
-import dovetail, dovetail.backend_id
+import dovetail, dovetail.contract.backend_id
 {program}
 loaded = set(sys.modules)
 print([name for name in loaded if name.startswith(("importlib_metadata", "importlib.metadata", "fake_", "dovetail.runtime"))])
@@ -90,7 +92,7 @@ def test_all_names_are_there() -> None:
 
 def test_every_error_of_the_family_is_public() -> None:
     import dovetail
-    from dovetail import errors
+    from dovetail.ground import errors
 
     family = {
         name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, errors.DovetailError)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dovetail import layers as kinds
-from dovetail.descriptor import Array, Descriptor
+from dovetail.graph.descriptor import Array, Descriptor
+from dovetail.graph.tensor import DType, Quantization, TensorInfo
 from dovetail.layers import BinaryOperation, ComparisonOperation, UnaryOperation
-from dovetail.tensor import DType, Quantization, TensorInfo
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7
 I = np.array([[5, -3, 2], [0, 7, -8]], np.int64)  # noqa: E741  # integers, beside X

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dovetail import layers as kinds
-from dovetail.descriptor import Descriptor
-from dovetail.errors import ErrorCode, GraphError
-from dovetail.network import Network
-from dovetail.tensor import DataLayout, DType, Quantization, TensorInfo
+from dovetail.graph.descriptor import Descriptor
+from dovetail.graph.tensor import DataLayout, DType, Quantization, TensorInfo
+from dovetail.ground.errors import ErrorCode, GraphError
+from dovetail.layers.network import Network
 
 F32, I8, I32, I64, BOOL = DType.FLOAT32, DType.INT8, DType.INT32, DType.INT64, DType.BOOL
 Given: TypeAlias = tuple[Any, ...]

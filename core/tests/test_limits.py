@@ -5,9 +5,9 @@ import threading
 import pytest
 
 import dovetail
-from dovetail import limits
-from dovetail.errors import ErrorCode, LimitError, OptionError
-from dovetail.limits import Budget, Limits, limited
+from dovetail.ground import limits
+from dovetail.ground.errors import ErrorCode, LimitError, OptionError
+from dovetail.ground.limits import Budget, Limits, limited
 
 
 def chain(length=3, shape=(4, 8)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from dovetail.interfaces import HOST, MemoryDomain
+from dovetail.contract.interfaces import HOST, MemoryDomain
 from dovetail.runtime import memory_plan, packing
 from dovetail.runtime.aliases import Alias, Relation, problem_with
 from dovetail.runtime.intervals import Entry, Intervals

@@ -15,11 +15,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pytest
 
-from dovetail.descriptor import Descriptor
-from dovetail.errors import BackendError, ErrorCode
+from dovetail.graph.descriptor import Descriptor
+from dovetail.graph.tensor import DType, Quantization
+from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.native import load_backend
 from dovetail.native.attribute_types import AttributeType, _kinds, attribute_rows, documentation
-from dovetail.tensor import DType, Quantization
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "layer_attributes.md"
 KINDS = {kind.kind: kind for kind in sorted(_kinds(), key=lambda one: one.kind)}

@@ -13,8 +13,8 @@ import pytest
 
 import dovetail
 from dovetail import BackendError, BackendUnavailableError, PlacementError, RunError, RunTimeoutError
-from dovetail.backend_id import BackendId, BackendRequest
-from dovetail.errors import ErrorCode
+from dovetail.contract.backend_id import BackendId, BackendRequest
+from dovetail.ground.errors import ErrorCode
 from dovetail.layers.activation import Activation, ActivationFunction
 from dovetail.layers.elementwise import BinaryOperation, ElementwiseBinary
 from dovetail.native import NativeBackend, load_backend
@@ -126,7 +126,7 @@ def test_second_device(build: Any, flags: list[str]) -> None:
     del manager
     if context is not None:
         context.close()
-    registry = dovetail.registry.default_registry()
+    registry = dovetail.discovery.registry.default_registry()
     registry.register(backend)
     try:
         for name in ("TableDevice:1", "TableDevice", BackendRequest(BackendId("TableDevice"), 1)):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.errors import BackendError, ErrorCode
-from dovetail.interfaces import Capabilities
+from dovetail.contract.interfaces import Capabilities
+from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.native import NativeBackend, load_backend
 
 Build = Callable[..., Path]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.errors import BackendError, ErrorCode
+from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.layers.elementwise import BinaryOperation, ElementwiseBinary
 from dovetail.native import load_backend
 
@@ -123,7 +123,7 @@ FORK = """
 import gc, os, signal, sys, threading
 import numpy as np
 import dovetail
-from dovetail.errors import DovetailError
+from dovetail.ground.errors import DovetailError
 from dovetail.layers.elementwise import BinaryOperation, ElementwiseBinary
 from dovetail.native import load_backend
 

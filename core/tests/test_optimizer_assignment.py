@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dovetail.backend_id import BackendId
-from dovetail.descriptor import Descriptor
-from dovetail.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode, OptionError, PlacementError
-from dovetail.interfaces import Capabilities, IBackend, Support
-from dovetail.layer import Layer
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import Capabilities, IBackend, Support
+from dovetail.graph.descriptor import Descriptor
+from dovetail.graph.layer import Layer
+from dovetail.graph.tensor import DType, TensorInfo
+from dovetail.ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode, OptionError, PlacementError
 from dovetail.layers import ElementwiseBinary
-from dovetail.network import Network
+from dovetail.layers.network import Network
 from dovetail.optimizer import OptimizedNetwork, build_options, optimize
-from dovetail.tensor import DType, TensorInfo
 
 Answer = Callable[[Layer], Any]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.backend_id import BackendId
-from dovetail.errors import BackendError, ErrorCode
-from dovetail.interfaces import HOST, IBackend, MemoryDomain, Support
-from dovetail.layer import Layer
-from dovetail.network import Network
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import HOST, IBackend, MemoryDomain, Support
+from dovetail.graph.layer import Layer
+from dovetail.ground.errors import BackendError, ErrorCode
+from dovetail.layers.network import Network
 from dovetail.optimizer import MemoryCopy, OptimizedNetwork, optimize
 from dovetail.optimizer.copies import cancel_round_trips
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.descriptor import Array, Constant, Input, Output
-from dovetail.graph import Graph
-from dovetail.layer import Layer
+from dovetail.graph.descriptor import Array, Constant, Input, Output
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import Layer
+from dovetail.graph.tensor import DataLayout, DType, Quantization
 from dovetail.layers import (
     Activation,
     BatchNormalization,
@@ -27,7 +28,7 @@ from dovetail.layers import (
     Quantize,
     TransposeConvolution2d,
 )
-from dovetail.network import Network
+from dovetail.layers.network import Network
 from dovetail.optimizer.passes import (
     FoldBatchNormalization,
     FoldPad,
@@ -38,7 +39,6 @@ from dovetail.optimizer.passes import (
     PermuteAsReshape,
     RemoveIdentities,
 )
-from dovetail.tensor import DataLayout, DType, Quantization
 
 NHWC = DataLayout.NHWC
 

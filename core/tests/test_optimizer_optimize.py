@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.backend_id import BackendId
-from dovetail.descriptor import Constant, Input, Output
-from dovetail.errors import ErrorCode, GraphError
-from dovetail.graph_dump import to_dict, to_dot
-from dovetail.interfaces import Capabilities, IBackend, Support
-from dovetail.layer import Layer
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import Capabilities, IBackend, Support
+from dovetail.graph.descriptor import Constant, Input, Output
+from dovetail.graph.layer import Layer
+from dovetail.graph.tensor import DType, Quantization
+from dovetail.ground.errors import ErrorCode, GraphError
 from dovetail.layers import Quantize
-from dovetail.network import Network
+from dovetail.layers.network import Network
 from dovetail.optimizer import PIPELINE, Assigned, TensorSpec, optimize
+from dovetail.optimizer.graph_dump import to_dict, to_dot
 from dovetail.optimizer.symbolic import symbolic_outputs
-from dovetail.tensor import DType, Quantization
 
 
 class Backend(IBackend):

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from dovetail.layer import Layer
-from dovetail.network import Network
+from dovetail.contract.subgraph import SubgraphView
+from dovetail.graph.layer import Layer
+from dovetail.layers.network import Network
 from dovetail.optimizer.assignment import is_workload
 from dovetail.optimizer.partition import partition
-from dovetail.subgraph import SubgraphView
 
 Parts = list[tuple[str, list[Layer]]]
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.descriptor import Constant
-from dovetail.errors import ErrorCode, GraphError, OptionError
-from dovetail.graph import Graph
+from dovetail.graph.descriptor import Constant
+from dovetail.graph.graph import Graph
+from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.ground.errors import ErrorCode, GraphError, OptionError
 from dovetail.layers import Permute, Reshape
-from dovetail.network import Network
+from dovetail.layers.network import Network
 from dovetail.optimizer.passes import (
     DropUnused,
     FixShapes,
@@ -25,7 +26,6 @@ from dovetail.optimizer.passes import (
     RemoveIdentities,
     Validate,
 )
-from dovetail.tensor import DType, Quantization, TensorInfo
 
 
 def kinds(graph: Graph) -> list[str]:

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dovetail.backend_id import BackendId
-from dovetail.descriptor import Descriptor
-from dovetail.errors import BackendError, ErrorCode, GraphError, PlacementError
-from dovetail.graph import Graph
-from dovetail.interfaces import IBackend, Support
-from dovetail.layer import Layer
-from dovetail.network import Network
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import IBackend, Support
+from dovetail.contract.subgraph import OptimizationViews, SubgraphView
+from dovetail.graph.descriptor import Descriptor
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import Layer
+from dovetail.graph.tensor import DType, OpaqueLayout, Quantization, TensorInfo
+from dovetail.ground.errors import BackendError, ErrorCode, GraphError, PlacementError
+from dovetail.layers.network import Network
 from dovetail.optimizer import OptimizedNetwork, optimize
-from dovetail.subgraph import OptimizationViews, SubgraphView
-from dovetail.tensor import DType, OpaqueLayout, Quantization, TensorInfo
 
 Optimize = Callable[[SubgraphView], Any]
 

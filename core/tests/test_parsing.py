@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.errors import ErrorCode, ModelError
-from dovetail.parsing import installed_suffixes, parse
+from dovetail.ground.errors import ErrorCode, ModelError
+from dovetail.loading.parsing import installed_suffixes, parse
 
 PARSER = """
 from dovetail import ModelError, Network

@@ -8,12 +8,13 @@ import time
 import numpy as np
 import pytest
 
-from dovetail import layers, pieces
-from dovetail.descriptor import evaluated
-from dovetail.errors import LoadTimeoutError
+from dovetail import layers
+from dovetail.graph.descriptor import evaluated
+from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.ground import pieces
+from dovetail.ground.errors import LoadTimeoutError
+from dovetail.ground.limits import Limits, limited
 from dovetail.layers import indexing, joining, reshaping
-from dovetail.limits import Limits, limited
-from dovetail.tensor import DType, Quantization, TensorInfo
 
 LUCK = np.random.default_rng(0)
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dovetail import layers as kinds
-from dovetail.descriptor import Descriptor, descriptor_class
-from dovetail.errors import GraphError
-from dovetail.network import Network
+from dovetail.graph.descriptor import Descriptor, descriptor_class
+from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.ground.errors import GraphError
+from dovetail.layers.network import Network
 from dovetail.optimizer.passes import FixShapes
-from dovetail.tensor import DType, Quantization, TensorInfo
 
 I8, I64 = DType.INT8, DType.INT64
 

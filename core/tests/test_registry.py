@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from dovetail.abi_version import ABI_VERSION
-from dovetail.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
-from dovetail.interfaces import IBackend, Support
-from dovetail.registry import BackendRow, BackendState, Registry
+from dovetail.contract.abi_version import ABI_VERSION
+from dovetail.contract.interfaces import IBackend, Support
+from dovetail.discovery.registry import BackendRow, BackendState, Registry
+from dovetail.ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -241,7 +241,7 @@ def test_abi_is_compared_before_any_code_of_the_backend_runs(site: Site, abi: tu
 
 
 def test_abi_version_is_that_of_the_header() -> None:
-    header = (SOURCE / "dovetail" / "abi.h").read_text(encoding="utf-8")
+    header = (SOURCE / "dovetail" / "include" / "abi.h").read_text(encoding="utf-8")
     numbers = [re.search(rf"#define DOVETAIL_ABI_{part} (\d+)", header) for part in ("MAJOR", "MINOR")]
     assert tuple(int(number[1]) for number in numbers if number) == ABI_VERSION
 

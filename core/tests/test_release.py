@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dovetail import parsing
-from dovetail.backend_id import BackendId
-from dovetail.descriptor import Array, Descriptor, descriptor_class
-from dovetail.errors import ModelError
-from dovetail.graph import Graph
-from dovetail.interfaces import IBackend, IWorkloadFactory, Support
-from dovetail.layer import Layer
-from dovetail.network import Network
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import IBackend, IWorkloadFactory, Support
+from dovetail.contract.subgraph import OptimizationViews, SubgraphView
+from dovetail.graph.descriptor import Array, Descriptor, descriptor_class
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import Layer
+from dovetail.graph.tensor import TensorInfo
+from dovetail.ground.errors import ModelError
+from dovetail.layers.network import Network
+from dovetail.loading import parsing
 from dovetail.optimizer import optimize
 from dovetail.runtime import Runtime
-from dovetail.subgraph import OptimizationViews, SubgraphView
-from dovetail.tensor import TensorInfo
 
 WEIGHTS = np.arange(4, dtype=np.float32)
 

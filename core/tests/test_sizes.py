@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.backend_id import BackendId
-from dovetail.descriptor import Array
-from dovetail.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
-from dovetail.interfaces import IBackend, IWorkloadFactory, Support
-from dovetail.layer import Layer
-from dovetail.network import Network
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import IBackend, IWorkloadFactory, Support
+from dovetail.graph.descriptor import Array
+from dovetail.graph.layer import Layer
+from dovetail.ground.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
+from dovetail.layers.network import Network
 from dovetail.runtime import LoadedNetwork, Runtime
 from dovetail.runtime.plan_cache import STEP_BYTES
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.abi_version import ABI_VERSION
-from dovetail.errors import BackendError, ErrorCode
+from dovetail.contract.abi_version import ABI_VERSION
+from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.runtime.workload import Queues, Workload
 
 EXECUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)

@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.backend_id import BackendId
-from dovetail.descriptor import Descriptor
-from dovetail.errors import BackendError, ErrorCode, OptionError, RunError
-from dovetail.graph import Graph
-from dovetail.interfaces import Capabilities, IBackend, IWorkloadFactory, Support
-from dovetail.layer import Layer
-from dovetail.network import Network
-from dovetail.subgraph import Choice, Choices, OptimizationViews, SubgraphView
-from dovetail.tensor import DType, OpaqueLayout, TensorInfo
+from dovetail.contract.backend_id import BackendId
+from dovetail.contract.interfaces import Capabilities, IBackend, IWorkloadFactory, Support
+from dovetail.contract.subgraph import Choice, Choices, OptimizationViews, SubgraphView
+from dovetail.graph.descriptor import Descriptor
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import Layer
+from dovetail.graph.tensor import DType, OpaqueLayout, TensorInfo
+from dovetail.ground.errors import BackendError, ErrorCode, OptionError, RunError
+from dovetail.layers.network import Network
+from dovetail.optimizer.tuned_choices import Findings
 from dovetail.tuning import measuring
-from dovetail.tuning.stored import Findings
 
 SLOW = 0.001
 
@@ -236,7 +236,7 @@ def test_it_holds_for_the_same_threads_and_options_alone() -> None:
 
 
 def test_it_holds_for_the_same_files_processor_and_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dovetail.tuning import keys
+    from dovetail.optimizer import tuned_keys
 
     source = tmp_path / "vendor_fake.py"
     source.write_text("class Fake(Base):\n    pass\n")
@@ -249,10 +249,10 @@ def test_it_holds_for_the_same_files_processor_and_core(tmp_path: Path, monkeypa
     os.utime(source, (0, 0))
     assert kinds(net, backend, threads=1) == ["fake.Quick"]  # content decides
     with monkeypatch.context() as other:
-        other.setattr(keys, "processor", lambda: {"machine": "another"})
+        other.setattr(tuned_keys, "processor", lambda: {"machine": "another"})
         assert kinds(net, backend, threads=1) == ["fake.Scale"]
     with monkeypatch.context() as other:
-        other.setattr(keys, "_core_version", lambda: "9.9")
+        other.setattr(tuned_keys, "_core_version", lambda: "9.9")
         assert kinds(net, backend, threads=1) == ["fake.Scale"]
     assert kinds(net, backend, threads=1) == ["fake.Quick"]
     source.write_text("class Fake(Base):\n    'Version 2.'\n")
@@ -552,7 +552,7 @@ def test_too_few_rounds_are_refused(rounds: Any) -> None:
 
 WRITER = """
 import sys
-from dovetail.tuning.stored import Finding, Findings
+from dovetail.optimizer.tuned_choices import Finding, Findings
 findings = Findings()
 for number in range(150):
     problem = findings.keep("Fake", "k", Finding(sys.argv[1], {"a": 1.0, "b": 2.0}, {"text": sys.argv[1] * 5000}))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dovetail.tensor import DType, TensorInfo
+from dovetail import DType, TensorInfo
 from dovetail_neon.kinds import Attention
 
 

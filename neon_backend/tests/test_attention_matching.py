@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.descriptor import Constant, Input, Output
-from dovetail.graph import Graph
+from dovetail import Constant, Network, SubgraphView
+from dovetail.graph.descriptor import Input, Output
+from dovetail.graph.graph import Graph
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary
-from dovetail.network import Network
-from dovetail.subgraph import SubgraphView
 from dovetail_neon.fusion.attention import emit_attention, find_attention
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.network import Network
+from dovetail import Network
 from dovetail_neon.algorithms import tile_vectors
 from dovetail_neon.backend import NeonBackend
 from dovetail_neon.layouts import Image

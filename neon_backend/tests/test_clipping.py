@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import Network, Quantization
 from dovetail.layers import Convolution2d, Pooling2d, PoolingFunction
-from dovetail.network import Network
-from dovetail.tensor import Quantization
 from dovetail_neon.clipping import ClippedAxis
 from dovetail_neon.fusion.images import elements_that_count
 from dovetail_neon.kernels import instruction_sets, precisions

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.network import Network
-from dovetail.tensor import DType
+from dovetail import DType, Network
 from dovetail_neon.kernels import instruction_sets
 
 ISAS = [name for name, here in instruction_sets().items() if here]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.tensor import DataLayout
+from dovetail import DataLayout
 
 RNG = np.random.default_rng(29)
 

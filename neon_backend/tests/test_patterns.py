@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.network import Network
+from dovetail import Network
 
 
 def gelu_of(x):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import DataLayout, DType, Network, Quantization
 from dovetail.layers import (
     ActivationFunction,
     BinaryOperation,
@@ -21,8 +22,6 @@ from dovetail.layers import (
     PoolingFunction,
     Quantize,
 )
-from dovetail.network import Network
-from dovetail.tensor import DataLayout, DType, Quantization
 from dovetail_neon.kernels import Kernels, instruction_sets
 
 NCHW, NHWC = DataLayout.NCHW, DataLayout.NHWC

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.interfaces import Support
+from dovetail import DType, Network, Quantization, Support
 from dovetail.layers import (
     ActivationFunction,
     BinaryOperation,
@@ -17,8 +17,6 @@ from dovetail.layers import (
     PoolingFunction,
     Quantize,
 )
-from dovetail.network import Network
-from dovetail.tensor import DType, Quantization
 from dovetail_neon import NeonBackend, NeonOptions
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.optimizer import optimize
+from dovetail import optimize
 from dovetail_neon import fusion
 from dovetail_neon.kinds import Convolve, Depthwise, PrivateLayer, Strips, WinogradConvolve
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import Network
 from dovetail.layers import Resize, ResizeMethod
-from dovetail.network import Network
 from dovetail_neon.kernels import instruction_sets
 from dovetail_neon.resampling import taps
 

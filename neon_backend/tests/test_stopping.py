@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import Quantization
 from dovetail.layers import Pooling2d, PoolingFunction
-from dovetail.tensor import Quantization
 
 LONG = 1 << 20
 Q = Quantization.per_tensor(1.0)

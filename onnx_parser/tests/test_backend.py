@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from dovetail.errors import BackendUnavailableError, InputError
+from dovetail import BackendUnavailableError, InputError
 from dovetail_onnx import backend
 from dovetail_onnx.backend import BACKENDS_VARIABLE, DovetailBackend
 

@@ -11,9 +11,8 @@ import pytest
 from onnx import TensorProto
 
 import dovetail
-from dovetail.descriptor import Constant
-from dovetail.errors import ErrorCode, LimitError, ModelError
-from dovetail.limits import Limits, limited
+from dovetail import Constant, ErrorCode, LimitError, Limits, ModelError
+from dovetail.ground.limits import limited
 from dovetail_onnx import parse
 
 VALUES = np.arange(4, dtype=np.float32)

@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import dovetail
-from dovetail.errors import ModelError
-from dovetail.graph import Graph
+from dovetail import ModelError
+from dovetail.graph.graph import Graph
 from dovetail_onnx import parse
 from dovetail_onnx.large_tensors import OddEncodingError, read_apart
 

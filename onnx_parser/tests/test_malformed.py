@@ -11,9 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dovetail.errors import ErrorCode, LimitError, ModelError
-from dovetail.limits import Limits, limited
-from dovetail.network import Network
+from dovetail import ErrorCode, LimitError, Limits, ModelError, Network
+from dovetail.ground.limits import limited
 from dovetail_onnx import parse, translation
 
 

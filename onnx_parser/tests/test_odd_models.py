@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import dovetail
-from dovetail.errors import ErrorCode, ModelError
+from dovetail import ErrorCode, ModelError
 from dovetail_onnx import parse
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.errors import PlacementError, UnsupportedModelError
+from dovetail import PlacementError, UnsupportedModelError
 from dovetail_onnx.backend import BACKENDS_VARIABLE, DovetailBackend
 
 PASSING = 1565

@@ -11,11 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import dovetail.layers as kinds
-from dovetail.descriptor import Constant
-from dovetail.layer import Layer
+from dovetail import Constant, DType, Layer, Network
 from dovetail.layers import ActivationFunction, AutoPadding, BinaryOperation, ReduceFunction
-from dovetail.network import Network
-from dovetail.tensor import DType
 from dovetail_onnx import OnnxParser, parse
 
 

@@ -6,8 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from dovetail.errors import DovetailError, UnsupportedModelError
-from dovetail.tensor import DType
+from dovetail import DovetailError, DType, UnsupportedModelError
 from dovetail_onnx import parse
 
 

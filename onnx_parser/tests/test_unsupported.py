@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from dovetail.errors import ErrorCode, UnsupportedModelError
+from dovetail import ErrorCode, UnsupportedModelError
 from dovetail_onnx import parse
 
 

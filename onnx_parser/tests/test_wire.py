@@ -14,8 +14,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dovetail.errors import ErrorCode, LimitError, LoadTimeoutError, ModelError
-from dovetail.limits import Limits, limited
+from dovetail import ErrorCode, LimitError, Limits, LoadTimeoutError, ModelError
+from dovetail.ground.limits import limited
 from dovetail_onnx import fields, messages, parse
 from dovetail_onnx.model_file import read_model
 from dovetail_onnx.wire import Message, WireError

@@ -23,10 +23,8 @@ from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_in
 import ml_dtypes
 import numpy as np
 
-from dovetail.descriptor import Constant
-from dovetail.layer import Layer, OutputSlot
-from dovetail.network import Network
-from dovetail.tensor import DType
+from dovetail import Constant, DType, Layer, Network
+from dovetail.graph.layer import OutputSlot
 from dovetail_reference import ReferenceBackend
 
 GARBAGE = 0xA5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 
 def dtype(label: str) -> np.dtype:

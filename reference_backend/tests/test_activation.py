@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from dovetail import Quantization
 from dovetail.layers import Activation, ActivationFunction
-from dovetail.tensor import Quantization
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail import layers
-from dovetail.tensor import Quantization
+from dovetail import Quantization, layers
 
 FILE = Path(__file__).with_name("data") / "litert.npz"
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 LABELS = [d.label for d in DType]
 INTEGERS = [d.label for d in DType if d.is_integer]

@@ -14,12 +14,10 @@ import pytest
 
 import dovetail.layers
 import dovetail_reference
-from dovetail.claims import read_claims, refusal_of
-from dovetail.descriptor import Constant, Descriptor, Input, Output
-from dovetail.errors import ErrorCode, GraphError
+from dovetail import Constant, Descriptor, DType, ErrorCode, GraphError, Network, Quantization
+from dovetail.contract.claims import read_claims, refusal_of
+from dovetail.graph.descriptor import Input, Output
 from dovetail.layers import GlobalPooling, MatMul, Pooling2d, TransposeConvolution2d
-from dovetail.network import Network
-from dovetail.tensor import DType, Quantization
 from dovetail_reference import ReferenceBackend
 from dovetail_reference.claims import CLAIMS
 

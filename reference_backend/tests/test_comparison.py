@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dovetail import DType
 from dovetail.layers import ComparisonOperation
-from dovetail.tensor import DType
 
 LABELS = [d.label for d in DType]
 OPERATIONS = {

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from dovetail import DataLayout, Quantization
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d
-from dovetail.tensor import DataLayout, Quantization
 
 DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 NHWC = (0, 2, 3, 1)

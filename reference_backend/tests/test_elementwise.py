@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from dovetail import DType, Quantization, TensorInfo
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary, UnaryOperation
-from dovetail.tensor import DType, Quantization, TensorInfo
 from dovetail_reference import ReferenceBackend
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]

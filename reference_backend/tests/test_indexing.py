@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dovetail.errors import GraphError
-from dovetail.tensor import DType
+from dovetail import DType, GraphError
 
 LABELS = [d.label for d in DType]
 

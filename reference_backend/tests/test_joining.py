@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dovetail import DType, Quantization
 from dovetail.layers import PadMode
 from dovetail.layers.joining import _most_padding
-from dovetail.tensor import DType, Quantization
 from dovetail_reference import ReferenceBackend
 from dovetail_reference.workloads.joining import create, supports
 

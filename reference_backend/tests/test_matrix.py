@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from dovetail import Quantization
 from dovetail.layers import FullyConnected
-from dovetail.tensor import Quantization
 
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 PLAIN = [np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64]

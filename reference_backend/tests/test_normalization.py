@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from dovetail import DataLayout
 from dovetail.layers import LayerNormalization, LpNormalization
-from dovetail.tensor import DataLayout
 
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 pytestmark = pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: np.dtype(d).name)

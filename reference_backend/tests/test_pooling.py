@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from dovetail import DataLayout, Quantization
 from dovetail.layers import GlobalPooling, Pooling2d
-from dovetail.tensor import DataLayout, Quantization
 
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.tensor import DType, Quantization
+from dovetail import DType, Quantization
 
 INTEGERS = [d.label for d in DType if d.is_integer]
 FLOATS = ["float64", "float32", "float16", "bfloat16"]

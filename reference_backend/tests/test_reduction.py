@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from dovetail import DType, Quantization
 from dovetail.layers import ReduceFunction
-from dovetail.tensor import DType, Quantization
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
 INTEGERS = [d.label for d in DType if d.is_integer]

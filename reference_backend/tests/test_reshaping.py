@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from dovetail import DType
 from dovetail.layers import Shape
-from dovetail.tensor import DType
 
 LABELS = [d.label for d in DType]
 VIEW, ELIDABLE = 1, 2

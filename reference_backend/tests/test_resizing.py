@@ -9,8 +9,8 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
+from dovetail import DType
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
-from dovetail.tensor import DType
 
 LABELS = [d.label for d in DType]
 COORDINATES, ROUNDINGS = list(CoordinateMode), list(NearestRounding)

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from dovetail import DType
 from dovetail.layers import ScatterReduction
-from dovetail.tensor import DType
 from dovetail_reference import ReferenceBackend
 
 LABELS = [d.label for d in DType]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 LABELS = [d.label for d in DType]
 FLOATS = ["float64", "float32", "float16", "bfloat16"]

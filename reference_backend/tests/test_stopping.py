@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dovetail import Quantization
 from dovetail.layers import Pooling2d, PoolingFunction
-from dovetail.tensor import Quantization
 
 LONG = 1 << 17
 Q = Quantization.per_tensor(1.0)

@@ -15,24 +15,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dovetail.backend_id import BackendId
-from dovetail.claims import read_claims, refusal_of
-from dovetail.descriptor import Descriptor, Infos
-from dovetail.graph import Graph
-from dovetail.interfaces import (
+from dovetail import (
     HOST,
+    BackendId,
     Capabilities,
+    Choices,
+    Descriptor,
     IBackend,
     IBackendContext,
     IMemoryManager,
     ITensorHandle,
     IWorkloadFactory,
+    Layer,
     MemoryDomain,
+    OptimizationViews,
+    SubgraphView,
     Support,
+    TensorInfo,
 )
-from dovetail.layer import Layer
-from dovetail.subgraph import Choices, OptimizationViews, SubgraphView
-from dovetail.tensor import TensorInfo
+from dovetail.contract.claims import read_claims, refusal_of
+from dovetail.graph.descriptor import Infos
+from dovetail.graph.graph import Graph
 
 ADDITION: dict[str, Any] = {
     "dovetail.ElementwiseBinary": [

@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.abi_version import ABI_VERSION
-from dovetail.backend_id import BackendId
-from dovetail.interfaces import IBackendContext, IMemoryManager, IWorkloadFactory, Support
-from dovetail.layer import Layer
+from dovetail import BackendId, IBackendContext, IMemoryManager, IWorkloadFactory, Layer, Support
+from dovetail.contract.abi_version import ABI_VERSION
 from dovetail_sdk.conformance.evaluation import Estimate, compute
 from dovetail_sdk.conformance.numpy_backend import NumpyBackend
 

@@ -12,11 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.backend_id import BackendId
-from dovetail.interfaces import IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain, Support
-from dovetail.layer import Layer
-from dovetail.memory import HostMemory
-from dovetail.tensor import TensorInfo
+from dovetail import (
+    BackendId,
+    IBackendContext,
+    IMemoryManager,
+    ITensorHandle,
+    IWorkloadFactory,
+    Layer,
+    MemoryDomain,
+    Support,
+    TensorInfo,
+)
+from dovetail.contract.memory import HostMemory
 from dovetail_sdk.conformance.evaluation import Estimate, compute
 from dovetail_sdk.conformance.numpy_backend import NumpyBackend
 

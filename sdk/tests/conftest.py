@@ -10,9 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
-from dovetail import BackendId, IBackend, IWorkloadFactory, Support
-from dovetail.layer import Layer
-from dovetail.registry import default_registry
+from dovetail import BackendId, IBackend, IWorkloadFactory, Layer, Support
+from dovetail.discovery.registry import default_registry
 
 Invoke = Callable[..., Result]
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 import dovetail as library
-from dovetail.registry import BackendRow, BackendState, Registry
+from dovetail.discovery.registry import BackendRow, BackendState, Registry
 from dovetail_sdk.cli import main
 
 Invoke = Callable[..., Result]
@@ -203,7 +203,7 @@ def test_check_imports_backends(dovetail: Invoke, tmp_path: Path, monkeypatch: p
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-cli-backend\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[dovetail.backends]\nFakeCli = fake_cli_backend:Backend\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("dovetail.registry.default_registry", Registry)
+    monkeypatch.setattr("dovetail.discovery.registry.default_registry", Registry)
     listed = {row["id"]: row for row in json.loads(dovetail("backends", "--json").stdout)}
     assert listed["FakeCli"]["state"] == "available"
     result = dovetail("backends", "--check", "--json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.tensor import DType
+from dovetail import DType
 from dovetail_sdk.conformance.cases import EXACT, Tolerance
 from dovetail_sdk.conformance.comparing import mismatch
 

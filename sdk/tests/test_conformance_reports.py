@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from dovetail.claims import Condition
-from dovetail.tensor import DType
+from dovetail import DType
+from dovetail.contract.claims import Condition
 from dovetail_sdk.commands.conform import options_of, seconds_of
 from dovetail_sdk.conformance.cases import EXACT, Tolerance
 from dovetail_sdk.conformance.checks import Check, Level, all_checks, check, checks_up_to, troubleshooting_of

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail import Network
-from dovetail.tensor import DType, TensorInfo
+from dovetail import DType, Network, TensorInfo
 from dovetail_sdk.conformance.checks import Check, Level, all_checks
 from dovetail_sdk.conformance.evaluation import Estimate, complaint, evaluate
 from dovetail_sdk.conformance.random_graphs import Style, draw, known_styles

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.abi_version import ABI_VERSION
+from dovetail.contract.abi_version import ABI_VERSION
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

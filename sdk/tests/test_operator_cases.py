@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.network import Network
-from dovetail.tensor import DType
+from dovetail import DType, Network
 from dovetail_sdk.conformance.catalogue import standard_operators
 from dovetail_sdk.conformance.comparing import from_bfloat16, mismatch, to_bfloat16
 from dovetail_sdk.conformance.trials import add_case

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from dovetail.claims import read_claims
+from dovetail import DType, Quantization
+from dovetail.contract.claims import read_claims
 from dovetail.layers import FUSABLE, ActivationFunction, BinaryOperation, ComparisonOperation, UnaryOperation
-from dovetail.tensor import DType, Quantization
 from dovetail_sdk.conformance.operators import comparison, elementwise_binary, elementwise_unary
 from dovetail_sdk.conformance.references import samples
 from dovetail_sdk.conformance.references.fused import PARAMETERS, activated, erf

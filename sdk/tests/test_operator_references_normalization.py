@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.tensor import DataLayout, DType
+from dovetail import DataLayout, DType
 from dovetail_sdk.conformance.operators.batch_normalization import channel_axis
 from dovetail_sdk.conformance.operators.local_response_normalization import normalized_by_neighbours
 from dovetail_sdk.conformance.operators.lp_normalization import divided_by_norm

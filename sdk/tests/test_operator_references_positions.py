@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dovetail import DType
 from dovetail.layers import ScatterReduction
-from dovetail.tensor import DType
 from dovetail_sdk.conformance.operators.gather import gathered
 from dovetail_sdk.conformance.operators.gather_elements import gathered_elements
 from dovetail_sdk.conformance.operators.gather_nd import gathered_by_position

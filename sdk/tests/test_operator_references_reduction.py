@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from dovetail import DType
 from dovetail.layers import ArgFunction, ReduceFunction
-from dovetail.tensor import DType
 from dovetail_sdk.conformance.comparing import mismatch
 from dovetail_sdk.conformance.operators.arg_min_max import extreme_position
 from dovetail_sdk.conformance.operators.cumulative_sum import OPERATOR as CUMULATIVE_SUM

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dovetail import DataLayout
 from dovetail.layers import PadMode
-from dovetail.tensor import DataLayout
 from dovetail_sdk.conformance.operators import concat, expand_dims, pad, permute, reshape, split, tile
 from dovetail_sdk.conformance.references.pixels import depth_to_space, laid_out, space_to_depth
 

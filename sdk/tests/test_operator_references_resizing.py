@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dovetail import DType, Quantization
 from dovetail.layers import CoordinateMode, NearestRounding, ResizeMethod
-from dovetail.tensor import DType, Quantization
 from dovetail_sdk.conformance.operators.cast import cast_to
 from dovetail_sdk.conformance.operators.dequantize import reals_of
 from dovetail_sdk.conformance.operators.quantize import quantized_reals

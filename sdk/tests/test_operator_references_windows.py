@@ -7,10 +7,9 @@ import importlib
 import numpy as np
 import pytest
 
-from dovetail.claims import quantity_values, read_claims
+from dovetail import DType, Network, Quantization
+from dovetail.contract.claims import quantity_values, read_claims
 from dovetail.layers import ActivationFunction, PoolingFunction
-from dovetail.network import Network
-from dovetail.tensor import DType, Quantization
 from dovetail_sdk.conformance.comparing import mismatch, to_bfloat16
 from dovetail_sdk.conformance.operators import mat_mul, prelu, softmax
 from dovetail_sdk.conformance.references import activations, pooling, products, quantized, windows

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dovetail.errors import ErrorCode, ModelError
-from dovetail.registry import BackendRow, BackendState
+from dovetail import ErrorCode, ModelError
+from dovetail.discovery.registry import BackendRow, BackendState
 from dovetail_sdk.commands import backends, benchmark, run
 from dovetail_sdk.rendering import bytes_text, count_text, print_error, seconds_text, show, styled, table
 from dovetail_sdk.statistics import Timing, summary_of, top_classes

@@ -74,7 +74,7 @@ def test_a_guarded_run_says_that_nothing_was_touched(dovetail: Invoke, classifie
 def test_a_guarded_run_tells_of_memory_that_nobody_wrote(
     dovetail: Invoke, classifier: Path, green: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dovetail.runtime import LoadedNetwork
+    from dovetail import LoadedNetwork
 
     outputs = iter((0, 1, 2))
     monkeypatch.setattr(

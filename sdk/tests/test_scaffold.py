@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from click.testing import Result
 
-from dovetail.errors import BackendError, OptionError
+from dovetail import BackendError, OptionError
 from dovetail_sdk import bundled
 from dovetail_sdk.scaffold import Names, Template, check_names, templates, write_project
 

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dovetail import GraphError, Network
-from dovetail.errors import ErrorCode
+from dovetail import ErrorCode, GraphError, Network
 from dovetail_sdk.commands.show import total_lines
 from dovetail_sdk.summary import NetworkSummary, as_dict, as_dot, summarize, with_known_shapes, with_sizes_of_one
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from dovetail import BackendId, Choices, Descriptor, IBackend, IWorkloadFactory, SubgraphView, Support, TensorInfo
-from dovetail.layer import Layer
-from dovetail.registry import default_registry
+from dovetail import BackendId, Choices, Descriptor, IBackend, IWorkloadFactory, Layer, SubgraphView, Support, TensorInfo
+from dovetail.discovery.registry import default_registry
 
 Invoke = Callable[..., Result]
 

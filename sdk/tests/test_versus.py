@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from dovetail.errors import ErrorCode
+from dovetail import ErrorCode
 from dovetail_sdk.versus import peers as table
 from dovetail_sdk.versus import run
 from dovetail_sdk.versus.child import Child, ChildError

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import dovetail
-from dovetail.abi_version import ABI_VERSION
+from dovetail.contract.abi_version import ABI_VERSION
 
 SOURCE = Path(__file__).with_name("fault_module.c")
 

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail import BackendUnavailableError, Network, Runtime
+from dovetail import BackendError, BackendUnavailableError, DovetailError, Network, Runtime
 from dovetail.discovery.reasons import QUARANTINING, ReasonCode
-from dovetail.errors import BackendError, DovetailError
-from dovetail.registry import Registry
+from dovetail.discovery.registry import Registry
 
 from .building import manifest as manifest_for
 

@@ -17,9 +17,9 @@ def build() -> Path:
     """
     from dovetail.building import get_include
 
-    core = Path(get_include())
+    core = Path(get_include()).parent
     sources = [*HERE.glob("*.py"), *HERE.glob("csrc/*"), *HERE.glob("src/**/*.py*")]
-    sources += [core / name for name in ("abi.h", "abi.pxd")] + sorted(core.glob("building/*.py"))
+    sources += [core / name for name in ("include/abi.h", "abi.pxd")] + sorted(core.glob("building/*.py"))
     digest = hashlib.sha256(sys.version.encode())
     for path in sorted(path for path in sources if path.suffix != ".pyc"):
         digest.update(path.read_bytes())

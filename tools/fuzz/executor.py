@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import Limits
-from dovetail.errors import DovetailError, ErrorCode
+from dovetail import DovetailError, ErrorCode, Limits
 
 from .comparing import Difference, difference
 from .judging import Judge

@@ -10,55 +10,78 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table below
-    from .backend_id import BackendId as BackendId
-    from .descriptor import Descriptor as Descriptor
-    from .errors import BackendError as BackendError
-    from .errors import BackendUnavailableError as BackendUnavailableError
-    from .errors import DovetailError as DovetailError
-    from .errors import ErrorCode as ErrorCode
-    from .errors import GraphError as GraphError
-    from .errors import InputError as InputError
-    from .errors import LimitError as LimitError
-    from .errors import LoadTimeoutError as LoadTimeoutError
-    from .errors import ModelError as ModelError
-    from .errors import OptionError as OptionError
-    from .errors import PlacementError as PlacementError
-    from .errors import RunError as RunError
-    from .errors import RunTimeoutError as RunTimeoutError
-    from .errors import UnsupportedModelError as UnsupportedModelError
-    from .interfaces import Capabilities as Capabilities
-    from .interfaces import IBackend as IBackend
-    from .interfaces import IBackendContext as IBackendContext
-    from .interfaces import IMemoryManager as IMemoryManager
-    from .interfaces import IParser as IParser
-    from .interfaces import ITensorHandle as ITensorHandle
-    from .interfaces import IWorkloadFactory as IWorkloadFactory
-    from .interfaces import MemoryDomain as MemoryDomain
-    from .interfaces import Support as Support
-    from .limits import Limits as Limits
-    from .loading import load as load
-    from .network import Network as Network
+    from .contract.backend_id import BackendId as BackendId
+    from .contract.interfaces import HOST as HOST
+    from .contract.interfaces import Capabilities as Capabilities
+    from .contract.interfaces import IBackend as IBackend
+    from .contract.interfaces import IBackendContext as IBackendContext
+    from .contract.interfaces import IMemoryManager as IMemoryManager
+    from .contract.interfaces import IParser as IParser
+    from .contract.interfaces import ITensorHandle as ITensorHandle
+    from .contract.interfaces import IWorkloadFactory as IWorkloadFactory
+    from .contract.interfaces import MemoryDomain as MemoryDomain
+    from .contract.interfaces import NoOptions as NoOptions
+    from .contract.interfaces import Support as Support
+    from .contract.subgraph import Choices as Choices
+    from .contract.subgraph import OptimizationViews as OptimizationViews
+    from .contract.subgraph import SubgraphView as SubgraphView
+    from .discovery.registry import backends as backends
+    from .graph.descriptor import Constant as Constant
+    from .graph.descriptor import Descriptor as Descriptor
+    from .graph.layer import Layer as Layer
+    from .graph.tensor import DataLayout as DataLayout
+    from .graph.tensor import DType as DType
+    from .graph.tensor import OpaqueLayout as OpaqueLayout
+    from .graph.tensor import Quantization as Quantization
+    from .graph.tensor import TensorInfo as TensorInfo
+    from .ground.errors import BackendError as BackendError
+    from .ground.errors import BackendUnavailableError as BackendUnavailableError
+    from .ground.errors import DovetailError as DovetailError
+    from .ground.errors import ErrorCode as ErrorCode
+    from .ground.errors import GraphError as GraphError
+    from .ground.errors import InputError as InputError
+    from .ground.errors import LimitError as LimitError
+    from .ground.errors import LoadTimeoutError as LoadTimeoutError
+    from .ground.errors import ModelError as ModelError
+    from .ground.errors import OptionError as OptionError
+    from .ground.errors import PlacementError as PlacementError
+    from .ground.errors import RunError as RunError
+    from .ground.errors import RunTimeoutError as RunTimeoutError
+    from .ground.errors import UnsupportedModelError as UnsupportedModelError
+    from .ground.limits import Limits as Limits
+    from .layers.network import Network as Network
+    from .loading.load import load as load
+    from .loading.parsing import parse as parse
     from .optimizer import OptimizedNetwork as OptimizedNetwork
     from .optimizer import optimize as optimize
-    from .parsing import parse as parse
-    from .registry import backends as backends
     from .runtime import LoadedNetwork as LoadedNetwork
     from .runtime import Runtime as Runtime
-    from .subgraph import Choices as Choices
-    from .subgraph import OptimizationViews as OptimizationViews
-    from .subgraph import SubgraphView as SubgraphView
-    from .tensor import DataLayout as DataLayout
-    from .tensor import DType as DType
-    from .tensor import Quantization as Quantization
-    from .tensor import TensorInfo as TensorInfo
     from .tuning.measuring import tune as tune
     from .tuning.report import TuningReport as TuningReport
 
     __version__: str
 
 _NAMES_BY_MODULE = {
-    "backend_id": ("BackendId",),
-    "errors": (
+    "contract.backend_id": ("BackendId",),
+    "contract.interfaces": (
+        "HOST",
+        "Capabilities",
+        "IBackend",
+        "IBackendContext",
+        "IMemoryManager",
+        "IParser",
+        "ITensorHandle",
+        "IWorkloadFactory",
+        "MemoryDomain",
+        "NoOptions",
+        "Support",
+    ),
+    "contract.subgraph": ("Choices", "OptimizationViews", "SubgraphView"),
+    "discovery.registry": ("backends",),
+    "graph.descriptor": ("Constant", "Descriptor"),
+    "graph.layer": ("Layer",),
+    "graph.tensor": ("DType", "DataLayout", "OpaqueLayout", "Quantization", "TensorInfo"),
+    "ground.errors": (
         "BackendError",
         "BackendUnavailableError",
         "DovetailError",
@@ -74,27 +97,12 @@ _NAMES_BY_MODULE = {
         "RunTimeoutError",
         "UnsupportedModelError",
     ),
-    "descriptor": ("Descriptor",),
-    "interfaces": (
-        "Capabilities",
-        "IBackend",
-        "IBackendContext",
-        "IMemoryManager",
-        "IParser",
-        "ITensorHandle",
-        "IWorkloadFactory",
-        "MemoryDomain",
-        "Support",
-    ),
-    "limits": ("Limits",),
-    "loading": ("load",),
-    "network": ("Network",),
+    "ground.limits": ("Limits",),
+    "layers.network": ("Network",),
+    "loading.load": ("load",),
+    "loading.parsing": ("parse",),
     "optimizer": ("OptimizedNetwork", "optimize"),
-    "parsing": ("parse",),
-    "registry": ("backends",),
     "runtime": ("LoadedNetwork", "Runtime"),
-    "subgraph": ("Choices", "OptimizationViews", "SubgraphView"),
-    "tensor": ("DType", "DataLayout", "Quantization", "TensorInfo"),
     "tuning.measuring": ("tune",),
     "tuning.report": ("TuningReport",),
 }

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dovetail.pieces import reduced
+from dovetail.ground.pieces import reduced
 
 from .kinds import Floats
 from .layouts import Image, blocks

@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from dovetail.backend_id import BackendId
-from dovetail.interfaces import Capabilities, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
-from dovetail.layer import Layer
-from dovetail.subgraph import Choices, OptimizationViews, SubgraphView
+from dovetail import (
+    BackendId,
+    Capabilities,
+    Choices,
+    IBackend,
+    IBackendContext,
+    IMemoryManager,
+    IWorkloadFactory,
+    Layer,
+    OptimizationViews,
+    SubgraphView,
+    Support,
+)
 
 _ID = BackendId("CpuAcc")
 

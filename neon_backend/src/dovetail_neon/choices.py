@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from dovetail.descriptor import Descriptor
-from dovetail.graph import Graph
-from dovetail.layer import Layer
-from dovetail.subgraph import Choices, SubgraphView
+from dovetail import Choices, Descriptor, Layer, SubgraphView
+from dovetail.graph.graph import Graph
 
 from .algorithms import allows_winograd
 from .fusion.strips import apart, can_join, joined, stages_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dovetail.interfaces import IWorkloadFactory
-from dovetail.layer import Layer
+from dovetail import IWorkloadFactory, Layer
 
 from .fusion.chains import is_product_of_rows
 from .kinds import PrivateLayer

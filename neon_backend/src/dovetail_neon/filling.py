@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 
 def element_bytes(dtype: DType, value: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dovetail.descriptor import Descriptor
+from dovetail import Descriptor
 from dovetail.layers import Activation, ActivationFunction, ElementwiseUnary
 
 from .kinds import IDENTITY, Function

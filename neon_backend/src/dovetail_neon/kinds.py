@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.descriptor import Descriptor, Infos, descriptor_class
-from dovetail.tensor import TensorInfo
+from dovetail import Descriptor, TensorInfo
+from dovetail.graph.descriptor import Infos, descriptor_class
 
 from .layouts import Image
 from .resampling import Taps

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dovetail.tensor import DataLayout, DType, OpaqueLayout, TensorInfo
+from dovetail import DataLayout, DType, OpaqueLayout, TensorInfo
 
 
 class Image(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
+from dovetail import DType, Layer, Support
 from dovetail.layers import (
     BroadcastTo,
     Cast,
@@ -26,7 +25,6 @@ from dovetail.layers import (
     StridedSlice,
     Tile,
 )
-from dovetail.tensor import DType
 
 CAST_TYPES = (DType.BOOL, DType.INT8, DType.UINT8, DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64)
 """Types between which elements are converted, in the order of csrc/interface/cast.h."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
+from dovetail import Layer, Support
 from dovetail.layers import BatchNormalization, GroupNormalization, InstanceNormalization, Reduce
 
 _MOST_AXES = 8

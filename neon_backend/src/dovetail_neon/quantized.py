@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
+from dovetail import DataLayout, DType, Layer, Quantization, Support, TensorInfo
 from dovetail.layers import (
     ActivationFunction,
     BinaryOperation,
@@ -23,7 +22,6 @@ from dovetail.layers import (
     PoolingFunction,
     Quantize,
 )
-from dovetail.tensor import DataLayout, DType, Quantization, TensorInfo
 
 BYTES = (DType.INT8, DType.UINT8)
 MOST_POOLED = 1 << 22

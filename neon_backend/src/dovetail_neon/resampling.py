@@ -8,11 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
+from dovetail import DataLayout, Layer, Support
+from dovetail.ground.limits import budget
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
-from dovetail.limits import budget
-from dovetail.tensor import DataLayout
 
 Reals = npt.NDArray[np.float64]
 

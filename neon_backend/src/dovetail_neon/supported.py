@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
-from dovetail.tensor import DType
+from dovetail import DType, Layer, Support
 
 from .functions import OPERATIONS, function_of, function_of_layer
 from .fusion.transposed import refusal as transposing

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dovetail.limits import budget
+from dovetail.ground.limits import budget
 
 from .kinds import Geometry
 

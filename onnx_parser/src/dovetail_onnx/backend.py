@@ -13,8 +13,7 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 
 import dovetail
-from dovetail.errors import ErrorCode, InputError
-from dovetail.tensor import DType
+from dovetail import DType, ErrorCode, InputError
 
 from .parser import parse
 

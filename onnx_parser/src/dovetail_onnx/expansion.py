@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from dovetail.errors import ErrorCode, ModelError
-from dovetail.limits import budget
+from dovetail import ErrorCode, ModelError
+from dovetail.ground.limits import budget
 
 from .messages import AttributeProto, FunctionProto, GraphProto, NodeProto
 from .scope import plain_domain

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.errors import DovetailError, ErrorCode, ModelError
-from dovetail.limits import budget
-from dovetail.pieces import read_into
+from dovetail import DovetailError, ErrorCode, ModelError
+from dovetail.ground.limits import budget
+from dovetail.ground.pieces import read_into
 
 from .beneath import EscapeError, open_beneath
 from .messages import TensorProto

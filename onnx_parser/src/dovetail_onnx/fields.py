@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.limits import Budget
-from dovetail.pieces import copied
+from dovetail.ground.limits import Budget
+from dovetail.ground.pieces import copied
 
 from .wire import (
     CLASSES,

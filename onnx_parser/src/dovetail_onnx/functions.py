@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dovetail.errors import ErrorCode, ModelError
+from dovetail import ErrorCode, ModelError
 
 from .messages import AttributeProto, FunctionProto, NodeProto
 

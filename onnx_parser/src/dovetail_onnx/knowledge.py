@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from dovetail.descriptor import Constant, Input, Values, evaluated
-from dovetail.host_exceptions import is_of_host
-from dovetail.layer import Layer, OutputSlot
+from dovetail import Constant, DType, Layer, TensorInfo
+from dovetail.graph.descriptor import Input, Values, evaluated
+from dovetail.graph.layer import OutputSlot
+from dovetail.ground.host_exceptions import is_of_host
 from dovetail.layers import (
     Activation,
     ArgMinMax,
@@ -67,7 +68,6 @@ from dovetail.layers import (
     UnaryOperation,
     Where,
 )
-from dovetail.tensor import DType, TensorInfo
 
 from .making import Making
 

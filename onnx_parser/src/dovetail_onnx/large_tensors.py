@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.limits import budget
-from dovetail.pieces import read_into
+from dovetail.ground.limits import budget
+from dovetail.ground.pieces import read_into
 
 from .messages import GraphProto, ModelProto, TensorProto
 

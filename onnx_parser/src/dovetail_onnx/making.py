@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.limits import budget
+from dovetail.ground.limits import budget
 
 _LARGEST_MADE = 1 << 26
 """Most elements made up for one model, all constants together; those of real models are some thousands."""

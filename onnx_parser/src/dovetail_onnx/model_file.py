@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
-from dovetail.errors import DovetailError, ErrorCode, ModelError
-from dovetail.limits import budget
+from dovetail import DovetailError, ErrorCode, ModelError
+from dovetail.ground.limits import budget
 
 from .large_tensors import OddEncodingError, joined, read_apart, read_bytes
 from .messages import ModelProto

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.errors import ErrorCode, ModelError
-from dovetail.layer import OutputSlot
-from dovetail.network import Network
-from dovetail.tensor import DType
+from dovetail import DType, ErrorCode, ModelError, Network
+from dovetail.graph.layer import OutputSlot
 
 from .messages import AttributeProto, GraphProto, NodeProto
 from .tensors import Tensor, dtype_of_code, read_sparse, read_tensor, scalar_of

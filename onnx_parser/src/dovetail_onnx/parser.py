@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dovetail.errors import DovetailError, ErrorCode, ModelError
-from dovetail.limits import limited
-from dovetail.network import Network
+from dovetail import DovetailError, ErrorCode, ModelError, Network
+from dovetail.ground.limits import limited
 
 from .external_data import ExternalData
 from .model_file import LOW_LEVEL_ERRORS, ModelFile, read_model
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OnnxParser:
-    """Parser of ONNX files; fits `dovetail.interfaces.IParser`."""
+    """Parser of ONNX files; fits `dovetail.contract.interfaces.IParser`."""
 
     suffixes = (".onnx",)
 

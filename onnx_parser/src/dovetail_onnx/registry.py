@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dovetail.layer import OutputSlot
+from dovetail.graph.layer import OutputSlot
 
 if TYPE_CHECKING:
     from .node import Node

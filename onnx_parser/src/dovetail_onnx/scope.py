@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from dovetail.layer import OutputSlot
-from dovetail.limits import budget
+from dovetail.graph.layer import OutputSlot
+from dovetail.ground.limits import budget
 
 from .messages import AttributeProto, GraphProto, OperatorSetIdProto, SparseTensorProto, TensorProto
 

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.errors import ErrorCode, ModelError
-from dovetail.limits import budget
-from dovetail.pieces import mapped
-from dovetail.tensor import DType
+from dovetail import DType, ErrorCode, ModelError
+from dovetail.ground.limits import budget
+from dovetail.ground.pieces import mapped
 
 from .external_data import ExternalData
 from .making import Making

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from dovetail.errors import ErrorCode, GraphError, ModelError
-from dovetail.layer import OutputSlot
-from dovetail.network import Network
+from dovetail import ErrorCode, GraphError, ModelError, Network
+from dovetail.graph.layer import OutputSlot
 
 from . import operators as operators  # fills the registry
 from .expansion import Expansion, function_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from dovetail.errors import UnsupportedModelError
+from dovetail import UnsupportedModelError
 
 
 class Unsupported(Exception):

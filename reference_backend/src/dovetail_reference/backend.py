@@ -5,10 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dovetail.backend_id import BackendId
-from dovetail.interfaces import Capabilities, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
-from dovetail.layer import Layer
-from dovetail.tensor import DType
+from dovetail import BackendId, Capabilities, DType, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Layer, Support
 
 from .claims import CLAIMS, WIDENED, Claim
 from .refusals import first_refusal

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 FLOATS = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 WIDENED = (DType.FLOAT16, DType.BFLOAT16)

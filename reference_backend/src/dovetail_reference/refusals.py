@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.interfaces import Support
+from dovetail import Support
 
 
 def first_refusal(*refusals: Support | None) -> Support:

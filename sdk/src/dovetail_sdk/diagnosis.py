@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .commands.backends import as_dict
 
 if TYPE_CHECKING:
-    from dovetail.registry import BackendRow
+    from dovetail.discovery.registry import BackendRow
 
 _CPU_FIELDS = ("model name", "flags", "Features", "CPU implementer", "CPU part")
 
@@ -33,8 +33,8 @@ class _Collector(logging.Handler):
 
 def diagnose(ids: Sequence[str], paths: Sequence[str], *, probing: bool) -> dict[str, Any]:
     """Take backends, by default all, through the load pipeline without loading any, and tell how far each gets."""
-    from dovetail.errors import BackendError
-    from dovetail.registry import BackendRow, BackendState, backends, default_registry
+    from dovetail import BackendError, backends
+    from dovetail.discovery.registry import BackendRow, BackendState, default_registry
 
     collector = _Collector()
     logger = logging.getLogger("dovetail")
@@ -80,7 +80,7 @@ def diagnose(ids: Sequence[str], paths: Sequence[str], *, probing: bool) -> dict
 
 def system() -> dict[str, Any]:
     """Describe Python, the packages that matter here, and the machine."""
-    from dovetail.abi_version import ABI_VERSION
+    from dovetail.contract.abi_version import ABI_VERSION
     from dovetail.discovery.verdicts import python_tag
 
     return {

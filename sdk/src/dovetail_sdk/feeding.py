@@ -16,7 +16,7 @@ from .pictures import SUFFIXES, PictureSettings, picture_tensor, to_bfloat16
 
 if TYPE_CHECKING:
     from dovetail import DType, Quantization
-    from dovetail.tensor import Dimension
+    from dovetail.graph.tensor import Dimension
 
 Array = npt.NDArray[Any]
 RANDOM = "random"

@@ -64,8 +64,8 @@ def in_folder(context: click.Context, parameter: click.Parameter, value: Path | 
 
 
 def _split_backends(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[str] | None:
-    from dovetail.backend_id import BackendRequest
-    from dovetail.errors import BackendError
+    from dovetail import BackendError
+    from dovetail.contract.backend_id import BackendRequest
 
     names = [name.strip() for text in value for name in text.split(",") if name.strip()]
     try:
@@ -173,8 +173,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def _collect_limits(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> Limits | None:
-    from dovetail import Limits
-    from dovetail.errors import OptionError
+    from dovetail import Limits, OptionError
 
     given: dict[str, Any] = {}
     for text in value:

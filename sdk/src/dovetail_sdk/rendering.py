@@ -101,7 +101,7 @@ def seconds_text(seconds: float) -> str:
 
 def print_error(error: BaseException) -> None:
     """Print an error on standard error: code, sentence, next step."""
-    from dovetail.errors import DovetailError, ErrorCode
+    from dovetail import DovetailError, ErrorCode
 
     if isinstance(error, DovetailError):
         heading, message, hint = f"error [{error.code}]", error.message, error.hint

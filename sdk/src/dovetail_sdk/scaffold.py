@@ -16,8 +16,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
-from dovetail.backend_id import BackendId
-from dovetail.errors import ErrorCode, OptionError
+from dovetail import BackendId, ErrorCode, OptionError
 
 from .bundled import read_templates
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dovetail.descriptor import Constant, Input, Output
-from dovetail.errors import DovetailError, ErrorCode, GraphError
-from dovetail.graph import Graph
-from dovetail.layer import Layer
+from dovetail import Constant, DovetailError, ErrorCode, GraphError, Layer
+from dovetail.graph.descriptor import Input, Output
+from dovetail.graph.graph import Graph
 
 if TYPE_CHECKING:
     from dovetail import Network, TensorInfo

@@ -72,7 +72,7 @@ def setup_backend(
     """
     from setuptools import setup
 
-    from ..abi_version import core_requirement
+    from ..contract.abi_version import core_requirement
     from .commands import BuildModules, BuildPackage, BuildWheel
     from .manifests import Manifest
     from .table_library import table_library

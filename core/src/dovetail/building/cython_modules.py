@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .headers import get_include, headers
+from .headers import PACKAGE, get_include, headers
 
 COMPILER_DIRECTIVES: dict[str, Any] = {
     "language_level": 3,
@@ -71,9 +71,8 @@ def extensions(
     unknown = sorted(more.keys() - names.values())
     if unknown:
         raise FileNotFoundError(f"module_sources names {unknown[0]}, which has no .pyx file below {root / package}")
-    core = Path(get_include())
     # Cython searches sys.path, not import hooks, for .pxd files: an editable install of the core is found by its folder.
-    includes = [str(core), str(core.parent), *map(str, include_dirs)]
+    includes = [get_include(), str(PACKAGE.parent), *map(str, include_dirs)]
     own = [*own_headers(include_dirs), *map(str, sorted((root / package).rglob("*.pxd")))]
     return [
         cython_settings(

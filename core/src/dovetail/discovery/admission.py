@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BackendUnavailableError
-from . import settings
+from ..ground import settings
+from ..ground.errors import BackendUnavailableError
 from .candidates import Candidate
 from .content import Files, check_libraries, check_lock, files_of
 from .manifest import check_claims

@@ -17,10 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..trusted_files import read_trusted
+from ..ground.foreign_text import shown
+from ..ground.trusted_files import read_trusted
 from . import elf
 from .candidates import Candidate, Form
-from .reasons import ReasonCode, Refused, shown
+from .reasons import ReasonCode, Refused
 
 _LARGEST_LOCK = 16 << 20
 _CACHED = re.compile(r"[^.]+\.[^/]+\.pyc")  # of a name with dots no import can ask

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..host_exceptions import is_of_host
+from ..ground.host_exceptions import is_of_host
 
 if TYPE_CHECKING:
     from importlib_metadata import EntryPoint

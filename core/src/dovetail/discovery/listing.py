@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..abi_version import ABI_VERSION, abi_refusal
-from ..backend_id import BackendId
-from ..errors import BackendError
-from ..host_exceptions import is_of_host
+from ..contract.abi_version import ABI_VERSION, abi_refusal
+from ..contract.backend_id import BackendId
+from ..ground.errors import BackendError
+from ..ground.foreign_text import described, shown
+from ..ground.host_exceptions import is_of_host
+from ..ground.settings import SearchFolder, search_folders, trusted_paths
 from .candidates import Candidate
 from .entry_points import Offer, offers
 from .manifest import find_manifest
-from .reasons import ReasonCode, Refused, described, shown
+from .reasons import ReasonCode, Refused
 from .scanning import FolderReport, search
-from .settings import SearchFolder, search_folders, trusted_paths
 
 
 def installed(group: str) -> list[Candidate]:

@@ -23,7 +23,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .reasons import ReasonCode, Refused, shown
+from ..ground.foreign_text import shown
+from .reasons import ReasonCode, Refused
 
 FILE_NAME = "dovetail-backend.json"
 LARGEST = 64 * 1024
@@ -134,7 +135,7 @@ def check_claims(manifest: Mapping[str, Any] | None, path: str | None = None) ->
     """
     if manifest is None or "claims" not in manifest:
         return
-    from ..claims import ClaimsError, read_claims
+    from ..contract.claims import ClaimsError, read_claims
 
     try:
         read_claims(manifest["claims"])

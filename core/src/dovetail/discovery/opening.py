@@ -16,18 +16,19 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BackendUnavailableError, DovetailError, ErrorCode
-from ..host_exceptions import is_of_host
+from ..ground.errors import BackendUnavailableError, DovetailError, ErrorCode
+from ..ground.foreign_text import described, shown
+from ..ground.host_exceptions import is_of_host
+from ..ground.settings import lock_file
 from .candidates import Candidate, Form
 from .content import is_of_another_python, read_lock
 from .host_state import interrupts_told_apart, restored
 from .locked_imports import import_from_sources
-from .reasons import ReasonCode, Refused, described, shown
+from .reasons import ReasonCode, Refused
 from .search_path import Fingerprint
-from .settings import lock_file
 
 if TYPE_CHECKING:
-    from ..interfaces import IBackend
+    from ..contract.interfaces import IBackend
 
 _DEVICE_STATES = ("driver_missing", "no_device", "device_busy")
 _REFERENCE = re.compile(r"\s*(?P<module>\w+(\.\w+)*)\s*(:\s*(?P<attribute>\w+(\.\w+)*))?\s*(\[.*\]\s*)?")
@@ -76,7 +77,7 @@ def _created(candidate: Candidate) -> Any:
             raise
         raise _failure(candidate, "import", error) from error
     try:
-        from ..interfaces import IBackend
+        from ..contract.interfaces import IBackend
 
         missing = _missing_methods(offered) if isinstance(offered, type) else []
         if missing and issubclass(offered, IBackend):
@@ -92,7 +93,7 @@ def _created(candidate: Candidate) -> Any:
 
 
 def _checked(backend: Any, candidate: Candidate) -> IBackend:
-    from ..interfaces import IBackend
+    from ..contract.interfaces import IBackend
 
     def against(code: ReasonCode, text: str, **facts: Any) -> Refused:
         return Refused(code, text, path=candidate.path, phase="check", **facts)
@@ -267,7 +268,7 @@ def _is_named(candidate: Candidate, error: AttributeError) -> bool:
 
 def _missing_methods(offered: type) -> list[str]:
     """Name what a class lacks that an `IBackend` must have."""
-    from ..interfaces import IBackend
+    from ..contract.interfaces import IBackend
 
     abstract = getattr(offered, "__abstractmethods__", None)
     if isinstance(abstract, frozenset) and issubclass(offered, IBackend):

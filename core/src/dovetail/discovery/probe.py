@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from ..ground.settings import PROBE, probe_memory, probe_timeout
 from .candidates import Candidate
 from .content import Files
 from .reasons import ReasonCode, Refused
-from .settings import PROBE, probe_memory, probe_timeout
 
 _START_SECONDS = 60.0  # for the interpreter and the core, before the backend's own time begins
 _GRACE_SECONDS = 2.0  # for the child to write where it hangs
@@ -34,7 +34,7 @@ READY = "ready"
 RESULT = "result"
 """Stages of the child's messages, each a line of JSON."""
 
-_BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from dovetail.discovery.probe_child import main; main({request}, {reply})"
+_BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from dovetail.loading.probe_child import main; main({request}, {reply})"
 
 
 class ProbeError(Exception):

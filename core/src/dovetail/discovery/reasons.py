@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from ..host_exceptions import is_of_host
-
 
 class Step(StrEnum):
     """The steps of the load pipeline, in their order."""
@@ -231,29 +229,3 @@ class Refused(Exception):
         self.path = path
         self.phase = phase or str(code.step)
         self.facts = facts
-
-
-def shown(value: Any) -> str:
-    """Return a value for a message: short, on one line, without characters that a terminal would obey."""
-    try:
-        text = str(value) if isinstance(value, BaseException) else repr(value)
-    except BaseException as failure:  # whatever a backend's own object does when printed, the report must survive
-        if is_of_host(failure):
-            raise
-        text = "(its text cannot be printed)"
-    text = printable(text)
-    return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def printable(text: str) -> str:
-    """Return text with line breaks and control characters written as escapes."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def described(error: BaseException) -> str:
-    """Return type and text of an exception, whatever its `__str__` does."""
-    try:
-        text = str(error)
-    except BaseException:
-        text = "(its text cannot be printed)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..ground.settings import SearchFolder
 from . import elf, manifest
 from .candidates import Candidate
 from .reasons import ReasonCode, Refused
 from .search_path import Fingerprint, is_trusted, open_safe, safe_folder
-from .settings import SearchFolder
 
 _LOGGER = logging.getLogger("dovetail")
 SECTION = b".dovetail"

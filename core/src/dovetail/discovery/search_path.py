@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .reasons import ReasonCode, Refused, shown
+from ..ground.foreign_text import shown
+from .reasons import ReasonCode, Refused
 
 _MOST_LINKS = 40
 

@@ -18,15 +18,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import errors
-from ..host_exceptions import is_of_host
-from ..kept_files import KeptFiles
-from ..trusted_files import folder_problem
+from ..ground import errors
+from ..ground.host_exceptions import is_of_host
+from ..ground.kept_files import KeptFiles
+from ..ground.settings import cache_folder
+from ..ground.trusted_files import folder_problem
 from .candidates import Candidate
 from .content import Files, Stamp
 from .entry_points import RACY_NS, version_of
 from .reasons import ReasonCode, Refused
-from .settings import cache_folder
 
 _LOGGER = logging.getLogger("dovetail")
 _FORMAT = 1

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar
 
-from ..descriptor import Descriptor, Infos, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..tensor import TensorInfo
+from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import TensorInfo
 from .shape_rules import (
     Operand,
     broadcast,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ..descriptor import Descriptor, Infos, descriptor_class
-from ..errors import ErrorCode, GraphError
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..tensor import DType, TensorInfo
+from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import DType, TensorInfo
+from ..ground.errors import ErrorCode, GraphError
 from .shape_rules import Operand, present, require_dtype, require_same_dtype, shape_error
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from ..descriptor import Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..tensor import DataLayout, Quantization, TensorInfo
+from ..graph.descriptor import Descriptor, Infos, Values, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import DataLayout, Quantization, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import (
     AutoPadding,

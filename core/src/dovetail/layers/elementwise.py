@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..pieces import holds, mapped
-from ..tensor import DType, TensorInfo
+from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import DType, TensorInfo
+from ..ground.pieces import holds, mapped
 from .activation import FusedActivation
 from .shape_rules import (
     Operand,

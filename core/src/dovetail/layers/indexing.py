@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..pieces import PIECE, Region, assembled, copied, holds
-from ..tensor import DType, Quantization, TensorInfo
+from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import DType, Quantization, TensorInfo
+from ..ground.pieces import PIECE, Region, assembled, copied, holds
 from .shape_rules import (
     INDEX_DTYPES,
     Operand,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ..descriptor import Descriptor, Infos, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..tensor import DataLayout, TensorInfo
+from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import DataLayout, TensorInfo
 from .shape_rules import (
     Operand,
     attribute_error,

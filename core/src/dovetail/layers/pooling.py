@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from ..descriptor import Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..tensor import DataLayout, TensorInfo
+from ..graph.descriptor import Descriptor, Infos, Values, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import DataLayout, TensorInfo
 from .shape_rules import (
     AutoPadding,
     Operand,

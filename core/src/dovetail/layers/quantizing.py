@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..pieces import mapped
-from ..tensor import DType, Quantization, TensorInfo
+from ..graph.descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import DType, Quantization, TensorInfo
+from ..ground.pieces import mapped
 from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype
 
 

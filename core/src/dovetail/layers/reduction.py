@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..pieces import reduced
-from ..tensor import DType, TensorInfo
+from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import DType, TensorInfo
+from ..ground.pieces import reduced
 from .shape_rules import (
     Operand,
     as_tuple,

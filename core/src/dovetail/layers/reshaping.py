@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..limits import ADDRESSABLE
-from ..pieces import PIECE, Region, assembled, copied
-from ..tensor import MAX_RANK, DataLayout, DType, TensorInfo
+from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import MAX_RANK, DataLayout, DType, TensorInfo
+from ..ground.limits import ADDRESSABLE
+from ..ground.pieces import PIECE, Region, assembled, copied
 from .shape_rules import (
     Operand,
     as_tuple,

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..descriptor import Descriptor, Infos, Values, descriptor_class
-from ..graph import Graph
-from ..layer import OutputSlot
-from ..limits import ADDRESSABLE
-from ..tensor import MAX_RANK, TensorInfo
+from ..graph.descriptor import Descriptor, Infos, Values, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import MAX_RANK, TensorInfo
+from ..ground.limits import ADDRESSABLE
 from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, normalize_axes, number, present, sequence
 
 

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..descriptor import Infos, Values
-from ..errors import ErrorCode, GraphError
-from ..layer import OutputSlot
-from ..limits import ADDRESSABLE
-from ..tensor import MAX_RANK, Dimension, DType, TensorInfo, shown
+from ..graph.descriptor import Infos, Values
+from ..graph.layer import OutputSlot
+from ..graph.tensor import MAX_RANK, Dimension, DType, TensorInfo, shown
+from ..ground.errors import ErrorCode, GraphError
+from ..ground.limits import ADDRESSABLE
 
 Operand: TypeAlias = OutputSlot | npt.ArrayLike
 """A slot, or anything NumPy makes an array of: it becomes a constant."""

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..subgraph import SubgraphView
-from ..trusted_files import folder_problem, read_trusted
+from ..contract.subgraph import SubgraphView
+from ..ground.trusted_files import folder_problem, read_trusted
 from .attribute_types import attribute_rows, option_rows
 from .compiled_kind import LonePart
 

@@ -15,9 +15,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ..descriptor import Descriptor
-from ..errors import BackendError, ErrorCode
-from ..tensor import DType, Quantization
+from ..graph.descriptor import Descriptor
+from ..graph.tensor import DType, Quantization
+from ..ground.errors import BackendError, ErrorCode
 
 
 class AttributeType(IntEnum):

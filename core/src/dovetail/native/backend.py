@@ -10,9 +10,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..backend_id import BackendId
-from ..errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
-from ..interfaces import (
+from ..contract.backend_id import BackendId
+from ..contract.interfaces import (
     HOST,
     Capabilities,
     IBackend,
@@ -23,9 +22,10 @@ from ..interfaces import (
     MemoryDomain,
     Support,
 )
-from ..layer import Layer
-from ..subgraph import OptimizationViews, SubgraphView
-from ..tensor import TensorInfo
+from ..contract.subgraph import OptimizationViews, SubgraphView
+from ..graph.layer import Layer
+from ..graph.tensor import TensorInfo
+from ..ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
 from .artefacts import ArtefactFolder, artefact_key
 from .compiled_kind import CompiledPart, LonePart, compiled_kind, convex_parts, replacement
 from .layer_view import View

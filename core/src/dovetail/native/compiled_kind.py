@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ..descriptor import Descriptor, Infos, descriptor_class
-from ..graph import Graph
-from ..layer import Layer, OutputSlot
-from ..subgraph import SubgraphView
-from ..tensor import TensorInfo
+from ..contract.subgraph import SubgraphView
+from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.graph import Graph
+from ..graph.layer import Layer, OutputSlot
+from ..graph.tensor import TensorInfo
 
 
 @descriptor_class

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..layer import Layer
-from ..subgraph import SubgraphView
-from ..tensor import TensorInfo
+from ..contract.subgraph import SubgraphView
+from ..graph.layer import Layer
+from ..graph.tensor import TensorInfo
 from .compiled_kind import LonePart
 
 class View:

@@ -23,8 +23,8 @@ from dovetail.abi cimport (
 
 import numpy as np
 
-from ..descriptor import Constant
-from ..tensor import TensorInfo
+from ..graph.descriptor import Constant
+from ..graph.tensor import TensorInfo
 from .attribute_types import AttributeType, attribute_rows, option_rows
 
 # One enumeration, written down in C and in Python.

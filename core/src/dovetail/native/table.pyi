@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..errors import BackendError
+from ..ground.errors import BackendError
 from .attribute_types import AttributeType
 from .layer_view import View
 

@@ -52,9 +52,9 @@ import logging
 import os
 import threading
 
-from .. import progress
-from ..errors import BackendError, ErrorCode
-from ..host_exceptions import is_of_host
+from ..ground import progress
+from ..ground.errors import BackendError, ErrorCode
+from ..ground.host_exceptions import is_of_host
 from .attribute_types import AttributeType
 
 cdef extern from "<string.h>" nogil:

@@ -9,14 +9,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..descriptor import Array, Constant, Input, Output
-from ..errors import ErrorCode, OptionError
-from ..graph import Graph
-from ..layer import Layer
+from ..graph.descriptor import Array, Constant, Input, Output
+from ..graph.graph import Graph
+from ..graph.graph_limits import check_graph
+from ..graph.layer import Layer
+from ..graph.tensor import DType, TensorInfo
+from ..ground.errors import ErrorCode, OptionError
+from ..ground.limits import Limits, limited, watched
+from ..ground.progress import Listener, listening
 from ..layers import Quantize
-from ..limits import Limits, limited, watched
-from ..progress import Listener, listening
-from ..tensor import DType, TensorInfo
 from .assignment import Assigned, Assigner, Refusal, is_workload
 from .candidates import Absent, BackendLike, Options, Registry, resolve
 from .choosing import Chooser
@@ -133,7 +134,7 @@ def optimize(
     source: Callable[[], Graph] = reparse or (lambda: network)
     name, declared = network.name, _Declared.of(network)
     with listening(progress), limited(limits) as budget:
-        budget.check_graph(network)
+        check_graph(budget, network)
         graph = network.copy() if reparse is None else network
         counts = run_pipeline(graph, context)
 
@@ -234,7 +235,7 @@ def _computing_integers(network: Graph, assigner: Assigner, wanted: bool | None)
 
 def _chooser(tuned: bool | Chooser, threads: int | None) -> Chooser | None:
     if tuned is True:
-        from ..tuning.stored import StoredChoices, is_in_use
+        from .tuned_choices import StoredChoices, is_in_use
 
         return StoredChoices(threads) if is_in_use() else None
     return tuned or None

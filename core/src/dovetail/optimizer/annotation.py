@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..descriptor import Constant, Input, Output
-from ..layer import Layer, OutputSlot
+from ..graph.descriptor import Constant, Input, Output
+from ..graph.layer import Layer, OutputSlot
+from ..graph.tensor import Quantization, TensorInfo
 from ..layers import Dequantize, Quantize
-from ..tensor import Quantization, TensorInfo
 from .assignment import is_workload
 
 Home = Callable[[Layer], int | None]

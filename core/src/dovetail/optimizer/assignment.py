@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend_calls import backend_call, checked, described
-from ..backend_id import BackendRequest
-from ..descriptor import Constant, Input, Output
-from ..discovery.reasons import shown
-from ..errors import ErrorCode, PlacementError
-from ..graph import Graph
-from ..host_exceptions import is_of_host
-from ..interfaces import Capabilities, IBackend, Support
-from ..layer import Layer
-from ..layer_state import LayerState
-from ..limits import under_way
+from ..contract.backend_calls import backend_call, checked
+from ..contract.backend_id import BackendRequest
+from ..contract.interfaces import Capabilities, IBackend, Support
+from ..graph.descriptor import Constant, Input, Output
+from ..graph.graph import Graph
+from ..graph.layer import Layer
+from ..graph.layer_state import LayerState
+from ..ground.errors import ErrorCode, PlacementError
+from ..ground.foreign_text import described, shown
+from ..ground.host_exceptions import is_of_host
+from ..ground.limits import under_way
 from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes
 

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..backend_calls import backend_call, device_names
-from ..backend_id import BackendId, BackendRequest
-from ..errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
-from ..interfaces import IBackend
+from ..contract.backend_calls import backend_call, device_names
+from ..contract.backend_id import BackendId, BackendRequest
+from ..contract.interfaces import IBackend
+from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
 from .assignment import Assigned
 from .options import build_options
 from .suggestions import suggestion
@@ -95,7 +95,7 @@ def resolve(
 def _registry(registry: Registry | None) -> Registry:
     if registry is not None:
         return registry
-    from ..registry import default_registry
+    from ..discovery.registry import default_registry
 
     found: Registry = default_registry()
     return found

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import ClassVar, Protocol
 
-from ..backend_calls import backend_call, checked
-from ..discovery.reasons import shown
-from ..errors import BackendError, ErrorCode
-from ..graph import Graph
-from ..interfaces import IBackend
-from ..layer import Layer
-from ..subgraph import Choice, Choices, OptimizationViews, SubgraphView
+from ..contract.backend_calls import backend_call, checked
+from ..contract.interfaces import IBackend
+from ..contract.subgraph import Choice, Choices, OptimizationViews, SubgraphView
+from ..graph.graph import Graph
+from ..graph.layer import Layer
+from ..ground.errors import BackendError, ErrorCode
+from ..ground.foreign_text import shown
 from .assignment import Assigned, Assigner
 from .partition import partition
 from .passes.base import Pass

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from ..backend_calls import backend_call, checked
-from ..descriptor import Constant
-from ..graph import Graph
-from ..interfaces import HOST, MemoryDomain
-from ..layer import InputSlot, Layer, OutputSlot
+from ..contract.backend_calls import backend_call, checked
+from ..contract.interfaces import HOST, MemoryDomain
+from ..graph.descriptor import Constant
+from ..graph.graph import Graph
+from ..graph.layer import InputSlot, Layer, OutputSlot
 from .assignment import Assigned
 from .core_kinds import MemoryCopy
 from .passes.base import Pass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..descriptor import Descriptor, Infos, descriptor_class
-from ..interfaces import MemoryDomain
+from ..contract.interfaces import MemoryDomain
+from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.tensor import TensorInfo
 from ..layers.shape_rules import present
-from ..tensor import TensorInfo
 
 
 @descriptor_class

@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 
-from ..descriptor import Array, Values
-from ..graph import Graph
-from ..held_arrays import owner_of
-from ..layer import Layer
-from ..limits import Budget, budget
+from ..graph.descriptor import Array, Values
+from ..graph.graph import Graph
+from ..graph.held_arrays import owner_of
+from ..graph.layer import Layer
+from ..ground.limits import Budget, budget
 
 FOLDED_BYTES = 1 << 25
 """What folding may add to any graph: masks and position tables of usual networks take some MiB."""

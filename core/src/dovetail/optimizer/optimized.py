@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..descriptor import Array
-from ..graph import Graph
-from ..interfaces import MemoryDomain
-from ..layer import OutputSlot
-from ..tensor import Dimension, DType, Quantization
+from ..contract.interfaces import MemoryDomain
+from ..graph.descriptor import Array
+from ..graph.graph import Graph
+from ..graph.layer import OutputSlot
+from ..graph.tensor import Dimension, DType, Quantization
 from .assignment import Assigned
 from .passes.fix_inputs import Shapes, Values
 from .placement import Placement

@@ -9,10 +9,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from ..backend_calls import backend_call, described
-from ..errors import BackendError, ErrorCode, OptionError
-from ..host_exceptions import is_of_host
-from ..interfaces import IBackend
+from ..contract.backend_calls import backend_call
+from ..contract.interfaces import IBackend
+from ..ground.errors import BackendError, ErrorCode, OptionError
+from ..ground.foreign_text import described
+from ..ground.host_exceptions import is_of_host
 from .suggestions import suggestion
 
 

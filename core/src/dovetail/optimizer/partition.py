@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
-from ..descriptor import Constant, Input, Output
-from ..layer import Layer
+from ..graph.descriptor import Constant, Input, Output
+from ..graph.layer import Layer
 
 Home = TypeVar("Home", bound=Hashable)
 _WITHOUT_WORK = (Input, Output, Constant)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from ..errors import OptionError
-from ..graph import Graph
-from ..layer import Layer
-from ..limits import budget
-from ..tensor import DType
+from ..graph.graph import Graph
+from ..graph.layer import Layer
+from ..graph.tensor import DType
+from ..ground.errors import OptionError
+from ..ground.limits import budget
 from .assignment import Assigned, Assigner
 from .choosing import Chooser, TakeChoices
 from .copies import InsertCopies

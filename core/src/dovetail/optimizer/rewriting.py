@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..descriptor import Array, Constant, Input, Output
-from ..graph import Graph
-from ..layer import InputSlot, Layer, OutputSlot
+from ..graph.descriptor import Array, Constant, Input, Output
+from ..graph.graph import Graph
+from ..graph.layer import InputSlot, Layer, OutputSlot
+from ..graph.tensor import DType, Quantization, TensorInfo
+from ..ground.pieces import holds
 from ..layers import Cast
-from ..pieces import holds
-from ..tensor import DType, Quantization, TensorInfo
 
 _FORGOTTEN = Constant(value=np.empty(0, np.uint8))
 

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from ..backend_calls import described
-from ..descriptor import Constant, Input, Output
-from ..errors import BackendError, ErrorCode
-from ..graph import Graph
-from ..host_exceptions import is_of_host
-from ..interfaces import IBackend
-from ..layer import InputSlot, Layer, OutputSlot
-from ..limits import budget
-from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution
+from ..contract.interfaces import IBackend
+from ..contract.subgraph import Failure, OptimizationViews, SubgraphView, Substitution
+from ..graph.descriptor import Constant, Input, Output
+from ..graph.graph import Graph
+from ..graph.layer import InputSlot, Layer, OutputSlot
+from ..ground.errors import BackendError, ErrorCode
+from ..ground.foreign_text import described
+from ..ground.host_exceptions import is_of_host
+from ..ground.limits import budget
 from .assignment import Assigned, Assigner
 from .partition import partition
 from .passes.base import Pass

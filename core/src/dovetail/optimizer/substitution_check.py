@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..backend_calls import described
-from ..discovery.reasons import shown
-from ..errors import BackendError, DovetailError, ErrorCode
-from ..graph import Graph
-from ..host_exceptions import is_of_host
-from ..layer import InputSlot, Layer, OutputSlot
-from ..layer_state import LayerState
-from ..subgraph import Failure, OptimizationViews, SubgraphView, Substitution, slot_names
-from ..tensor import TensorInfo
+from ..contract.subgraph import Failure, OptimizationViews, SubgraphView, Substitution, slot_names
+from ..graph.graph import Graph
+from ..graph.layer import InputSlot, Layer, OutputSlot
+from ..graph.layer_state import LayerState
+from ..graph.tensor import TensorInfo
+from ..ground.errors import BackendError, DovetailError, ErrorCode
+from ..ground.foreign_text import described, shown
+from ..ground.host_exceptions import is_of_host
 from .assignment import Assigned
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DovetailError, LimitError
-from ..graph import Graph
-from ..tensor import Dimension
+from ..graph.graph import Graph
+from ..graph.tensor import Dimension
+from ..ground.errors import DovetailError, LimitError
 from .optimized import TensorSpec
 from .passes import FixShapes, FixValues, InferAndFold
 from .passes.fix_inputs import Values

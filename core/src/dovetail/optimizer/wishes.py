@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 
-from ..backend_id import BackendRequest
-from ..descriptor import Constant, Descriptor, Input, Output
-from ..errors import ErrorCode, OptionError
-from ..graph import Graph
-from ..layer import Layer
+from ..contract.backend_id import BackendRequest
+from ..graph.descriptor import Constant, Descriptor, Input, Output
+from ..graph.graph import Graph
+from ..graph.layer import Layer
+from ..ground.errors import ErrorCode, OptionError
 from .suggestions import suggestion
 
 Require: TypeAlias = Mapping[str, str | BackendRequest]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..backend_calls import backend_call, checked, notify
-from ..errors import BackendError, ErrorCode
-from ..interfaces import IMemoryManager, ITensorHandle
-from ..limits import ADDRESSABLE
+from ..contract.backend_calls import backend_call, checked, notify
+from ..contract.interfaces import IMemoryManager, ITensorHandle
+from ..ground.errors import BackendError, ErrorCode
+from ..ground.limits import ADDRESSABLE
 from .memory_plan import Arena
 
 

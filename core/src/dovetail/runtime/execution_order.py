@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..layer import Layer
+from ..graph.layer import Layer
 
 
 def execution_order(outputs: Sequence[Layer]) -> list[Layer]:

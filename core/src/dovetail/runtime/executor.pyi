@@ -6,14 +6,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..descriptor import Array
-from ..interfaces import ITensorHandle
+from ..contract.interfaces import ITensorHandle
+from ..graph.descriptor import Array
 from .ports import Ports
 from .workload import Queues, Workload
 
 _Result = TypeVar("_Result")
-
-def usable_cores() -> int: ...
 
 class ThreadPool:
     def __init__(self, threads: int, spin_us: int) -> None: ...

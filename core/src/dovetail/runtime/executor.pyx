@@ -36,10 +36,10 @@ import threading
 
 import numpy as np
 
-from ..backend_calls import notify
-from ..errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError, shown_argument
-from ..host_exceptions import is_of_host
-from ..interfaces import HOST
+from ..contract.backend_calls import notify
+from ..ground.errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError, shown_argument
+from ..ground.host_exceptions import is_of_host
+from ..contract.interfaces import HOST
 from .lack_of_memory import lack_of_memory
 from .memory_plan import Storage
 from .workload import inside
@@ -59,11 +59,6 @@ def _adopt_main_thread():
 
 
 os.register_at_fork(after_in_child=_adopt_main_thread)
-
-
-def usable_cores():
-    """Return how many cores this process may use: affinity and CPU quota, at least 1."""
-    return dvt_usable_cores()
 
 
 cdef class ThreadPool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import ErrorCode, OptionError
+from ..ground.errors import ErrorCode, OptionError
 
 
 @dataclass(frozen=True, slots=True)

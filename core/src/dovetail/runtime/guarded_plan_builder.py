@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..descriptor import Array, Constant
-from ..errors import BackendError, ErrorCode
-from ..interfaces import HOST, ITensorHandle, MemoryDomain
-from ..layer import Layer
-from ..tensor import DType, TensorInfo
+from ..contract.interfaces import HOST, ITensorHandle, MemoryDomain
+from ..graph.descriptor import Array, Constant
+from ..graph.layer import Layer
+from ..graph.tensor import DType, TensorInfo
+from ..ground.errors import BackendError, ErrorCode
 from . import memory_plan
 from .guard import Guard
 from .guarded_pages import Block, Running

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..errors import ErrorCode, RunError
-from ..host_exceptions import is_of_host
+from ..ground.errors import ErrorCode, RunError
+from ..ground.host_exceptions import is_of_host
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend_calls import notify
-from ..descriptor import Array
-from ..errors import DovetailError, ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
-from ..interfaces import IBackendContext, ITensorHandle
-from ..limits import budget, limited
-from ..tensor import DType
+from ..contract.backend_calls import notify
+from ..contract.interfaces import IBackendContext, ITensorHandle
+from ..graph.descriptor import Array
+from ..graph.tensor import DType
+from ..ground.errors import DovetailError, ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
+from ..ground.limits import budget, limited
 from .executor import Binding, NetworkRunner, Plan
 from .lack_of_memory import typed_lack_of_memory
 from .plan_builder import BackendKey, Factory, OpenBackend, PlanBuilder, PlannedMemory
@@ -29,7 +29,7 @@ from .profile import Profile
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
-    from ..backend_id import BackendRequest
+    from ..contract.backend_id import BackendRequest
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from ..optimizer.placement import Placement
     from .runtime import Runtime

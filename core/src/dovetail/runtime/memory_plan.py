@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from ..interfaces import HOST, MemoryDomain
-from ..limits import watched
+from ..contract.interfaces import HOST, MemoryDomain
+from ..ground.limits import watched
 from .aliases import Alias, Extent, Relation, problem_with
 from .intervals import Intervals
 from .packing import ALIGNMENT as ALIGNMENT

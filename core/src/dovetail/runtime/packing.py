@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
-from ..limits import watched
+from ..ground.limits import watched
 
 ALIGNMENT = 64
 

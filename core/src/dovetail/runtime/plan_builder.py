@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..backend_calls import backend_call, checked
-from ..backend_id import BackendId
-from ..descriptor import Array, Constant, Input, Output
-from ..errors import BackendError, ErrorCode
-from ..interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
-from ..layer import Layer, OutputSlot
-from ..layer_state import LayerState
-from ..limits import budget, watched
-from ..memory import HostMemoryManager
-from ..tensor import TensorInfo
+from ..contract.backend_calls import backend_call, checked
+from ..contract.backend_id import BackendId
+from ..contract.interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
+from ..contract.memory import HostMemoryManager
+from ..graph.descriptor import Array, Constant, Input, Output
+from ..graph.layer import Layer, OutputSlot
+from ..graph.layer_state import LayerState
+from ..graph.tensor import TensorInfo
+from ..ground.errors import BackendError, ErrorCode
+from ..ground.limits import budget, watched
 from . import memory_plan
 from .aliases import Alias, gap_in, problem_with
 from .arenas import allocator, sound_manager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..descriptor import Array
+from ..graph.descriptor import Array
 
 class Ports:
     specs: list[Any]

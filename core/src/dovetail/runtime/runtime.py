@@ -10,16 +10,18 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from ..backend_calls import backend_call, checked, device_names, notify
-from ..collecting import collecting_seldom, network_dropped
-from ..descriptor import Array, Constant
-from ..errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
-from ..interfaces import IBackend, IBackendContext
-from ..limits import budget, limited
-from ..network import Network
-from ..progress import listening
-from ..registry import default_registry
-from .executor import ThreadPool, usable_cores
+from ..contract.backend_calls import backend_call, checked, device_names, notify
+from ..contract.interfaces import IBackend, IBackendContext
+from ..discovery.registry import default_registry
+from ..graph.descriptor import Array, Constant
+from ..graph.graph_limits import check_graph
+from ..ground.collecting import collecting_seldom, network_dropped
+from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
+from ..ground.limits import budget, limited
+from ..ground.progress import listening
+from ..ground.usable_cores import usable_cores
+from ..layers.network import Network
+from .executor import ThreadPool
 from .guard import Guard
 from .lack_of_memory import lack_of_memory
 from .loaded_network import LoadedNetwork
@@ -141,7 +143,7 @@ class Runtime:
         if isinstance(network, OptimizedNetwork):
             if arguments:
                 raise OptionError("the network is optimized already", code=ErrorCode.OPTION_INVALID, hint="give no `optimize`")
-            budget().check_graph(network.graph)
+            check_graph(budget(), network.graph)
             optimized: OptimizedNetwork | None = network
             outputs: tuple[TensorSpec, ...] | None
             inputs = network.inputs
@@ -149,7 +151,7 @@ class Runtime:
             again = network.replan
         else:
             require_network(network)
-            budget().check_graph(network)
+            check_graph(budget(), network)
             arguments = {**arguments, "threads": lanes}
             fixed = arguments.get("values") or {}
             infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}

@@ -38,8 +38,8 @@ import threading
 
 import numpy as np
 
-from ..backend_calls import backend_call
-from ..errors import BackendError, ErrorCode
+from ..contract.backend_calls import backend_call
+from ..ground.errors import BackendError, ErrorCode
 from .aliases import Alias, Relation
 
 cnp.import_array()

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..descriptor import Array
-from ..errors import ErrorCode, OptionError
-from ..layer import Layer
-from ..progress import Listener, listening, report
-from ..subgraph import Choice
+from ..contract.subgraph import Choice
+from ..graph.descriptor import Array
+from ..graph.layer import Layer
+from ..ground.errors import ErrorCode, OptionError
+from ..ground.progress import Listener, listening, report
+from ..optimizer.tuned_choices import Finding, Findings
+from ..optimizer.tuned_keys import Surroundings, part_facts
 from .interference import busy_now, is_disturbed
-from .keys import Surroundings, part_facts
 from .report import LayerTuning, TuningReport
-from .stored import Finding, Findings
 
 if TYPE_CHECKING:
-    from ..loading import BackendLike
-    from ..network import Network
+    from ..layers.network import Network
+    from ..loading.load import BackendLike
     from ..optimizer.assignment import Assigned
     from ..runtime import LoadedNetwork, Runtime
 
@@ -187,7 +187,7 @@ def tune(
 
         runtime = default_runtime()
     if isinstance(model, str | os.PathLike):
-        from ..parsing import parse
+        from ..loading.parsing import parse
 
         model = parse(model)
     given = {"backends": backends, "shapes": shapes, "options": options}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dovetail.graph import Graph
-from dovetail.layer import Layer, OutputSlot
+from dovetail import DType, Layer, SubgraphView
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import BinaryOperation, MatMul, Permute, Reshape, Softmax
-from dovetail.subgraph import SubgraphView
-from dovetail.tensor import DType
 
 from ..kinds import Attention
 from ..layouts import plain_info

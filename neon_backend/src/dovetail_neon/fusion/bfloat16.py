@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.graph import Graph
-from dovetail.layer import Layer, OutputSlot
-from dovetail.pieces import put
+from dovetail import Layer
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
+from dovetail.ground.pieces import put
 
 from ..kinds import Convolve, ConvolveBfloat16, Depthwise, DepthwiseBfloat16, Frame, Geometry, PrivateLayer, WinogradConvolve
 from ..layouts import BFLOAT16_BLOCK, Image, bfloat16_info, blocks

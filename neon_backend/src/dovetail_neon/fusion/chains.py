@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.descriptor import Constant
-from dovetail.layer import Layer, OutputSlot
+from dovetail import Constant, Layer, SubgraphView
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import (
     BinaryOperation,
     Convolution2d,
@@ -17,7 +17,6 @@ from dovetail.layers import (
     MatMul,
     TransposeConvolution2d,
 )
-from dovetail.subgraph import SubgraphView
 
 from ..functions import function_of
 from ..kinds import IDENTITY, Floats, Function

@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from dovetail.layer import Layer, OutputSlot
+from dovetail import DataLayout, Layer, TensorInfo
+from dovetail.graph.layer import OutputSlot
+from dovetail.ground.pieces import Region, assembled, in_order, mapped
 from dovetail.layers import (
     BinaryOperation,
     Concat,
@@ -21,8 +23,6 @@ from dovetail.layers import (
     Resize,
     ResizeMethod,
 )
-from dovetail.pieces import Region, assembled, in_order, mapped
-from dovetail.tensor import DataLayout, TensorInfo
 
 from ..algorithms import allows_winograd, tile_vectors, wins
 from ..clipping import clipped

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dovetail.descriptor import Constant
-from dovetail.layer import Layer, OutputSlot
+from dovetail import Constant, Layer, SubgraphView
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, FullyConnected, MatMul, TransposeConvolution2d
-from dovetail.subgraph import SubgraphView
 
 _WEIGHTED = (Convolution2d, DepthwiseConvolution2d, FullyConnected, MatMul, TransposeConvolution2d)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dovetail.descriptor import Constant, Descriptor
-from dovetail.graph import Graph
-from dovetail.layer import Layer, OutputSlot
-from dovetail.subgraph import SubgraphView
-from dovetail.tensor import DataLayout, TensorInfo
+from dovetail import Constant, DataLayout, Descriptor, Layer, SubgraphView, TensorInfo
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 
 from ..kinds import Reorder, ReorderQuantized
 from ..layouts import Image, blocked_info, bytes_info, plain_info

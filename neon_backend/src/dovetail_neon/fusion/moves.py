@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dovetail.descriptor import Output
-from dovetail.graph import Graph
-from dovetail.layer import Layer, OutputSlot
+from dovetail import DataLayout, Layer
+from dovetail.graph.descriptor import Output
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Concat, ExpandDims, Flatten, Permute, Reshape, Squeeze, StridedSlice
-from dovetail.tensor import DataLayout
 
 from ..kinds import Convolve, Rearrange, Reorder
 from ..layouts import plain_info

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dovetail.descriptor import Constant
-from dovetail.layer import Layer, OutputSlot
+from dovetail import Constant, Layer, SubgraphView
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import (
     Activation,
     ActivationFunction,
@@ -15,7 +15,6 @@ from dovetail.layers import (
     ElementwiseUnary,
     UnaryOperation,
 )
-from dovetail.subgraph import SubgraphView
 
 from ..functions import function_of, function_of_layer
 from ..kinds import Function

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.layer import Layer, OutputSlot
+from dovetail import Layer, Quantization, TensorInfo
+from dovetail.graph.layer import OutputSlot
+from dovetail.ground.pieces import mapped
 from dovetail.layers import (
     Convolution2d,
     DepthwiseConvolution2d,
@@ -17,8 +19,6 @@ from dovetail.layers import (
     Pooling2d,
     PoolingFunction,
 )
-from dovetail.pieces import mapped
-from dovetail.tensor import Quantization, TensorInfo
 
 from ..kinds import (
     POINT,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dovetail.graph import Graph
-from dovetail.layer import Layer
-from dovetail.limits import budget
-from dovetail.subgraph import SubgraphView
+from dovetail import Layer, SubgraphView
+from dovetail.graph.graph import Graph
+from dovetail.ground.limits import budget
 
 from ..kinds import Apply
 from ..quantized import is_quantized

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dovetail.descriptor import Input
-from dovetail.graph import Graph
-from dovetail.layer import Layer, OutputSlot
+from dovetail import Layer
+from dovetail.graph.descriptor import Input
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 
 from ..kinds import Convolve, Depthwise, Strips
 

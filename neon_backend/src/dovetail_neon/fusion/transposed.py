@@ -13,12 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
+from dovetail import DataLayout, Layer, Support, TensorInfo
+from dovetail.ground.limits import budget
+from dovetail.ground.pieces import put
 from dovetail.layers import TransposeConvolution2d
-from dovetail.limits import budget
-from dovetail.pieces import put
-from dovetail.tensor import DataLayout, TensorInfo
 
 from ..algorithms import tile_vectors
 from ..kinds import POINT, Convolve, Floats, Geometry, Interleave

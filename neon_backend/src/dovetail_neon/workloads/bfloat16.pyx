@@ -16,7 +16,7 @@ from dovetail_neon.workloads.workload cimport Workload, chunks_of, keep, keep_in
 
 import numpy as np
 
-from dovetail.pieces import put
+from dovetail.ground.pieces import put
 
 from dovetail_neon.kinds import POINT
 from dovetail_neon.layouts import is_bfloat16

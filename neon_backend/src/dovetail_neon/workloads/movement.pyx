@@ -30,7 +30,7 @@ from dovetail_neon.workloads.workload cimport Workload, neon_state, new_workload
 
 import math
 
-from dovetail.tensor import DataLayout
+from dovetail import DataLayout
 
 from dovetail_neon.filling import element_bytes
 from dovetail_neon.strides import RUN, STRIDED, TRANSPOSED, Move, contiguous, padded, pieces, plan, sliced

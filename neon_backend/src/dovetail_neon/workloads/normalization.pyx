@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from dovetail.pieces import mapped
-from dovetail.tensor import DataLayout
+from dovetail.ground.pieces import mapped
+from dovetail import DataLayout
 
 
 

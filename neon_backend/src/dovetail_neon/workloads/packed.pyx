@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 
-from dovetail.limits import budget
+from dovetail.ground.limits import budget
 
 cdef extern from *:
     """

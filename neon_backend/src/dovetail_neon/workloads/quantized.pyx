@@ -18,7 +18,7 @@ from dovetail_neon.workloads.workload cimport LONG_PLANE, Workload, fill, new_wo
 
 import numpy as np
 
-from dovetail.pieces import holds, reduced
+from dovetail.ground.pieces import holds, reduced
 
 from dovetail_neon.layouts import pixel_bytes
 

@@ -23,7 +23,8 @@ from dovetail_neon.interface.job cimport neon_job
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workloads.workload cimport neon_state, run_phases
 
-from dovetail.descriptor import Constant, Input, Output
+from dovetail import Constant
+from dovetail.graph.descriptor import Input, Output
 
 from dovetail_neon.fusion import lower
 from dovetail_neon.fusion.lone import LoneLayer

@@ -10,7 +10,7 @@ from dovetail_neon.workloads.workload cimport Workload, keep, keep_packed, new_w
 
 import numpy as np
 
-from dovetail.pieces import put
+from dovetail.ground.pieces import put
 
 from dovetail_neon.layouts import blocks
 

@@ -22,7 +22,7 @@ from dovetail_neon.workloads.packed cimport Block, PackedConstants, new_block
 
 import numpy as np
 
-from dovetail.pieces import put
+from dovetail.ground.pieces import put
 
 cdef enum:
     MOST_TENSORS = 64

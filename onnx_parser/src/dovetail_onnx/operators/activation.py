@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dovetail.layer import OutputSlot
+from dovetail import DType
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ActivationFunction
-from dovetail.tensor import DType
 
 from ..node import Node
 from ..registry import operator

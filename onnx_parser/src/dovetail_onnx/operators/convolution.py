@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from dovetail.descriptor import Constant, Descriptor
-from dovetail.layer import OutputSlot
+from dovetail import Constant, Descriptor
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import AutoPadding, Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d
 
 from ..node import Node

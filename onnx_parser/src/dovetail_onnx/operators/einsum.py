@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from typing import NamedTuple
 
-from dovetail.layer import OutputSlot
+from dovetail.graph.layer import OutputSlot
 
 from ..node import Node
 from ..registry import operator

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dovetail.layer import OutputSlot
+from dovetail import DType
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import BinaryOperation, UnaryOperation
-from dovetail.tensor import DType
 
 from ..node import Node
 from ..registry import operator

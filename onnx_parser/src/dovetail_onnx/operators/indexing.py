@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.layer import OutputSlot
+from dovetail import DType
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ScatterReduction
-from dovetail.tensor import DType
 
 from ..node import Node
 from ..registry import operator

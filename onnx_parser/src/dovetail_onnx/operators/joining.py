@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.layer import OutputSlot
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Pad, PadMode
 
 from ..node import Node

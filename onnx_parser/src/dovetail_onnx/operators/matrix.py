@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.descriptor import Constant
-from dovetail.layer import OutputSlot
-from dovetail.tensor import DType
+from dovetail import Constant, DType
+from dovetail.graph.layer import OutputSlot
 
 from ..node import Node
 from ..registry import operator

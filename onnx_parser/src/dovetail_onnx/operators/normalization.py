@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.descriptor import Constant
-from dovetail.layer import OutputSlot
+from dovetail import Constant
+from dovetail.graph.layer import OutputSlot
 
 from ..node import Node
 from ..registry import operator

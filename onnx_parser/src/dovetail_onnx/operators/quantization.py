@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.layer import OutputSlot
+from dovetail import DType, Quantization
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import BinaryOperation, Quantize, UnaryOperation
-from dovetail.tensor import DType, Quantization
 
 from ..node import Node
 from ..registry import operator

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dovetail.layer import OutputSlot
-from dovetail.tensor import DType
+from dovetail import DType
+from dovetail.graph.layer import OutputSlot
 
 from ..node import Node
 from ..registry import operator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.layer import OutputSlot
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ArgFunction, ReduceFunction
 
 from ..node import Node

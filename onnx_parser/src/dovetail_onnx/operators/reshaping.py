@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.layer import OutputSlot
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ReduceFunction
 
 from ..node import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dovetail.layer import OutputSlot
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import AutoPadding
 
 from ..node import Node

@@ -30,9 +30,8 @@ from dovetail_reference.workloads.operations cimport clamp_whole
 from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail.interfaces import Support
+from dovetail import DType, Support
 from dovetail.layers import ActivationFunction, Prelu
-from dovetail.tensor import DType
 
 from .movement import Copy, Relation, movement_workload
 from .operations import integer_clamp

@@ -1,3 +1,3 @@
-from dovetail.tensor import DType
+from dovetail import DType
 
 def element_bytes(dtype: DType, value: float | int | bool) -> bytes: ...

@@ -15,7 +15,7 @@ from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_r
 from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail.interfaces import Support
+from dovetail import Support
 from dovetail.layers import Where
 
 from .strides import broadcast, contiguous

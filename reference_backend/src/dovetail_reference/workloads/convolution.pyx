@@ -44,9 +44,8 @@ from dovetail_reference.workloads.product cimport (
 from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport errand, go_on
 
-from dovetail.interfaces import Support
+from dovetail import DType, DataLayout, Support
 from dovetail.layers import DepthwiseConvolution2d, TransposeConvolution2d
-from dovetail.tensor import DataLayout, DType
 
 from ..refusals import first_refusal
 from .quantized import clamp_range, is_quantized, output_refusal, product_refusal

@@ -32,7 +32,7 @@ ctypedef fused number:
     uint64_t
 
 cdef enum Element:
-    # In the order of dovetail.tensor.DType.
+    # In the order of dovetail.graph.tensor.DType.
     FLOAT64
     FLOAT32
     FLOAT16

@@ -41,9 +41,8 @@ from dovetail_reference.workloads.operations cimport (
 from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail.interfaces import Support
+from dovetail import DType, Support
 from dovetail.layers import BinaryOperation, ElementwiseUnary, UnaryOperation
-from dovetail.tensor import DType
 
 from .movement import Copy, Relation, movement_workload
 from .operations import integer_clamp, real_unary_function

@@ -23,7 +23,7 @@ from dovetail_reference.workloads.walking cimport errand, go_on, plan_walk, run_
 
 import math
 
-from dovetail.interfaces import Support
+from dovetail import Support
 from dovetail.layers import Fill, Gather, GatherElements, GatherNd, OneHot, StridedSlice
 
 from .blocks import element_bytes

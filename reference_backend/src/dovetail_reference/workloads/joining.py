@@ -11,10 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
+from dovetail import DType, Layer, Quantization, Support, TensorInfo
 from dovetail.layers import Concat, Pad, Split, Stack
-from dovetail.tensor import DType, Quantization, TensorInfo
 
 from .blocks import element_bytes
 from .movement import Copy, Relation, movement_workload

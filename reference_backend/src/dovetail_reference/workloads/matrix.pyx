@@ -54,7 +54,7 @@ from dovetail_reference.workloads.requantize cimport (
     rescale,
 )
 
-from dovetail.interfaces import Support
+from dovetail import Support
 from dovetail.layers import FullyConnected
 
 from ..refusals import first_refusal

@@ -28,8 +28,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from dovetail.limits import budget
-from dovetail.pieces import PIECE
+from dovetail.ground.limits import budget
+from dovetail.ground.pieces import PIECE
 
 
 class Relation(IntEnum):

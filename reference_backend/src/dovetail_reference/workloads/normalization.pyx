@@ -32,9 +32,8 @@ from dovetail_reference.workloads.walking cimport errand, span_end
 
 import math
 
-from dovetail.interfaces import Support
+from dovetail import DataLayout, Support
 from dovetail.layers import BatchNormalization, GroupNormalization, InstanceNormalization
-from dovetail.tensor import DataLayout
 
 from ..refusals import first_refusal
 

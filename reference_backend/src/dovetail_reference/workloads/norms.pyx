@@ -17,9 +17,8 @@ from dovetail_reference.workloads.walking cimport errand, go_on, span_end
 
 import math
 
-from dovetail.interfaces import Support
+from dovetail import DataLayout, Support
 from dovetail.layers import LpNormalization
-from dovetail.tensor import DataLayout
 
 
 cdef struct State:

@@ -33,9 +33,8 @@ from dovetail_reference.workloads.walking cimport errand, go_on, span_end
 
 import math
 
-from dovetail.interfaces import Support
+from dovetail import DType, DataLayout, Support
 from dovetail.layers import GlobalPooling, PoolingFunction
-from dovetail.tensor import DataLayout, DType
 
 from ..refusals import first_refusal
 from .quantized import integer_range, is_quantized, quantization_refusal

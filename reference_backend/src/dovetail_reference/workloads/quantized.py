@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import struct
 
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
+from dovetail import DType, Layer, Quantization, Support, TensorInfo
 from dovetail.layers import ActivationFunction
-from dovetail.tensor import DType, Quantization, TensorInfo
 
 CLAMPS = (None, ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 

@@ -19,7 +19,7 @@ from dovetail_reference.workloads.blocks cimport (
 from dovetail_reference.workloads.elements cimport FLOAT64, INT64, UINT64, Element, allocate_state, element_of
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail.interfaces import Support
+from dovetail import Support
 from dovetail.layers import Quantize
 
 from .strides import contiguous

@@ -31,9 +31,8 @@ from dovetail_reference.workloads.elements cimport Element, allocate_state, elem
 from dovetail_reference.workloads.requantize cimport requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, run_walk, walk
 
-from dovetail.interfaces import Support
+from dovetail import DType, Support
 from dovetail.layers import CumulativeSum, ReduceFunction
-from dovetail.tensor import DType
 
 from .quantized import integer_range
 from .strides import contiguous

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.ground.limits import budget
+from dovetail.ground.pieces import Region, assembled
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
-from dovetail.limits import budget
-from dovetail.pieces import Region, assembled
 
 Positions = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -9,11 +9,8 @@ import array
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail.descriptor import Descriptor
-from dovetail.interfaces import Support
-from dovetail.layer import Layer
+from dovetail import DataLayout, Descriptor, DType, Layer, Support
 from dovetail.layers import BroadcastTo, DepthToSpace, Permute, Shape, SpaceToDepth, Tile
-from dovetail.tensor import DataLayout, DType
 
 from .movement import Copy, Relation, fill_workload, movement_workload
 from .strides import broadcast, coalesce, contiguous

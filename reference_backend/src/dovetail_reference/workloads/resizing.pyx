@@ -17,9 +17,8 @@ import math
 
 import numpy as np
 
-from dovetail.interfaces import Support
+from dovetail import DType, Support
 from dovetail.layers import ResizeMethod
-from dovetail.tensor import DType
 
 from .movement import Copy, Relation, movement_workload, selection_workload
 from .quantized import integer_range

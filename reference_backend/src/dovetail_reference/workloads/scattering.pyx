@@ -33,9 +33,8 @@ from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_wal
 
 import math
 
-from dovetail.interfaces import Support
+from dovetail import DType, Support
 from dovetail.layers import BinaryOperation, ScatterElements, ScatterReduction
-from dovetail.tensor import DType
 
 from .strides import contiguous
 

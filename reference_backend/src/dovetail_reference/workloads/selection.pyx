@@ -12,7 +12,7 @@ from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_r
 from dovetail_reference.workloads.elements cimport INT64, Element, allocate_state, element_of, free_state
 from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, walk
 
-from dovetail.interfaces import Support
+from dovetail import Support
 from dovetail.layers import ArgFunction, TopK
 
 from .strides import contiguous

@@ -17,7 +17,7 @@ from dovetail_reference.workloads.walking cimport errand, span_end
 
 import math
 
-from dovetail.interfaces import Support
+from dovetail import Support
 
 
 cdef struct State:

@@ -22,7 +22,7 @@ from dovetail.abi cimport (
 )
 from dovetail_reference.workloads.elements cimport allocate_state, cancelled, free_state
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 
 cdef extern from "half.h" nogil:

@@ -9,7 +9,7 @@ import click
 from ..options import json_option, paths_option
 
 if TYPE_CHECKING:
-    from dovetail.registry import BackendRow, Registry
+    from dovetail.discovery.registry import BackendRow, Registry
 
 STYLES = {"available": "green", "loaded": "green"}
 
@@ -20,7 +20,7 @@ STYLES = {"available": "green", "loaded": "green"}
 @paths_option
 def command(as_json: bool, check: bool, paths: tuple[str, ...]) -> None:
     """List the backends there are, without running code of any."""
-    from dovetail.registry import default_registry
+    from dovetail.discovery.registry import default_registry
 
     registry = default_registry()
     for path in paths:
@@ -47,7 +47,7 @@ def command(as_json: bool, check: bool, paths: tuple[str, ...]) -> None:
 
 
 def _import_all(registry: Registry) -> None:
-    from dovetail.errors import BackendError
+    from dovetail import BackendError
 
     for row in registry.rows():
         if row.state.is_ready:

@@ -26,7 +26,7 @@ def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: 
 
     None is loaded into this process: each is tried in a child process. Exit code 1: something is not as it should be.
     """
-    from dovetail.discovery.settings import probing
+    from dovetail.ground.settings import probing
 
     from ..diagnosis import diagnose, write_bundle
     from ..rendering import working

@@ -22,9 +22,10 @@ def command(ids: tuple[str, ...], output: Path, paths: tuple[str, ...]) -> None:
     """
     import json
 
+    from dovetail import backends
     from dovetail.discovery.content import files_of
     from dovetail.discovery.reasons import Refused
-    from dovetail.registry import backends, default_registry
+    from dovetail.discovery.registry import default_registry
 
     rows = backends(paths=paths)
     names = ids or tuple(row.id for row in rows if row.state.is_ready)

@@ -15,7 +15,8 @@ def command(ids: tuple[str, ...], paths: tuple[str, ...]) -> None:
 
     For after an installation. A backend in quarantine is not tried: release it first.
     """
-    from dovetail.registry import backends, default_registry
+    from dovetail import backends
+    from dovetail.discovery.registry import default_registry
 
     from ..rendering import working
 

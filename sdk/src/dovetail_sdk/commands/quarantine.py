@@ -18,7 +18,7 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List what is in quarantine, and why."""
-    from dovetail.registry import default_registry
+    from dovetail.discovery.registry import default_registry
 
     found = default_registry().verdicts.quarantine()
     if as_json:
@@ -48,7 +48,7 @@ def list_(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Release all.")
 def release(ids: tuple[str, ...], everything: bool) -> None:
     """Let backends be tried again when they are next asked for."""
-    from dovetail.registry import default_registry
+    from dovetail.discovery.registry import default_registry
 
     if everything == bool(ids):
         raise click.UsageError("name the backends to release, or --all")

@@ -145,7 +145,8 @@ def _run_guarded(
     Raises:
         ClickException: An output changes with what lies in memory that nobody wrote.
     """
-    from dovetail.runtime import Guard, Runtime
+    from dovetail import Runtime
+    from dovetail.runtime import Guard
 
     results = []
     for guard in (Guard("end", 0xFF), Guard("start", 0x5A)):

@@ -81,8 +81,8 @@ def command(
 def _clear(model: Path | None, backends: list[str] | None) -> None:
     if model is not None:
         raise click.UsageError("--clear takes no MODEL: what is found holds for layers of any model")
-    from dovetail.backend_id import BackendRequest
-    from dovetail.tuning.stored import Findings
+    from dovetail.contract.backend_id import BackendRequest
+    from dovetail.optimizer.tuned_choices import Findings
 
     findings = Findings()
     ids = None if backends is None else [str(BackendRequest.parse(name).id) for name in backends]

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.graph import Graph
-from dovetail.layer import OutputSlot
-from dovetail.tensor import DType, Quantization
+from dovetail import DType, Quantization
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 
 Array: TypeAlias = npt.NDArray[Any]
 Parameters: TypeAlias = Mapping[str, Any]
@@ -79,8 +79,8 @@ class Operator:
         parameters: Values worth trying, by parameter. The first is the default: a plain, small case. Edge values follow: zero,
             one, odd, width - 1 and width + 1, broadcast, batch > 1.
         make: Makes a case; returns None for parameters that do not go together.
-        quantities: The parameter that governs a quantity of a manifest's claims (see `dovetail.claims`), by quantity, so that
-            the kit can step on both sides of a declared boundary. Attributes that are parameters of the same name need none.
+        quantities: The parameter that governs a quantity of a manifest's claims (`dovetail.contract.claims`), by quantity, so
+            that the kit can step on both sides of a declared boundary. Attributes that are parameters of that name need none.
         together: Combinations beyond one-at-a-time: parameters that differ from the defaults.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 from .cases import Array, Tolerance
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dovetail.abi_version import ABI_VERSION
-from dovetail.registry import default_registry
+from dovetail.contract.abi_version import ABI_VERSION
+from dovetail.discovery.registry import default_registry
 
 _LARGEST = 512 << 20  # bytes: a file beyond this is named, not read
 _SUFFIXES = (".py", ".so", ".json", ".pyd", ".dylib", ".dll", ".bin")

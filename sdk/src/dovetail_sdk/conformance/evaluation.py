@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.descriptor import Constant, Input, Output
-from dovetail.graph import Graph
-from dovetail.layer import Layer, OutputSlot
-from dovetail.tensor import DataLayout, DType, Quantization, TensorInfo
+from dovetail import Constant, DataLayout, DType, Layer, Quantization, TensorInfo
+from dovetail.graph.descriptor import Input, Output
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 
 from .cases import Array
 

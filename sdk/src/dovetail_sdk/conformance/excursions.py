@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail.errors import DovetailError, ErrorCode
-from dovetail.runtime import LoadedNetwork, Runtime
+from dovetail import DovetailError, ErrorCode, LoadedNetwork, Runtime
 
 from .samples import accepted, arrays_of, run_and_judge
 from .subject import RUN_SECONDS, Settings, Subject, open_target

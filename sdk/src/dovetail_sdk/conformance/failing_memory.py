@@ -7,21 +7,22 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from dovetail.backend_id import BackendId
-from dovetail.interfaces import (
+from dovetail import (
     HOST,
+    BackendId,
     Capabilities,
     IBackend,
     IBackendContext,
     IMemoryManager,
     ITensorHandle,
     IWorkloadFactory,
+    Layer,
     MemoryDomain,
+    OptimizationViews,
+    SubgraphView,
     Support,
 )
-from dovetail.layer import Layer
-from dovetail.memory import HostMemoryManager
-from dovetail.subgraph import OptimizationViews, SubgraphView
+from dovetail.contract.memory import HostMemoryManager
 
 from .subject import Subject
 

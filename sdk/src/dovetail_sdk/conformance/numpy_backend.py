@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.backend_id import BackendId
-from dovetail.interfaces import (
+from dovetail import (
     HOST,
+    BackendId,
+    DType,
     IBackend,
     IBackendContext,
     IMemoryManager,
     ITensorHandle,
     IWorkloadFactory,
+    Layer,
     MemoryDomain,
     Support,
+    TensorInfo,
 )
-from dovetail.layer import Layer
-from dovetail.memory import HostMemory
-from dovetail.tensor import DType, TensorInfo
+from dovetail.contract.memory import HostMemory
 
 from .cases import Array
 from .evaluation import KINDS, ROUNDOFF, Estimate, compute

@@ -14,11 +14,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from dovetail import Network
-from dovetail.descriptor import Constant, Input
-from dovetail.errors import GraphError
-from dovetail.layer import Layer, OutputSlot
-from dovetail.tensor import DataLayout, DType, Quantization
+from dovetail import Constant, DataLayout, DType, GraphError, Layer, Network, Quantization
+from dovetail.graph.descriptor import Input
+from dovetail.graph.layer import OutputSlot
 
 from .cases import Array
 from .evaluation import Estimate, compute

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dovetail.runtime import LoadedNetwork
+from dovetail import LoadedNetwork
 
 from .cases import Array, Operator
 from .catalogue import all_operators

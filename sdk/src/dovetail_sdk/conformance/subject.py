@@ -13,17 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dovetail.claims import Claims, ClaimsError, read_claims
+from dovetail import (
+    BackendError,
+    ErrorCode,
+    IBackend,
+    Layer,
+    LoadedNetwork,
+    OptimizedNetwork,
+    OptionError,
+    Runtime,
+    Support,
+    optimize,
+)
+from dovetail.contract.claims import Claims, ClaimsError, read_claims
 from dovetail.discovery.manifest import manifest_of
 from dovetail.discovery.reasons import Refused
-from dovetail.errors import BackendError, ErrorCode, OptionError
-from dovetail.graph import Graph
-from dovetail.interfaces import IBackend, Support
-from dovetail.layer import Layer
-from dovetail.optimizer import OptimizedNetwork, build_options, optimize
+from dovetail.discovery.registry import BackendRow, default_registry
+from dovetail.graph.graph import Graph
+from dovetail.optimizer import build_options
 from dovetail.optimizer.assignment import is_workload
-from dovetail.registry import BackendRow, default_registry
-from dovetail.runtime import LoadedNetwork, Runtime
 
 from .endings import BudgetExhausted, ConformanceFailure, Event
 

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from dovetail.interfaces import IBackend
+from dovetail import IBackend
 
 from .cases import Operator
 from .checks import Check, all_checks, checks_up_to

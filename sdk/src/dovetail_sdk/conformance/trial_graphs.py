@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.layer import Layer
-from dovetail.runtime import LoadedNetwork
+from dovetail import Layer, LoadedNetwork
 
 from .cases import Array
 from .endings import ConformanceFailure, NotApplicable

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.descriptor import Constant
-from dovetail.errors import DovetailError
-from dovetail.graph import Graph
-from dovetail.interfaces import Support
-from dovetail.layer import Layer, OutputSlot
-from dovetail.network import Network
+from dovetail import Constant, DovetailError, DType, Layer, LoadedNetwork, Network, Support
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 from dovetail.optimizer import Chooser
 from dovetail.optimizer.assignment import is_workload
-from dovetail.runtime import LoadedNetwork
-from dovetail.tensor import DType
 
 from .cases import Array, Case, Feed, Operator
 from .comparing import mismatch

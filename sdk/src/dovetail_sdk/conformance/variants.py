@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from dovetail.claims import Claim, Condition
-from dovetail.tensor import DType
+from dovetail import DType
+from dovetail.contract.claims import Claim, Condition
 
 from .cases import Operator, Parameters
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dovetail.errors import ErrorCode, RunError
+from dovetail import ErrorCode, RunError
 
 from . import worker
 

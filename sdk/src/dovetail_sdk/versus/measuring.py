@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dovetail.errors import DovetailError
+from dovetail import DovetailError
 from dovetail.tuning.interference import busy_now, is_disturbed
 
 from .agreement import Agreement, Answer, Tolerance, judge

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from dovetail.errors import DovetailError, ErrorCode
+from dovetail import DovetailError, ErrorCode
 
 SOURCE = Path(__file__).with_name("peak.c")
 # clang on Arm knows -mcpu=native only; the last resort is what the compiler takes for granted.

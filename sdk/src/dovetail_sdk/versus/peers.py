@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dovetail.errors import ErrorCode, OptionError
+from dovetail import ErrorCode, OptionError
 
 from . import worker
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dovetail
-from dovetail.errors import ErrorCode, InputError
+from dovetail import ErrorCode, InputError
 from dovetail.layers import Dequantize, Quantize
 
 from ..feeding import Array, InputSpec, feeds_for, input_specs, load_npz

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 import dovetail
-from dovetail.errors import BackendUnavailableError, DovetailError
+from dovetail import BackendUnavailableError, DovetailError
 
 from . import machine
 from .measuring import Contestant, Settings, compare_runtimes

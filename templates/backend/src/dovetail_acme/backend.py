@@ -17,7 +17,7 @@ class AcmeFactory(IWorkloadFactory):
 
 
 class AcmeBackend(IBackend):
-    """Light and without a device, so that it can be made anywhere. What else can be overridden: see dovetail.interfaces."""
+    """Light and without a device, so that it can be made anywhere. What else can be overridden: see dovetail.contract.interfaces."""
 
     @property
     def id(self):

@@ -9,23 +9,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dovetail.backend_id import BackendId
-from dovetail.descriptor import Descriptor, Infos
-from dovetail.errors import BackendUnavailableError
-from dovetail.interfaces import (
+from dovetail import (
+    BackendId,
+    BackendUnavailableError,
     Capabilities,
+    Descriptor,
+    DType,
     IBackend,
     IBackendContext,
     IMemoryManager,
     ITensorHandle,
     IWorkloadFactory,
+    Layer,
     MemoryDomain,
+    Network,
+    OpaqueLayout,
+    OptimizationViews,
+    SubgraphView,
     Support,
+    TensorInfo,
 )
-from dovetail.layer import Layer, OutputSlot
-from dovetail.network import Network
-from dovetail.subgraph import OptimizationViews, SubgraphView
-from dovetail.tensor import DType, OpaqueLayout, TensorInfo
+from dovetail.graph.descriptor import Infos
+from dovetail.graph.layer import OutputSlot
 
 
 def present(info: TensorInfo | None) -> TensorInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from ...graph import Graph
+from ...graph.graph import Graph
 
 
 class Pass(ABC):

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...descriptor import Constant, Descriptor, Input
-from ...errors import DovetailError, ErrorCode, GraphError, LoadTimeoutError
-from ...graph import Graph
-from ...layer import InputSlot, Layer, OutputSlot
+from ...graph.descriptor import Constant, Descriptor, Input
+from ...graph.graph import Graph
+from ...graph.layer import InputSlot, Layer, OutputSlot
+from ...graph.tensor import DType
+from ...ground.errors import DovetailError, ErrorCode, GraphError, LoadTimeoutError
+from ...ground.limits import budget
 from ...layers import Conditional, Gather, Reshape, Where
-from ...limits import budget
-from ...tensor import DType
 from ..rewriting import bypass, inputs_behind, prune, reconnect
 
 _MOST_SWITCHES = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...descriptor import Input, Output
-from ...graph import Graph
-from ...layer import Layer
+from ...graph.descriptor import Input, Output
+from ...graph.graph import Graph
+from ...graph.layer import Layer
 from .base import Pass
 
 

@@ -8,11 +8,11 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...descriptor import Array, Input
-from ...errors import DovetailError, ErrorCode, GraphError, OptionError
-from ...graph import Graph
-from ...layer import Layer
-from ...tensor import Dimension, DType, TensorInfo
+from ...graph.descriptor import Array, Input
+from ...graph.graph import Graph
+from ...graph.layer import Layer
+from ...graph.tensor import Dimension, DType, TensorInfo
+from ...ground.errors import DovetailError, ErrorCode, GraphError, OptionError
 from ..suggestions import suggestion
 from .base import Pass
 

@@ -6,18 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...descriptor import Array
-from ...graph import Graph
-from ...layer import Layer
-from ...layers import (
-    BatchNormalization,
-    Convolution2d,
-    DepthwiseConvolution2d,
-    FullyConnected,
-    TransposeConvolution2d,
-)
-from ...pieces import holds, mapped, regions
-from ...tensor import DataLayout, DType
+from ...graph.descriptor import Array
+from ...graph.graph import Graph
+from ...graph.layer import Layer
+from ...graph.tensor import DataLayout, DType
+from ...ground.pieces import holds, mapped, regions
+from ...layers import BatchNormalization, Convolution2d, DepthwiseConvolution2d, FullyConnected, TransposeConvolution2d
 from ..rewriting import Heirs, derived_constant, drop_constants, only_consumer
 from .base import Pass
 

@@ -8,20 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...descriptor import Descriptor
-from ...errors import GraphError
-from ...graph import Graph
-from ...layer import InputSlot, Layer
-from ...layers import (
-    AutoPadding,
-    Convolution2d,
-    DepthwiseConvolution2d,
-    Pad,
-    PadMode,
-    Pooling2d,
-    PoolingFunction,
-)
-from ...tensor import DataLayout, TensorInfo
+from ...graph.descriptor import Descriptor
+from ...graph.graph import Graph
+from ...graph.layer import InputSlot, Layer
+from ...graph.tensor import DataLayout, TensorInfo
+from ...ground.errors import GraphError
+from ...layers import AutoPadding, Convolution2d, DepthwiseConvolution2d, Pad, PadMode, Pooling2d, PoolingFunction
 from ..rewriting import merged_sources, prune, reconnect
 from .base import Pass
 

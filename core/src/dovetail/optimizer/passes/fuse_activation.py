@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from ...graph import Graph
-from ...layer import Layer, OutputSlot
+from ...graph.graph import Graph
+from ...graph.layer import Layer, OutputSlot
 from ...layers import FUSABLE, Activation, ActivationFunction, FusedActivation
 from ..assignment import Assigner
 from ..rewriting import merged_sources, only_consumer

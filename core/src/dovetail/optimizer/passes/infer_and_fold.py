@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...descriptor import Array, Constant, Descriptor, Input, Output, evaluated
-from ...errors import DovetailError, ErrorCode, GraphError
-from ...graph import Graph
-from ...kind_errors import raise_named
-from ...layer import Layer
+from ...graph.descriptor import Array, Constant, Descriptor, Input, Output, evaluated
+from ...graph.graph import Graph
+from ...graph.kind_errors import raise_named
+from ...graph.layer import Layer
+from ...graph.tensor import DType, TensorInfo
+from ...ground.errors import DovetailError, ErrorCode, GraphError
+from ...ground.limits import budget
 from ...layers import Conditional, Dequantize
-from ...limits import budget
-from ...tensor import DType, TensorInfo
 from ..folding import FoldingBudget
 from ..rewriting import drop_constants, drop_unread_constants, inputs_behind
 from .base import Pass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...descriptor import Constant, Input, Output
-from ...graph import Graph
+from ...graph.descriptor import Constant, Input, Output
+from ...graph.graph import Graph
 from ..core_kinds import Debug, MemoryCopy
 from .base import Pass
 

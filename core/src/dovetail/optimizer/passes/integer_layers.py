@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...descriptor import Array, Constant
-from ...graph import Graph
-from ...layer import Layer, OutputSlot
+from ...graph.descriptor import Array, Constant
+from ...graph.graph import Graph
+from ...graph.layer import Layer, OutputSlot
+from ...graph.tensor import DataLayout, DType, Quantization, TensorInfo
+from ...ground.pieces import holds, mapped, reduced
 from ...layers import (
     Activation,
     ActivationFunction,
@@ -25,8 +27,6 @@ from ...layers import (
     PoolingFunction,
     Quantize,
 )
-from ...pieces import holds, mapped, reduced
-from ...tensor import DataLayout, DType, Quantization, TensorInfo
 from ..annotation import Annotation, Home
 from ..rewriting import merged_sources, only_consumer, prune, quantized_constant
 from .base import Pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...graph import Graph
+from ...graph.graph import Graph
 from ...layers import Permute
 from ..rewriting import Heirs, bypass, producer, prune, reconnect
 from .base import Pass

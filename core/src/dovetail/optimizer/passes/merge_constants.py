@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...descriptor import Array, Constant
-from ...graph import Graph
-from ...layer import Layer, OutputSlot
+from ...graph.descriptor import Array, Constant
+from ...graph.graph import Graph
+from ...graph.layer import Layer, OutputSlot
 from .base import Pass
 
 _SMALL = 4096

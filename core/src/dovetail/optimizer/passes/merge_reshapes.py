@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...graph import Graph
-from ...layer import Layer
+from ...graph.graph import Graph
+from ...graph.layer import Layer
 from ...layers import ExpandDims, Flatten, Reshape, Squeeze
 from ..rewriting import Heirs, producer, prune, reconnect
 from .base import Pass

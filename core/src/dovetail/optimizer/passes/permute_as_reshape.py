@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...graph import Graph
-from ...layer import OutputSlot
+from ...graph.graph import Graph
+from ...graph.layer import OutputSlot
 from ...layers import Permute, Reshape
 from .base import Pass
 

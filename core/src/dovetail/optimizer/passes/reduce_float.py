@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...descriptor import Constant
-from ...errors import GraphError
-from ...graph import Graph
-from ...layer import InputSlot, Layer, OutputSlot
+from ...graph.descriptor import Constant
+from ...graph.graph import Graph
+from ...graph.layer import InputSlot, Layer, OutputSlot
+from ...graph.tensor import DType
+from ...ground.errors import GraphError
 from ...layers import Cast
-from ...tensor import DType
 from ..assignment import Assigned, Assigner
 from ..rewriting import narrowed, prune, reconnect
 from .base import Pass

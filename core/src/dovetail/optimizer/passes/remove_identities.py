@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ...descriptor import Descriptor
-from ...graph import Graph
+from ...graph.descriptor import Descriptor
+from ...graph.graph import Graph
+from ...graph.tensor import TensorInfo
 from ...layers import (
     Activation,
     ActivationFunction,
@@ -26,7 +27,6 @@ from ...layers import (
     StridedSlice,
     Tile,
 )
-from ...tensor import TensorInfo
 from ..rewriting import bypass
 from .base import Pass
 

@@ -6,9 +6,9 @@ import weakref
 from dataclasses import replace
 from typing import ClassVar
 
-from ...descriptor import Array, Constant
-from ...graph import Graph
-from ...pieces import bits_equal
+from ...graph.descriptor import Array, Constant
+from ...graph.graph import Graph
+from ...ground.pieces import bits_equal
 from .base import Pass
 
 _SMALL = 4096

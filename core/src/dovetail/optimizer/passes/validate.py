@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...errors import ErrorCode, GraphError
-from ...graph import Graph
+from ...graph.graph import Graph
+from ...ground.errors import ErrorCode, GraphError
 from .base import Pass
 
 

@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dovetail.errors import DovetailError
-from dovetail.graph import Graph
-from dovetail.runtime import Guard, Runtime
-from dovetail.tensor import DType
+from dovetail import DovetailError, DType, Runtime
+from dovetail.graph.graph import Graph
+from dovetail.runtime import Guard
 
 from ..cases import Array, Operator
 from ..catalogue import all_operators

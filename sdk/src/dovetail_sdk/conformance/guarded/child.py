@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from dovetail.errors import DovetailError
+from dovetail import DovetailError
 
 from ..child import operators_of
 from ..endings import ConformanceFailure, NotApplicable

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dovetail.interfaces import IBackend
+from dovetail import IBackend
+from dovetail.contract.subgraph import Choice
 from dovetail.optimizer import Assigned
-from dovetail.subgraph import Choice
-from dovetail.tuning.keys import part_facts
+from dovetail.optimizer.tuned_keys import part_facts
 
 from ..catalogue import all_operators
 from ..checks import check

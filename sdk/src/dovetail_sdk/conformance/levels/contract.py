@@ -1,4 +1,4 @@
-"""Level 1: every method answers as `dovetail.interfaces` says."""
+"""Level 1: every method answers as `dovetail.contract.interfaces` says."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.descriptor import Descriptor, Infos
-from dovetail.errors import DovetailError
-from dovetail.graph import Graph
-from dovetail.interfaces import (
+from dovetail import (
     HOST,
+    Descriptor,
+    DovetailError,
+    DType,
     IBackendContext,
     IMemoryManager,
     ITensorHandle,
     IWorkloadFactory,
+    Layer,
     MemoryDomain,
+    Network,
     Support,
+    TensorInfo,
+    optimize,
 )
-from dovetail.layer import Layer
-from dovetail.network import Network
-from dovetail.optimizer import optimize
+from dovetail.graph.descriptor import Infos
+from dovetail.graph.graph import Graph
 from dovetail.optimizer.assignment import is_workload
 from dovetail.runtime.workload import Queues, Workload
-from dovetail.tensor import DType, TensorInfo
 
 from ..catalogue import all_operators
 from ..checks import check
@@ -140,7 +142,7 @@ def _odd_layers() -> Iterator[Layer]:
 def memory_domains_are_valid(subject: Subject) -> None:
     """Ask for the memory domain and those that can be imported, for each device.
 
-    Troubleshooting: Return `dovetail.interfaces.HOST` for plain memory, or a `MemoryDomain` whose owner is the backend's id.
+    Troubleshooting: Return `dovetail.HOST` for plain memory, or a `MemoryDomain` whose owner is the backend's id.
     """
     for device in range(len(subject.backend.devices())):
         domain = subject.backend.memory_domain(device)

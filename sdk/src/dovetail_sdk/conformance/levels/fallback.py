@@ -6,10 +6,8 @@ import json
 
 import numpy as np
 
-from dovetail.errors import PlacementError
-from dovetail.interfaces import HOST
+from dovetail import HOST, LoadedNetwork, PlacementError
 from dovetail.optimizer.assignment import is_workload
-from dovetail.runtime import LoadedNetwork
 
 from ..checks import check
 from ..endings import ConformanceFailure, NotApplicable

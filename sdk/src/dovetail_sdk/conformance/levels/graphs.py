@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.errors import PlacementError
+from dovetail import PlacementError
 
 from ..checks import check
 from ..endings import ConformanceFailure, NotApplicable

@@ -10,17 +10,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dovetail import layers
-from dovetail.abi_version import abi_refusal
-from dovetail.backend_id import BackendId
-from dovetail.claims import IMAGE_AXES, WEIGHT_AXES, Claims, ClaimsError, read_claims
-from dovetail.descriptor import Descriptor
+from dovetail import BackendError, BackendId, Capabilities, Descriptor, OptionError, layers
+from dovetail.contract.abi_version import abi_refusal
+from dovetail.contract.claims import IMAGE_AXES, WEIGHT_AXES, Claims, ClaimsError, read_claims
 from dovetail.discovery.manifest import check as check_manifest
 from dovetail.discovery.reasons import Refused
-from dovetail.errors import BackendError, OptionError
-from dovetail.interfaces import Capabilities
+from dovetail.discovery.registry import BackendState, default_registry
 from dovetail.optimizer import build_options
-from dovetail.registry import BackendState, default_registry
 
 from ..checks import check
 from ..endings import ConformanceFailure, NotApplicable
@@ -100,7 +96,7 @@ def manifest_is_valid(subject: Subject) -> None:
 def claims_are_wellformed(subject: Subject) -> None:
     """Read the claims, and look up every kind and quantity in them.
 
-    Troubleshooting: See `dovetail.claims` for how a claim is written. A quantity is an attribute of the kind, or
+    Troubleshooting: See `dovetail.contract.claims` for how a claim is written. A quantity is an attribute of the kind, or
     `<input>.<axis>`; a misspelt one fits no layer, so that the claim would be void.
     """
     content = (subject.target.manifest or {}).get("claims")

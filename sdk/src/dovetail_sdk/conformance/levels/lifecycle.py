@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dovetail.errors import DovetailError, ErrorCode
-from dovetail.interfaces import HOST
-from dovetail.network import Network
+from dovetail import HOST, DovetailError, ErrorCode, Network
 
 from ..checks import check
 from ..endings import ConformanceFailure, NotApplicable

@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.descriptor import Constant
-from dovetail.errors import DovetailError, ErrorCode
-from dovetail.graph import Graph
-from dovetail.runtime import Runtime
+from dovetail import Constant, DovetailError, ErrorCode, Runtime
+from dovetail.graph.graph import Graph
 
 from ..cases import Array
 from ..checks import check

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.claims import Claim, refusal_of
-from dovetail.tensor import DType
+from dovetail import DType
+from dovetail.contract.claims import Claim, refusal_of
 
 from ..cases import Operator
 from ..catalogue import all_operators, kinds

@@ -6,10 +6,8 @@ import statistics
 import time
 from itertools import chain
 
-from dovetail.errors import BackendError
-from dovetail.interfaces import IBackend
-from dovetail.registry import default_registry
-from dovetail.runtime import LoadedNetwork
+from dovetail import BackendError, IBackend, LoadedNetwork
+from dovetail.discovery.registry import default_registry
 
 from ..checks import check
 from ..endings import NotApplicable

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.errors import DovetailError, ErrorCode, RunError, RunTimeoutError
-from dovetail.runtime import LoadedNetwork
+from dovetail import DovetailError, ErrorCode, LoadedNetwork, RunError, RunTimeoutError
 
 from ..cases import Array
 from ..checks import check

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import Comparison, ComparisonOperation
-from dovetail.tensor import DType
 
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import Concat
-from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Case, Feed, Operator, Parameters
 from ..references import samples

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from dovetail import DataLayout, DType
 from dovetail.layers import ActivationFunction, Convolution2d
-from dovetail.tensor import DataLayout, DType
 
 from ..cases import Case, Operator, Parameters
 from ..references import samples

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import CumulativeSum
-from dovetail.tensor import DType
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters
 from ..references import samples

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.graph import Graph
-from dovetail.layer import OutputSlot
+from dovetail import DType, Quantization
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary
-from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples

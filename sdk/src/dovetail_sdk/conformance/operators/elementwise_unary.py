@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import ElementwiseUnary, UnaryOperation
-from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples

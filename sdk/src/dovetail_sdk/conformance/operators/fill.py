@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import Fill
-from dovetail.tensor import DType
 
 from ..cases import Array, Case, Operator, Parameters
 from ..references import samples

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import ActivationFunction, FullyConnected
-from dovetail.tensor import DType
 
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import MatMul
-from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import quantized, samples

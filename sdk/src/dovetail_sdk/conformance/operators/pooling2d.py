@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dovetail import DataLayout, DType
 from dovetail.layers import Pooling2d, PoolingFunction
-from dovetail.tensor import DataLayout, DType
 
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples

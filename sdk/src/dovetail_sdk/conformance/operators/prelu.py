@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import Prelu
-from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters
 from ..references import samples

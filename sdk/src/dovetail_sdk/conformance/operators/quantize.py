@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import Quantize
-from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples

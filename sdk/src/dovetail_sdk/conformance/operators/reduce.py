@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import Reduce, ReduceFunction
-from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import Reshape
-from dovetail.tensor import DType
 
 from ..cases import Case, Feed, Operator, Parameters
 from ..references import samples

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
-from dovetail.tensor import DType
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples

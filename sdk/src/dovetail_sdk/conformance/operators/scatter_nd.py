@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import ScatterNd, ScatterReduction
-from dovetail.tensor import DType
 
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import Softmax
-from dovetail.tensor import DType, Quantization
 
 from ..cases import Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples

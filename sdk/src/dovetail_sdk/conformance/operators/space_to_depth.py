@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail import DataLayout, DType
 from dovetail.layers import SpaceToDepth
-from dovetail.tensor import DataLayout, DType
 
 from ..cases import Case, Feed, Operator, Parameters
 from ..references import samples

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import Split
-from dovetail.tensor import DType
 
 from ..cases import Case, Feed, Operator, Parameters
 from ..references import samples

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import StridedSlice
-from dovetail.tensor import DType
 
 from ..cases import Case, Feed, Operator, Parameters
 from ..references import samples

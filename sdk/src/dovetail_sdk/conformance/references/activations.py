@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import ActivationFunction
-from dovetail.tensor import DType
 
 from ..cases import EXACT, Array, Tolerance
 from .fused import PARAMETERS, activated

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import ActivationFunction
-from dovetail.tensor import DType, Quantization
 
 from ..cases import Array, Tolerance
 from .precision import units

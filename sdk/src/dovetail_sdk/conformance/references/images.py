@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.tensor import DataLayout
+from dovetail import DataLayout
 
 from ..cases import Array, Parameters
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.tensor import DataLayout
+from dovetail import DataLayout
 
 from ..cases import Array
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import PoolingFunction
-from dovetail.tensor import DType, Quantization
 
 from ..cases import EXACT, Array, Tolerance
 from . import samples

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 from ..cases import Array
 

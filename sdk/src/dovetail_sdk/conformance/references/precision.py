@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 from ..cases import Tolerance
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.descriptor import Descriptor
+from dovetail import Descriptor, DType
 from dovetail.layers import ActivationFunction
-from dovetail.tensor import DType
 
 from ..cases import Array, Case, Feed, Parameters, Tolerance
 from . import quantized, samples

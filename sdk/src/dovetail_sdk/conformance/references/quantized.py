@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dovetail import DType, Quantization
 from dovetail.layers import ActivationFunction
-from dovetail.tensor import DType, Quantization
 
 from ..cases import Array
 from .quantized_elementwise import quantized

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 from ..cases import Array
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.layers import ScatterReduction
-from dovetail.tensor import DType
 
 from ..cases import Array
 from . import samples

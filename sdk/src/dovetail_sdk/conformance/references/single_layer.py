@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.descriptor import Descriptor
-from dovetail.graph import Graph
-from dovetail.layer import OutputSlot
-from dovetail.tensor import DType, Quantization
+from dovetail import Descriptor, DType, Quantization
+from dovetail.graph.graph import Graph
+from dovetail.graph.layer import OutputSlot
 
 from ..cases import EXACT, Array, Case, Feed, Tolerance
 

@@ -6,7 +6,7 @@ A sum of n terms, formed in any order with unit roundoff u, is off by at most ga
 
 from __future__ import annotations
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 from ..cases import Tolerance
 from .precision import SMALLEST_NORMAL, UNIT

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 from ..cases import Array
 from . import samples

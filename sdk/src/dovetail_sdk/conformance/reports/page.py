@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from dovetail.tensor import DType
+from dovetail import DType
 
 from ..results import CheckResult, Counts, FailedCase, Report, Status, Verdict
 

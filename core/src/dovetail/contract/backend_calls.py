@@ -1,0 +1,118 @@
+"""Calls into backends: whatever they raise comes out as one of ours, with the backend named and the cause kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..ground.errors import BackendError, DovetailError, ErrorCode
+from ..ground.foreign_text import described
+from ..ground.host_exceptions import is_of_host
+
+if TYPE_CHECKING:
+    from .interfaces import IBackend
+
+_log = logging.getLogger("dovetail")
+
+
+def notify(hook: Callable[..., None], *arguments: Any) -> None:
+    """Tell a backend's context something; what it raises is logged and never stops the others from being told."""
+    try:
+        hook(*arguments)
+    except BaseException as error:  # SystemExit too: a backend must not end somebody else's program
+        if is_of_host(error):
+            raise
+        _log.exception("a backend's %s failed", getattr(hook, "__qualname__", hook))
+
+
+def checked(origin: str, method: str, answer: Any, *kinds: type) -> Any:
+    """Return an answer of a backend if it is of one of these types.
+
+    Raises:
+        BackendError: It is not (`BACKEND_CONTRACT`).
+    """
+    if isinstance(answer, kinds):
+        return answer
+    wanted = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+    raise BackendError(
+        f"{origin}: {method}() returned {type(answer).__name__!r}, not {wanted}",
+        code=ErrorCode.BACKEND_CONTRACT,
+        hint="this is a bug of the backend: tell its vendor",
+        method=method,
+    )
+
+
+class backend_call:  # used as a function is: `with backend_call(...)`
+    """Name the backend in whatever the block raises.
+
+    A class rather than a generator: a load enters some of these for each layer, and a generator takes twice as long.
+
+    Args:
+        origin: Backend, and layer if there is one, as in "backend 'AcmeNpu', layer 'stem'".
+        method: What is called.
+        code: Code of the error for an exception that is not ours.
+        hint: Its next step.
+
+    Raises:
+        DovetailError: One of ours that the backend raised, with `origin` before its message.
+        BackendError: For anything else but what the host raised.
+    """
+
+    __slots__ = ("code", "hint", "method", "origin")
+
+    def __init__(
+        self,
+        origin: str,
+        method: str,
+        *,
+        code: ErrorCode = ErrorCode.BACKEND_CONTRACT,
+        hint: str = "this is a bug of the backend: tell its vendor",
+    ) -> None:
+        self.origin = origin
+        self.method = method
+        self.code = code
+        self.hint = hint
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or is_of_host(error):
+            return
+        if isinstance(error, DovetailError) and _named(error, self.origin):
+            return
+        if isinstance(error, MemoryError):
+            text = described(error).partition(": ")[2]
+            raise BackendError(
+                f"{self.origin}: {self.method}() ran out of memory" + (f": {text}" if text else ""),
+                code=ErrorCode.OUT_OF_MEMORY,
+                hint="use a smaller batch, or a machine with more memory",
+                method=self.method,
+            ) from error
+        # SystemExit too: a backend must not end somebody else's program
+        raise BackendError(
+            f"{self.origin}: {self.method}() raised {described(error)}", code=self.code, hint=self.hint, method=self.method
+        ) from error
+
+
+def _named(error: DovetailError, origin: str) -> bool:
+    """Put the origin before the message of an error, once; false if the error is not made as ours are."""
+    try:
+        if not error.message.startswith(origin):  # a backend may raise the same object again
+            error.message = f"{origin}: {error.message}"
+            error.args = (error.message,)
+    except Exception:  # made without the constructor, or frozen
+        return False
+    return True
+
+
+def device_names(origin: str, backend: IBackend) -> list[str]:
+    """Ask a backend for the names of its devices.
+
+    Raises:
+        BackendError: It raised, or answered no list of names.
+    """
+    with backend_call(origin, "devices"):
+        names = list(backend.devices())
+    return [checked(origin, "devices", name, str) for name in names]

@@ -1,0 +1,59 @@
+"""The validated name of a backend."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ..ground.errors import BackendError, ErrorCode
+
+_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_REQUEST = re.compile(r"(?P<id>[^:?]*)(?::(?P<device>\d+))?(?P<optional>\?)?")
+
+
+class BackendId(str):
+    """A backend's id, such as ``CpuRef``: a letter, then letters, digits and underscores, at most 64 in all.
+
+    Raises:
+        BackendError: `BACKEND_ID_INVALID`.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: str) -> BackendId:
+        if not isinstance(value, str) or not _PATTERN.fullmatch(value):
+            raise BackendError(
+                f"{value!r} is not a backend id",
+                code=ErrorCode.BACKEND_ID_INVALID,
+                hint="an id is a letter followed by letters, digits or underscores, such as 'CpuRef'",
+            )
+        return super().__new__(cls, value)
+
+
+class BackendRequest(NamedTuple):
+    """One entry of a preference list: ``AcmeNpu``, ``AcmeNpu:1`` (device 1), ``AcmeNpu?`` (may be absent)."""
+
+    id: BackendId
+    device: int = 0
+    optional: bool = False
+
+    @classmethod
+    def parse(cls, text: str | BackendRequest) -> BackendRequest:
+        """Read one entry.
+
+        Raises:
+            BackendError: `BACKEND_ID_INVALID`.
+        """
+        if isinstance(text, BackendRequest):
+            return text
+        match = _REQUEST.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise BackendError(
+                f"{text!r} is not a backend request",
+                code=ErrorCode.BACKEND_ID_INVALID,
+                hint="write 'AcmeNpu', 'AcmeNpu:1' for its device 1, or 'AcmeNpu?' if it may be absent",
+            )
+        return cls(BackendId(match["id"]), int(match["device"] or 0), match["optional"] is not None)
+
+    def __str__(self) -> str:
+        return f"{self.id}{f':{self.device}' if self.device else ''}{'?' if self.optional else ''}"

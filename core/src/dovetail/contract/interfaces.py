@@ -1,0 +1,313 @@
+"""What a backend implements. This module is the contract; everything else of the core is how it is kept.
+
+Who creates, who owns
+    The registry creates one `IBackend` per id, on first use by id, and keeps it for the life of the process: it must be light
+    and hold no device. A `Runtime` creates the `IBackendContext` before the first network that needs the backend is loaded,
+    and closes it when the runtime closes: devices, queues and caches live there. A loaded network owns one `IWorkloadFactory`
+    and one `IMemoryManager` for each device, which serve all its plans (one for each set of sizes); a plan owns its workloads.
+
+When called, and with what held
+    Everything here is control plane: called rarely, with the GIL held, from one thread at a time per network, and allowed to
+    raise (the core wraps what it raises with the backend's id, SystemExit too; Ctrl-C alone passes). A backend may load and run
+    other networks meanwhile, never the one that it is being asked for. The hot path is C: see `abi.h`.
+
+What may be left out
+    Methods marked "(optional)" have the default that their text states. Required are `id`, `supports` and
+    `create_workload_factory`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+from ..graph.layer import Layer
+from ..graph.tensor import TensorInfo
+from .backend_id import BackendId
+
+if TYPE_CHECKING:
+    from ..layers.network import Network
+    from .subgraph import Choices, OptimizationViews, SubgraphView
+
+
+class Support(NamedTuple):
+    """Answer to "can you run this layer?". A refusal is false, so `check(layer) or Support.yes()` always says yes.
+
+    Attributes:
+        supported: Yes or no.
+        code: For a no: what kind of refusal, a short stable word such as "dtype", "kind", "attribute", "shape".
+        reason: For a no: a sentence for people, with what was found and what would be taken.
+        attribute: The offending attribute or input, if one is to blame.
+    """
+
+    supported: bool
+    code: str = ""
+    reason: str = ""
+    attribute: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.supported
+
+    @classmethod
+    def yes(cls) -> Support:
+        """Accept the layer."""
+        return _YES
+
+    @classmethod
+    def no(cls, code: str, reason: str, attribute: str | None = None) -> Support:
+        """Refuse the layer; a refusal without a code and a reason is against the contract."""
+        return cls(False, code, reason, attribute)
+
+
+_YES = Support(True)
+
+
+class MemoryDomain(NamedTuple):
+    """Where tensors live. Tensors in one domain need no copy between them.
+
+    Attributes:
+        owner: A backend's id, or "host" for plain memory, which all CPU backends share.
+        device: Index of the device.
+        kind: The backend's own name for the kind of memory.
+    """
+
+    owner: str = "host"
+    device: int = 0
+    kind: str = "host"
+
+    def __str__(self) -> str:
+        return self.owner if self.owner == "host" else f"{self.owner}:{self.device}/{self.kind}"
+
+
+HOST = MemoryDomain()
+
+
+class Capabilities(NamedTuple):
+    """What a backend promises, each positive and off by default.
+
+    Attributes:
+        deterministic: The same input gives the same bits, whatever else runs.
+        asynchronous: Workloads may enqueue rather than compute; `queues` must be given.
+        float16: Layers may be converted to float16 for it.
+        bfloat16: Layers may be converted to bfloat16 for it.
+        integers: Dequantize - compute - quantize becomes one layer on int8 or uint8 where it takes that: it is faster so.
+    """
+
+    deterministic: bool = True
+    asynchronous: bool = False
+    float16: bool = False
+    bfloat16: bool = False
+    integers: bool = False
+
+
+class ITensorHandle(ABC):
+    """One allocation in some memory domain. Created by a memory manager, released by its owner, once."""
+
+    domain: MemoryDomain
+    nbytes: int
+
+    @property
+    @abstractmethod
+    def address(self) -> int:
+        """What goes into `data` of a tensor: a pointer, or an opaque handle such as a `cl_mem`."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Free the memory; the core calls it once, when no step can touch it any more."""
+
+    def map(self) -> memoryview:
+        """(optional) Make the bytes visible to the host until `unmap`; default: refuses."""
+        raise TypeError(f"memory of {self.domain} cannot be mapped")
+
+    def unmap(self) -> None:
+        """(optional) End a `map`; default: nothing."""
+        return
+
+
+class IMemoryManager(ABC):
+    """Provides arenas of one memory domain; the core plans what lies where in them."""
+
+    domain: MemoryDomain = HOST
+    alignment: ClassVar[int] = 64
+    """Bytes that every planned offset is a multiple of."""
+    host_visible: ClassVar[bool] = True
+    """True if `address` is a pointer that the host may follow."""
+    offsets: ClassVar[bool] = True
+    """True if a tensor may lie at an offset in an arena; else each tensor gets an allocation of its own."""
+
+    @abstractmethod
+    def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
+        """Allocate.
+
+        The core refuses a handle of another domain, of fewer bytes, or, if it is visible to the host, at address 0 or
+        misaligned; it is then released, and nothing was written to it.
+
+        Raises:
+            MemoryError: There is not that much.
+        """
+
+
+class IWorkloadFactory(ABC):
+    """Turns layers into workloads, for all plans of one loaded network. Owned by that network.
+
+    A network whose sizes are open has a plan for each set of sizes that it meets, and each plan has workloads of its own. Large
+    constants are the same arrays in all of them, also those that the core worked out, as long as some plan holds them; nobody
+    writes to them. So a factory may keep what it packs from a constant for the workloads of the next plan. It should hold it
+    weakly, because plans are dropped while the factory lives.
+    """
+
+    @abstractmethod
+    def create_workload(self, layer: Layer) -> Any:
+        """Return the workload of a layer that `supports` accepted, or of a private layer of a substitution.
+
+        A workload is an object with ``__dovetail_workload__()`` returning a capsule (see `abi.h`), such a capsule itself, or,
+        slow but simple, an object with ``execute(inputs, outputs)`` that gets lists of NumPy arrays and fills the outputs in.
+        """
+
+    def release(self, layer: Layer) -> None:  # noqa: B027  # optional: most private layers hold next to nothing
+        """(optional) Let go of what a private layer held for `create_workload` alone, such as weights that were packed since.
+
+        Called once the workload of a layer is made, if nobody will see the layer again: of networks that the runtime optimized
+        itself. So weights and what was made of them are never all there at once. Constant inputs stay whatever this does.
+        Default: nothing is let go of before the network is.
+        """
+
+    def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
+        """(optional) Return a workload with one input in `source` and one output in `target`, one of them this backend's.
+
+        Required of a backend with a memory domain of its own. Default: refuses.
+        """
+        raise NotImplementedError(f"no copy from {source} to {target}")  # the core reports it as a contract violation
+
+
+class IBackendContext:
+    """(optional) What a backend keeps for the life of a runtime: devices, queues, caches.
+
+    Calls come in pairs: for each network `before_load` then `after_load` (also if loading failed, with `error`), and
+    `before_unload` then `after_unload`. What they raise is logged, and never stops the others from being told.
+    """
+
+    def before_load(self, network: str) -> None:
+        """(optional) A network is about to be loaded."""
+
+    def after_load(self, network: str, error: BaseException | None) -> None:
+        """(optional) Loading ended; `error` is what it failed with, or None."""
+
+    def before_unload(self, network: str) -> None:
+        """(optional) A network is about to be unloaded; no run is in flight."""
+
+    def after_unload(self, network: str) -> None:
+        """(optional) A network's workloads and memory are gone."""
+
+    def close(self) -> None:
+        """(optional) The runtime closes: give the device back."""
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Options of a backend that has none."""
+
+
+class IBackend(ABC):
+    """Entry point of a backend: light, stateless, safe to create on a machine without the device.
+
+    Class attributes:
+        options_type: A frozen dataclass whose fields, all with defaults, are the options that users may give. The core builds
+            it from ``options={id: {...}}`` and refuses unknown names.
+        kind_versions: Newest schema version that this backend knows, per kind; kinds that are not listed count as version 1.
+    """
+
+    options_type: ClassVar[type[Any]] = NoOptions
+    kind_versions: ClassVar[Mapping[str, int]] = {}
+
+    @property
+    @abstractmethod
+    def id(self) -> BackendId:
+        """The id; equals the name of the entry point."""
+
+    @abstractmethod
+    def supports(self, layer: Layer, options: Any) -> Support:
+        """Say whether a layer, with all its infos concrete, can be run.
+
+        The layer is seen in its graph, so that a pattern can be answered too. Must not raise, and must answer the same for the
+        same layer. Input, output and constant layers are never asked about.
+        """
+
+    @abstractmethod
+    def create_workload_factory(
+        self, context: IBackendContext | None, memory: IMemoryManager, options: Any
+    ) -> IWorkloadFactory:
+        """Return the factory for a network that is being loaded."""
+
+    def create_context(self, device: int, options: Any) -> IBackendContext | None:
+        """(optional) Open the device. Default: None, nothing to keep.
+
+        Raises:
+            BackendUnavailableError: The driver or device is not there or busy; `state` in its details says which.
+        """
+        return None
+
+    def memory_domain(self, device: int) -> MemoryDomain:
+        """(optional) Say where this backend's tensors live. Default: `HOST`, shared with all CPU backends without copies."""
+        return HOST
+
+    def importable_domains(self, device: int) -> frozenset[MemoryDomain]:
+        """(optional) Domains whose tensors this backend reads and writes in place, besides its own. Default: none."""
+        return frozenset()
+
+    def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager | None:
+        """(optional) Return the provider of memory in `memory_domain`. Default: None, the core's own of host memory."""
+        return None
+
+    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+        """(optional) Replace parts of a subgraph assigned to this backend by private layers. Default: leave it untouched."""
+        from .subgraph import OptimizationViews
+
+        views = OptimizationViews(view)
+        views.untouched(view)
+        return views
+
+    def choices(self, view: SubgraphView, options: Any) -> Choices:
+        """(optional) Offer other ways to compute parts of what it runs, for `dovetail tune` to measure. Default: none.
+
+        Asked after `optimize_subgraph`, about its layers, private ones included, of one partition; and again when a network is
+        loaded on a machine on which something was tuned. It must offer the same for the same layers: what was measured is known
+        by the backend's files and options, the processor, the number of threads, and the part: kinds, attributes and infos;
+        of arrays, shape and type alone.
+        """
+        from .subgraph import Choices
+
+        return Choices(view)
+
+    def capabilities(self) -> Capabilities:
+        """(optional) Say what this backend promises. Default: deterministic, nothing else."""
+        return Capabilities()
+
+    def devices(self) -> Sequence[str]:
+        """(optional) Names of the devices, in order of their index. Default: one, the CPU."""
+        return ("CPU",)
+
+    def queues(self, context: IBackendContext | None) -> Any:
+        """(optional) Return a capsule ``dovetail.queues.v0`` (see `abi.h`). Default: None, synchronous."""
+        return None
+
+
+@runtime_checkable
+class IParser(Protocol):
+    """Turns a model file into a network. Found by entry point group ``dovetail.parsers``, named after the file suffix."""
+
+    suffixes: tuple[str, ...]
+
+    def parse(self, path: Path) -> Network:
+        """Read a model; never execute anything that stands in the file.
+
+        A parser that sets `Network.files` promises that it keeps no reference to the network or its arrays, and makes an equal
+        one of the same files: a load may then use the network up, weights included, and read it again should somebody ask.
+
+        Raises:
+            ModelError: The file is malformed or asks for what dovetail does not have.
+        """
+        ...

@@ -1,0 +1,290 @@
+"""A backend's view of a part of the graph, and its answer: what to replace, leave, drop or give back.
+
+Constants are never members of a view, nor among its inputs: they are read through ``layer.constant(index)``. A replacement
+brings its own, and an array handed from one network to the other is shared, not copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from ..graph.descriptor import Constant, Descriptor, Input, Output
+from ..graph.graph import Graph
+from ..graph.layer import Layer, OutputSlot
+from ..ground.errors import ErrorCode, GraphError
+
+_NO_MEMBERS = (Input, Output, Constant)
+
+
+class SubgraphView:
+    """Some layers of a graph and where they touch the rest; a view reads, it never changes the graph.
+
+    Attributes:
+        graph: The whole graph.
+        layers: The members, producers before consumers.
+        inputs: Slots outside that feed the members, constants apart, in the order in which the members first read them.
+        outputs: Slots of the members that are read outside, in the order of the members.
+    """
+
+    __slots__ = ("_known_convex", "_members", "_positions", "_within", "graph", "inputs", "layers", "outputs")
+
+    def __init__(
+        self, graph: Graph, layers: Iterable[Layer], *, convex: bool = False, within: SubgraphView | None = None
+    ) -> None:
+        """See some layers.
+
+        Args:
+            graph: The whole graph.
+            layers: The members.
+            convex: They are known to be, as a partition is.
+            within: A view that is known to be convex and holds them: paths between them stay in it.
+        """
+        members: frozenset[Layer] = frozenset(layers)
+        self._members = members
+        self._known_convex = convex
+        self._within = within if within is not None and members <= within._members else None
+        self._positions: dict[Layer, int] = {}
+        for layer in sorted(members, key=_by_id):
+            if layer.name not in graph or graph.layer(layer.name) is not layer:
+                raise GraphError(f"layer {layer.name!r} is not a layer of network {graph.name!r}")
+            if isinstance(layer.descriptor, _NO_MEMBERS):
+                raise GraphError(
+                    f"{layer.kind} {layer.name!r} cannot be a member of a subgraph",
+                    hint="name the layers that compute; constants are seen through layer.constant(index)",
+                )
+        self.graph = graph
+        self.layers = _ordered(members)
+        self.inputs = tuple(
+            dict.fromkeys(
+                slot.source
+                for layer in self.layers
+                for slot in layer.inputs
+                if slot.source is not None
+                and slot.source.layer not in members
+                and not isinstance(slot.source.layer.descriptor, Constant)
+            )
+        )
+        self.outputs = tuple(
+            slot
+            for layer in self.layers
+            for slot in layer.outputs
+            if any(consumer.layer not in members for consumer in slot.consumers)
+        )
+
+    def __contains__(self, layer: object) -> bool:
+        return layer in self._members
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __repr__(self) -> str:
+        return f"<SubgraphView of {', '.join(layer.name for layer in self.layers) or 'nothing'}>"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the layers of the original network that the members stand for."""
+        return tuple(dict.fromkeys(name for layer in self.layers for name in layer.sources))
+
+    def part(self, layers: Iterable[Layer]) -> SubgraphView:
+        """Return a view of some layers of the same graph."""
+        return SubgraphView(self.graph, layers, within=self if self._known_convex else self._within)
+
+    def breach(self) -> Layer | None:
+        """Return a layer outside that lies on a path from a member to a member; None if the view is convex."""
+        if len(self.layers) < 2 or self._known_convex:
+            return None
+        positions = self._within._all_positions() if self._within is not None else self.graph.positions()
+        last = max([positions[layer] for layer in self.layers])  # no path leads back from behind it
+        seen: set[Layer] = set()
+        stack = [c.layer for slot in self.outputs for c in slot.consumers if c.layer not in self._members]
+        while stack:
+            layer = stack.pop()
+            if layer in seen or positions.get(layer, last) >= last:
+                continue
+            seen.add(layer)
+            for slot in layer.outputs:
+                for consumer in slot.consumers:
+                    if consumer.layer in self._members:
+                        return layer
+                    stack.append(consumer.layer)
+        return None
+
+    def _all_positions(self) -> Mapping[Layer, int]:
+        if not self._positions:
+            self._positions = {layer: number for number, layer in enumerate(self.layers)}
+        return self._positions
+
+    @property
+    def is_convex(self) -> bool:
+        """True if no path leaves the view and comes back: it could run as one step."""
+        return self.breach() is None
+
+
+def _by_id(layer: Layer) -> int:
+    return layer.id
+
+
+def _ordered(members: frozenset[Layer]) -> tuple[Layer, ...]:
+    waiting = {
+        layer: sum(1 for slot in layer.inputs if slot.source is not None and slot.source.layer in members)
+        for layer in sorted(members, key=_by_id)
+    }
+    ready = [layer for layer, count in waiting.items() if count == 0]
+    for layer in ready:
+        for slot in layer.outputs:
+            for consumer in slot.consumers:
+                if consumer.layer in members:
+                    waiting[consumer.layer] -= 1
+                    if waiting[consumer.layer] == 0:
+                        ready.append(consumer.layer)
+    if len(ready) != len(waiting):
+        stuck = ", ".join(layer.name for layer, count in waiting.items() if count > 0)
+        raise GraphError(f"layers {stuck} form a cycle", code=ErrorCode.GRAPH_CYCLE)
+    return tuple(ready)
+
+
+Part: TypeAlias = SubgraphView | Layer | Iterable[Layer]
+"""How a backend names a part of its view: a view, one layer, or several."""
+
+
+class Substitution(NamedTuple):
+    """A part and what stands in for it."""
+
+    part: SubgraphView
+    replacement: Graph
+
+
+class Failure(NamedTuple):
+    """A part that the backend gives back, and why."""
+
+    part: SubgraphView
+    reason: str
+
+
+class OptimizationViews:
+    """A backend's answer to `optimize_subgraph`: every layer of the view stands in exactly one of the four lists.
+
+    The core checks the answer always. One that is not sound is taken as a failure of the whole view; without fallback it is
+    refused with `SUBSTITUTION_INVALID`.
+
+    Attributes:
+        view: What was offered.
+        substitutions, failures, kept, deletions: What was answered, in order.
+    """
+
+    def __init__(self, view: SubgraphView) -> None:
+        self.view = view
+        self.substitutions: list[Substitution] = []
+        self.failures: list[Failure] = []
+        self.kept: list[SubgraphView] = []
+        self.deletions: list[SubgraphView] = []
+
+    def substitute(self, part: Part, replacement: Graph) -> None:
+        """Replace a part by private layers.
+
+        Args:
+            part: What is replaced; convex.
+            replacement: A network whose inputs and outputs stand, in order of creation, for `part.inputs` and `part.outputs`,
+                with equal shape, dtype and quantization; between its layers an info may carry an `OpaqueLayout`. Its layers
+                stand for all of `part.sources`, unless they were added with `sources_of`, or bear the name of a layer of the
+                part, for which they stand then.
+        """
+        self.substitutions.append(Substitution(self._view_of(part), replacement))
+
+    def failed(self, part: Part, reason: str) -> None:
+        """Give a part back: it is barred from this backend and placed anew; the reason stands in the placement report."""
+        self.failures.append(Failure(self._view_of(part), reason))
+
+    def untouched(self, part: Part) -> None:
+        """Leave a part as it is: one workload per layer."""
+        self.kept.append(self._view_of(part))
+
+    def delete(self, part: Part) -> None:
+        """Drop a part that computes nothing: what read its outputs reads its inputs.
+
+        Output i takes input i, or all outputs take the only input; their infos must be equal.
+        """
+        self.deletions.append(self._view_of(part))
+
+    @property
+    def parts(self) -> list[SubgraphView]:
+        """All parts that were named, in order of the four lists."""
+        return [
+            *(substitution.part for substitution in self.substitutions),
+            *(failure.part for failure in self.failures),
+            *self.kept,
+            *self.deletions,
+        ]
+
+    def _view_of(self, part: Part) -> SubgraphView:
+        if isinstance(part, SubgraphView):
+            return part
+        return self.view.part([part] if isinstance(part, Layer) else part)
+
+
+class Choice(NamedTuple):
+    """A part that can be computed in several ways.
+
+    Attributes:
+        part: What it is about.
+        taken: Name of the way that stands in the graph now.
+        others: Replacements by the names of the other ways.
+    """
+
+    part: SubgraphView
+    taken: str
+    others: Mapping[str, Graph]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all ways, the one that is taken first."""
+        return (self.taken, *self.others)
+
+
+class Choices:
+    """A backend's answer to `choices`: parts of a view, each with other ways to compute it. No layer is in two of them.
+
+    Attributes:
+        view: What was asked about.
+        offers: What was offered, in order.
+    """
+
+    def __init__(self, view: SubgraphView) -> None:
+        self.view = view
+        self.offers: list[Choice] = []
+
+    def offer(self, part: Part, taken: str, others: Mapping[str, Graph | Descriptor]) -> None:
+        """Offer other ways to compute a part.
+
+        Args:
+            part: Layers of the view; convex.
+            taken: Name of the way that stands in the graph: a word or two for people, such as "direct".
+            others: By name, either a replacement as `OptimizationViews.substitute` takes it, whose outer slots may have the
+                opaque layouts of those of the part, or, where the part is one layer, the descriptor to compute it by.
+        """
+        view = part if isinstance(part, SubgraphView) else self.view.part([part] if isinstance(part, Layer) else part)
+        graphs = {name: other if isinstance(other, Graph) else _with_descriptor(view, other) for name, other in others.items()}
+        self.offers.append(Choice(view, taken, graphs))
+
+
+def _with_descriptor(part: SubgraphView, descriptor: Descriptor) -> Graph:
+    """Return a replacement of one layer that reads and writes what the layer of a part does."""
+    (layer,) = part.layers
+    graph = Graph(layer.name)
+    known = {slot: graph.add(Input(info=slot.known_info), name=f"in {n}").output for n, slot in enumerate(part.inputs)}
+    for read in layer.inputs:
+        if read.source is not None and read.source not in known:
+            constant = read.source
+            known[constant] = graph.add(constant.layer.descriptor, quantization=constant.quantization).output
+    read_slots = [None if read.source is None else known[read.source] for read in layer.inputs]
+    made = graph.add(descriptor, *read_slots, name=layer.name, sources_of=[layer.name])
+    for slot in part.outputs:
+        made.outputs[slot.index].quantization = slot.quantization
+        graph.output(made.outputs[slot.index], f"out {slot.index}")
+    return graph
+
+
+def slot_names(slots: Iterable[OutputSlot]) -> str:
+    """Name slots for a message."""
+    return ", ".join(slot.name for slot in slots) or "none"

@@ -1,0 +1,113 @@
+"""Small files that the processes of one user keep for one another below the cache folder: verdicts, and what was tuned.
+
+A file is written whole and renamed: a reader finds the one before or the one after, and of several writers the last stays. One
+that others could have written, or that cannot be read, counts for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .settings import cache_folder
+from .trusted_files import folder_problem, read_trusted
+
+LARGEST = 4 << 20
+"""Bytes that are read of a file."""
+_ABANDONED_SECONDS = 3600
+
+
+class KeptFiles:
+    """The files of one kind: a folder below the cache folder. Safe to use from several processes at once.
+
+    Args:
+        kind: Name of the folder.
+        tell: Called with why the folder is not used, each time that it is wanted and is not to be trusted.
+    """
+
+    def __init__(self, kind: str, tell: Callable[[str], None]) -> None:
+        self.kind = kind
+        self._tell = tell
+
+    @property
+    def folder(self) -> Path | None:
+        """Where they lie, or None if there is no such place or others can write there; it need not exist."""
+        base = cache_folder()
+        if base is None:
+            return None
+        problem = folder_problem(base) or folder_problem(base / self.kind)
+        if problem:
+            self._tell(f"the cache folder is not used: {problem}")
+            return None
+        return base / self.kind
+
+    def names(self) -> list[str]:
+        """List the files, in order."""
+        folder = self.folder
+        try:
+            return [] if folder is None else sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        except OSError:
+            return []
+
+    def read(self, name: str) -> bytes | None:
+        """Return what stands in a file, at most `LARGEST` bytes of it; None if it is not there.
+
+        Raises:
+            PermissionError: Others could have written it, or it is no file.
+            OSError: It cannot be read.
+        """
+        folder = self.folder
+        if folder is None:
+            return None
+        try:
+            return read_trusted(folder / name, LARGEST, follow=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, name: str, content: bytes) -> bool:
+        """Write a file whole, in the place of any of this name; false if there is no folder for it.
+
+        Raises:
+            OSError: It cannot be written; the one that was there before still is.
+        """
+        folder = self.folder
+        if folder is None:
+            return False
+        temporary = folder / f".{name}.{os.getpid()}.{time.monotonic_ns()}"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in _abandoned(folder):
+            path.unlink(missing_ok=True)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(temporary, flags, 0o600), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, folder / name)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Remove a file; false if it is not there."""
+        folder = self.folder
+        try:
+            if folder is not None:
+                (folder / name).unlink()
+                return True
+        except OSError:
+            pass
+        return False
+
+
+def _abandoned(folder: Path) -> Iterator[Path]:
+    """What processes that were killed while they wrote left behind."""
+    for path in folder.glob(".*"):
+        try:
+            if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                yield path
+        except OSError:
+            continue

@@ -1,0 +1,54 @@
+"""The network: a graph with one builder method per layer kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..layers import (
+    ActivationLayers,
+    BranchingLayers,
+    ConvolutionLayers,
+    ElementwiseLayers,
+    IndexingLayers,
+    JoiningLayers,
+    MatrixLayers,
+    NormalizationLayers,
+    PoolingLayers,
+    QuantizingLayers,
+    ReductionLayers,
+    ReshapingLayers,
+    ResizingLayers,
+)
+
+
+class Network(
+    ActivationLayers,
+    BranchingLayers,
+    ConvolutionLayers,
+    ElementwiseLayers,
+    IndexingLayers,
+    JoiningLayers,
+    MatrixLayers,
+    NormalizationLayers,
+    PoolingLayers,
+    QuantizingLayers,
+    ReductionLayers,
+    ReshapingLayers,
+    ResizingLayers,
+):
+    """A trained network, built layer by layer or by a parser.
+
+    Every builder method takes output slots (or arrays, which become constants) and returns the output slot of the new layer::
+
+        net = Network("example")
+        x = net.input("x", (1, 3, 8, 8))
+        y = net.relu(net.convolution2d(x, weights, bias, padding=1, name="stem"))
+        net.output(y, "y")
+
+    A kind from elsewhere goes in by its descriptor: ``net.add(MyKind(alpha=2.0), x)``.
+
+    Attributes:
+        files: All files that it was read from, where its parser says so.
+    """
+
+    files: tuple[Path, ...] = ()

@@ -1,0 +1,76 @@
+"""From a model file to a network that is ready to run, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ground.collecting import collecting_seldom
+from ..ground.limits import Limits, limited
+
+if TYPE_CHECKING:
+    from ..contract.backend_id import BackendRequest
+    from ..contract.interfaces import IBackend
+    from ..ground.progress import Listener
+    from ..layers.network import Network
+    from ..runtime import LoadedNetwork, Runtime
+
+    BackendLike = str | BackendRequest | IBackend
+
+
+def load(
+    model: str | os.PathLike[str] | Network,
+    backends: Sequence[BackendLike] | BackendLike | None = None,
+    *,
+    threads: int | None = None,
+    shapes: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    require: Mapping[str, str] | None = None,
+    forbid: Mapping[str, Any] | None = None,
+    fallback: bool = True,
+    runtime: Runtime | None = None,
+    progress: Listener | None = None,
+    limits: Limits | None = None,
+    plan_cache_bytes: int | None = None,
+    **optimize_options: Any,
+) -> LoadedNetwork:
+    """Parse, optimize and load a model.
+
+    Sizes that stay symbolic are fixed by each run: the network then plans anew for sizes that it has not met yet.
+
+    Args:
+        model: A model file, or a network.
+        backends: In order of preference, such as ``["AcmeNpu?", "CpuAcc"]``; default the installed CPU backends, fastest first.
+        threads: At most this many CPU threads; default all of the runtime.
+        shapes: Sizes of symbolic dimensions, or whole shapes of inputs, by name.
+        options: Options of backends, by id.
+        require: Backends that layers or kinds must get.
+        forbid: Backends that layers or kinds must not get.
+        fallback: False makes it an error if a layer does not get the first backend.
+        runtime: Where to load it; default one runtime for the whole process.
+        progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the load.
+        limits: How much it may take; plans that are made later, for other sizes, have the same limits.
+        plan_cache_bytes: How many bytes the plans for different sizes may hold besides what they share; see `Runtime.load`.
+        optimize_options: Further arguments of `dovetail.optimize`.
+
+    Raises:
+        DovetailError: The file cannot be read, a backend is not there, or a layer gets no home.
+        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
+    """
+    if runtime is None:
+        from ..runtime import default_runtime
+
+        runtime = default_runtime()
+    wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
+    given: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
+    given |= {"fallback": fallback, "progress": progress}
+    with collecting_seldom(), limited(limits):
+        if isinstance(model, str | os.PathLike):
+            from .parsing import ModelSource
+
+            source = ModelSource(model, limits)
+            model = source.parse()
+            if model.files:
+                given["reparse"] = source.parse_again
+        return runtime.load(model, threads=threads, optimize={**given, **optimize_options}, plan_cache_bytes=plan_cache_bytes)

@@ -1,0 +1,201 @@
+"""Turn a model file into a network, by the parser that is installed for its suffix.
+
+A distribution offers a parser by an entry point of the group ``dovetail.parsers``, whose name is a file suffix without its dot
+and whose value is an `IParser` class.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..discovery import Offer, forget, offers
+from ..ground.errors import DovetailError, ErrorCode, ModelError
+from ..ground.host_exceptions import is_of_host
+from ..ground.limits import Limits, limited
+
+if TYPE_CHECKING:
+    from ..layers.network import Network
+
+GROUP = "dovetail.parsers"
+
+
+def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Network:
+    """Read a model file.
+
+    Args:
+        path: The file.
+        limits: How much it may take.
+
+    Raises:
+        ModelError: The file does not exist (`MODEL_NOT_FOUND`), no parser is installed for its suffix (`MODEL_FORMAT_UNKNOWN`),
+            or the parser refuses it.
+        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
+    """
+    with limited(limits) as load:
+        before = load.memory
+        network = _parse(path)
+        missing = network.bytes_of_constants() - (load.memory - before)
+        if missing > 0:  # a parser that counts nothing itself
+            load.take_memory(missing, f"the constants of network {network.name!r}")
+        return network
+
+
+def _parse(path: str | os.PathLike[str]) -> Network:
+    from ..layers.network import Network
+
+    file = Path(path)
+    _check_readable(file)
+    suffix = file.suffix.lower().removeprefix(".")
+    offer = _offer_for(file, suffix)
+    parser = _create(offer, suffix)
+    try:
+        network = parser.parse(file)
+    except DovetailError:
+        raise
+    except RecursionError as error:
+        raise ModelError(f"{file} is nested too deeply to be read", hint="it is damaged, or was made to be") from error
+    if not isinstance(network, Network):
+        raise _broken(offer, suffix, f"it returned {type(network).__name__}, not a Network")
+    return network
+
+
+class ModelSource:
+    """A model file that may be wanted again.
+
+    Args:
+        path: The file; a relative path counts from the working directory of now.
+        limits: How much it may take to read it again, outside of a load that has limits of its own.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], limits: Limits | None = None) -> None:
+        self._limits = limits
+        self._path = Path(path)
+        self._place = self._path.absolute()
+        self._stamps: dict[Path, Any] = {}
+
+    def parse(self) -> Network:
+        """Read it; raises what `parse` raises."""
+        before = _stamp(self._place)
+        network = parse(self._path)
+        self._stamps = {file.absolute(): _stamp(file) for file in network.files} | {self._place: before}
+        return network
+
+    def parse_again(self) -> Network:
+        """Read it another time.
+
+        Raises:
+            ModelError: One of its files is not there any more, or was changed since (`MODEL_NOT_FOUND`).
+        """
+        for file, stamp in self._stamps.items():
+            if stamp is None or _stamp(file) != stamp:
+                raise ModelError(
+                    f"{str(file)!r} was removed or changed after model {str(self._path)!r} was loaded",
+                    code=ErrorCode.MODEL_NOT_FOUND,
+                    hint="to keep what was loaded, parse it first: dovetail.load(dovetail.parse(path))",
+                    path=str(file),
+                )
+        with limited(self._limits, joining=True):
+            return parse(self._place)
+
+
+def _stamp(file: Path) -> Any:
+    """Tell one state of a file from another; None if it is not there."""
+    try:
+        found = file.stat()
+    except (OSError, ValueError):  # a path that no file can have
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def installed_suffixes() -> tuple[str, ...]:
+    """List the suffixes that there are parsers for, in order, without importing any."""
+    return tuple(sorted({offer.name.lower() for offer in offers(GROUP) if offer.name}))
+
+
+def _check_readable(file: Path) -> None:
+    try:
+        is_file, is_directory = file.is_file(), file.is_dir()
+    except (OSError, ValueError) as error:  # a folder that may not be entered, or a path that no file can have
+        raise ModelError(f"model file {str(file)!r} cannot be reached: {error}", code=ErrorCode.MODEL_NOT_FOUND) from error
+    if is_file:
+        return
+    if is_directory:
+        inside = sorted(f.name for f in file.iterdir() if f.suffix.lower().removeprefix(".") in installed_suffixes())[:5]
+        raise ModelError(
+            f"{str(file)!r} is a folder, not a model file",
+            code=ErrorCode.MODEL_NOT_FOUND,
+            hint=f"models in it: {', '.join(inside)}" if inside else "give the path of the file itself",
+        )
+    exists = file.exists()
+    where = "" if file.is_absolute() else f" (looked in {Path.cwd()})"
+    raise ModelError(
+        f"{str(file)!r} is not a regular file" if exists else f"model file {str(file)!r} does not exist{where}",
+        code=ErrorCode.MODEL_NOT_FOUND,
+        hint=f"did you mean {' or '.join(near)}?" if (near := _close_names(file)) and not exists else "check the path",
+        path=str(file),
+    )
+
+
+def _close_names(file: Path) -> list[str]:
+    """Return model files beside a missing one whose names are like its name."""
+    with contextlib.suppress(OSError):  # the folder is missing too, or may not be read
+        names = [near.name for near in file.parent.iterdir() if near.suffix.lower() == file.suffix.lower()]
+        return difflib.get_close_matches(file.name, names, n=3)
+    return []
+
+
+def _offer_for(file: Path, suffix: str) -> Offer:
+    matching = _matching(suffix)
+    if not matching:
+        forget()  # an installation may have been under way when all was looked through
+        matching = _matching(suffix)
+    if not matching:
+        known = installed_suffixes()
+        raise ModelError(
+            f"no parser is installed for {f'.{suffix} files' if suffix else 'files without a suffix'} ({file.name})",
+            code=ErrorCode.MODEL_FORMAT_UNKNOWN,
+            # Names of packages are not made up from the suffix: whoever registers such a name would be installed.
+            hint=f"there are parsers for {', '.join(f'.{name}' for name in known)}; others come by pip"
+            if known
+            else "no parser is installed at all; this brings the usual ones: pip install dovetail",
+            suffix=suffix,
+            installed=list(known),
+        )
+    if len({offer.value for offer in matching}) > 1:
+        raise ModelError(
+            f"more than one parser is installed for .{suffix} files: {'; '.join(offer.origin for offer in matching)}",
+            code=ErrorCode.MODEL_FORMAT_UNKNOWN,
+            hint="uninstall all but one",
+        )
+    return matching[0]
+
+
+def _matching(suffix: str) -> list[Offer]:
+    return [offer for offer in offers(GROUP) if suffix and offer.name.lower() == suffix]
+
+
+def _create(offer: Offer, suffix: str) -> Any:
+    assert offer.entry_point is not None
+    try:
+        offered = offer.entry_point.load()
+        parser = offered() if isinstance(offered, type) else offered
+    except BaseException as error:  # SystemExit too: a parser must not end somebody else's program
+        if is_of_host(error):
+            raise
+        raise _broken(offer, suffix, f"{type(error).__name__}: {error}") from error
+    if not callable(getattr(parser, "parse", None)):
+        raise _broken(offer, suffix, f"{offer.value} has no method parse(path)")
+    return parser
+
+
+def _broken(offer: Offer, suffix: str, what: str) -> ModelError:
+    return ModelError(
+        f"the parser for .{suffix} files, {offer.origin}, is broken: {what}",
+        code=ErrorCode.MODEL_FORMAT_UNKNOWN,
+        hint=f"reinstall {offer.distribution}, or tell its makers",
+        suffix=suffix,
+    )
