@@ -74,8 +74,8 @@ def relic(request, root, tmp_path_factory):
     shutil.copytree(
         root / "core" / "src" / "dovetail", package, ignore=shutil.ignore_patterns("*.so", "*.h", "*.pyx", "__pycache__")
     )
-    for header in (MUSEUM / request.param).iterdir():
-        shutil.copy(header, package)
+    for file in (MUSEUM / request.param).iterdir():
+        shutil.copy(file, package / "include" if file.suffix == ".h" else package)
     installed = build(root / "templates" / "backend", work, path=(work / "core",))
     assert abi_of(installed) == [int(number) for number in request.param.split(".")]
     return installed

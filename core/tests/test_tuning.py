@@ -252,7 +252,7 @@ def test_it_holds_for_the_same_files_processor_and_core(tmp_path: Path, monkeypa
         other.setattr(tuned_keys, "processor", lambda: {"machine": "another"})
         assert kinds(net, backend, threads=1) == ["fake.Scale"]
     with monkeypatch.context() as other:
-        other.setattr(tuned_keys, "_core_version", lambda: "9.9")
+        other.setattr(tuned_keys, "core_version", lambda: "9.9")
         assert kinds(net, backend, threads=1) == ["fake.Scale"]
     assert kinds(net, backend, threads=1) == ["fake.Quick"]
     source.write_text("class Fake(Base):\n    'Version 2.'\n")

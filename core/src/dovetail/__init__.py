@@ -111,20 +111,13 @@ _HOME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in 
 __all__ = sorted([*_HOME, "__version__"])  # type checkers go by the imports above
 
 
-def _version() -> str:
-    from importlib_metadata import PackageNotFoundError, version
-
-    try:
-        return version("dovetail-core")
-    except PackageNotFoundError:  # a source tree that was put on sys.path without being installed
-        return "0+unknown"
-
-
 if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name acceptable to type checkers
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
-            value: Any = _version()
+            from .ground.version import core_version
+
+            value: Any = core_version()
         elif name in _HOME:
             value = getattr(import_module(f".{_HOME[name]}", __name__), name)
         else:

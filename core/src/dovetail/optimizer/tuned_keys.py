@@ -25,6 +25,7 @@ from ..discovery.content import Files, Stamp, files_of_module
 from ..discovery.reasons import Refused
 from ..graph.descriptor import Constant
 from ..graph.layer import Layer, OutputSlot
+from ..ground.version import core_version
 
 if TYPE_CHECKING:
     from .assignment import Assigned
@@ -53,7 +54,7 @@ class Surroundings:
                 "content": content,
                 "options": _plain(candidate.options),
                 "device": devices[device] if device < len(devices) else str(device),
-                "core": _core_version(),
+                "core": core_version(),
                 "processor": processor(),
                 "threads": threads,
             }
@@ -147,10 +148,3 @@ def _content(backend: Any) -> str | None:
 def _digest(names: tuple[tuple[str, str], ...], stamps: tuple[Stamp, ...]) -> str:
     # Reading some megabytes takes milliseconds: once per process, as long as the stamps stay.
     return hashlib.sha256(_text(Files(dict(names), ()).digests()).encode()).hexdigest()
-
-
-@cache
-def _core_version() -> str:
-    import dovetail
-
-    return dovetail.__version__

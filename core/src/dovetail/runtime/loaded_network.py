@@ -26,13 +26,13 @@ from .plan_builder import BackendKey, Factory, OpenBackend, PlanBuilder, Planned
 from .plan_cache import PlanCache, Planned
 from .plan_dump import dump_plan
 from .profile import Profile
+from .resources import Resources
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
     from ..contract.backend_id import BackendRequest
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from ..optimizer.placement import Placement
-    from .runtime import Runtime
 
 _log = logging.getLogger("dovetail")
 
@@ -45,7 +45,8 @@ class LoadedNetwork(NetworkRunner):
 
     def __init__(
         self,
-        runtime: Runtime,
+        resources: Resources,
+        on_unload: Callable[[LoadedNetwork], object],
         name: str,
         inputs: tuple[TensorSpec, ...],
         optimize: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork],
@@ -57,7 +58,8 @@ class LoadedNetwork(NetworkRunner):
         plan_cache_bytes: int,
     ) -> None:
         self._name = name
-        self._runtime = runtime
+        self._resources = resources
+        self._on_unload = on_unload
         self._inputs = inputs
         self._optimize = optimize
         self._limits = budget().limits
@@ -167,7 +169,7 @@ class LoadedNetwork(NetworkRunner):
         """Run on a thread of the runtime; returns a future of what `run` returns."""
         if self._closed:
             raise self._unloaded()
-        return self._runtime.executor.submit(self.run, feeds, timeout=timeout)
+        return self._resources.submitting.submit(self.run, feeds, timeout=timeout)
 
     @typed_lack_of_memory
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
@@ -354,15 +356,15 @@ class LoadedNetwork(NetworkRunner):
         opened = self._open_backends(optimized)
         factories = dict(self._factories)
         make: Callable[..., PlanBuilder] = PlanBuilder
-        if self._runtime.guard is not None:
+        if self._resources.guard is not None:
             from .guarded_plan_builder import GuardedPlanBuilder
 
-            make = partial(GuardedPlanBuilder, guard=self._runtime.guard)
+            make = partial(GuardedPlanBuilder, guard=self._resources.guard)
         builder = make(
             optimized,
             opened,
             factories,
-            self._runtime.pool,
+            self._resources.pool,
             self._lanes,
             self._network_lock,
             self._spare_arenas,
@@ -406,7 +408,7 @@ class LoadedNetwork(NetworkRunner):
             if assigned is not None:
                 key = BackendKey(assigned.request.id, assigned.request.device)
                 if key not in opened:
-                    opened[key] = self._runtime.open_backend(assigned.backend, key.device, assigned.options)
+                    opened[key] = self._resources.open_backend(assigned.backend, key.device, assigned.options)
         return opened
 
     # -- the end --------------------------------------------------------------------------------------------------------------
@@ -437,7 +439,7 @@ class LoadedNetwork(NetworkRunner):
         self._planned = self._plans.of(self._plan) or self._planned
         self._plan, self._by_shapes = None, None
         _let_go(self._opened, self._factories, self._plans, self._spare_arenas, self._name)
-        self._runtime.forget(self)
+        self._on_unload(self)
 
     def __enter__(self) -> LoadedNetwork:
         return self

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from ..contract.backend_calls import backend_call, checked, device_names, notify
-from ..contract.interfaces import IBackend, IBackendContext
-from ..discovery.registry import default_registry
 from ..graph.descriptor import Array, Constant
 from ..graph.graph_limits import check_graph
 from ..ground.collecting import collecting_seldom, network_dropped
-from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, RunError
+from ..ground.errors import ErrorCode, GraphError, OptionError, RunError
 from ..ground.limits import budget, limited
 from ..ground.progress import listening
 from ..ground.usable_cores import usable_cores
 from ..layers.network import Network
-from .executor import ThreadPool
 from .guard import Guard
-from .lack_of_memory import lack_of_memory
 from .loaded_network import LoadedNetwork
-from .plan_builder import BackendKey, OpenBackend
 from .plan_cache import DEFAULT_BYTES
+from .resources import Resources
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
@@ -55,37 +48,17 @@ class Runtime:
             raise OptionError(f"spin_us={spin_us!r} is out of range", code=ErrorCode.OPTION_INVALID, hint="0 to 1,000,000")
         if guard is not None and not isinstance(guard, Guard):
             raise OptionError(f"guard={guard!r} is no Guard", code=ErrorCode.OPTION_INVALID, hint="dovetail.runtime.Guard()")
-        self.guard = guard
-        try:
-            self.pool = ThreadPool(count, spin_us)
-        except MemoryError as error:
-            raise lack_of_memory("runtime", error)  # noqa: B904  # its cause is set
+        self._resources = Resources(count, spin_us, guard)
         self._lock = threading.RLock()
-        self._backends: dict[tuple[BackendKey, Any], OpenBackend] = {}
         self._networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()
-        self._executor: ThreadPoolExecutor | None = None
-        self._executor_pid = 0
-        self._closed = False
         # A runtime that is dropped rather than closed gives its devices back all the same.
-        self._finalizers: list[Callable[[], object]] = []
-        self._finalizer = weakref.finalize(self, _close_contexts, self._backends, self._finalizers)
+        self._finalizer = weakref.finalize(self, self._resources.close)
         self._finalizer.atexit = False
 
     @property
     def threads(self) -> int:
         """CPU threads that kernels may use, the caller's included."""
-        count: int = self.pool.threads
-        return count
-
-    @property
-    def executor(self) -> ThreadPoolExecutor:
-        """Threads that carry out `submit`."""
-        with self._lock:
-            self._check_open()
-            if self._executor is None or self._executor_pid != os.getpid():  # a fork leaves the threads behind
-                self._executor_pid = os.getpid()
-                self._executor = ThreadPoolExecutor(max(4, 2 * (os.cpu_count() or 1)), "dovetail-submit")
-            return self._executor
+        return self._resources.threads
 
     def load(
         self,
@@ -112,7 +85,7 @@ class Runtime:
         Raises:
             DovetailError: Whatever optimizing or a backend reports.
         """
-        self._check_open()
+        self._resources.check_open()
         if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
         if plan_cache_bytes is None:
@@ -173,7 +146,8 @@ class Runtime:
                 return optimize_network(whole, **{**arguments, **new})
 
         loaded = LoadedNetwork(
-            self,
+            self._resources,
+            self._forget,
             name or network.name,
             inputs,
             again,
@@ -191,39 +165,20 @@ class Runtime:
             weakref.finalize(loaded, network_dropped, len(graph), weights).atexit = False
         with self._lock:
             self._networks.add(loaded)
-            self._finalizers[:] = [one for one in self._finalizers if getattr(one, "alive", False)]
-            self._finalizers.append(loaded.finalizer)
+        self._resources.used_by(loaded.finalizer)
         return loaded
 
-    def open_backend(self, backend: IBackend, device: int, options: Any) -> OpenBackend:
-        """Return the context of a backend's device, opening it on first use.
-
-        Raises:
-            BackendError: There is no such device, or it cannot be opened.
-        """
-        # By identity too: backends may be handed over as objects, and two of them may have the same id.
-        key = (BackendKey(backend.id, device), (id(backend), _hashable(options)))
-        with self._lock:
-            self._check_open()
-            if key not in self._backends:
-                names = device_names(f"backend {str(backend.id)!r}", backend)
-                if device >= len(names):
-                    raise BackendError(
-                        f"backend {str(backend.id)!r} has no device {device}",
-                        code=ErrorCode.BACKEND_UNAVAILABLE,
-                        hint=f"its devices are {', '.join(f'{i}: {name}' for i, name in enumerate(names)) or 'none'}",
-                    )
-                context = _create_context(backend, device, options)
-                self._backends[key] = OpenBackend(backend, device, context, _device_lock(key[0]))
-            return self._backends[key]
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+        return self._resources.is_closed
 
     @property
     def networks(self) -> tuple[LoadedNetwork, ...]:
         """Networks that are loaded."""
         return tuple(sorted(self._networks, key=lambda network: network.name))
 
-    def forget(self, network: LoadedNetwork) -> None:
-        """Drop a network that was unloaded."""
+    def _forget(self, network: LoadedNetwork) -> None:
         with self._lock:
             self._networks.discard(network)
 
@@ -236,20 +191,12 @@ class Runtime:
         networks = list(self._networks)
         if any(one._is_inside() for one in networks) or (inside_python_workload() and any(one._active for one in networks)):
             raise RunError("a runtime cannot be closed from inside one of its runs", hint="close it once the run has returned")
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        if self._executor is not None and self._executor_pid == os.getpid():
-            self._executor.shutdown(wait=True)
+        if not self._resources.begin_to_close():
+            return
         for network in list(self._networks):
             network.unload()
         self._finalizer.detach()
-        _close_contexts(self._backends, self._finalizers)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RunError("this runtime was closed", code=ErrorCode.RUNTIME_CLOSED, hint="make a new dovetail.Runtime()")
+        self._resources.close()
 
     def __enter__(self) -> Runtime:
         return self
@@ -275,54 +222,6 @@ def _constant_bytes(network: Network) -> int:
     return sum({value.__array_interface__["data"][0]: value.nbytes for value in values}.values())
 
 
-def _hashable(options: Any) -> Any:
-    return repr(options)
-
-
-_device_locks: dict[BackendKey, threading.Lock] = {}
-_device_locks_guard = threading.RLock()
-
-
-def _device_lock(key: BackendKey) -> threading.Lock:
-    """Return the lock of a device that wants one run at a time, whatever the options and whichever the runtime."""
-    with _device_locks_guard:
-        return _device_locks.setdefault(key, threading.Lock())
-
-
-def _close_contexts(backends: dict[tuple[BackendKey, Any], OpenBackend], networks: list[Callable[[], object]]) -> None:
-    """Give the devices back, once every network has let go: the collector may find both in either order."""
-    for let_go in networks:
-        let_go()
-    networks.clear()
-    for opened in backends.values():
-        if opened.stuck:
-            _log.error(
-                "backend %s still holds memory of a run that it did not end; its device is not closed", opened.backend.id
-            )
-        elif opened.context is not None:
-            notify(opened.context.close)
-    backends.clear()
-
-
-def _create_context(backend: IBackend, device: int, options: Any) -> Any:
-    """Open a device; the list of backends shows how that went."""
-    origin = f"backend {str(backend.id)!r}, device {device}"
-    try:
-        with backend_call(
-            origin,
-            "create_context",
-            code=ErrorCode.BACKEND_UNAVAILABLE,
-            hint="check the driver; without this backend, name another one",
-        ):
-            context = backend.create_context(device, options)
-    except BackendUnavailableError as error:
-        default_registry().device_failed(backend, error)
-        raise
-    checked(origin, "create_context", context, IBackendContext, type(None))
-    default_registry().device_opened(backend)
-    return context
-
-
 _default: Runtime | None = None
 _default_lock = threading.RLock()  # a signal's handler may load a network while this thread makes the runtime
 
@@ -331,9 +230,9 @@ def default_runtime() -> Runtime:
     """Return the runtime that `dovetail.load` uses: one per process, made on first use, never closed by dovetail."""
     global _default
     with _default_lock:
-        while _default is None or _default._closed:
+        while _default is None or _default.is_closed:
             made = Runtime()
-            if _default is None or _default._closed:
+            if _default is None or _default.is_closed:
                 _default = made
             else:  # a handler was first
                 made.close()

@@ -1,0 +1,155 @@
+"""The core is a house of floors: a module imports from its own floor and from those below, and nothing goes in a circle.
+
+Imports inside functions and for type checkers count too: they tie modules together as much as any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CORE = ROOT / "core" / "src"
+
+FLOORS = ("ground", "graph", "layers", "contract", "native", "discovery", "optimizer", "runtime", "loading", "tuning")
+
+PUBLIC = (
+    "dovetail",
+    "dovetail.building",
+    "dovetail.contract.abi_version",
+    "dovetail.contract.backend_id",
+    "dovetail.contract.claims",
+    "dovetail.contract.interfaces",
+    "dovetail.contract.memory",
+    "dovetail.contract.subgraph",
+    "dovetail.graph.descriptor",
+    "dovetail.graph.graph",
+    "dovetail.graph.layer",
+    "dovetail.graph.tensor",
+    "dovetail.ground.errors",
+    "dovetail.ground.host_exceptions",
+    "dovetail.ground.limits",
+    "dovetail.ground.pieces",
+    "dovetail.layers",
+)
+"""Modules that backends, parsers and what a vendor writes may import."""
+
+FOR_THE_SDK = (
+    "dovetail.discovery.content",
+    "dovetail.discovery.manifest",
+    "dovetail.discovery.reasons",
+    "dovetail.discovery.registry",
+    "dovetail.discovery.verdicts",
+    "dovetail.ground.settings",
+    "dovetail.optimizer",
+    "dovetail.optimizer.assignment",
+    "dovetail.optimizer.passes",
+    "dovetail.optimizer.placement",
+    "dovetail.optimizer.tuned_choices",
+    "dovetail.optimizer.tuned_keys",
+    "dovetail.runtime",
+    "dovetail.runtime.workload",
+    "dovetail.tuning.interference",
+)
+"""What the project's own tools look at beyond that."""
+
+
+def name_of(path: Path, root: Path) -> str:
+    """Return the dotted name of a module."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path, CORE) for path in CORE.rglob("*.py*") if path.suffix in {".py", ".pyx"}}
+
+
+def imports_of(path: Path, module: str) -> set[str]:
+    """Return the modules of the core that a file imports, wherever it does; a package stands for its `__init__`."""
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(_python(path))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            source = ".".join(filter(None, [base, node.module]))
+            found |= {name if (name := f"{source}.{alias.name}") in MODULES else source for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "dovetail"}
+
+
+def _python(path: Path) -> str:
+    """Return what Python can parse: of a Cython source its import statements at the beginning of a line."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".py":
+        return text
+    statements = re.findall(r"^(?:from|import) [^\n(]*(?:\([^)]*\))?", text, re.MULTILINE)
+    return "\n".join(statement for statement in statements if " cimport " not in statement)
+
+
+def graph() -> dict[str, set[str]]:
+    """Return the modules that each module of the core imports."""
+    files = [path for path in sorted(CORE.rglob("*.py*")) if path.suffix in {".py", ".pyx"}]
+    return {(name := name_of(path, CORE)): imports_of(path, name) - {name} for path in files}
+
+
+def floor_of(module: str) -> str:
+    """Return the folder of the core that a module lies in; empty for the root."""
+    return [*module.split("."), ""][1]
+
+
+def test_no_module_imports_from_a_floor_above():
+    wrong = []
+    for module, imported in graph().items():
+        for other in sorted(imported):
+            here, there = floor_of(module), floor_of(other)
+            if here in FLOORS and (there not in FLOORS or FLOORS.index(there) > FLOORS.index(here)):
+                wrong.append(f"{module} imports {other}")
+    assert not wrong
+
+
+def test_every_folder_of_the_core_is_a_floor():
+    folders = {path.parent.name for path in (CORE / "dovetail").glob("*/__init__.py")}
+    assert folders == {*FLOORS, "building"}
+
+
+def test_modules_do_not_import_in_a_circle():
+    imported = graph()
+    imported.pop("dovetail")  # its table of names leads everywhere, when they are asked for
+    finished: set[str] = set()
+
+    def walk(module: str, way: list[str]) -> None:
+        assert module not in way, " -> ".join([*way[way.index(module) :], module])
+        if module in finished:
+            return
+        for other in sorted(imported.get(module, ())):
+            walk(other, [*way, module])
+        finished.add(module)
+
+    for module in sorted(imported):
+        walk(module, [])
+
+
+@pytest.mark.parametrize(
+    ("folder", "allowed"),
+    [
+        ("onnx_parser/src", PUBLIC),
+        ("reference_backend", PUBLIC),
+        ("neon_backend", PUBLIC),
+        ("templates", PUBLIC),
+        ("sdk/src", PUBLIC + FOR_THE_SDK),
+    ],
+)
+def test_other_distributions_import_public_modules(folder, allowed):
+    wrong = []
+    for path in sorted((ROOT / folder).rglob("*.py*")):
+        if path.suffix not in {".py", ".pyx"} or {"build", "tests"} & set(path.relative_to(ROOT).parts):
+            continue
+        wrong += [f"{path.relative_to(ROOT)} imports {name}" for name in sorted(imports_of(path, "") - set(allowed))]
+    assert not wrong
+
+
+def test_the_lists_of_public_modules_name_modules():
+    assert set(PUBLIC + FOR_THE_SDK) <= MODULES
