@@ -18,7 +18,7 @@ UNNEEDED = {
 
 LOAD = """
 import sys
-import numpy, importlib_metadata
+import numpy
 before = set(sys.modules)
 import dovetail
 dovetail.load({path!r}, ["CpuAcc?", "CpuRef"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,13 +50,13 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 def scans(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """Count how often everything is looked through."""
     seen: list[None] = []
-    everything = importlib_metadata.distributions
+    everything = entry_points.folders_of_metadata
 
     def counted() -> object:
         seen.append(None)
         return everything()
 
-    monkeypatch.setattr(importlib_metadata, "distributions", counted)
+    monkeypatch.setattr(entry_points, "folders_of_metadata", counted)
     return seen
 
 
@@ -133,3 +135,86 @@ def test_the_version_of_a_distribution(install: Install) -> None:
     assert version_of("not-installed-anywhere") is None
     (text.parent / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-one\n")
     assert version_of("fake-one") is None
+
+
+def test_what_lies_in_folders_is_read_without_importlib_metadata(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = install("One").parents[1]
+    monkeypatch.setattr(sys, "path", [str(site)])
+    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if finder is importlib.machinery.PathFinder])
+    monkeypatch.setitem(sys.modules, "importlib_metadata", None)  # importing it fails
+    assert names() == {"One"}
+
+
+@pytest.mark.parametrize("name", ["archive.zip", "fake_two-1.0-py3.11.egg"])
+def test_archives_and_eggs_are_looked_into(
+    install: Install, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("One")
+    folder = "EGG-INFO" if name.endswith(".egg") else "fake_two-1.0.dist-info"
+    with zipfile.ZipFile(tmp_path / name, "w") as archive:
+        archive.writestr(f"{folder}/METADATA", "Metadata-Version: 2.1\nName: fake-two\nVersion: 1.0\n")
+        archive.writestr(f"{folder}/PKG-INFO", "Metadata-Version: 2.1\nName: fake-two\nVersion: 1.0\n")
+        archive.writestr(f"{folder}/entry_points.txt", f"[{GROUP}]\nTwo = fake_two:Backend\n")
+    monkeypatch.syspath_prepend(str(tmp_path / name))
+    assert names() >= {"One", "Two"}
+
+
+def test_import_hooks_that_list_distributions_are_asked(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("One")
+
+    files = {"METADATA": "Name: fake-two\nVersion: 2.0\n", "entry_points.txt": f"[{GROUP}]\nTwo = fake_two:Backend\n"}
+
+    class Listed(importlib_metadata.Distribution):
+        def read_text(self, filename: str) -> str | None:
+            return files.get(filename)
+
+        def locate_file(self, path: object) -> Path:
+            return Path(str(path))
+
+    class Hook:
+        @staticmethod
+        def find_spec(*_: object) -> None: ...
+
+        @staticmethod
+        def find_distributions(_: object) -> Iterator[Listed]:
+            yield Listed()
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Hook])
+    assert names() >= {"One", "Two"}
+    assert version_of("fake.two") == "2.0"
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        ("package", ("package", "")),
+        (" package.deep : object.attribute [extra]", ("package.deep", "object.attribute")),
+    ],
+)
+def test_references_to_objects(value: str, parts: tuple[str, str]) -> None:
+    assert entry_points.reference(value) == parts
+
+
+@pytest.mark.parametrize("value", ["", "no reference!", "package:", ".package", "package:a b"])
+def test_what_is_no_reference_to_an_object(value: str) -> None:
+    with pytest.raises(ValueError, match="no reference to an object"):
+        entry_points.reference(value)
+
+
+def test_the_first_distribution_of_a_name_counts(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("One")
+    newer = install("One", folder="other", version="2.0")
+    newer.write_text(f"[{GROUP}]\nNewer = fake_one:Backend\n")
+    assert "other" in sys.path[0]
+    assert names().isdisjoint({"One"})
+    assert names() >= {"Newer"}
+    assert version_of("Fake_One") == "2.0"
+
+
+@pytest.mark.parametrize("text", ["[a.group]\nno equals sign\n", f"[{GROUP}]\nname\n"])
+def test_a_list_with_a_broken_line_is_a_problem(install: Install, text: str) -> None:
+    broken = install("One")
+    broken.write_text(f"{text}[{GROUP}]\nOne = fake_one:Backend\n")
+    (offer,) = [offer for offer in offers(GROUP) if offer.distribution == "fake-one"]
+    assert "no entry point" in offer.problem
+    assert offer.value == ""

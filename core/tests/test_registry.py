@@ -578,12 +578,15 @@ def test_refresh_finds_what_was_installed_meanwhile_and_keeps_what_is_loaded(sit
 @pytest.fixture
 def only_site(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     """Hide the backends that are installed where the tests run."""
-    import importlib_metadata
+    from dovetail.discovery import entry_points
+    from dovetail.discovery.distributions import folders_of_metadata
 
-    def here(**_: object) -> Any:
-        return importlib_metadata.Distribution.discover(path=[str(site.folder)])
+    def here() -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "path", [str(site.folder)])
+            yield from folders_of_metadata()
 
-    monkeypatch.setattr(importlib_metadata, "distributions", here)
+    monkeypatch.setattr(entry_points, "folders_of_metadata", here)
     return site
 
 

@@ -5,6 +5,6 @@ versions, `probe` tries a backend in a child process, `verdicts` remembers how t
 codes. `docs/loading.md` tells it all.
 """
 
-from .entry_points import Offer, forget, offers
+from .entry_points import Offer, forget, load_object, offers
 
-__all__ = ["Offer", "forget", "offers"]
+__all__ = ["Offer", "forget", "load_object", "offers"]

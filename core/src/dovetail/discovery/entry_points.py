@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from ..ground.host_exceptions import is_of_host
+from ..ground.logs import Log
+from .distributions import folders_of_metadata, normalized
 
-if TYPE_CHECKING:
-    from importlib_metadata import EntryPoint
-
-_LOGGER = logging.getLogger("dovetail")
+_log = Log("dovetail")
 RACY_NS = 2_000_000_000
 """Longest step of a file system's clock: what changed so shortly before may have changed again without a new time."""
+_REFERENCE = re.compile(r"\s*(\w+(?:\.\w+)*)\s*(?::\s*(\w+(?:\.\w+)*))?\s*(?:\[.*\]\s*)?")
+"""``package.module:object.attribute [extras]``, all behind the module optional."""
 
 
 class Offer(NamedTuple):
@@ -26,25 +27,29 @@ class Offer(NamedTuple):
     Attributes:
         name: Name of the entry point; empty if the distribution's list of entry points cannot be read.
         distribution, version: Whose it is.
-        entry_point: To load it by; None if it cannot be read.
+        value: What it points at, as ``package.module:attribute``; empty if it cannot be read.
         problem: Why it cannot be read.
     """
 
     name: str
     distribution: str
     version: str
-    entry_point: EntryPoint | None
+    value: str = ""
     problem: str = ""
-
-    @property
-    def value(self) -> str:
-        """What the entry point points at, as ``package.module:attribute``."""
-        return self.entry_point.value if self.entry_point is not None else ""
 
     @property
     def origin(self) -> str:
         """The distribution, its version and the value, for messages."""
         return f"{self.distribution} {self.version} ({self.value})" if self.value else f"{self.distribution} {self.version}"
+
+    @property
+    def module(self) -> str:
+        """The module that it points into.
+
+        Raises:
+            ValueError: The value is no reference to an object.
+        """
+        return reference(self.value)[0]
 
 
 class _Place(NamedTuple):
@@ -60,24 +65,29 @@ class _Place(NamedTuple):
 
 
 class _Scan:
-    """What is installed and mentions dovetail, as it was found once.
+    """What is installed, as it was found once.
 
     Attributes:
         place: Where it was found, to see whether it still holds.
         is_settled: False if a folder changed so lately that it may change again without a new time.
-        entries: Distributions, and their lists of entry points.
+        entries: Distributions that mention dovetail, and their lists of entry points.
+        named: The first distribution of each name, which is the one that counts, as it does for imports.
         offers: What they offer, by group, as far as it was asked for.
     """
 
-    __slots__ = ("entries", "is_settled", "offers", "place")
+    __slots__ = ("entries", "is_settled", "named", "offers", "place")
 
     def __init__(self, place: _Place) -> None:
         self.place = place
         self.is_settled = max((modified_ns for _, _, modified_ns in place.folders), default=0) < time.time_ns() - RACY_NS
-        texts = ((candidate, _entry_points_text(candidate)) for candidate in _distributions())
-        # Reading this text first spares parsing the metadata of everything that is installed.
-        self.entries = [(candidate, text) for candidate, text in texts if "dovetail" in text]
+        self.entries: list[tuple[Any, str]] = []
+        self.named: dict[str, Any] = {}
         self.offers: dict[str, list[Offer]] = {}
+        for candidate in _distributions():
+            self.named.setdefault(candidate.normalized, candidate)
+            text = _entry_points_text(candidate)
+            if "dovetail" in text:  # reading this text first spares parsing the metadata of everything that is installed
+                self.entries.append((candidate, text))
 
 
 _last: _Scan | None = None
@@ -92,15 +102,23 @@ def offers(group: str) -> list[Offer]:
     Everything is looked through once; again when `sys.path` or a folder on it has changed, or may have within the step of the
     file system's clock, or after `forget`.
     """
-    global _last
-    import importlib_metadata as importlib_metadata  # adds a finder to sys.meta_path
-
-    place, scan = _place(), _last
-    if scan is None or scan.place != place or not scan.is_settled:
-        scan = _last = _Scan(place)
+    scan = _scanned()
     if group not in scan.offers:
         scan.offers[group] = _offered(group, scan)
     return list(scan.offers[group])
+
+
+def load_object(value: str) -> Any:
+    """Import what an entry point points at; raises whatever the import raises.
+
+    Raises:
+        ValueError: The value is no reference to an object; `reference` tells it apart from what the import raises.
+    """
+    module, path = reference(value)
+    found: Any = import_module(module)
+    for name in filter(None, path.split(".")):
+        found = getattr(found, name)
+    return found
 
 
 def forget() -> None:
@@ -111,13 +129,29 @@ def forget() -> None:
 
 def version_of(name: str) -> str | None:
     """Return the version of a distribution; None if it is not installed or does not say."""
-    from importlib_metadata import PackageNotFoundError, distribution
-
-    try:
-        found = _field(distribution(name), "Version")
-    except PackageNotFoundError:
-        return None
+    first = _scanned().named.get(normalized(name))
+    found = _field(first, "Version") if first is not None else None
     return found if isinstance(found, str) else None
+
+
+def reference(value: str) -> tuple[str, str]:
+    """Return the module that an entry point names, and the path of the object in it, which may be empty.
+
+    Raises:
+        ValueError: The value is no reference to an object.
+    """
+    match = _REFERENCE.fullmatch(value)
+    if match is None:
+        raise ValueError(f"{value!r} is no reference to an object, such as package.module:attribute")
+    return match[1], match[2] or ""
+
+
+def _scanned() -> _Scan:
+    global _last
+    place, scan = _place(), _last
+    if scan is None or scan.place != place or not scan.is_settled:
+        scan = _last = _Scan(place)
+    return scan
 
 
 def _place() -> _Place:
@@ -132,7 +166,7 @@ def _place() -> _Place:
 
 
 def _offered(group: str, scan: _Scan) -> list[Offer]:
-    found: set[Offer] = set()
+    found: list[Offer] = []
     names: set[str] = set()
     for candidate, text in scan.entries:
         if group not in text:
@@ -140,23 +174,21 @@ def _offered(group: str, scan: _Scan) -> list[Offer]:
         name = _name(candidate)
         if name is None:
             problem = "its METADATA is missing or cannot be read: a half-removed installation?"
-            found.add(Offer("", f"a distribution in {candidate.locate_file('')}", "?", None, problem))
+            found.append(Offer("", f"a distribution in {candidate.locate_file('')}", "?", problem=problem))
         elif name not in names:
             names.add(name)
-            found |= _offers_of(name, group)
-    return sorted(found, key=lambda offer: (offer.name, offer.distribution, offer.value))
+            found += _offers_of(name, group, scan)
+    return sorted(dict.fromkeys(found), key=lambda offer: (offer.name, offer.distribution, offer.value))
 
 
 def _distributions() -> Iterator[Any]:
     """Go through what is installed; an import hook of somebody else that fails ends the list, and is told."""
-    from importlib_metadata import distributions
-
     try:
-        yield from distributions()
+        yield from folders_of_metadata()
     except Exception as error:
         if is_of_host(error):
             raise
-        _LOGGER.warning("not all that is installed could be listed: %s: %s", type(error).__name__, error)
+        _log.warning("not all that is installed could be listed: %s: %s", type(error).__name__, error)
 
 
 def _entry_points_text(candidate: Any) -> str:
@@ -166,7 +198,7 @@ def _entry_points_text(candidate: Any) -> str:
         if is_of_host(error):
             raise
         # Whether it has to do with dovetail cannot be told, so it gets no row; but it is not passed over in silence.
-        _LOGGER.warning(
+        _log.warning(
             "entry_points.txt of %s in %s cannot be read, so it was skipped: %s: %s",
             _name(candidate) or "a distribution",
             candidate.locate_file(""),
@@ -187,12 +219,9 @@ def _name(candidate: Any) -> str | None:
     return re.sub(r"[-_.]+", "-", name).lower() if isinstance(name, str) and name else None
 
 
-def _field(candidate: Any, name: str) -> Any:
-    """Return a field of the metadata; parsing all of it, as `candidate.metadata` does, takes a hundred times as long."""
-    text = candidate.read_text("METADATA") or candidate.read_text("PKG-INFO")
-    if not text:
-        return candidate.metadata[name]
-    for line in text.splitlines():
+def _field(candidate: Any, name: str) -> str | None:
+    """Return a field of the metadata, whose head is read as far as that."""
+    for line in (candidate.read_text("METADATA") or candidate.read_text("PKG-INFO") or "").splitlines():
         if not line:
             break
         label, colon, value = line.partition(":")
@@ -201,20 +230,37 @@ def _field(candidate: Any, name: str) -> Any:
     return None
 
 
-def _offers_of(name: str, group: str) -> set[Offer]:
-    from importlib_metadata import distribution
-
+def _offers_of(name: str, group: str, scan: _Scan) -> list[Offer]:
     version = "?"
     try:
-        first = distribution(name)
+        first = scan.named[normalized(name)]
         version = str(_field(first, "Version"))
-        found = {Offer(entry.name, name, version, entry) for entry in first.entry_points if entry.group == group}
-        if not found and re.search(
-            rf"^\s*\[\s*{re.escape(group)}\s*$", first.read_text("entry_points.txt") or "", re.MULTILINE
-        ):
-            found = {Offer("", name, version, None, f"its entry_points.txt has a heading [{group} without an end")}
+        text = first.read_text("entry_points.txt") or ""
+        found = [Offer(key, name, version, value) for key, value in _entries(text, group)]
+        if not found and re.search(rf"^\s*\[\s*{re.escape(group)}\s*$", text, re.MULTILINE):
+            found = [Offer("", name, version, problem=f"its entry_points.txt has a heading [{group} without an end")]
         return found
     except Exception as error:
         if is_of_host(error):
             raise
-        return {Offer("", name, version, None, f"its entry points cannot be read: {type(error).__name__}: {error}")}
+        return [Offer("", name, version, problem=f"its entry points cannot be read: {type(error).__name__}: {error}")]
+
+
+def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
+    """Read what stands under a heading.
+
+    Raises:
+        ValueError: A line, of whichever group, is no entry point.
+    """
+    heading = None
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if line.startswith("#"):
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            heading = line.strip("[]")
+        elif heading is not None:
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise ValueError(f"{line!r} is no entry point: there is no '=' in it")
+            if heading == group:
+                yield name.strip(), value.strip()

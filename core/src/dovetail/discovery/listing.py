@@ -43,13 +43,13 @@ def duplicates(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
 
 def _of(offer: Offer) -> Candidate:
     candidate = Candidate(offer.name, offer.value, offer.distribution, offer.version, offer.value)
-    if offer.entry_point is None:
+    if offer.problem:
         return candidate._replace(refusal=Refused(ReasonCode.BAD_METADATA, offer.problem))
     candidate = _identified(candidate)
     if candidate.refusal is not None:
         return candidate
     try:
-        fields, folder = find_manifest(offer.entry_point.module, offer.name)
+        fields, folder = find_manifest(offer.module, offer.name)
     except Refused as refusal:
         return candidate._replace(path=refusal.path, refusal=refusal)
     except Exception as error:  # a value that is no object reference, or an import hook of somebody else that fails

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..discovery import Offer, forget, offers
+from ..discovery import Offer, forget, load_object, offers
 from ..ground.errors import DovetailError, ErrorCode, ModelError
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import Limits, limited
@@ -179,9 +179,8 @@ def _matching(suffix: str) -> list[Offer]:
 
 
 def _create(offer: Offer, suffix: str) -> Any:
-    assert offer.entry_point is not None
     try:
-        offered = offer.entry_point.load()
+        offered = load_object(offer.value)
         parser = offered() if isinstance(offered, type) else offered
     except BaseException as error:  # SystemExit too: a parser must not end somebody else's program
         if is_of_host(error):
