@@ -20,6 +20,7 @@ PUBLIC = (
     "dovetail",
     "dovetail.building",
     "dovetail.contract.abi_version",
+    "dovetail.contract.artefacts",
     "dovetail.contract.backend_id",
     "dovetail.contract.claims",
     "dovetail.contract.interfaces",
@@ -38,6 +39,7 @@ PUBLIC = (
 """Modules that backends, parsers and what a vendor writes may import."""
 
 FOR_THE_SDK = (
+    "dovetail.contract.part_facts",
     "dovetail.discovery.content",
     "dovetail.discovery.manifest",
     "dovetail.discovery.reasons",
@@ -49,7 +51,6 @@ FOR_THE_SDK = (
     "dovetail.optimizer.passes",
     "dovetail.optimizer.placement",
     "dovetail.optimizer.tuned_choices",
-    "dovetail.optimizer.tuned_keys",
     "dovetail.runtime",
     "dovetail.runtime.workload",
     "dovetail.tuning.interference",

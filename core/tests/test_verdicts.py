@@ -141,9 +141,9 @@ def test_where_nothing_can_be_written_verdicts_last_as_long_as_the_process(
 
 def test_what_a_killed_process_left_behind_is_swept(cache: Path, files: Files) -> None:
     VerdictStore().keep(verdict_on(files))
-    old, new = cache / "passed" / ".Old.1.1", cache / "passed" / ".New.1.1"
+    old, new = cache / "passed" / ".writing-Old.1.1", cache / "passed" / ".writing-New.1.1"
     for path in (old, new):
         path.write_text("{")
     os.utime(old, (0, 0))
     VerdictStore().keep(verdict_on(files))
-    assert sorted(path.name for path in (cache / "passed").iterdir()) == [".New.1.1", "Fake.json"]
+    assert sorted(path.name for path in (cache / "passed").iterdir()) == [".writing-New.1.1", "Fake.json"]

@@ -1,4 +1,4 @@
-"""Small files that the processes of one user keep for one another below the cache folder: verdicts, and what was tuned.
+"""Files that the processes of one user keep for one another: verdicts, what was tuned, what backends compiled.
 
 A file is written whole and renamed: a reader finds the one before or the one after, and of several writers the last stays. One
 that others could have written, or that cannot be read, counts for nothing.
@@ -15,33 +15,39 @@ from .settings import cache_folder
 from .trusted_files import folder_problem, read_trusted
 
 LARGEST = 4 << 20
-"""Bytes that are read of a file."""
+"""Bytes that are read of a file below the cache folder."""
+_WRITING = ".writing-"
+"""What the name of a file begins with until it is whole."""
 _ABANDONED_SECONDS = 3600
 
 
-class KeptFiles:
-    """The files of one kind: a folder below the cache folder. Safe to use from several processes at once.
+class KeptFolder:
+    """The files in one folder. Safe to use from several processes at once.
 
     Args:
-        kind: Name of the folder.
+        path: The folder; it need not exist.
         tell: Called with why the folder is not used, each time that it is wanted and is not to be trusted.
+        largest: Bytes that are read of a file at most; None: all of it.
     """
 
-    def __init__(self, kind: str, tell: Callable[[str], None]) -> None:
-        self.kind = kind
+    def __init__(self, path: Path | None, tell: Callable[[str], None], largest: int | None = None) -> None:
+        self._path = path
         self._tell = tell
+        self._largest = largest
 
     @property
     def folder(self) -> Path | None:
         """Where they lie, or None if there is no such place or others can write there; it need not exist."""
-        base = cache_folder()
-        if base is None:
-            return None
-        problem = folder_problem(base) or folder_problem(base / self.kind)
+        problem = self.problem
         if problem:
-            self._tell(f"the cache folder is not used: {problem}")
+            self._tell(problem)
             return None
-        return base / self.kind
+        return self._path
+
+    @property
+    def problem(self) -> str:
+        """Why the folder is not to be trusted; empty if it is, or if there is none."""
+        return "" if self._path is None else folder_problem(Path(os.path.realpath(self._path)))
 
     def names(self) -> list[str]:
         """List the files, in order."""
@@ -51,8 +57,8 @@ class KeptFiles:
         except OSError:
             return []
 
-    def read(self, name: str) -> bytes | None:
-        """Return what stands in a file, at most `LARGEST` bytes of it; None if it is not there.
+    def read(self, name: str, largest: int | None = None) -> bytes | None:
+        """Return what stands in a file, at most `largest` bytes of it; None if it is not there.
 
         Raises:
             PermissionError: Others could have written it, or it is no file.
@@ -62,12 +68,16 @@ class KeptFiles:
         if folder is None:
             return None
         try:
-            return read_trusted(folder / name, LARGEST, follow=False)
+            return read_trusted(folder / name, self._largest if largest is None else largest, follow=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def write(self, name: str, content: bytes) -> bool:
+    def write(self, name: str, *parts: bytes | memoryview) -> bool:
         """Write a file whole, in the place of any of this name; false if there is no folder for it.
+
+        Args:
+            name: Of the file.
+            parts: What is written, one after the other.
 
         Raises:
             OSError: It cannot be written; the one that was there before still is.
@@ -75,14 +85,15 @@ class KeptFiles:
         folder = self.folder
         if folder is None:
             return False
-        temporary = folder / f".{name}.{os.getpid()}.{time.monotonic_ns()}"
+        temporary = folder / f"{_WRITING}{name}.{os.getpid()}.{time.monotonic_ns()}"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in _abandoned(folder):
             path.unlink(missing_ok=True)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(temporary, flags, 0o600), "wb") as file:
-                file.write(content)
+                for part in parts:
+                    file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, folder / name)
@@ -103,9 +114,34 @@ class KeptFiles:
         return False
 
 
+class KeptFiles(KeptFolder):
+    """The files of one kind: a folder below the cache folder.
+
+    Args:
+        kind: Name of the folder.
+        tell: Called with why the folder is not used, each time that it is wanted and is not to be trusted.
+    """
+
+    def __init__(self, kind: str, tell: Callable[[str], None]) -> None:
+        super().__init__(None, tell, LARGEST)
+        self.kind = kind
+
+    @property
+    def folder(self) -> Path | None:
+        """Where they lie, or None if there is no such place or others can write there; it need not exist."""
+        base = cache_folder()
+        if base is None:
+            return None
+        problem = folder_problem(base) or folder_problem(base / self.kind)
+        if problem:
+            self._tell(f"the cache folder is not used: {problem}")
+            return None
+        return base / self.kind
+
+
 def _abandoned(folder: Path) -> Iterator[Path]:
     """What processes that were killed while they wrote left behind."""
-    for path in folder.glob(".*"):
+    for path in folder.glob(f"{_WRITING}*"):
         try:
             if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                 yield path

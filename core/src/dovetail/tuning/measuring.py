@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..contract.part_facts import part_facts
 from ..contract.subgraph import Choice
 from ..graph.descriptor import Array
 from ..graph.layer import Layer
 from ..ground.errors import ErrorCode, OptionError
 from ..ground.progress import Listener, listening, report
 from ..optimizer.tuned_choices import Finding, Findings
-from ..optimizer.tuned_keys import Surroundings, part_facts
+from ..optimizer.tuned_keys import Surroundings
 from .interference import busy_now, is_disturbed
 from .report import LayerTuning, TuningReport
 
@@ -104,7 +105,7 @@ class _Survey:
         else:
             name = choice.names[self.number] if self.number < len(choice.names) else choice.taken
         # Looked at now: what is replaced is no longer joined to anything.
-        facts = None if surroundings.facts is None else {**surroundings.facts, "part": part_facts(choice)}
+        facts = None if surroundings.facts is None else {**surroundings.facts, "part": part_facts(choice.part)}
         self._waiting[choice.part.layers] = len(self.subjects)
         self.subjects.append(_Subject(key, facts, id, choice.names, choice.part.sources, name))
         return name

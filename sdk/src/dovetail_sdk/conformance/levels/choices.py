@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dovetail import IBackend
+from dovetail.contract.part_facts import part_facts
 from dovetail.contract.subgraph import Choice
 from dovetail.optimizer import Assigned
-from dovetail.optimizer.tuned_keys import part_facts
 
 from ..catalogue import all_operators
 from ..checks import check
@@ -35,7 +35,7 @@ class Way:
 
     def choose(self, candidate: Assigned, choice: Choice) -> str | None:
         """Return the way of the number; the default where there are fewer."""
-        self.offered.append([part_facts(choice), choice.names])
+        self.offered.append([part_facts(choice.part), choice.names])
         self.most = max(self.most, len(choice.names))
         return choice.names[self.number] if 0 < self.number < len(choice.names) else None
 

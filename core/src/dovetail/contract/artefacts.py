@@ -1,0 +1,255 @@
+"""What backends compiled, kept in a folder for later loads, of Python and C backends alike.
+
+An artefact is known by everything that decided what was compiled: the backend, the version of its
+distribution and the digest of its files, the device with its driver, the options, the number of
+threads, the part and its constants, and whatever else the backend names. These facts stand in the
+file before the artefact, so that a miss can be explained by the fact that differed.
+
+A file is written whole or not at all. It is shown to a backend only if nobody but root and the user
+could have written it, and every byte is as written. The backend may still find it of no use, compile
+again, and write it anew. The digests tell damage from what was written, not one author from another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..graph.layer import Layer, OutputSlot
+from ..ground.kept_files import KeptFolder
+from .part_facts import PartLike, part_digests, plain, text
+
+_log = logging.getLogger("dovetail")
+_MAGIC = b"dovetail artefact 2\n"
+_DIGEST = hashlib.sha256().digest_size
+_LENGTH = 8
+_MAX_FACTS = 1 << 20
+_HEAD = len(_MAGIC) + _DIGEST + _LENGTH
+
+OPTION = "artefacts"
+"""Option of a backend that names the folder: a str, empty for none. No artefact is known by it."""
+
+
+class ArtefactKey(NamedTuple):
+    """What an artefact is known by.
+
+    Attributes:
+        backend: Id.
+        facts: Everything that decides, by name.
+    """
+
+    backend: str
+    facts: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """The digest of all facts."""
+        return hashlib.sha256(text([self.backend, dict(self.facts)]).encode()).hexdigest()
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file; those of one part begin alike, whatever else differs."""
+        return f"{_beginning(self.backend, self.facts)}{self.digest[:32]}.artefact"
+
+
+class _Lone(NamedTuple):
+    """One layer as a part."""
+
+    layers: tuple[Layer]
+    inputs: tuple[OutputSlot | None, ...]
+    outputs: tuple[OutputSlot, ...]
+
+
+class ArtefactStore:
+    """The artefacts of one backend and device; handed to it in `Resources`. Safe to use from several threads and processes.
+
+    ::
+
+        key = store.key(part)
+        content = store.read(key)
+        if content is None:
+            log.info("compiling: %s", store.why_miss(key))
+            content = compile(part)
+            store.write(key, content)
+
+    Args:
+        backend: Id of the backend.
+        folder: Where they lie; empty: nowhere, so that every read is a miss and nothing is written.
+        facts: Returns what decides besides the part, by name; asked once, when the first key is made. None: it has no files to
+            be known by, so that nothing is kept.
+    """
+
+    def __init__(self, backend: str, folder: str, facts: Callable[[], Mapping[str, str] | None]) -> None:
+        self.backend = backend
+        self._warned = False
+        self._given = facts
+        self._facts: Mapping[str, str] | None = None
+        self._is_nameless = False
+        self._files = KeptFolder(Path(folder) if folder else None, self._refuse)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where they lie; None if the user named no folder, or if others could write there."""
+        return self._files.folder
+
+    def key(self, part: PartLike | Layer, **more: str) -> ArtefactKey:
+        """Return what the artefact of a part is known by.
+
+        Args:
+            part: A `SubgraphView`, or one layer.
+            more: What else decides: the version of a compiler, for example. Names and values are shown to people.
+
+        Raises:
+            TypeError: An attribute of a private kind has no content that is the same in the next process.
+        """
+        if self._facts is None:
+            given = self._given()
+            self._facts = dict(given or {})
+            if given is None:
+                self._is_nameless, self._files = True, KeptFolder(None, self._refuse)
+        if isinstance(part, Layer):
+            part = _Lone((part,), tuple(slot.source for slot in part.inputs), tuple(part.outputs))
+        structure, values = part_digests(part)
+        facts = {**self._facts, **{name: str(value) for name, value in more.items()}}
+        return ArtefactKey(self.backend, {**facts, "part": structure, "constants": values})
+
+    def path(self, key: ArtefactKey) -> Path | None:
+        """Return where the artefact of a key lies or would lie; None without a folder."""
+        folder = self._files.folder
+        return None if folder is None else folder / key.file_name
+
+    def read(self, key: ArtefactKey) -> bytes | None:
+        """Return an artefact as it was written; None if there is none, or if a byte of it differs. `why_miss` says why."""
+        try:
+            content = self._files.read(key.file_name)
+        except OSError as error:
+            _log.info("backend %s: artefact %s cannot be read: %s", self.backend, self.path(key), error)
+            return None
+        if content is None:
+            return None
+        body = _body(content, key)
+        if body is None:
+            _log.info("backend %s: artefact %s is damaged, it is not used", self.backend, self.path(key))
+        return body
+
+    def write(self, key: ArtefactKey, content: bytes) -> bool:
+        """Keep an artefact in the place of any of this key; false if it cannot be kept, which is told once, as a warning."""
+        try:
+            return self._files.write(key.file_name, _head(key, content), content)
+        except OSError as error:
+            self._warn(f"artefacts cannot be kept in {self._files.folder}: {error}")
+            return False
+
+    def why_miss(self, key: ArtefactKey) -> str:
+        """Say why `read` returns nothing: by the facts that differ from those of the artefact that is most alike.
+
+        For example "driver: 535.1 then, 550.2 now". Empty if there is an artefact now.
+        """
+        folder = self._files.folder
+        if self._is_nameless:
+            return "this backend has no files to be known by"
+        if folder is None:
+            return self._files.problem or f"no folder was named by the option {OPTION!r}"
+        try:
+            content = self._files.read(key.file_name)
+        except OSError as error:
+            return f"{folder / key.file_name} cannot be read: {error.strerror or error}"
+        if content is not None:
+            return f"{folder / key.file_name} is damaged" if _body(content, key) is None else ""
+        nearest = self._nearest(key)
+        if nearest is None:
+            return "nothing is kept for these layers yet"
+        return "; ".join(
+            f"{name}: {_shown(nearest.get(name))} then, {_shown(key.facts.get(name))} now"
+            for name in dict.fromkeys((*key.facts, *nearest))
+            if nearest.get(name) != key.facts.get(name)
+        )
+
+    def _nearest(self, key: ArtefactKey) -> Mapping[str, str] | None:
+        """Return the facts of the artefact of the same part of which the fewest differ."""
+        found = []
+        for name in self._files.names():
+            if name.startswith(_beginning(key.backend, key.facts)) and name.endswith(".artefact"):
+                try:
+                    head = self._files.read(name, _HEAD + _MAX_FACTS)
+                except OSError:
+                    continue
+                facts = None if head is None else _facts(head)
+                if facts is not None and facts != key.facts:
+                    found.append(facts)
+        return min(found, key=lambda facts: len(dict(facts).items() ^ dict(key.facts).items()), default=None)
+
+    def _refuse(self, problem: str) -> None:
+        self._warn(f"artefacts are neither kept nor read: {problem}")
+
+    def _warn(self, problem: str) -> None:
+        if not self._warned:
+            _log.warning("backend %s: %s", self.backend, problem)
+        self._warned = True
+
+
+def option_facts(options: Any) -> dict[str, str]:
+    """Return the options of a backend as facts, but for the folder of the artefacts.
+
+    Raises:
+        TypeError: A value has no content that is the same in the next process.
+    """
+    fields = plain(options)[1]
+    if not isinstance(fields, dict):
+        return {"options": str(fields)}
+    return {
+        f"option {name}": value if isinstance(value, str) else text(value) for name, value in fields.items() if name != OPTION
+    }
+
+
+def folder_of(options: Any) -> str:
+    """Return the folder that the options of a backend name; empty if they name none."""
+    return str(getattr(options, OPTION, "") or "")
+
+
+def _beginning(backend: str, facts: Mapping[str, str]) -> str:
+    return f"{backend}-{facts['part'][:16]}-"
+
+
+def _head(key: ArtefactKey, content: bytes) -> bytes:
+    facts = text(dict(key.facts)).encode()
+    rest = len(facts).to_bytes(_LENGTH, "little") + facts + hashlib.sha256(content).digest()
+    return _MAGIC + hashlib.sha256(rest).digest() + rest
+
+
+def _split(content: bytes) -> tuple[Mapping[str, str], bytes, int] | None:
+    """Return the facts of a file, the digest of the artefact, and where that begins; None if one of these is damaged."""
+    length = int.from_bytes(content[_HEAD - _LENGTH : _HEAD], "little")
+    end = _HEAD + length + _DIGEST
+    if not content.startswith(_MAGIC) or length > _MAX_FACTS or len(content) < end:
+        return None
+    digest = content[len(_MAGIC) : len(_MAGIC) + _DIGEST]
+    if hashlib.sha256(content[_HEAD - _LENGTH : end]).digest() != digest:
+        return None
+    facts = json.loads(content[_HEAD : _HEAD + length])
+    return facts, content[end - _DIGEST : end], end
+
+
+def _facts(head: bytes) -> Mapping[str, str] | None:
+    found = _split(head)
+    return None if found is None else found[0]
+
+
+def _body(content: bytes, key: ArtefactKey) -> bytes | None:
+    """Return what was written for a key; None if a byte of the file differs."""
+    found = _split(content)
+    if found is None or found[0] != key.facts:
+        return None
+    body = memoryview(content)[found[2] :]
+    return bytes(body) if hashlib.sha256(body).digest() == found[1] else None
+
+
+def _shown(fact: str | None) -> str:
+    if fact is None:
+        return "not known"
+    is_digest = len(fact) == 2 * _DIGEST and all(letter in "0123456789abcdef" for letter in fact)
+    return fact[:12] if is_digest else fact or "none"
