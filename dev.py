@@ -171,7 +171,7 @@ def step(text: str, name: str, *command: object) -> None:
     except subprocess.CalledProcessError as failure:
         lines = without_traceback(failure.output.read_text("utf-8", "replace").splitlines())
         print("\n".join("    " + line for line in lines[-TAIL:]), flush=True)
-        stop("'%s' failed, see above (all of it: %s); mend the cause and start dev.py again." % (text, failure.output))
+        stop("'%s' failed, see above (all of it: %s); fix the cause and start dev.py again." % (text, failure.output))
 
 
 def pip(text: str, name: str, *arguments: object) -> None:

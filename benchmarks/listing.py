@@ -53,7 +53,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         install(Path(name), options.backends)
         times: dict[str, list[float]] = {what: [] for what in COMMANDS}
-        for _ in range(options.rounds):  # in turns, so that a slow moment strikes all alike
+        for _ in range(options.rounds):  # alternating, so that a slow moment strikes all alike
             for what, arguments in COMMANDS.items():
                 times[what].append(milliseconds(arguments, Path(name)))
     base = statistics.median(times["NumPy"])

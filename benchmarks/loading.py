@@ -134,7 +134,7 @@ def random_graph(count: int) -> Network:
 
 @generated
 def alternating(count: int) -> Network:
-    """A chain whose layers go to two backends in turns: see `ARGUMENTS`."""
+    """A chain whose layers go to two backends alternately: see `ARGUMENTS`."""
     network, x = started("alternating")
     for number in range(count):
         x = step(network, x, number, name=("even" if number % 2 else "odd") + f"_{number}")

@@ -131,7 +131,7 @@ def block(call: Call, calls: int) -> float:
 
 
 def interleaved(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
-    """Time all in turns, one short block each, so that a slow moment of the machine strikes all alike."""
+    """Time all alternating, one short block each, so that a slow moment of the machine strikes all alike."""
     sizes = {name: max(1, round(BLOCK / block(call, 200))) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     gc.disable()
@@ -160,7 +160,7 @@ def open_checked(folder: Path, name: str, layers: list[str], runtimes: list[str]
 
 
 def measure_imports(statements: dict[str, str], rounds: int) -> dict[str, list[float]]:
-    """Time each statement in processes of its own, in turns."""
+    """Time each statement in processes of its own, alternating."""
     times: dict[str, list[float]] = {name: [] for name in statements}
     for _ in range(rounds):
         for name, statement in statements.items():

@@ -80,7 +80,7 @@ def batch_normalizations(count: int) -> Network:
 
 
 def shared(count: int) -> Network:
-    """One tensor and one constant that all layers read, which go to two backends in turns."""
+    """One tensor and one constant that all layers read, which go to two backends alternating."""
     network, x = loading.started("shared")
     tensor, constant = network.tanh(x), network.constant(np.ones((1, loading.WIDTH), np.float32))
     for number in range(count):

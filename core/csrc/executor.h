@@ -18,7 +18,7 @@ enum { DVT_STEP_EXECUTE = 0, DVT_STEP_WAIT = 1 };
 enum { DVT_UNWATCHED = -100 };
 enum { DVT_MESSAGE_BYTES = 512, DVT_MAX_MARKS = 4096 };
 
-/* A device that does not answer is given this long to let go of a run's memory once the run has ended early. */
+/* A device that does not answer is given this long to release a run's memory once the run has ended early. */
 #define DVT_DRAIN_NS INT64_C(10000000000)
 
 typedef struct {
@@ -45,7 +45,7 @@ typedef struct dvt_context {
     void **queues;
     char *pending;              /* per queue: work was enqueued since the last wait */
     dvt_pool *pool;
-    int32_t lanes;
+    int32_t threads;
     void *owner;                /* of the code that made the context */
     int (*poll)(struct dvt_context *);  /* on the calling thread: look for signals; non-zero ends the run */
     /* of the run in progress */

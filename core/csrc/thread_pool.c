@@ -20,16 +20,16 @@
 #define LINE 128
 
 /* The gate of a pool is one word, so that coming in, being last out and posting a region are one atomic operation each.
- * No lanes: closed, nobody may come in. The epoch tells a worker a new region from the one it has left; that it wraps is
+ * No threads: closed, nobody may come in. The epoch tells a worker a new region from the one it has left; that it wraps is
  * harmless, entering is safe whenever the gate is open. */
 #define GATE_INSIDE 0x000003ffu     /* workers inside */
-#define GATE_LANE 0x00000400u
-#define GATE_LANES 0x000ffc00u
+#define GATE_THREAD 0x00000400u
+#define GATE_THREADS 0x000ffc00u
 #define GATE_WAITING 0x00100000u    /* the caller sleeps until the last one is out */
 #define GATE_SHUTDOWN 0x00200000u
 #define GATE_EPOCH 0x00400000u
 #define GATE_EPOCHS 0xffc00000u
-#define MOST_THREADS 1023
+#define MAX_THREADS 1023
 
 /* How long the caller spins for stragglers before it sleeps: about what a wake-up costs. */
 #define JOIN_SPIN_NS 50000
@@ -41,13 +41,13 @@ struct region {
     int64_t range;
     int64_t grain;
     int64_t chunks;
-    int lanes;
-    int64_t share, larger;          /* chunks of a lane's segment; one more for the first `larger` lanes */
+    int threads;
+    int64_t share, larger;          /* chunks of a segment; one more for the first `larger` threads */
     const _Atomic int *stop;
 };
 
-/* The next chunk of a lane's own segment: of so many chunks side by side that come after those of the lane before it. */
-struct lane {
+/* The next chunk of a thread's own segment: of so many chunks side by side that come after those of the thread before it. */
+struct segment {
     alignas(LINE) _Atomic int64_t next;
 };
 
@@ -62,14 +62,14 @@ struct worker {
 
 struct dvt_pool {
     alignas(LINE) _Atomic uint32_t gate;
-    alignas(LINE) struct region region;     /* written with the gate closed and nobody inside, as are all lanes */
+    alignas(LINE) struct region region;     /* written with the gate closed and nobody inside, as are all segments */
     alignas(LINE) _Atomic int busy; /* a caller owns the gate, the region and what follows */
     int threads;
     int started;                    /* workers that run: 1..started */
     int exhausted;                  /* the system refused another thread */
     int64_t spin_ns;
-    struct lane *lanes;
-    struct worker *workers;         /* of lane i: workers[i - 1] */
+    struct segment *segments;
+    struct worker *workers;         /* of thread i: workers[i - 1] */
     dvt_pool *next;
     dvt_pool **link;
 };
@@ -117,18 +117,18 @@ static void run_chunk(const struct region *region, int64_t chunk, int worker)
     region->body(begin, end, worker, region->arg);
 }
 
-static int64_t segment_begin(const struct region *region, int lane)
+static int64_t segment_begin(const struct region *region, int thread)
 {
-    return region->share * lane + (lane < region->larger ? lane : region->larger);
+    return region->share * thread + (thread < region->larger ? thread : region->larger);
 }
 
-/* What is left of one lane's segment. */
-static void run_segment(const struct region *region, struct lane *lane, int64_t end, int worker, void (*poll)(void *),
+/* What is left of one segment. */
+static void run_segment(const struct region *region, struct segment *segment, int64_t end, int worker, void (*poll)(void *),
                         void *poll_arg)
 {
     /* Looked at before it is written to: most segments of others are done when this thread comes to them. */
-    while (!ended(region) && atomic_load_explicit(&lane->next, memory_order_relaxed) < end) {
-        int64_t chunk = atomic_fetch_add_explicit(&lane->next, 1, memory_order_relaxed);
+    while (!ended(region) && atomic_load_explicit(&segment->next, memory_order_relaxed) < end) {
+        int64_t chunk = atomic_fetch_add_explicit(&segment->next, 1, memory_order_relaxed);
         if (chunk >= end) {
             return;
         }
@@ -139,13 +139,13 @@ static void run_segment(const struct region *region, struct lane *lane, int64_t 
     }
 }
 
-/* Its own segment first, the same part of the range in every region of as many lanes: what a thread reads is then likely to be
+/* Its own segment first, the same part of the range in every region of as many threads: what a thread reads is then likely to be
  * what it wrote in the region before, and lies in its own cache. After that it helps those that come next. */
-static void run_shared(const struct region *region, struct lane *lanes, int worker, void (*poll)(void *), void *poll_arg)
+static void run_shared(const struct region *region, struct segment *segments, int worker, void (*poll)(void *), void *poll_arg)
 {
-    for (int i = 0; i < region->lanes; i++) {
-        int lane = worker + i < region->lanes ? worker + i : worker + i - region->lanes;
-        run_segment(region, &lanes[lane], segment_begin(region, lane + 1), worker, poll, poll_arg);
+    for (int i = 0; i < region->threads; i++) {
+        int thread = worker + i < region->threads ? worker + i : worker + i - region->threads;
+        run_segment(region, &segments[thread], segment_begin(region, thread + 1), worker, poll, poll_arg);
     }
 }
 
@@ -167,7 +167,7 @@ static int run_inline(const struct region *region, int worker, void (*poll)(void
 
 static int gate_lanes(uint32_t gate)
 {
-    return (int)((gate & GATE_LANES) / GATE_LANE);
+    return (int)((gate & GATE_THREADS) / GATE_THREAD);
 }
 
 static int has_work(const struct worker *self, uint32_t gate)
@@ -183,11 +183,11 @@ static void wake(struct worker *worker)
     }
 }
 
-/* Everybody wakes two more: waking a sleeper costs microseconds, and the caller should not pay that for every lane. */
-static void wake_next(dvt_pool *pool, int index, int lanes)
+/* Everybody wakes two more: waking a sleeper costs microseconds, and the caller should not pay that for every thread. */
+static void wake_next(dvt_pool *pool, int index, int threads)
 {
-    for (int lane = 2 * index + 1; lane <= 2 * index + 2 && lane < lanes; lane++) {
-        wake(&pool->workers[lane - 1]);
+    for (int thread = 2 * index + 1; thread <= 2 * index + 2 && thread < threads; thread++) {
+        wake(&pool->workers[thread - 1]);
     }
 }
 
@@ -249,7 +249,7 @@ static void wait_for_work(struct worker *self)
     }
 }
 
-/* Returns the lanes of the region entered, 0 if it had been closed. */
+/* Returns the threads of the region entered, 0 if it had been closed. */
 static int enter(struct worker *self)
 {
     _Atomic uint32_t *gate = &self->pool->gate;
@@ -284,10 +284,10 @@ static void *work_forever(void *arg)
         if (atomic_load_explicit(&pool->gate, memory_order_acquire) & GATE_SHUTDOWN) {
             break;
         }
-        int lanes = enter(self);
-        if (lanes) {
-            wake_next(pool, self->index, lanes);
-            run_shared(&pool->region, pool->lanes, self->index, NULL, NULL);
+        int threads = enter(self);
+        if (threads) {
+            wake_next(pool, self->index, threads);
+            run_shared(&pool->region, pool->segments, self->index, NULL, NULL);
             leave(pool);
         }
     }
@@ -306,15 +306,15 @@ static void signals_to_block(sigset_t *set)
 }
 
 /* Fewer threads than asked for are not an error, and not asked for again: a failing attempt in every region is dear. */
-static void start_workers(dvt_pool *pool, int lanes)
+static void start_workers(dvt_pool *pool, int threads)
 {
     sigset_t blocked, before;
-    if (pool->started >= lanes - 1 || pool->exhausted) {
+    if (pool->started >= threads - 1 || pool->exhausted) {
         return;
     }
     signals_to_block(&blocked);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    while (pool->started < lanes - 1) {
+    while (pool->started < threads - 1) {
         struct worker *worker = &pool->workers[pool->started];
         *worker = (struct worker){.index = pool->started + 1, .pool = pool,
                                   .seen = atomic_load_explicit(&pool->gate, memory_order_relaxed) & GATE_EPOCHS};
@@ -365,16 +365,16 @@ static void wait_for_stragglers(dvt_pool *pool, void (*poll)(void *), void *poll
     sleep_until_all_left(pool, poll, poll_arg);
 }
 
-static void open_gate(dvt_pool *pool, int lanes)
+static void open_gate(dvt_pool *pool, int threads)
 {
     uint32_t gate = atomic_load_explicit(&pool->gate, memory_order_relaxed);
-    atomic_store(&pool->gate, (gate & GATE_EPOCHS) + GATE_EPOCH + (uint32_t)lanes * GATE_LANE);
+    atomic_store(&pool->gate, (gate & GATE_EPOCHS) + GATE_EPOCH + (uint32_t)threads * GATE_THREAD);
 }
 
-static int any_undone(const struct region *region, const struct lane *lanes)
+static int any_undone(const struct region *region, const struct segment *segments)
 {
-    for (int lane = 0; lane < region->lanes; lane++) {
-        if (atomic_load_explicit(&lanes[lane].next, memory_order_relaxed) < segment_begin(region, lane + 1)) {
+    for (int thread = 0; thread < region->threads; thread++) {
+        if (atomic_load_explicit(&segments[thread].next, memory_order_relaxed) < segment_begin(region, thread + 1)) {
             return 1;
         }
     }
@@ -382,25 +382,25 @@ static int any_undone(const struct region *region, const struct lane *lanes)
 }
 
 /* The pool is ours. */
-static int run_parallel(dvt_pool *pool, int lanes, struct region *region, void (*poll)(void *), void *poll_arg)
+static int run_parallel(dvt_pool *pool, int threads, struct region *region, void (*poll)(void *), void *poll_arg)
 {
     unsigned forks_before = forks;
     owned = pool;
-    start_workers(pool, lanes);
-    lanes = lanes - 1 < pool->started ? lanes : pool->started + 1;
-    region->lanes = lanes;
-    region->share = region->chunks / lanes;
-    region->larger = region->chunks % lanes;
+    start_workers(pool, threads);
+    threads = threads - 1 < pool->started ? threads : pool->started + 1;
+    region->threads = threads;
+    region->share = region->chunks / threads;
+    region->larger = region->chunks % threads;
     pool->region = *region;
-    for (int lane = 0; lane < lanes; lane++) {
-        atomic_store_explicit(&pool->lanes[lane].next, segment_begin(region, lane), memory_order_relaxed);
+    for (int thread = 0; thread < threads; thread++) {
+        atomic_store_explicit(&pool->segments[thread].next, segment_begin(region, thread), memory_order_relaxed);
     }
-    open_gate(pool, lanes);
-    wake_next(pool, 0, lanes);
-    run_shared(region, pool->lanes, 0, poll, poll_arg);
-    atomic_fetch_and_explicit(&pool->gate, ~GATE_LANES, memory_order_acq_rel);
+    open_gate(pool, threads);
+    wake_next(pool, 0, threads);
+    run_shared(region, pool->segments, 0, poll, poll_arg);
+    atomic_fetch_and_explicit(&pool->gate, ~GATE_THREADS, memory_order_acq_rel);
     wait_for_stragglers(pool, poll, poll_arg);
-    int undone = any_undone(region, pool->lanes);
+    int undone = any_undone(region, pool->segments);
     owned = NULL;
     atomic_store_explicit(&pool->busy, 0, memory_order_release);
     return undone || forks != forks_before;
@@ -412,12 +412,12 @@ static int take_pool(dvt_pool *pool)
            && !atomic_exchange_explicit(&pool->busy, 1, memory_order_acquire);
 }
 
-static int run_nested(int lanes, const struct region *region, void (*poll)(void *), void *poll_arg)
+static int run_nested(int threads, const struct region *region, void (*poll)(void *), void *poll_arg)
 {
-    return run_inline(region, enclosing < lanes ? enclosing : 0, enclosing == 0 ? poll : NULL, poll_arg);
+    return run_inline(region, enclosing < threads ? enclosing : 0, enclosing == 0 ? poll : NULL, poll_arg);
 }
 
-int dvt_pool_run(dvt_pool *pool, int lanes, int64_t range, int64_t grain,
+int dvt_pool_run(dvt_pool *pool, int threads, int64_t range, int64_t grain,
                  void (*body)(int64_t begin, int64_t end, int32_t worker, void *arg), void *arg,
                  const _Atomic int *stop, void (*poll)(void *), void *poll_arg)
 {
@@ -427,12 +427,12 @@ int dvt_pool_run(dvt_pool *pool, int lanes, int64_t range, int64_t grain,
     struct region region = {.body = body, .arg = arg, .range = range, .grain = grain > 0 ? grain : 1, .stop = stop};
     region.chunks = range / region.grain + (range % region.grain != 0);
     if (enclosing >= 0) {
-        return run_nested(lanes, &region, poll, poll_arg);
+        return run_nested(threads, &region, poll, poll_arg);
     }
-    lanes = lanes < pool->threads ? lanes : pool->threads;
-    lanes = lanes < region.chunks ? lanes : (int)region.chunks;
+    threads = threads < pool->threads ? threads : pool->threads;
+    threads = threads < region.chunks ? threads : (int)region.chunks;
     enclosing = 0;
-    int undone = lanes > 1 && take_pool(pool) ? run_parallel(pool, lanes, &region, poll, poll_arg)
+    int undone = threads > 1 && take_pool(pool) ? run_parallel(pool, threads, &region, poll, poll_arg)
                                               : run_inline(&region, 0, poll, poll_arg);
     enclosing = -1;
     return undone;
@@ -442,19 +442,19 @@ int dvt_pool_run(dvt_pool *pool, int lanes, int64_t range, int64_t grain,
 
 dvt_pool *dvt_pool_create(int threads, int spin_us)
 {
-    threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+    threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
     dvt_pool *pool = aligned_alloc(LINE, sizeof *pool);
     struct worker *workers = aligned_alloc(LINE, sizeof *workers * (size_t)threads);
-    struct lane *lanes = aligned_alloc(LINE, sizeof *lanes * (size_t)threads);
-    if (!pool || !workers || !lanes) {
+    struct segment *segments = aligned_alloc(LINE, sizeof *segments * (size_t)threads);
+    if (!pool || !workers || !segments) {
         free(pool);
         free(workers);
-        free(lanes);
+        free(segments);
         return NULL;
     }
     memset(workers, 0, sizeof *workers * (size_t)threads);
-    memset(lanes, 0, sizeof *lanes * (size_t)threads);
-    *pool = (dvt_pool){.threads = threads, .spin_ns = (int64_t)spin_us * 1000, .lanes = lanes, .workers = workers};
+    memset(segments, 0, sizeof *segments * (size_t)threads);
+    *pool = (dvt_pool){.threads = threads, .spin_ns = (int64_t)spin_us * 1000, .segments = segments, .workers = workers};
     pthread_mutex_lock(&pools_mutex);
     pool->next = pools;
     pool->link = &pools;
@@ -485,7 +485,7 @@ void dvt_pool_destroy(dvt_pool *pool)
         pthread_join(pool->workers[i].thread, NULL);
     }
     free(pool->workers);
-    free(pool->lanes);
+    free(pool->segments);
     free(pool);
 }
 

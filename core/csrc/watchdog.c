@@ -187,7 +187,7 @@ static int list_deadline(dvt_watch *watch)
     return failed;
 }
 
-/* Move the slot on, once the watchdog has let go of it. */
+/* Move the slot on, once the watchdog has released it. */
 static void replace_slot(uintptr_t from, uintptr_t to)
 {
     uintptr_t found = from;

@@ -36,7 +36,7 @@ IS_CANCELLED = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 class CTensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("threads", ctypes.c_uint16),
         ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
     ]  # fmt: skip
@@ -143,7 +143,7 @@ def chain(*workloads: Workload, size: int = 4, arenas: Any = None, pool: ThreadP
         locations=[(Storage.INPUT, 0, 0), *middle, (Storage.OUTPUT, 0, 0)],
         serial_locks=[],
         pool=pool or ThreadPool(2, 20),
-        lanes=2,
+        threads=2,
     )
     return Runner(plan)
 

@@ -35,7 +35,7 @@ FEEDS = {name: np.full((2, 3), value, np.float32) for name, value in zip("abc", 
 
 
 class Slow:
-    """A load on another thread that is inside the table until `let_go`."""
+    """A load on another thread that is inside the table until `release`."""
 
     def __init__(self, backend: Any) -> None:
         self.inside, self.free = threading.Event(), threading.Event()
@@ -56,7 +56,7 @@ class Slow:
         self.inside.set()
         assert self.free.wait(60)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.free.set()
         self.thread.join(60)
         np.testing.assert_array_equal(self.result, np.full((2, 3), 7, np.float32))
@@ -73,14 +73,14 @@ def test_ctrl_c_ends_the_wait_for_a_table_that_compiles(build: Any) -> None:
             backend.supports(additions().outputs[0].inputs[0].source.layer, backend.options_type())
         assert time.monotonic() - begin < 10
     finally:
-        slow.let_go()
+        slow.release()
 
 
 def test_a_table_that_is_closed_while_it_compiles_closes_afterwards(build: Any) -> None:
     backend = load_backend(build("compiler.c"))
     slow = Slow(backend)
     backend.close()
-    slow.let_go()
+    slow.release()
     gc.collect()  # the graph that holds what was compiled
     with pytest.raises(BackendError, match="was closed"):
         backend.supports(additions().outputs[0].inputs[0].source.layer, backend.options_type())

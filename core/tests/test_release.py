@@ -1,4 +1,4 @@
-"""Backends let go of weights while a network is loaded, where nobody else can see it."""
+"""Backends release weights while a network is loaded, where nobody else can see it."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ def test_clip_to_the_ends_of_a_type(dtype: Any, low: Any, high: Any) -> None:
     entries = [[helper.make_tensor_value_info(name, code, [10])] for name in "xy"]
     model = helper.make_model(helper.make_graph([node], "g", *entries, tensors), opset_imports=[helper.make_opsetid("", 13)])
     (y,) = DovetailBackend.prepare(model).run([x])
-    least, most = (default if end is None else end for end, default in zip(bounds, (-limit, limit), strict=True))
-    np.testing.assert_array_equal(y, np.minimum(np.maximum(x, least), most))
+    minimum, maximum = (default if end is None else end for end, default in zip(bounds, (-limit, limit), strict=True))
+    np.testing.assert_array_equal(y, np.minimum(np.maximum(x, minimum), maximum))
 
 
 def test_bfloat16_comes_back_as_such() -> None:

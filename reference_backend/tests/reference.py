@@ -122,6 +122,6 @@ def assert_close(got, wanted, dtype=None, scale=1.0):
     got, wanted = np.asarray(got).astype(np.float64), np.asarray(wanted, np.float64)
     assert got.shape == wanted.shape, f"shape {got.shape}, expected {wanted.shape}"
     finite = wanted[np.isfinite(wanted)]
-    least = {"float64": 1e-300, "float32": 1e-44, "float16": 2.0**-23, "bfloat16": 1e-38}[name]
-    absolute = least + (1e-12 * (np.abs(finite).max() if finite.size else 0.0))
+    minimum = {"float64": 1e-300, "float32": 1e-44, "float16": 2.0**-23, "bfloat16": 1e-38}[name]
+    absolute = minimum + (1e-12 * (np.abs(finite).max() if finite.size else 0.0))
     np.testing.assert_allclose(got, wanted, rtol=RELATIVE[name] * scale, atol=absolute * scale)

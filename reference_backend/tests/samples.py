@@ -25,13 +25,13 @@ def array(label: str, shape, seed: int = 0, scale: float = 3.0) -> np.ndarray:
     return rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
 
 
-def small(label: str, shape, seed: int = 0, most: int = 9) -> np.ndarray:
+def small(label: str, shape, seed: int = 0, maximum: int = 9) -> np.ndarray:
     """Whole numbers of small magnitude, exact in every type; negative ones where the type has them."""
     rng = np.random.default_rng(seed)
     kind = DType.of(label)
     if kind is DType.BOOL:
         return array(label, shape, seed)
-    return np.asarray(rng.integers(-most if kind.is_signed else 0, most, shape, endpoint=True)).astype(dtype(label))
+    return np.asarray(rng.integers(-maximum if kind.is_signed else 0, maximum, shape, endpoint=True)).astype(dtype(label))
 
 
 def same_bits(found: np.ndarray, expected: np.ndarray) -> None:

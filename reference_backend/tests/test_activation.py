@@ -118,7 +118,7 @@ def test_quantized(run_layer, samples, function, label):
 @pytest.mark.parametrize("slope", [(), (4,), (3, 1), (1, 3, 1), (2, 3, 4)])
 @pytest.mark.parametrize("label", [*FLOATS, "int32", "uint8"])
 def test_prelu(run_layer, samples, label, slope):
-    x, s = samples.small(label, (2, 3, 4), 1), samples.small(label, slope, 2, most=3)
+    x, s = samples.small(label, (2, 3, 4), 1), samples.small(label, slope, 2, maximum=3)
     [y] = run_layer(lambda net, a, b: net.prelu(a, b), x, s, in_place=0)
     samples.same_bits(y, np.where(x.astype(np.float64) < 0, x * s, x).astype(x.dtype))
 

@@ -116,7 +116,7 @@ def test_special_values(run_layer, samples, source, target):
 
 @pytest.mark.parametrize("source", LABELS)
 def test_to_bool_is_not_zero(run_layer, samples, source):
-    x = samples.small(source, (40,), most=1)
+    x = samples.small(source, (40,), maximum=1)
     if DType.of(source).is_float:
         x[:3] = [np.nan, 1e-6, -0.0]
     [y] = run_layer(lambda net, a: net.cast(a, "bool"), x)

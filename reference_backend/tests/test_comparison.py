@@ -26,8 +26,8 @@ def test_every_operation_is_tested():
 @pytest.mark.parametrize("label", LABELS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_comparison(run_layer, samples, operation, label):
-    a = np.concatenate([samples.small(label, 100, 1, most=2), samples.array(label, 200, 2)])
-    b = np.concatenate([samples.small(label, 100, 3, most=2), samples.array(label, 200, 4)])
+    a = np.concatenate([samples.small(label, 100, 1, maximum=2), samples.array(label, 200, 2)])
+    b = np.concatenate([samples.small(label, 100, 3, maximum=2), samples.array(label, 200, 4)])
     b[250:] = a[250:]
     [y] = run_layer(lambda net, p, q: net.comparison(p, q, operation), a, b)
     samples.same_bits(y, OPERATIONS[operation](a, b))
@@ -47,7 +47,7 @@ SHAPES = [((), ()), ((3,), ()), ((2, 1, 3), (4, 1)), ((0, 3), (3,)), ((1, 300), 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_broadcast(run_layer, samples, left, right):
-    a, b = samples.small("int32", left, 1, most=2), samples.small("int32", right, 2, most=2)
+    a, b = samples.small("int32", left, 1, maximum=2), samples.small("int32", right, 2, maximum=2)
     samples.same_bits(run_layer(lambda net, p, q: net.comparison(p, q, "less"), a, b)[0], np.asarray(a < b))
 
 

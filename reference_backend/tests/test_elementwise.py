@@ -187,7 +187,7 @@ def test_logic(run_layer, operation):
 @pytest.mark.parametrize("base", ["float32", "float16", "bfloat16", "float64", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("exponent", ["float32", "float64", "bfloat16", "int8", "int32", "int64", "uint64"])
 def test_pow_takes_another_exponent(run_layer, samples, base, exponent):
-    a = samples.small(base, (4, 5), 1, most=5)
+    a = samples.small(base, (4, 5), 1, maximum=5)
     b = np.asarray([0, 1, 2, 3, 5]).astype(samples.dtype(exponent))
     [y] = run_layer(lambda net, p, q: net.binary(p, q, "pow"), a, b)
     exact = a.astype(np.float64) ** b.astype(np.float64)
@@ -412,8 +412,21 @@ def test_a_clamp_beyond_the_type_saturates(run_layer):
 def test_what_is_folded_is_what_the_kernel_computes(run_layer, label, operation):
     """At the ends of every integer type, divisors of zero and of minus one included."""
     limits = np.iinfo(label)
-    least, most = int(limits.min), int(limits.max)
-    ends = {least, least + 1, least // 2, max(least, -2), max(least, -1), 0, 1, 2, 3, most // 2, most - 1, most}
+    minimum, maximum = int(limits.min), int(limits.max)
+    ends = {
+        minimum,
+        minimum + 1,
+        minimum // 2,
+        max(minimum, -2),
+        max(minimum, -1),
+        0,
+        1,
+        2,
+        3,
+        maximum // 2,
+        maximum - 1,
+        maximum,
+    }
     a, b = (grid.reshape(-1) for grid in np.meshgrid(*[np.array(sorted(ends), label)] * 2))
     [found] = run_layer(lambda net, x, y: net.binary(x, y, operation), a, b)
     with np.errstate(all="ignore"):
@@ -424,5 +437,5 @@ def test_what_is_folded_is_what_the_kernel_computes(run_layer, label, operation)
         bits = limits.bits
         pairs = zip(a.tolist(), b.tolist(), strict=True)
         exact = [0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in pairs]
-        wrapped = [(value - least) % 2**bits + least for value in exact]
+        wrapped = [(value - minimum) % 2**bits + minimum for value in exact]
         assert folded.tolist() == wrapped

@@ -7,7 +7,7 @@ import pytest
 
 from dovetail import DType, Quantization
 from dovetail.layers import PadMode
-from dovetail.layers.joining import _most_padding
+from dovetail.layers.joining import _max_padding
 from dovetail_reference import ReferenceBackend
 from dovetail_reference.workloads.joining import create, supports
 
@@ -164,7 +164,7 @@ _RANGES = [
         (mode, *one)
         for mode in PadMode
         for one in _RANGES
-        if max(-one[0], one[0] + one[2] - one[1]) <= _most_padding(mode, one[1])
+        if max(-one[0], one[0] + one[2] - one[1]) <= _max_padding(mode, one[1])
     ],
 )
 @pytest.mark.parametrize("outer", [(), (2,)])

@@ -98,7 +98,7 @@ def test_integers_wrap(run_layer, samples, label, function):
 
 @pytest.mark.parametrize("label", INTEGERS)
 def test_mean_of_integers_truncates(run_layer, samples, label):
-    x = samples.small(label, (20, 7), most=40)
+    x = samples.small(label, (20, 7), maximum=40)
     [y] = run_layer(lambda net, a: net.mean(a, 1), x)
     assert y.tolist() == [math.trunc(sum(row) / 7) for row in x.tolist()]
 
@@ -194,7 +194,7 @@ def test_quantized(run_layer, samples, label, function):
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("label", [*FLOATS, "int8", "int64", "uint16"])
 def test_cumulative_sum(run_layer, samples, label, axis, reverse, exclusive):
-    x = samples.small(label, (3, 4, 5), most=5)
+    x = samples.small(label, (3, 4, 5), maximum=5)
     [y] = run_layer(lambda net, a: net.cumulative_sum(a, axis, exclusive=exclusive, reverse=reverse), x, in_place=0)
     wide = np.flip(x, axis).astype(np.float64) if reverse else x.astype(np.float64)
     total = np.cumsum(wide, axis=axis) - (wide if exclusive else 0)

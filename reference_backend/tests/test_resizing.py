@@ -94,7 +94,7 @@ def check(run_layer, samples, x, wanted, tolerance=1e-12, **attributes):
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_nearest(run_layer, samples, coordinates, rounding):
     for wanted in itertools.product([1, 3, 4, 5, 8, 12], [1, 2, 6, 7, 9]):
-        x = samples.small("int32", (4, 6), most=100)
+        x = samples.small("int32", (4, 6), maximum=100)
         check(run_layer, samples, x, wanted, method=ResizeMethod.NEAREST, coordinates=coordinates, rounding=rounding)
 
 
@@ -115,7 +115,7 @@ def test_interpolation(run_layer, samples, method, coordinates, exclude_outside,
 @pytest.mark.parametrize("coordinates", [c for c in COORDINATES if c != "align_corners"])
 @pytest.mark.parametrize("scales", [(0.6, 1.7), (2.5, 0.4), (1.3, 3.3), (1.0, 0.9)])
 def test_given_scales_set_the_positions(run_layer, samples, method, coordinates, scales):
-    x = samples.small("float64", (6, 10), most=50)
+    x = samples.small("float64", (6, 10), maximum=50)
     wanted = [floor(n * s) for n, s in zip(x.shape, scales, strict=True)]
     check(run_layer, samples, x, wanted, scales=scales, method=method, coordinates=coordinates, tolerance=1e-10)
 

@@ -41,7 +41,7 @@ POSSIBLE = [(label, reduction) for label in LABELS for reduction in MEET if labe
 @pytest.mark.parametrize(("label", "reduction"), POSSIBLE)
 @pytest.mark.parametrize(("axis", "shape"), [(0, (6, 4, 2)), (1, (3, 2, 5)), (-1, (2, 4, 9)), (0, (0, 4, 5))])
 def test_scatter_elements(run_layer, samples, label, reduction, axis, shape):
-    x, updates = samples.small(label, (3, 4, 5), 1, most=3), samples.small(label, shape, 2, most=2)
+    x, updates = samples.small(label, (3, 4, 5), 1, maximum=3), samples.small(label, shape, 2, maximum=2)
     indices = np.random.default_rng(3).integers(-x.shape[axis], x.shape[axis], shape)
     positions = []
     for at in itertools.product(*map(range, shape)):
@@ -57,10 +57,10 @@ def test_scatter_elements(run_layer, samples, label, reduction, axis, shape):
 @pytest.mark.parametrize(("label", "reduction"), POSSIBLE)
 @pytest.mark.parametrize("shape", [(1,), (4, 1), (3, 2), (2, 3, 3), (0, 2)])
 def test_scatter_nd(run_layer, samples, label, reduction, shape):
-    x, depth = samples.small(label, (3, 4, 5), 1, most=3), shape[-1]
+    x, depth = samples.small(label, (3, 4, 5), 1, maximum=3), shape[-1]
     rng = np.random.default_rng(5)
     indices = np.stack([rng.integers(-x.shape[i], x.shape[i], shape[:-1]) for i in range(depth)], -1)
-    updates = samples.small(label, (*shape[:-1], *x.shape[depth:]), 2, most=2)
+    updates = samples.small(label, (*shape[:-1], *x.shape[depth:]), 2, maximum=2)
     positions = [tuple(p) for p in indices.reshape(-1, depth)]
     expected = scatter(x, positions, updates.reshape(-1, *x.shape[depth:]), reduction)
     build = lambda net, a, i, u: net.scatter_nd(a, i, u, reduction=reduction)  # noqa: E731  # shared by both runs

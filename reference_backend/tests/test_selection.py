@@ -17,7 +17,7 @@ FLOATS = ["float64", "float32", "float16", "bfloat16"]
 @pytest.mark.parametrize("function", ["max", "min"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_arg(run_layer, samples, label, function, axis):
-    for x in (samples.small(label, (6, 5, 7), most=2), samples.array(label, (3, 4, 5))):
+    for x in (samples.small(label, (6, 5, 7), maximum=2), samples.array(label, (3, 4, 5))):
         wide = x.astype(object)
         first = (np.argmax if function == "max" else np.argmin)(wide, axis=axis)
         last = x.shape[axis] - 1 - (np.argmax if function == "max" else np.argmin)(np.flip(wide, axis), axis=axis)
@@ -64,7 +64,7 @@ def top(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize(("axis", "k"), [(0, 1), (1, 3), (-1, 7), (2, 4)])
 def test_top_k(run_layer, samples, label, axis, k, largest):
-    for x in (samples.small(label, (3, 5, 7), most=3), samples.array(label, (4, 6, 9))):
+    for x in (samples.small(label, (3, 5, 7), maximum=3), samples.array(label, (4, 6, 9))):
         values, positions = run_layer(lambda net, a: net.top_k(a, k, axis, largest=largest), x)
         expected = top(x, k, axis, largest)
         samples.same_bits(positions, expected)

@@ -93,7 +93,7 @@ def test_a_case_is_the_same_whenever_it_is_made() -> None:
 
 
 def test_a_search_ends_early_with_enough_findings() -> None:
-    wanted = Wanted("broken_backends_guarded:ReadsBehindTheEnd", case_ids(6, 0), most=1)
+    wanted = Wanted("broken_backends_guarded:ReadsBehindTheEnd", case_ids(6, 0), maximum=1)
     result = search(wanted)
     assert len(result.findings) == 1
     assert result.done + result.left == 6

@@ -37,9 +37,9 @@ def test_bfloat16_is_the_upper_half_of_a_float32():
 
 @pytest.mark.parametrize("dtype", samples.INTEGERS)
 def test_whole_numbers_reach_both_ends(dtype, rng):
-    least, most = samples.limits(dtype)
-    values = samples.whole(dtype, (3, 40), rng, least, most)
-    assert (int(values.min()), int(values.max())) == (least, most)
+    minimum, maximum = samples.limits(dtype)
+    values = samples.whole(dtype, (3, 40), rng, minimum, maximum)
+    assert (int(values.min()), int(values.max())) == (minimum, maximum)
     assert values.dtype == dtype.numpy
 
 
@@ -139,10 +139,10 @@ def test_no_result_of_integers_overflows(dtype, rng):
         if operation is BinaryOperation.SHIFT_RIGHT and dtype.is_signed:
             continue
         a, b = elementwise_binary._integers(operation, dtype, (30, 20), (30, 20), rng)
-        least, most = samples.limits(dtype)
+        minimum, maximum = samples.limits(dtype)
         results = [function(p, q) for p, q in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)]
-        assert least <= min(results), operation
-        assert max(results) <= most, operation
+        assert minimum <= min(results), operation
+        assert max(results) <= maximum, operation
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def test_scattered_bfloat16_meets_as_real_numbers():
 @pytest.mark.parametrize("reduction", [ScatterReduction.ADD, ScatterReduction.MUL])
 def test_sums_and_products_fit_the_narrowest_type(reduction):
     x, updates = operands(DType.INT8, (50,), (50,), reduction, np.random.default_rng(1))
-    most, widest = int(np.abs(x).max()), int(np.abs(updates).max())
-    assert (most + 8 * widest if reduction is ScatterReduction.ADD else most * widest**3) <= 127
+    maximum, widest = int(np.abs(x).max()), int(np.abs(updates).max())
+    assert (maximum + 8 * widest if reduction is ScatterReduction.ADD else maximum * widest**3) <= 127
 
 
 def test_one_hot():

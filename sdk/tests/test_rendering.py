@@ -120,7 +120,7 @@ def test_top_classes() -> None:
 
 def test_classes_table_is_cut_after_some_rows() -> None:
     text = text_of(run.classes_table("y", np.eye(20), 1))
-    assert len([line for line in text.splitlines() if line.split()[-1:] == ["1"]]) == run.MOST_ROWS
+    assert len([line for line in text.splitlines() if line.split()[-1:] == ["1"]]) == run.MAX_ROWS
     assert "..." in text
 
 

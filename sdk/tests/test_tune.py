@@ -86,11 +86,11 @@ def test_the_table_has_each_layer_and_says_where_it_is_kept(dovetail: Invoke, ad
     (row,) = (line for line in result.stdout.splitlines() if line.startswith(" add"))
     assert all(word in row for word in (patient, "patiently", "at once", "%"))
     assert float(row.split("%")[0].split()[-1]) > 50
-    for text in ("1 of 1 choices differ from the default, with 1 thread\n", "estimated", "by turns", f"kept in {cache}"):
+    for text in ("1 of 1 choices differ from the default, with 1 thread\n", "estimated", "alternating", f"kept in {cache}"):
         assert text in result.stdout
     again = dovetail(*arguments)
     assert "known" in again.stdout
-    assert "by turns" not in again.stdout
+    assert "alternating" not in again.stdout
 
 
 def test_later_commands_use_it_and_say_so(dovetail: Invoke, adder: Path, patient: str) -> None:

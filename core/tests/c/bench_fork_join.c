@@ -14,7 +14,7 @@
 enum { SAMPLES = 2001 };
 
 struct meeting {
-    int lanes;
+    int threads;
     _Atomic int arrived;
 };
 
@@ -26,7 +26,7 @@ static void do_nothing(int64_t begin, int64_t end, int32_t worker, void *arg)
     (void)arg;
 }
 
-/* Every lane holds its chunk until all lanes have one: the cost of a region in which the others really come in. */
+/* Every thread holds its chunk until all threads have one: the cost of a region in which the others really come in. */
 static void meet(int64_t begin, int64_t end, int32_t worker, void *arg)
 {
     struct meeting *meeting = arg;
@@ -34,7 +34,7 @@ static void meet(int64_t begin, int64_t end, int32_t worker, void *arg)
     (void)end;
     (void)worker;
     atomic_fetch_add(&meeting->arrived, 1);
-    while (atomic_load_explicit(&meeting->arrived, memory_order_relaxed) < meeting->lanes) {
+    while (atomic_load_explicit(&meeting->arrived, memory_order_relaxed) < meeting->threads) {
     }
 }
 
@@ -51,7 +51,7 @@ static double median(double *samples)
 }
 
 /* Median of the mean of `batch` regions, with `pause_us` before each batch. */
-static double fork_join_ns(dvt_pool *pool, int lanes, int all_come, int batch, int pause_us)
+static double fork_join_ns(dvt_pool *pool, int threads, int all_come, int batch, int pause_us)
 {
     static double samples[SAMPLES];
     for (int i = 0; i < SAMPLES; i++) {
@@ -60,8 +60,8 @@ static double fork_join_ns(dvt_pool *pool, int lanes, int all_come, int batch, i
         }
         int64_t start = dvt_now_ns();
         for (int j = 0; j < batch; j++) {
-            struct meeting meeting = {.lanes = lanes};
-            dvt_pool_run(pool, lanes, lanes, 1, all_come ? meet : do_nothing, &meeting, NULL, NULL, NULL);
+            struct meeting meeting = {.threads = threads};
+            dvt_pool_run(pool, threads, threads, 1, all_come ? meet : do_nothing, &meeting, NULL, NULL, NULL);
         }
         samples[i] = (double)(dvt_now_ns() - start) / batch;
     }
@@ -88,12 +88,12 @@ int main(void)
     int most = dvt_usable_cores();
     dvt_pool *spinning = dvt_pool_create(most, 100000), *sleeping = dvt_pool_create(most, 0);
     printf("usable cores %d\n", most);
-    for (int lanes = 1; lanes <= most; lanes *= 2) {
-        printf("lanes %d, empty body:      %8.0f ns\n", lanes, fork_join_ns(spinning, lanes, 0, 20, 0));
-        if (lanes > 1) {
-            printf("lanes %d, all come in:     %8.0f ns\n", lanes, fork_join_ns(spinning, lanes, 1, 20, 0));
-            printf("lanes %d, asleep, empty:   %8.0f ns\n", lanes, fork_join_ns(sleeping, lanes, 0, 1, 200));
-            printf("lanes %d, asleep, all come:%8.0f ns\n", lanes, fork_join_ns(sleeping, lanes, 1, 1, 200));
+    for (int threads = 1; threads <= most; threads *= 2) {
+        printf("threads %d, empty body:      %8.0f ns\n", threads, fork_join_ns(spinning, threads, 0, 20, 0));
+        if (threads > 1) {
+            printf("threads %d, all come in:     %8.0f ns\n", threads, fork_join_ns(spinning, threads, 1, 20, 0));
+            printf("threads %d, asleep, empty:   %8.0f ns\n", threads, fork_join_ns(sleeping, threads, 0, 1, 200));
+            printf("threads %d, asleep, all come:%8.0f ns\n", threads, fork_join_ns(sleeping, threads, 1, 1, 200));
         }
     }
     printf("watch, nothing wanted:    %8.1f ns\n", watch_ns(0, 0));

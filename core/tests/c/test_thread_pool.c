@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#define MOST_LANES 16
+#define MAX_THREADS 16
 
 /* pthread_create is linked with --wrap, so that the system can be made to refuse. */
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -35,19 +35,19 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 struct record {
     int64_t range;
     int64_t grain;
-    int lanes;
+    int threads;
     int work_us;
     int *hits;
     _Atomic int64_t calls;
     _Atomic int inside;
-    _Atomic int held[MOST_LANES];
-    _Atomic int used[MOST_LANES];
+    _Atomic int held[MAX_THREADS];
+    _Atomic int used[MAX_THREADS];
     _Atomic int *stop;
 };
 
 static void take_index(struct record *record, int32_t worker)
 {
-    CHECK(worker >= 0 && worker < record->lanes);
+    CHECK(worker >= 0 && worker < record->threads);
     CHECK(atomic_exchange(&record->held[worker], 1) == 0);
     atomic_fetch_add(&record->inside, 1);
     record->used[worker] = 1;
@@ -81,11 +81,11 @@ static int64_t count_chunks(int64_t range, int64_t grain)
 }
 
 /* One region: each index exactly once, nobody inside afterwards. Returns how many threads took part. */
-static int check_region(dvt_pool *pool, int lanes, int64_t range, int64_t grain, int work_us)
+static int check_region(dvt_pool *pool, int threads, int64_t range, int64_t grain, int work_us)
 {
-    struct record record = {.range = range, .grain = grain, .lanes = lanes < 1 ? 1 : lanes, .work_us = work_us};
+    struct record record = {.range = range, .grain = grain, .threads = threads < 1 ? 1 : threads, .work_us = work_us};
     record.hits = range > 0 && range < 1000000 ? calloc((size_t)range, sizeof *record.hits) : NULL;
-    CHECK(dvt_pool_run(pool, lanes, range, grain, mark, &record, NULL, NULL, NULL) == 0);
+    CHECK(dvt_pool_run(pool, threads, range, grain, mark, &record, NULL, NULL, NULL) == 0);
     CHECK(record.inside == 0);
     CHECK(record.calls == count_chunks(range, grain));
     for (int64_t i = 0; record.hits && i < range; i++) {
@@ -93,7 +93,7 @@ static int check_region(dvt_pool *pool, int lanes, int64_t range, int64_t grain,
     }
     free(record.hits);
     int used = 0;
-    for (int i = 0; i < MOST_LANES; i++) {
+    for (int i = 0; i < MAX_THREADS; i++) {
         used += record.used[i];
     }
     return used;
@@ -105,8 +105,8 @@ static void check_many_regions(dvt_pool *pool)
     static const int64_t grains[] = {1, 2, 3, 64, 1000, 5000, INT64_MAX};
     for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
         for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) {
-            for (int lanes = 0; lanes <= 9; lanes++) {
-                check_region(pool, lanes, ranges[r], grains[g], 0);
+            for (int threads = 0; threads <= 9; threads++) {
+                check_region(pool, threads, ranges[r], grains[g], 0);
             }
         }
     }
@@ -153,7 +153,7 @@ static void takes_no_grain_as_one(void)
     dvt_pool_destroy(pool);
 }
 
-/* Sleeping bodies leave the cores free, so that every lane comes in even on one core. */
+/* Sleeping bodies leave the cores free, so that every thread comes in even on one core. */
 static void uses_every_lane(void)
 {
     dvt_pool *pool = dvt_pool_create(7, 50);
@@ -171,7 +171,7 @@ static void uses_every_lane(void)
 #define STEPS 9
 
 struct march {
-    int lanes;
+    int threads;
     _Atomic int arrived[STEPS];
 };
 
@@ -180,7 +180,7 @@ static void keep_step(int64_t begin, int64_t end, int32_t worker, void *arg)
     struct march *march = arg;
     CHECK(begin / STEPS == worker && end == begin + 1);
     _Atomic int *arrived = &march->arrived[begin % STEPS];
-    for (atomic_fetch_add(arrived, 1); *arrived < march->lanes;) {
+    for (atomic_fetch_add(arrived, 1); *arrived < march->threads;) {
         sched_yield();
     }
 }
@@ -188,11 +188,11 @@ static void keep_step(int64_t begin, int64_t end, int32_t worker, void *arg)
 static void gives_each_lane_its_own_segment(void)
 {
     dvt_pool *pool = dvt_pool_create(5, 50);
-    for (int lanes = 1; lanes <= 5; lanes++) {
-        struct march march = {.lanes = lanes};
-        CHECK(dvt_pool_run(pool, lanes, lanes * STEPS, 1, keep_step, &march, NULL, NULL, NULL) == 0);
+    for (int threads = 1; threads <= 5; threads++) {
+        struct march march = {.threads = threads};
+        CHECK(dvt_pool_run(pool, threads, threads * STEPS, 1, keep_step, &march, NULL, NULL, NULL) == 0);
         for (int i = 0; i < STEPS; i++) {
-            CHECK(march.arrived[i] == lanes);
+            CHECK(march.arrived[i] == threads);
         }
     }
     dvt_pool_destroy(pool);
@@ -242,7 +242,7 @@ struct nest {
     dvt_pool *pool;
     struct record *outer;
     int32_t worker;
-    int other_lanes;
+    int other_threads;
     _Atomic int64_t calls;
 };
 
@@ -250,7 +250,7 @@ static void check_nested_worker(int64_t begin, int64_t end, int32_t worker, void
 {
     struct nest *nest = arg;
     CHECK(end == begin + 1);
-    CHECK(worker == (nest->worker < nest->other_lanes ? nest->worker : 0));
+    CHECK(worker == (nest->worker < nest->other_threads ? nest->worker : 0));
     nest->calls++;
 }
 
@@ -265,9 +265,9 @@ static void run_nested(int64_t begin, int64_t end, int32_t worker, void *arg)
     (void)begin;
     (void)end;
     take_index(outer->outer, worker);
-    struct nest inner = {.worker = worker, .other_lanes = 4};
+    struct nest inner = {.worker = worker, .other_threads = 4};
     CHECK(dvt_pool_run(outer->pool, 4, 20, 1, check_nested_worker, &inner, NULL, never_poll, &worker) == 0);
-    inner.other_lanes = 2;
+    inner.other_threads = 2;
     CHECK(dvt_pool_run(outer->pool, 2, 20, 1, check_nested_worker, &inner, NULL, never_poll, &worker) == 0);
     CHECK(inner.calls == 40);
     sleep_us(200);
@@ -279,7 +279,7 @@ static void runs_nested_regions_inline_as_the_same_worker(void)
     dvt_pool *pool = dvt_pool_create(4, 50);
     int all = 0;
     for (int i = 0; i < 50; i++) {
-        struct record record = {.lanes = 4};
+        struct record record = {.threads = 4};
         struct nest nest = {.pool = pool, .outer = &record};
         CHECK(dvt_pool_run(pool, 4, 16, 1, run_nested, &nest, NULL, NULL, NULL) == 0);
         all |= record.used[1] | record.used[2] | record.used[3];
@@ -359,7 +359,7 @@ static void runs_inline_as_worker_zero_when_busy(void)
     dvt_pool *pool = dvt_pool_create(2, 50);
     struct holder holder = {.entered = 0};
     start_holding(&holder, pool);
-    struct record record = {.range = 40, .grain = 1, .lanes = 1};   /* lanes 1: mark refuses any other worker */
+    struct record record = {.range = 40, .grain = 1, .threads = 1};   /* threads 1: mark refuses any other worker */
     CHECK(dvt_pool_run(pool, 2, 40, 1, mark, &record, NULL, NULL, NULL) == 0);
     CHECK(record.calls == 40 && holder.release == 0);
     stop_holding(&holder);
@@ -377,16 +377,16 @@ static void stop_at_ten(int64_t begin, int64_t end, int32_t worker, void *arg)
     }
 }
 
-static void check_stop(int lanes)
+static void check_stop(int threads)
 {
     dvt_pool *pool = dvt_pool_create(4, 50);
     for (int i = 0; i < 200; i++) {
         _Atomic int stop = 0;
         struct record record = {.stop = &stop};
-        CHECK(dvt_pool_run(pool, lanes, 100000, 1, stop_at_ten, &record, &stop, NULL, NULL) != 0);
+        CHECK(dvt_pool_run(pool, threads, 100000, 1, stop_at_ten, &record, &stop, NULL, NULL) != 0);
         CHECK(record.calls >= 11 && record.calls < 100000);
         int64_t calls = record.calls;
-        CHECK(dvt_pool_run(pool, lanes, 5, 1, stop_at_ten, &record, &stop, NULL, NULL) != 0);
+        CHECK(dvt_pool_run(pool, threads, 5, 1, stop_at_ten, &record, &stop, NULL, NULL) != 0);
         CHECK(record.calls == calls);
     }
     dvt_pool_destroy(pool);
@@ -401,10 +401,10 @@ static void stops_half_way(void)
 static void is_complete_when_stopped_by_the_last_chunk(void)
 {
     dvt_pool *pool = dvt_pool_create(4, 50);
-    for (int lanes = 1; lanes <= 4; lanes++) {
+    for (int threads = 1; threads <= 4; threads++) {
         _Atomic int stop = 0;
         struct record record = {.stop = &stop};
-        CHECK(dvt_pool_run(pool, lanes, 11, 1, stop_at_ten, &record, &stop, NULL, NULL) == 0);
+        CHECK(dvt_pool_run(pool, threads, 11, 1, stop_at_ten, &record, &stop, NULL, NULL) == 0);
         CHECK(record.calls == 11);
     }
     dvt_pool_destroy(pool);
@@ -415,7 +415,7 @@ static void goes_on_when_only_asked_to_poll(void)
     dvt_pool *pool = dvt_pool_create(2, 50);
     _Atomic int stop = DVT_POLL;
     int polls = 0;
-    struct record record = {.range = 9, .grain = 1, .lanes = 2};
+    struct record record = {.range = 9, .grain = 1, .threads = 2};
     CHECK(dvt_pool_run(pool, 2, 9, 1, mark, &record, &stop, count_poll, &polls) == 0);
     CHECK(record.calls == 9);
     CHECK(dvt_pool_run(pool, 1, 9, 1, mark, &record, &stop, count_poll, &polls) == 0);
@@ -431,10 +431,10 @@ static void cancel(void *arg)
 static void can_be_stopped_by_its_poll(void)
 {
     dvt_pool *pool = dvt_pool_create(2, 50);
-    for (int lanes = 1; lanes <= 2; lanes++) {
+    for (int threads = 1; threads <= 2; threads++) {
         _Atomic int stop = 0;
-        struct record record = {.range = 100, .grain = 1, .lanes = 2, .work_us = 200};
-        CHECK(dvt_pool_run(pool, lanes, 100, 1, mark, &record, &stop, cancel, &stop) != 0);
+        struct record record = {.range = 100, .grain = 1, .threads = 2, .work_us = 200};
+        CHECK(dvt_pool_run(pool, threads, 100, 1, mark, &record, &stop, cancel, &stop) != 0);
         CHECK(record.calls < 100);
     }
     dvt_pool_destroy(pool);
@@ -633,11 +633,11 @@ static void fork_once(void *arg)
     }
 }
 
-/* A signal handler that the caller's poll runs may fork: the child lost the other lanes' chunks, and is told so. */
+/* A signal handler that the caller's poll runs may fork: the child lost the other threads' chunks, and is told so. */
 static void tells_a_child_forked_in_the_middle(void)
 {
     dvt_pool *pool = dvt_pool_create(3, 50);
-    struct record record = {.range = 60, .grain = 1, .lanes = 3, .work_us = 300};
+    struct record record = {.range = 60, .grain = 1, .threads = 3, .work_us = 300};
     struct fork_in_poll state = {.pool = pool};
     check_region(pool, 3, 24, 1, 100);
     int undone = dvt_pool_run(pool, 3, 60, 1, mark, &record, NULL, fork_once, &state);

@@ -11,7 +11,7 @@ import stat
 from contextlib import ExitStack
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """As many as the kernel of Linux follows."""
 _FOLDER = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_DIRECTORY", "O_CLOEXEC"))
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -71,7 +71,7 @@ def _walked(folder: Path, parts: tuple[str, ...]) -> tuple[int, Path]:
             found = os.stat(name, dir_fd=folders[-1], follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode):
                 links += 1
-                if links > _MOST_LINKS:
+                if links > _MAX_LINKS:
                     raise EscapeError("it leads through too many links")
                 target = PurePath(os.readlink(name, dir_fd=folders[-1]))
                 if target.is_absolute():

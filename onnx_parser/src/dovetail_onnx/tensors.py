@@ -49,7 +49,7 @@ _FIELDS: dict[DType, tuple[str, str]] = {
 }
 
 
-MOST_AXES = 64
+MAX_AXES = 64
 """Axes of an array of NumPy."""
 
 
@@ -136,8 +136,8 @@ def read_sparse(sparse: SparseTensorProto, external: ExternalData, making: Makin
 
 
 def _shape(dims: Sequence[int], tensor: TensorProto) -> tuple[int, ...]:
-    if len(dims) > MOST_AXES:  # a product of a million sizes is a number of a million digits
-        raise _misfit(tensor, f"has {len(dims)} axes, and {MOST_AXES} are the most that there can be")
+    if len(dims) > MAX_AXES:  # a product of a million sizes is a number of a million digits
+        raise _misfit(tensor, f"has {len(dims)} axes, and {MAX_AXES} are the most that there can be")
     if len(dims) and min(dims) < 0:
         raise _misfit(tensor, f"has the shape {list(dims)}")
     return tuple(dims)

@@ -22,7 +22,7 @@ from .node import Node
 from .ordering import sorted_nodes
 from .registry import NEWEST_OPSET, find, is_known
 from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_domain
-from .tensors import CODES, MOST_AXES, dtype_of_code, read_sparse, read_tensor
+from .tensors import CODES, MAX_AXES, dtype_of_code, read_sparse, read_tensor
 from .unsupported import Entry, Unsupported, report
 from .wire import WireError
 
@@ -73,7 +73,7 @@ class _Translation:
             return {
                 entry.name: len(entry.type.tensor_type.shape.dim)
                 for entry in self._graph.value_info
-                if entry.type.tensor_type.has("shape") and len(entry.type.tensor_type.shape.dim) <= MOST_AXES
+                if entry.type.tensor_type.has("shape") and len(entry.type.tensor_type.shape.dim) <= MAX_AXES
             }
         except WireError as error:
             raise self._malformed(f"states types that cannot be read: {error}") from error
@@ -164,9 +164,9 @@ class _Translation:
             return MISSING
         return self._network.constant(read.value, self._free_name(scope.named(name)), dtype=read.dtype)
 
-    def _free_name(self, wish: str) -> str:
+    def _free_name(self, preferred: str) -> str:
         """Return a name that leaves the names of the graph's inputs and outputs alone."""
-        return f"{wish}/value" if wish in self._reserved else wish
+        return f"{preferred}/value" if preferred in self._reserved else preferred
 
     # -- nodes ----------------------------------------------------------------------------------------------------------------
 
@@ -361,10 +361,10 @@ class _Translation:
         return ModelError(f"{self._origin} {found}", code=ErrorCode.MODEL_MALFORMED, hint="check the model with onnx.checker")
 
 
-def _fresh(wish: str, taken: set[str]) -> str:
-    while wish in taken:
-        wish += "_"
-    return wish
+def _fresh(preferred: str, taken: set[str]) -> str:
+    while preferred in taken:
+        preferred += "_"
+    return preferred
 
 
 def _output_name(proto: NodeProto, opset: int, domain: str, index: int) -> str | None:

@@ -28,9 +28,9 @@ class Entry(TypedDict):
     attribute: str | None
 
 
-_MOST_LINES = 100
+_MAX_LINES = 100
 """Things that the text of an error lists."""
-_MOST_CHARACTERS = 10_000
+_MAX_CHARACTERS = 10_000
 """Characters of all of them; names may be as long as a file wants."""
 _LONGEST_LINE = 400
 
@@ -38,8 +38,8 @@ _LONGEST_LINE = 400
 def report(entries: Sequence[Entry], origin: str) -> UnsupportedModelError:
     """Build the one error that lists everything."""
     lines: list[str] = []
-    left = _MOST_CHARACTERS
-    for e in entries[:_MOST_LINES]:
+    left = _MAX_CHARACTERS
+    for e in entries[:_MAX_LINES]:
         line = f"  {e['op']} ({e['domain'] or 'ai.onnx'} {e['opset']}), node {e['node']!r}: {e['reason']}"
         if len(line) > _LONGEST_LINE:
             line = f"{line[: _LONGEST_LINE - 3]}..."

@@ -172,7 +172,7 @@ class IWorkloadFactory(ABC):
 
         Called once the workload of a layer is made, if nobody will see the layer again: of networks that the runtime optimized
         itself. So weights and what was made of them are never all there at once. Constant inputs stay whatever this does.
-        Default: nothing is let go of before the network is.
+        Default: nothing is released before the network is.
         """
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:

@@ -18,7 +18,7 @@ _MAGIC = b"\x7fELF"
 _SHARED = 3  # ET_DYN
 _NOBITS = 8  # SHT_NOBITS: takes no room in the file
 _NULL = 0  # PT_NULL and SHT_NULL: to be ignored
-_MOST_SECTIONS = 4096
+_MAX_SECTIONS = 4096
 _MACHINES = {3: "x86", 8: "MIPS", 20: "PowerPC", 21: "PowerPC64", 22: "s390x", 40: "ARM", 62: "x86-64", 183: "AArch64"} | {
     164: "Hexagon",
     243: "RISC-V",
@@ -145,11 +145,11 @@ def check(descriptor: int, path: str) -> Header:
     return header
 
 
-def section(descriptor: int, header: Header, name: bytes, most: int) -> bytes | None:
+def section(descriptor: int, header: Header, name: bytes, maximum: int) -> bytes | None:
     """Return the content of a section, at most `most` + 1 bytes of it; None if there is no such section."""
     start, each, count = header.sections
     entry = struct.Struct(header.order + _SECTION[header.elf_class])
-    if not start or each != entry.size or not header.names < count <= _MOST_SECTIONS:
+    if not start or each != entry.size or not header.names < count <= _MAX_SECTIONS:
         return None
     table = os.pread(descriptor, each * count, start)
     if len(table) != each * count:
@@ -158,7 +158,7 @@ def section(descriptor: int, header: Header, name: bytes, most: int) -> bytes | 
     names = os.pread(descriptor, min(entries[header.names][5], 1 << 20), entries[header.names][4])
     for place, kind, _, _, offset, length, *_ in entries:
         if kind not in (_NULL, _NOBITS) and names[place : place + len(name) + 1] == name + b"\0":
-            return os.pread(descriptor, min(length, most + 1), offset)
+            return os.pread(descriptor, min(length, maximum + 1), offset)
     return None
 
 

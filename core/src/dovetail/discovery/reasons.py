@@ -1,4 +1,4 @@
-"""Why a backend was not let in: one stable code per reason, with the step that finds it and what to do."""
+"""Why a backend was not admitted: one stable code per reason, with the step that finds it and what to do."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class ReasonCode(StrEnum):
         "install the build for this Python, or build it again",
     )
     NOT_A_BACKEND = ("NOT_A_BACKEND", Step.LOAD, "what it offers is no IBackend", "tell its makers")
-    ID_MISMATCH = ("ID_MISMATCH", Step.LOAD, "its id is another than the one it is listed by", "tell its makers")
+    ID_MISMATCH = ("ID_MISMATCH", Step.LOAD, "its id differs from the one it is listed by", "tell its makers")
     ABI_MISMATCH = (
         "ABI_MISMATCH",
         Step.LOAD,

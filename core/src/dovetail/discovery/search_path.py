@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..ground.foreign_text import shown
 from .reasons import ReasonCode, Refused
 
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 
 
 class Fingerprint(NamedTuple):
@@ -65,7 +65,7 @@ def safe_folder(path: str, trusted: Sequence[str] = ()) -> str:
         if target is not None:
             _check_owner(element, facts)
             links += 1
-            if links > _MOST_LINKS:
+            if links > _MAX_LINKS:
                 raise Refused(ReasonCode.UNSAFE_PATH, f"{shown(element)} is part of a loop of links", path=element)
             following = _parts(target)
             if os.path.isabs(target):
@@ -108,7 +108,7 @@ def open_safe(folder: str, name: str) -> tuple[int, Fingerprint]:
 
 def _within(folder: str, name: str) -> str:
     """Follow links as long as they name something in the folder itself."""
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         path = os.path.join(folder, name)
         try:
             target = os.readlink(path)

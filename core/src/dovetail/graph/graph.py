@@ -117,9 +117,9 @@ class Graph:
 
     # -- building -------------------------------------------------------------------------------------------------------------
 
-    def unique_name(self, wish: str) -> str:
-        """Return `wish`, or `wish_2`, `wish_3`, ... if it is taken."""
-        return self._names.like(wish)
+    def unique_name(self, preferred: str) -> str:
+        """Return `preferred`, or `preferred_2`, `preferred_3`, ... if it is taken."""
+        return self._names.like(preferred)
 
     def _in_order(self) -> dict[str, Layer]:
         """All layers by name, in order of creation; one with a new name is put back in its place when it matters."""
@@ -427,7 +427,7 @@ class Graph:
             raise_named(error, layer, "infer")
         for slot, info in zip(layer.outputs, infos, strict=True):
             slot.info = info
-        if not isinstance(descriptor, Constant):  # whose array would be kept when the layer has let go of it
+        if not isinstance(descriptor, Constant):  # whose array would be kept when the layer has released it
             layer.inferred = (descriptor, *inputs, *[slot.quantization for slot in layer.outputs], *infos)
 
     def _infer_if_known(self, layer: Layer) -> None:
@@ -535,17 +535,17 @@ class Graph:
         return twins
 
 
-_MOST_OUTPUTS = 1 << 16
+_MAX_OUTPUTS = 1 << 16
 """Outputs that a layer can have: each becomes a slot before anything else is known of it."""
 
 
 def _check_output_count(descriptor: Descriptor) -> None:
     count = descriptor.output_count
-    if type(count) is not int or not 0 <= count <= _MOST_OUTPUTS:
+    if type(count) is not int or not 0 <= count <= _MAX_OUTPUTS:
         raise GraphError(
             f"a layer of kind {descriptor.kind} would have {shown(count) if type(count) is int else repr(count)} outputs",
             code=ErrorCode.ATTRIBUTE_INVALID,
-            hint=f"a layer has at most {_MOST_OUTPUTS}",
+            hint=f"a layer has at most {_MAX_OUTPUTS}",
         )
 
 

@@ -146,14 +146,14 @@ def _is_off(name: str) -> bool:
     return variable(name).lower() in ("off", "0", "no", "false")
 
 
-def _number(name: str, default: float, least: float, most: float) -> float:
+def _number(name: str, default: float, minimum: float, maximum: float) -> float:
     text = variable(name)
     try:
         value = float(text) if text else default
     except ValueError:
         value = -1.0
-    if not least <= value <= most:
-        _warn_once(f"{name}={text!r} is ignored: it must be a number from {least:g} to {most:g}")
+    if not minimum <= value <= maximum:
+        _warn_once(f"{name}={text!r} is ignored: it must be a number from {minimum:g} to {maximum:g}")
         return default
     return value
 

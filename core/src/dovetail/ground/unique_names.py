@@ -20,26 +20,31 @@ class UniqueNames:
         self._next: dict[str, int] = {}
         self._freed: dict[str, list[int]] = {}
 
-    def like(self, wish: str) -> str:
-        """Return `wish`, or the first of `wish_2`, `wish_3`, ... that is not taken."""
-        if wish not in self._taken:
-            return wish
-        freed = self._freed.get(wish)
+    def like(self, preferred: str) -> str:
+        """Return `preferred`, or the first of `wish_2`, `wish_3`, ... that is not taken."""
+        if preferred not in self._taken:
+            return preferred
+        freed = self._freed.get(preferred)
         while freed:
-            name = f"{wish}_{freed[0]}"
+            name = f"{preferred}_{freed[0]}"
             if name not in self._taken:
                 return name
             heappop(freed)
-        number = self._next.get(wish, 2)
-        while f"{wish}_{number}" in self._taken:
+        number = self._next.get(preferred, 2)
+        while f"{preferred}_{number}" in self._taken:
             number += 1
-        self._next[wish] = number
-        return f"{wish}_{number}"
+        self._next[preferred] = number
+        return f"{preferred}_{number}"
 
     def freed(self, name: str) -> None:
         """Hear that a name is not taken any more."""
         if not self._next:
             return
-        wish, _, number = name.rpartition("_")
-        if wish in self._next and number.isdecimal() and f"{wish}_{int(number)}" == name and int(number) < self._next[wish]:
-            heappush(self._freed.setdefault(wish, []), int(number))
+        preferred, _, number = name.rpartition("_")
+        if (
+            preferred in self._next
+            and number.isdecimal()
+            and f"{preferred}_{int(number)}" == name
+            and int(number) < self._next[preferred]
+        ):
+            heappush(self._freed.setdefault(preferred, []), int(number))

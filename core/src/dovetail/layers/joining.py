@@ -108,7 +108,7 @@ class Split(Selection, kind="dovetail.Split"):
         return self.parts
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        sizes = integers(values, 1, most=self.parts)
+        sizes = integers(values, 1, maximum=self.parts)
         return self if sizes is None else replace(self, sizes=sizes)
 
     def part_sizes(self, size: int) -> tuple[int, ...]:
@@ -186,7 +186,7 @@ class Pad(Selection, kind="dovetail.Pad"):
         if min(shape, default=0) < 0 or min(removed, default=0) < 0:
             raise shape_error(f"pads {self.before} and {self.after} remove more than {x.shape_text} has")
         for axis, (b, a, d) in enumerate(zip(self.before, self.after, x.sizes, strict=True)):
-            if max(b, a) > _most_padding(self.mode, d):
+            if max(b, a) > _max_padding(self.mode, d):
                 raise shape_error(f"{self.mode} padding {b}, {a} of axis {axis} needs more than its {d} elements")
         require_representable(self.value, x.dtype, "value")
         return [x.with_shape(shape)]
@@ -217,7 +217,7 @@ def _joined(arrays: Sequence[Array], axis: int) -> Array:
     return made
 
 
-def _most_padding(mode: PadMode, size: int) -> float:
+def _max_padding(mode: PadMode, size: int) -> float:
     """Return how many elements can stand beyond each edge of an axis: of an empty one there is none to repeat."""
     if mode is PadMode.REFLECT:
         return max(size - 1, 0)

@@ -312,7 +312,7 @@ def require_representable(value: float | int | bool, dtype: DType, what: str) ->
         raise attribute_error(f"{what} is {found}, which {dtype} does not hold", f"give a number from {low} to {high}")
 
 
-def integers(values: Values, index: int, most: int = 2 * MAX_RANK) -> tuple[int, ...] | None:
+def integers(values: Values, index: int, maximum: int = 2 * MAX_RANK) -> tuple[int, ...] | None:
     """Return the value of an input as a tuple of integers; None if it is not connected.
 
     Raises:
@@ -322,8 +322,10 @@ def integers(values: Values, index: int, most: int = 2 * MAX_RANK) -> tuple[int,
     if value is None:
         return None
     array = np.asarray(value)
-    if array.size > most:
-        raise shape_error(f"input {index} holds {array.size} sizes, axes or positions", f"a tensor has at most {most} of them")
+    if array.size > maximum:
+        raise shape_error(
+            f"input {index} holds {array.size} sizes, axes or positions", f"a tensor has at most {maximum} of them"
+        )
     listed = array.reshape(-1).tolist()
     if array.dtype.kind not in "iu":  # whole floats are taken, since ONNX allows any type for some
         if array.dtype.kind != "f" or not all(map(float.is_integer, listed)):

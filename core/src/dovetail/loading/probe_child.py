@@ -90,11 +90,11 @@ def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
 def _set_limits(memory: int) -> None:
     import resource
 
-    def limit(which: int, most: int) -> None:
+    def limit(which: int, maximum: int) -> None:
         soft, hard = resource.getrlimit(which)
         for now in (soft, hard):
-            most = most if now == resource.RLIM_INFINITY else min(most, now)
-        resource.setrlimit(which, (most, hard))
+            maximum = maximum if now == resource.RLIM_INFINITY else min(maximum, now)
+        resource.setrlimit(which, (maximum, hard))
 
     limit(resource.RLIMIT_CORE, 0)
     if memory:

@@ -73,22 +73,22 @@ cdef extern from *:
     #include <stddef.h>
     #define END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
     #define BACKEND_HEAD END_OF(dovetail_backend, abi_minor)
-    #define BACKEND_LEAST END_OF(dovetail_backend, supports)
-    #define WORKLOAD_LEAST END_OF(dovetail_workload, execute)
-    #define QUEUES_LEAST END_OF(dovetail_queues, queue_destroy)
-    #define MEMORY_LEAST END_OF(dovetail_memory, host_visible)
-    #define OPTION_LEAST END_OF(dovetail_option, value)
-    #define ATTRIBUTE_LEAST END_OF(dovetail_attribute, tensor)
-    #define KIND_VERSION_LEAST END_OF(dovetail_kind_version, version)
+    #define MIN_BACKEND_SIZE END_OF(dovetail_backend, supports)
+    #define MIN_WORKLOAD_SIZE END_OF(dovetail_workload, execute)
+    #define MIN_QUEUES_SIZE END_OF(dovetail_queues, queue_destroy)
+    #define MIN_MEMORY_SIZE END_OF(dovetail_memory, host_visible)
+    #define MIN_OPTION_SIZE END_OF(dovetail_option, value)
+    #define MIN_ATTRIBUTE_SIZE END_OF(dovetail_attribute, tensor)
+    #define MIN_KIND_VERSION_SIZE END_OF(dovetail_kind_version, version)
     """
     const size_t BACKEND_HEAD
-    const size_t BACKEND_LEAST
-    const size_t WORKLOAD_LEAST
-    const size_t QUEUES_LEAST
-    const size_t MEMORY_LEAST
-    const size_t OPTION_LEAST
-    const size_t ATTRIBUTE_LEAST
-    const size_t KIND_VERSION_LEAST
+    const size_t MIN_BACKEND_SIZE
+    const size_t MIN_WORKLOAD_SIZE
+    const size_t MIN_QUEUES_SIZE
+    const size_t MIN_MEMORY_SIZE
+    const size_t MIN_OPTION_SIZE
+    const size_t MIN_ATTRIBUTE_SIZE
+    const size_t MIN_KIND_VERSION_SIZE
 
 _log = logging.getLogger("dovetail")
 
@@ -294,9 +294,9 @@ cdef class Table:
                 hint="rebuild the backend against this dovetail-core, or install the dovetail-core that it was built for",
                 library=self.path,
             )
-        if not BACKEND_LEAST <= size <= sizeof(dovetail_backend):
+        if not MIN_BACKEND_SIZE <= size <= sizeof(dovetail_backend):
             raise self.broken(
-                f"says that its table has {size} bytes; one of ABI {c.abi_major}.{c.abi_minor} has {BACKEND_LEAST} to "
+                f"says that its table has {size} bytes; one of ABI {c.abi_major}.{c.abi_minor} has {MIN_BACKEND_SIZE} to "
                 f"{sizeof(dovetail_backend)}",
                 "set size to sizeof(*table)",
             )
@@ -376,7 +376,7 @@ cdef class Table:
         result = {}
         for i in range(self.c.n_kind_versions):
             one = self.c.kind_versions[i]
-            if one == NULL or one.size < KIND_VERSION_LEAST or one.kind == NULL:
+            if one == NULL or one.size < MIN_KIND_VERSION_SIZE or one.kind == NULL:
                 raise self.broken(f"entry {i} of kind_versions is empty or too small")
             result[_decoded(one.kind)] = one.version
         return result
@@ -388,7 +388,7 @@ cdef class Table:
         result = []
         for i in range(self.c.n_options):
             one = self.c.options[i]
-            if one == NULL or one.size < OPTION_LEAST or one.value == NULL or one.value.size < ATTRIBUTE_LEAST \
+            if one == NULL or one.size < MIN_OPTION_SIZE or one.value == NULL or one.value.size < MIN_ATTRIBUTE_SIZE \
                     or one.value.name == NULL:
                 raise self.broken(f"entry {i} of its options is empty, has no name or is too small")
             value = one.value
@@ -672,7 +672,7 @@ cdef class Table:
             self.end()
         if status != DOVETAIL_OK:
             return status, _why(&answer), None
-        if not MEMORY_LEAST <= memory.size <= sizeof(memory) or memory.kind == NULL:
+        if not MIN_MEMORY_SIZE <= memory.size <= sizeof(memory) or memory.kind == NULL:
             raise self.broken("memory() set no kind, or a size that dovetail_memory does not have")
         if memory.alignment == 0 or memory.alignment & (memory.alignment - 1):
             raise self.broken(f"memory() says that its alignment is {memory.alignment}, which is no power of two")
@@ -761,7 +761,7 @@ cdef class Table:
                 status = self.c.queues(self.c.state, <void *>context, queues, &answer)
         finally:
             self.end()
-        if status != DOVETAIL_OK or not QUEUES_LEAST <= queues.size <= sizeof(dovetail_queues):
+        if status != DOVETAIL_OK or not MIN_QUEUES_SIZE <= queues.size <= sizeof(dovetail_queues):
             size = queues.size
             memset(queues, 0, sizeof(dovetail_queues))      # nothing of it can be relied on, its release neither
             if status == DOVETAIL_OK:
@@ -834,7 +834,7 @@ cdef class TableWorkload:
 
     cdef object finish(self, str method):
         cdef size_t size = self.c.size
-        if not WORKLOAD_LEAST <= size <= sizeof(dovetail_workload):
+        if not MIN_WORKLOAD_SIZE <= size <= sizeof(dovetail_workload):
             raise self.table.broken(f"{method}() says that dovetail_workload has {size} bytes", "set size to sizeof(*workload)")
         memset(<char *>self.c + (size & ~<size_t>7), 0, sizeof(dovetail_workload) - (size & ~<size_t>7))
         if self.c.execute == NULL:

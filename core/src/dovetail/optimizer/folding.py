@@ -17,7 +17,7 @@ FOLDED_FACTOR = 4
 """What it may add besides, for each byte of constants that the graph has: int8 becomes float32, weights are transposed."""
 _WORK_FACTOR = 64
 """Bytes that folding may read and write, for each that it may add: reading one constant a million times adds little."""
-_LEAST_ITEM = 4
+_MIN_ITEM = 4
 """Bytes counted for an element at least: what is worked out between is wider than one byte."""
 
 
@@ -41,7 +41,7 @@ class FoldingBudget:
     def allows(self, layer: Layer, values: Values) -> bool:
         """Say whether a layer whose output shapes are known may be evaluated; else it is left to the run."""
         assert self._allowance is not None  # begin was called
-        made = sum(info.elements * max(info.dtype.itemsize, _LEAST_ITEM) for info in layer.output_infos)
+        made = sum(info.elements * max(info.dtype.itemsize, _MIN_ITEM) for info in layer.output_infos)
         work = self._work + made + sum(value.nbytes for value in values if value is not None)
         return self._held + made <= self._allowance and work <= _WORK_FACTOR * self._allowance and budget().affords_memory(made)
 

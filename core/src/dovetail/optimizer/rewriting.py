@@ -107,7 +107,7 @@ def inputs_behind(slots: Iterable[OutputSlot]) -> list[str]:
 
 
 def drop_constants(graph: Graph, constants: Iterable[Layer]) -> None:
-    """Remove constants that nobody reads, and let go of their arrays, whoever still holds the layers."""
+    """Remove constants that nobody reads, and release their arrays, whoever still holds the layers."""
     for layer in [layer for layer in constants if not layer.outputs[0].consumers]:
         graph.discard(layer)
         layer.descriptor = _FORGOTTEN

@@ -50,7 +50,7 @@ cdef extern from "executor.h" nogil:
         void **queues
         char *pending
         dvt_pool *pool
-        int32_t lanes
+        int32_t threads
         void *owner
         int (*poll)(dvt_context *) noexcept nogil
         int64_t *times

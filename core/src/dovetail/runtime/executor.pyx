@@ -148,7 +148,7 @@ cdef class Plan:
     cdef dovetail_queues **queue_tables
     cdef int n_steps
     cdef int n_queues
-    cdef int lanes
+    cdef int threads
     cdef bint on_device     # has queues or memory that do not survive fork()
     cdef ThreadPool pool
     cdef Context spare          # idle, and the next to be taken: a list would be allocated anew for each run
@@ -164,7 +164,7 @@ cdef class Plan:
     cdef readonly int64_t used  # when a run last changed to this plan or away from it, by the network's count
 
     def __init__(self, *, Ports inputs, Ports outputs, list steps, list workloads, list queues, memory, list arenas, list constants,
-                 list tensors, list locations, list serial_locks, ThreadPool pool, int lanes, list spare_arenas=None,
+                 list tensors, list locations, list serial_locks, ThreadPool pool, int threads, list spare_arenas=None,
                  shared_arena=None):
         """Take over what the plan builder worked out.
 
@@ -184,7 +184,7 @@ cdef class Plan:
         cdef Workload workload
         self.inputs, self.outputs, self.steps, self.memory = inputs, outputs, steps, memory
         self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
-        self.serial_locks, self.pool, self.lanes = serial_locks, pool, lanes
+        self.serial_locks, self.pool, self.threads = serial_locks, pool, threads
         self.tensors, self.locations = TensorTable(tensors), locations
         self.idle, self.detached, self.bound, self.stuck = [], [], [], []
         self.n_steps, self.n_queues = len(steps), len(queues)
@@ -293,7 +293,7 @@ cdef class Plan:
 
     @property
     def is_stuck(self):
-        """True if a device never let go of the memory of some run."""
+        """True if a device never released the memory of some run."""
         return bool(self.stuck) or any((<Context>context).c.stuck for context in self.bound)
 
     cpdef close(self):
@@ -349,7 +349,7 @@ cdef class Context:
     cdef list arenas
     cdef public object exception    # what a Python workload or a signal handler raised
     cdef int runs_created
-    cdef list workloads             # held until the context is closed, even if the plan has let go of them
+    cdef list workloads             # held until the context is closed, even if the plan has released them
     cdef list queues
 
     def __cinit__(self, Plan plan):
@@ -359,7 +359,7 @@ cdef class Context:
         self.plan, self.workloads, self.queues = plan, plan.workloads, plan.queues
         self.c.steps, self.c.n_steps = plan.c_steps, plan.n_steps
         self.c.n_queues, self.c.queue_tables = plan.n_queues, <const dovetail_queues **>plan.queue_tables
-        self.c.pool, self.c.lanes = plan.pool.pool, plan.lanes
+        self.c.pool, self.c.threads = plan.pool.pool, plan.threads
         self.c.owner = <void *>self
         self.c.poll = poll_python_signals
         self.c.calls = <dovetail_call *>PyMem_RawCalloc(max(plan.n_steps, 1), sizeof(dovetail_call))
@@ -402,7 +402,7 @@ cdef class Context:
         for i in range(plan.n_steps):
             step, call = plan.steps[i], &self.c.calls[i]
             call.size, call.host, call.context = sizeof(dovetail_call), &dvt_host, &self.c
-            call.workers = plan.lanes
+            call.workers = plan.threads
             call.inputs, call.n_inputs = self.tensors + at, len(step.inputs)
             at = self._fill_in(step.inputs, at, patches)
             call.outputs, call.n_outputs = self.tensors + at, len(step.outputs)
@@ -940,7 +940,7 @@ cdef class NetworkRunner:
     cdef int _raise(self, Plan plan, Context context, int status) except -1:
         cdef int stop = context.c.watch.stop
         cause, context.exception = context.exception, None
-        stuck = "; the device did not let go of the run's memory, which is therefore never reused" if context.c.stuck else ""
+        stuck = "; the device did not release the run's memory, which is therefore never reused" if context.c.stuck else ""
         if status == DVT_UNWATCHED:
             raise RunError(
                 f"network {self._name!r}: no thread could be started to watch the deadline", code=ErrorCode.OUT_OF_MEMORY,
@@ -1067,7 +1067,7 @@ cdef class Binding:
             if self.closed:
                 raise RunError("this binding was closed", code=ErrorCode.BINDING_INVALID, hint="bind again")
             if self.context.c.stuck:
-                raise RunError("this binding was given up: its device did not let go of the memory", hint="bind again")
+                raise RunError("this binding was given up: its device did not release the memory", hint="bind again")
             self.network._check_process(self.plan)
             thread = self.network._enter()
             self.owner = thread
@@ -1102,7 +1102,7 @@ cdef class Binding:
                 finally:
                     self.owner = 0
 
-    def let_go(self):
+    def release(self):
         """Called when the network is unloaded and nothing runs any more: close, and with it a plan that only this one held."""
         self.close()
         self.plan.close()

@@ -52,7 +52,7 @@ class LoadedNetwork(NetworkRunner):
         optimize: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork],
         optimized: OptimizedNetwork | None,
         outputs: tuple[TensorSpec, ...] | None,
-        lanes: int,
+        threads: int,
         *,
         owns: bool,
         plan_cache_bytes: int,
@@ -63,7 +63,7 @@ class LoadedNetwork(NetworkRunner):
         self._inputs = inputs
         self._optimize = optimize
         self._limits = budget().limits
-        self._lanes = lanes
+        self._threads = threads
         self._outputs = outputs
         self._network_lock = threading.Lock()
         self._state_lock = threading.RLock()  # a signal's handler may call this network where this thread holds it
@@ -112,7 +112,7 @@ class LoadedNetwork(NetworkRunner):
 
     @property
     def optimized(self) -> OptimizedNetwork:
-        """The optimized network behind the latest plan; made anew where backends let go of its weights while it was loaded.
+        """The optimized network behind the latest plan; made again if backends released its weights while it was loaded.
 
         Raises:
             ModelError: It would be made of the model file, which is not there any more, or is another.
@@ -365,7 +365,7 @@ class LoadedNetwork(NetworkRunner):
             opened,
             factories,
             self._resources.pool,
-            self._lanes,
+            self._threads,
             self._network_lock,
             self._spare_arenas,
             spends=spends,
@@ -435,7 +435,7 @@ class LoadedNetwork(NetworkRunner):
             self._released = True
         self.finalizer.detach()
         for binding in list(self._bindings):
-            binding.let_go()
+            binding.release()
         self._planned = self._plans.of(self._plan) or self._planned
         self._plan, self._by_shapes = None, None
         _let_go(self._opened, self._factories, self._plans, self._spare_arenas, self._name)

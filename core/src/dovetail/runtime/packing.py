@@ -87,7 +87,7 @@ _ORDERS: tuple[_Key, ...] = (
 
 def _together(buffers: Sequence[Block]) -> list[list[int]] | None:
     """For each buffer, those that are alive at the same time; None if they are too many."""
-    most = max(PAIRS, PAIRS_EACH * len(buffers))
+    maximum = max(PAIRS, PAIRS_EACH * len(buffers))
     result: list[list[int]] = [[] for _ in buffers]
     alive: dict[int, None] = {}
     ends: list[tuple[int, int]] = []
@@ -97,7 +97,7 @@ def _together(buffers: Sequence[Block]) -> list[list[int]] | None:
         while ends and ends[0][0] < buffer.start:
             del alive[heappop(ends)[1]]
         pairs += len(alive)
-        if pairs > most:
+        if pairs > maximum:
             return None
         result[number] = list(alive)
         for other in alive:

@@ -58,7 +58,7 @@ class OpenBackend:
     context: IBackendContext | None
     device_lock: threading.Lock
     stuck: bool = False
-    """The device never let go of the memory of some run: its context must not be closed over it."""
+    """The device never released the memory of some run: its context must not be closed over it."""
 
 
 class StepInfo(NamedTuple):
@@ -126,10 +126,10 @@ class PlanBuilder:
         opened: The backends in use.
         factories: Of the network; those that are missing are added.
         pool: Threads.
-        lanes: How many of them a run may use.
+        threads: How many of them a run may use.
         network_lock: Of the network's.
         spare_arenas: Of the network's: host memory that no run context holds.
-        spends: Nobody else has the optimized network: backends may let go of what its layers hold.
+        spends: Nobody else has the optimized network: backends may release what its layers hold.
 
     Attributes:
         spent: A backend was told so; the optimized network cannot be loaded again.
@@ -141,7 +141,7 @@ class PlanBuilder:
         opened: Mapping[BackendKey, OpenBackend],
         factories: dict[BackendKey, Factory],
         pool: ThreadPool,
-        lanes: int,
+        threads: int,
         network_lock: threading.Lock,
         spare_arenas: list[ITensorHandle],
         *,
@@ -152,7 +152,7 @@ class PlanBuilder:
         self.optimized = optimized
         self.opened = opened
         self.pool = pool
-        self.lanes = lanes
+        self.threads = threads
         self.network_lock = network_lock
         self.spare_arenas = spare_arenas
         self.tuned = {row.name: row.tuned for row in optimized.placement.layers if row.tuned}
@@ -252,7 +252,7 @@ class PlanBuilder:
         aliases = self._aliases(workload, reads, writes, origin)
         try:
             shared, per_worker = workload.workspace(
-                [None if r is None else self._spec(r) for r in reads], [self._spec(w) for w in writes], self.lanes
+                [None if r is None else self._spec(r) for r in reads], [self._spec(w) for w in writes], self.threads
             )
         except BackendError as error:
             error.message = f"{origin}: {error.message}"
@@ -417,7 +417,7 @@ class PlanBuilder:
             memory_plan.Step(
                 reads=draft.reads,
                 writes=draft.writes,
-                workspace=0 if number in idle else shared[id(draft)] + stride[id(draft)] * self.lanes,
+                workspace=0 if number in idle else shared[id(draft)] + stride[id(draft)] * self.threads,
                 aliases=draft.aliases,
                 elidable=draft.workload.elidable if draft.workload else False,
                 queue=draft.info.queue,
@@ -466,7 +466,7 @@ class PlanBuilder:
             # One order for the whole process: networks that share two devices must not wait for each other.
             serial_locks=[self.locks[number] for number in sorted(self.locks)],
             pool=self.pool,
-            lanes=self.lanes,
+            threads=self.threads,
             spare_arenas=self.spare_arenas,
             shared_arena=self._shared_arena(plan),
         )
@@ -505,7 +505,7 @@ class PlanBuilder:
 
     def _placed(self, draft: Draft, workspace: Placement | None, shared: int, stride: int, missing: int) -> StepInfo:
         info = draft.info
-        workers_bytes = stride * self.lanes
+        workers_bytes = stride * self.threads
         workers = None
         if workspace is not None and stride:
             workers = Placement(workspace.storage, workspace.index, workspace.offset + shared)

@@ -111,7 +111,7 @@ class Runtime:
         from ..optimizer import optimize as optimize_network
         from ..optimizer.symbolic import symbolic_outputs
 
-        lanes, is_own = min(threads or self.threads, self.threads), False
+        threads, is_own = min(threads or self.threads, self.threads), False
         again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork]
         if isinstance(network, OptimizedNetwork):
             if arguments:
@@ -125,7 +125,7 @@ class Runtime:
         else:
             require_network(network)
             check_graph(budget(), network)
-            arguments = {**arguments, "threads": lanes}
+            arguments = {**arguments, "threads": threads}
             fixed = arguments.get("values") or {}
             infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}
             source, reparse = network, arguments.pop("reparse", None)
@@ -153,7 +153,7 @@ class Runtime:
             again,
             optimized,
             outputs,
-            lanes,
+            threads,
             owns=optimized is not network,
             plan_cache_bytes=plan_cache_bytes,
         )

@@ -57,12 +57,12 @@ cdef extern from *:
     #include <stddef.h>
     #define END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
     #define STRUCT_HEAD END_OF(dovetail_workload, abi_minor)
-    #define WORKLOAD_LEAST END_OF(dovetail_workload, execute)
-    #define QUEUES_LEAST END_OF(dovetail_queues, queue_destroy)
+    #define MIN_WORKLOAD_SIZE END_OF(dovetail_workload, execute)
+    #define MIN_QUEUES_SIZE END_OF(dovetail_queues, queue_destroy)
     """
     const size_t STRUCT_HEAD        # the same in dovetail_queues
-    const size_t WORKLOAD_LEAST
-    const size_t QUEUES_LEAST
+    const size_t MIN_WORKLOAD_SIZE
+    const size_t MIN_QUEUES_SIZE
 
 cdef int KNOWN_FLAGS = DOVETAIL_WORKLOAD_ASYNC | DOVETAIL_WORKLOAD_ELIDABLE | DOVETAIL_WORKLOAD_NONDETERMINISTIC
 cdef int MAX_ALIASES = 1 << 20      # more are no list that somebody filled in
@@ -158,7 +158,7 @@ cdef class Workload:
             capsule = obj.__dovetail_workload__() if hasattr(obj, "__dovetail_workload__") else obj
         if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
             given = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
-            _copy_known(&self.own, given, "dovetail_workload", WORKLOAD_LEAST, sizeof(dovetail_workload), origin)
+            _copy_known(&self.own, given, "dovetail_workload", MIN_WORKLOAD_SIZE, sizeof(dovetail_workload), origin)
             if self.own.execute == NULL:
                 raise _contract(origin, "its workload has no execute function", "set `execute`")
             _check_declared(&self.own, origin)
@@ -280,7 +280,7 @@ cdef class Queues:
         if not PyCapsule_IsValid(capsule, DOVETAIL_QUEUES_CAPSULE):
             raise _contract(origin, "queues() did not return a fresh capsule 'dovetail.queues.v0'", "see dovetail_queues in abi.h")
         given = <dovetail_queues *>PyCapsule_GetPointer(capsule, DOVETAIL_QUEUES_CAPSULE)
-        _copy_known(&self.own, given, "dovetail_queues", QUEUES_LEAST, sizeof(dovetail_queues), origin)
+        _copy_known(&self.own, given, "dovetail_queues", MIN_QUEUES_SIZE, sizeof(dovetail_queues), origin)
         missing = [name for name, there in (
             ("queue_create", self.own.queue_create != NULL),
             ("queue_wait", self.own.queue_wait != NULL),
@@ -329,7 +329,7 @@ cdef int _check_declared(const dovetail_workload *table, str origin) except -1:
     return 0
 
 
-cdef int _copy_known(void *own, const void *given, str name, size_t least, size_t whole, str origin) except -1:
+cdef int _copy_known(void *own, const void *given, str name, size_t minimum, size_t whole, str origin) except -1:
     """Copy a struct of a backend into a zeroed one of today's, as far as its `size` says that it goes.
 
     Raises:
@@ -339,9 +339,9 @@ cdef int _copy_known(void *own, const void *given, str name, size_t least, size_
     if size >= STRUCT_HEAD:
         memcpy(own, given, STRUCT_HEAD)
         _check_version((<dovetail_workload *>own).abi_major, (<dovetail_workload *>own).abi_minor, origin)
-    if not least <= size <= whole:
+    if not minimum <= size <= whole:
         raise _contract(
-            origin, f"says that its {name} has {size} bytes; one of ABI {DOVETAIL_ABI_MAJOR}.{DOVETAIL_ABI_MINOR} has {least} to "
+            origin, f"says that its {name} has {size} bytes; one of ABI {DOVETAIL_ABI_MAJOR}.{DOVETAIL_ABI_MINOR} has {minimum} to "
             f"{whole}", f"set size to sizeof({name})")
     memcpy(own, given, size & ~<size_t>7)   # never half a pointer
     return 0

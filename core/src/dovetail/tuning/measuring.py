@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 ROUNDS = 10
 """Turns of each way."""
-LEAST_ROUNDS = 3
+MIN_ROUNDS = 3
 """With fewer nothing is concluded."""
-BLOCK_SECONDS, LEAST_RUNS, MOST_RUNS = 0.05, 2, 200
+BLOCK_SECONDS, MIN_RUNS, MAX_RUNS = 0.05, 2, 200
 """Length of a turn."""
 REPEATS = 60
 """Of turns in which other processes took CPU time, in one tuning."""
-LEAST_GAIN = 1.03
+MIN_GAIN = 1.03
 """What is not faster by so much may be so by chance."""
 
 
 class _Subject(NamedTuple):
-    """One choice in one loaded network: what is to be known of it without its weights, which are let go of.
+    """One choice in one loaded network: what is to be known of it without its weights, which are not kept.
 
     Attributes:
         key, facts: What it is known by; no facts if nothing can be kept.
@@ -179,9 +179,9 @@ def tune(
     Raises:
         DovetailError: The network cannot be loaded, or symbolic sizes are open (`SHAPE_UNKNOWN`).
     """
-    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < LEAST_ROUNDS:
+    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < MIN_ROUNDS:
         raise OptionError(
-            f"rounds={rounds!r} is no number of turns", code=ErrorCode.OPTION_INVALID, hint=f"{LEAST_ROUNDS} or more"
+            f"rounds={rounds!r} is no number of turns", code=ErrorCode.OPTION_INVALID, hint=f"{MIN_ROUNDS} or more"
         )
     if runtime is None:
         from ..runtime import default_runtime
@@ -265,7 +265,7 @@ class _Tuning:
             self.listener(backend, self.progress.fraction, what)
 
     def _measured(self, turns: Sequence[_Turn], known: Mapping[str, Finding]) -> dict[str, Finding]:
-        """Measure all ways by turns; what was found is kept, also when it is interrupted."""
+        """Measure all ways alternating; what was found is kept, also when it is interrupted."""
         samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         unknown = {one.key: one for one in turns[0].subjects if one.key not in known}
         feeds = _feeds(turns[0].network)
@@ -290,14 +290,14 @@ class _Tuning:
 
     def _concluded(self, key: str, one: _Subject, samples: Mapping[str, Sequence[float]]) -> dict[str, Finding]:
         complete = min((len(samples.get(name, ())) for name in one.names), default=0)
-        if complete < LEAST_ROUNDS:
+        if complete < MIN_ROUNDS:
             return {}
-        least = {name: min(samples[name][:complete]) for name in one.names}
-        winner, default = min(least, key=least.__getitem__), one.default
+        minimum = {name: min(samples[name][:complete]) for name in one.names}
+        winner, default = min(minimum, key=minimum.__getitem__), one.default
         wins = sum(a < b for a, b in zip(samples[winner][:complete], samples[default][:complete], strict=True))
-        if least[winner] * LEAST_GAIN > least[default] or 2 * wins <= complete:
+        if minimum[winner] * MIN_GAIN > minimum[default] or 2 * wins <= complete:
             winner = default
-        finding = Finding(winner, least, one.facts or {})
+        finding = Finding(winner, minimum, one.facts or {})
         self._keep(key, one, finding)
         return {key: finding}
 
@@ -331,20 +331,20 @@ class _Tuning:
             self.repeats -= 1
 
     def _compared(self, findings: Mapping[str, Finding]) -> tuple[float | None, float | None]:
-        """Run the network untuned and with all winners by turns; returns the least times, None if they are the same."""
+        """Run the network untuned and with all winners alternating; returns the least times, None if they are the same."""
         survey = _Survey(0, self.threads, findings, None)
         tuned = self._load(survey)
         if all(one.name == one.default for one in survey.subjects):
             return None, None
         both = (self._load(False), tuned)
         feeds = _feeds(tuned)
-        least = [math.inf, math.inf]
+        minimum = [math.inf, math.inf]
         self.progress.begin(0.8, 1.0, 2 * self.rounds)
         for number in range(self.rounds):
             for index in (number % 2, 1 - number % 2):
-                least[index] = min(least[index], self._block(both[index], feeds)[1])
+                minimum[index] = min(minimum[index], self._block(both[index], feeds)[1])
                 self.progress.step("comparing the whole network")
-        return least[0], least[1]
+        return minimum[0], minimum[1]
 
 
 def _row(one: _Subject, finding: Finding, is_new: bool) -> LayerTuning:
@@ -366,7 +366,7 @@ def _block(network: LoadedNetwork, feeds: dict[str, Array]) -> tuple[dict[str, f
     network.run(feeds)  # the turn before left its own weights in the caches
     times: list[float] = []
     with network.profiling() as profile:
-        while len(times) < LEAST_RUNS or (sum(times) < BLOCK_SECONDS and len(times) < MOST_RUNS):
+        while len(times) < MIN_RUNS or (sum(times) < BLOCK_SECONDS and len(times) < MAX_RUNS):
             begin = perf_counter()
             network.run(feeds)
             times.append(perf_counter() - begin)

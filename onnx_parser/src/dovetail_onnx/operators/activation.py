@@ -87,9 +87,11 @@ def clip(node: Node) -> OutputSlot:
     bounds = [None if slot is None else node.number(index) for index, slot in enumerate(slots, 1)]
     if dtype.is_float:
         limit = _BFLOAT16_MAX if dtype is DType.BFLOAT16 else float(np.finfo(dtype.numpy).max)
-        least, most = (end if slot is None else bound for slot, bound, end in zip(slots, bounds, (-limit, limit), strict=True))
-        if least is not None and most is not None and not (math.isnan(least) or math.isnan(most)):
-            return _bounded(node, float(least), float(most))
+        minimum, maximum = (
+            end if slot is None else bound for slot, bound, end in zip(slots, bounds, (-limit, limit), strict=True)
+        )
+        if minimum is not None and maximum is not None and not (math.isnan(minimum) or math.isnan(maximum)):
+            return _bounded(node, float(minimum), float(maximum))
         slots = (slots[0] or node.scalar(-limit, x, "lowest"), slots[1] or node.scalar(limit, x, "highest"))
     # An activation computes in floats: integers keep their exact bounds as a maximum and a minimum.
     if slots[0] is not None:
@@ -103,14 +105,14 @@ def clip_1(node: Node) -> OutputSlot:
     return _bounded(node, node.floating("min", -_FLOAT32_MAX), node.floating("max", _FLOAT32_MAX))
 
 
-def _bounded(node: Node, least: float, most: float) -> OutputSlot:
+def _bounded(node: Node, minimum: float, maximum: float) -> OutputSlot:
     """Add min(most, max(least, x)). An infinite number is clamped by every bound that is none."""
     x = node.input(0)
-    if least == -math.inf and most == math.inf:
+    if minimum == -math.inf and maximum == math.inf:
         return x
-    if least == 0 and most == math.inf:
+    if minimum == 0 and maximum == math.inf:
         return node.network.relu(x, name=node.label())
-    return node.network.activation(x, ActivationFunction.BOUNDED_RELU, most, least, name=node.label())
+    return node.network.activation(x, ActivationFunction.BOUNDED_RELU, maximum, minimum, name=node.label())
 
 
 @operator("Softmax", "LogSoftmax", since=13)

@@ -327,9 +327,9 @@ def integer_clamp(function, alpha, beta, dtype):
     if function is ActivationFunction.RELU:
         low = max(low, 0)
     elif function is ActivationFunction.BOUNDED_RELU:
-        least, most = low, high
-        low = most if beta > most else max(least, exact.ceil(beta)) if beta > least else least
-        high = least if alpha < least else min(most, exact.floor(alpha)) if alpha < most else most
+        minimum, maximum = low, high
+        low = maximum if beta > maximum else max(minimum, exact.ceil(beta)) if beta > minimum else minimum
+        high = minimum if alpha < minimum else min(maximum, exact.floor(alpha)) if alpha < maximum else maximum
     return _as_signed(low), _as_signed(high)
 
 

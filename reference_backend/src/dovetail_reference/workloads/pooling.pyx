@@ -52,7 +52,7 @@ cdef struct State:
     bint count_padding
     int p
     int64_t pad_value       # of integers: the zero point
-    int64_t least           # of integers: what a maximum starts from
+    int64_t minimum           # of integers: what a maximum starts from
     int64_t batch
     int64_t channels
     int64_t in_size[2]      # height, width; so are all of these
@@ -99,7 +99,7 @@ cdef number maximum(const State *s, const Window *w, const number *plane, errand
     if number is float or number is double:
         best = -INFINITY
     else:
-        best = <number>s.least
+        best = <number>s.minimum
     for tap_y in range(w.begin[0], w.end[0]):
         begin = w.begin[1]
         while begin < w.end[1]:
@@ -269,7 +269,7 @@ def create(layer, dtype):
         s.function = function_of(descriptor.function)
         s.p = descriptor.p
         s.pad_value = x.quantization.zero_point[0] if x.quantization is not None else 0
-        s.least = integer_range(dtype)[0] if dtype.is_integer else 0
+        s.minimum = integer_range(dtype)[0] if dtype.is_integer else 0
         if isinstance(descriptor, GlobalPooling):
             s.is_global = True
             fill_global(s, x.sizes, nchw)

@@ -33,7 +33,7 @@ cdef struct quantizing_state:
     walk route          # operands: input, output, channel
     Element source
     Element target
-    double low          # least and greatest value of the integer type; not exact for 64 bits
+    double low          # minimum and greatest value of the integer type; not exact for 64 bits
     double high
     channel *channels
 

@@ -77,8 +77,8 @@ def _peers(context: click.Context, parameter: click.Parameter, value: Sequence[s
     multiple=True,
     metavar="NAME[,NAME...]",
     callback=_peers,
-    help="Measure these beside dovetail, by turns: onnxruntime, openvino (in float32), openvino-bf16, litert (needs a .tflite "
-    "beside the model).",
+    help="Measure these beside dovetail, alternating: onnxruntime, openvino (in float32), openvino-bf16, litert (needs a "
+    ".tflite beside the model).",
 )
 @click.option("--peer-python", metavar="PATH", help="Interpreter that has these installed. Default: the one of dovetail.")
 @click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="Turns of each, beside others.")
@@ -130,7 +130,7 @@ def command(
 ) -> None:
     """Measure MODEL on random inputs, or beside other runtimes.
 
-    With several models, several numbers of --threads, or --versus, each runtime runs in a process of its own, by turns, and
+    With several models, several numbers of --threads, or --versus, each runtime runs in a process of its own, alternating, and
     answers are compared first. Inputs, and outputs to compare with, are then read from the file beside MODEL that has its name
     with the suffix .npz, if it is there.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SUFFIXES = (".html", ".json", ".xml")
-_MOST_CASES = 5
+_MAX_CASES = 5
 """Failed cases of one check that are shown; a report has them all."""
 STYLES = {"passed": "green", "failed": "red", "failed as expected": "yellow", "not applicable": "dim", "not run": "yellow"}
 
@@ -188,10 +188,10 @@ def show_report(report: Report) -> None:
 
 def _show_failure(report: Report, result: CheckResult) -> None:
     click.echo(f"\nFAILED {result.check.id}: {report.backend} {result.check.title}: {result.text}")
-    for case in result.cases[:_MOST_CASES]:
+    for case in result.cases[:_MAX_CASES]:
         click.echo(f"  {case.id}\n    {case.text}")
-    if len(result.cases) > _MOST_CASES:
-        click.echo(f"  ... and {len(result.cases) - _MOST_CASES} more; a report lists all: --report out.html")
+    if len(result.cases) > _MAX_CASES:
+        click.echo(f"  ... and {len(result.cases) - _MAX_CASES} more; a report lists all: --report out.html")
     if result.check.troubleshooting:
         click.echo(f"  Troubleshooting: {result.check.troubleshooting}")
 

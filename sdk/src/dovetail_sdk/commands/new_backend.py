@@ -36,7 +36,7 @@ def command(name: str, dest: Path | None, backend_id: str | None, template: str,
     if install:
         installed = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-e", str(folder)], check=False)
         if installed.returncode:
-            raise click.ClickException(f"{folder} does not build, see above; mend it, then: {install_line(folder)}")
+            raise click.ClickException(f"{folder} does not build, see above; fix it, then: {install_line(folder)}")
         _list_backends()
     click.echo("next:")
     for line in next_steps(folder, str(names.backend_id), installed=install):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dovetail import Limits, LoadedNetwork
 
-MOST_ROWS = 8
+MAX_ROWS = 8
 """Rows of a batch whose best classes are shown."""
 
 
@@ -238,9 +238,9 @@ def classes_table(name: str, scores: npt.NDArray[Any], top: int, *, bfloat16: bo
 
     rows = [
         (str(number) if place == 0 else "", str(index), f"{value:.6g}")
-        for number, row in enumerate(as_real(scores[:MOST_ROWS], bfloat16=bfloat16))
+        for number, row in enumerate(as_real(scores[:MAX_ROWS], bfloat16=bfloat16))
         for place, (index, value) in enumerate(top_classes(row, top))
     ]
-    if len(scores) > MOST_ROWS:
+    if len(scores) > MAX_ROWS:
         rows.append(("...", "", ""))
     return table((f"{name}: row", "class", "value"), rows, right=("class", "value"))

@@ -119,5 +119,5 @@ def _print(report: TuningReport) -> None:
         click.echo(f"gain, estimated from the layers: {seconds_text(report.gain_seconds)} a run")
     if report.before_seconds is not None and report.after_seconds is not None:
         before, after = seconds_text(report.before_seconds), seconds_text(report.after_seconds)
-        click.echo(f"the network, by turns: {before} untuned, {after} tuned")
+        click.echo(f"the network, alternating: {before} untuned, {after} tuned")
     click.echo(f"kept in {report.folder}" if report.folder else "kept nowhere")

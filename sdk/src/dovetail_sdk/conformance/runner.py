@@ -17,7 +17,7 @@ from .subject import Settings, Subject, Target
 Listener = Callable[[Check, Event], None]
 """Told of every event of every check, as it happens."""
 
-_MOST_LINES = 30
+_MAX_LINES = 30
 """Lines of a traceback or of a dump that go into a report."""
 
 
@@ -83,7 +83,7 @@ def perform(check: Check, target: Target, settings: Settings, emit: Callable[[Ev
     except ConformanceFailure as error:
         outcome = ended(Status.FAILED, error.text, **error.facts)
     except BaseException as error:  # SystemExit too: a backend must not end the run of the kit
-        lines = "".join(traceback.format_exception(error)).strip().splitlines()[-_MOST_LINES:]
+        lines = "".join(traceback.format_exception(error)).strip().splitlines()[-_MAX_LINES:]
         outcome = ended(Status.FAILED, f"{type(error).__name__}: {error}\n" + "\n".join(lines))
     else:
         outcome = ended(Status.PASSED)
@@ -102,7 +102,7 @@ def _summary(cases: list[str]) -> str:
 def _stack_of(thread: threading.Thread) -> str:
     frame = sys._current_frames().get(thread.ident or 0)
     lines = traceback.format_stack(frame) if frame is not None else []
-    return "".join(lines[-_MOST_LINES // 2 :]).rstrip()
+    return "".join(lines[-_MAX_LINES // 2 :]).rstrip()
 
 
 def run_checks(

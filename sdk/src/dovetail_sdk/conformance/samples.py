@@ -38,7 +38,7 @@ _found: WeakKeyDictionary[Target, list[Trial]] = WeakKeyDictionary()
 """Trials that a target took: most checks want some, and asking about every kind takes its time."""
 
 
-def accepted(subject: Subject, most: int = 8) -> list[Trial]:
+def accepted(subject: Subject, maximum: int = 8) -> list[Trial]:
     """Return cases that the backend takes, of different kinds first; claimed kinds are asked about before others.
 
     Raises:
@@ -49,7 +49,7 @@ def accepted(subject: Subject, most: int = 8) -> list[Trial]:
         found = _found[subject.target] = _search(subject)
     if not found:
         raise NotApplicable("it takes no case of any operator module")
-    return found[:most]
+    return found[:maximum]
 
 
 def _search(subject: Subject) -> list[Trial]:

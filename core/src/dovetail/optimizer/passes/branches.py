@@ -16,7 +16,7 @@ from ...ground.limits import budget
 from ...layers import Conditional, Gather, Reshape, Where
 from ..rewriting import bypass, inputs_behind, prune, reconnect
 
-_MOST_SWITCHES = 3
+_MAX_SWITCHES = 3
 """Single bools for each of whose values a plan is made: two to the power of this many plans are kept at most."""
 _MAX_REASON = 200
 """Characters of what is wrong with a branch that the error of a run which takes it repeats."""
@@ -110,7 +110,7 @@ class Branches:
         found: frozenset[str] = frozenset()
         for slot in layer.inputs:
             behind = frozenset() if slot.source is None else self._switches[slot.source.layer]
-            if behind is None or len(behind | found) > _MOST_SWITCHES:
+            if behind is None or len(behind | found) > _MAX_SWITCHES:
                 return None
             found |= behind
         return found

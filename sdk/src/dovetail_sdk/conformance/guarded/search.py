@@ -42,7 +42,7 @@ class Wanted:
     seed: int = 0
     operators: Sequence[str] = ()
     seconds: float | None = None
-    most: int = 1000
+    maximum: int = 1000
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Part:
         while self.waiting:
             if self.deadline is not None and time.monotonic() > self.deadline:
                 break
-            if len(self.result.findings) >= self.wanted.most:
+            if len(self.result.findings) >= self.wanted.maximum:
                 break
             self._one_child()
         self.result.left += len(self.waiting)

@@ -27,7 +27,7 @@ class Way:
         self.number = number
         self.offered: list[object] = []
         self.taken: list[str] = []
-        self.most = 1
+        self.maximum = 1
 
     def wants(self, candidate: Assigned) -> bool:
         """Every backend is asked."""
@@ -36,7 +36,7 @@ class Way:
     def choose(self, candidate: Assigned, choice: Choice) -> str | None:
         """Return the way of the number; the default where there are fewer."""
         self.offered.append([part_facts(choice.part), choice.names])
-        self.most = max(self.most, len(choice.names))
+        self.maximum = max(self.maximum, len(choice.names))
         return choice.names[self.number] if 0 < self.number < len(choice.names) else None
 
     def placed(self, choice: Choice, name: str, layers: tuple[str, ...]) -> None:
@@ -67,14 +67,14 @@ def ways_are_right(subject: Subject) -> None:
 def _try_ways(subject: Subject, trials: list[Trial]) -> int:
     default, again = Way(0), Way(0)
     right = [outcome.trial for outcome in try_all(subject, trials, passes=True, tuned=default) if not outcome.problem]
-    if default.most == 1:
+    if default.maximum == 1:
         return 0
     for _ in try_all(subject, trials, passes=True, tuned=again):
         pass
     if default.offered != again.offered:
         raise ConformanceFailure("choices() offers other things when it is asked again about the same layers")
     count = 0
-    for number in range(1, default.most):
+    for number in range(1, default.maximum):
         way = Way(number)
         for outcome in try_all(subject, right, passes=True, tuned=way):
             if outcome.problem:

@@ -15,9 +15,9 @@ from dovetail import HOST, DovetailError, ErrorCode, Network
 
 from ..checks import check
 from ..endings import ConformanceFailure, NotApplicable
-from ..excursions import EXCURSIONS, excursion
 from ..samples import accepted, arrays_of, run_and_judge
 from ..subject import RUN_SECONDS, Subject
+from ..subprocess_checks import SUBPROCESS_CHECKS, subprocess_check
 from ..trials import Batch
 from .contract import _Stranger
 
@@ -217,7 +217,7 @@ def interpreter_ends(subject: Subject) -> None:
     destructor of a static object; the operating system takes back what a process held.
     """
     accepted(subject, 1)
-    for name in EXCURSIONS:
+    for name in SUBPROCESS_CHECKS:
         if name != "fork":
             subject.step(name)
             _expect(subject, name, "loaded")
@@ -242,11 +242,11 @@ def _expect(subject: Subject, name: str, expected: str) -> None:
     if subject.target.name is None:
         raise NotApplicable("it was handed over as an object, which another process cannot find")
     try:
-        ended = excursion(subject, name)
+        ended = subprocess_check(subject, name)
     except subprocess.TimeoutExpired as error:
         raise ConformanceFailure(f"a process that {name} did not end within {error.timeout:g} s") from error
     if ended.code or ended.said != expected:
         said = ended.said or "nothing"
         raise ConformanceFailure(
-            f"excursion {name!r}: exit code {ended.code}, it said {said!r}; expected 0 and {expected!r}\n{ended.printed}"
+            f"subprocess check {name!r}: exit code {ended.code}, it said {said!r}; expected 0 and {expected!r}\n{ended.printed}"
         )

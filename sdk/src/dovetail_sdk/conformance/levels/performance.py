@@ -22,7 +22,7 @@ _ROUNDS = 15
 
 @check(level=5, title="is compared with CpuRef, kind by kind", seconds=600)
 def kinds_are_timed(subject: Subject) -> None:
-    """Time a network of one layer for each kind and element type on both backends, in turns.
+    """Time a network of one layer for each kind and element type on both backends, alternating.
 
     Troubleshooting: this reports and never fails. A small layer shows what calling the backend costs, not what it computes:
     compare with the graphs.
@@ -35,7 +35,7 @@ def kinds_are_timed(subject: Subject) -> None:
 
 @check(level=5, title="is compared with CpuRef on whole graphs", seconds=600)
 def graphs_are_timed(subject: Subject) -> None:
-    """Time random graphs on both backends, in turns.
+    """Time random graphs on both backends, alternating.
 
     Troubleshooting: this reports and never fails. If a graph is slower than the sum of its layers, look at copies and at waits
     between backends: `dovetail explain`.
@@ -78,7 +78,7 @@ def _report(subject: Subject, measure: IBackend, graph: RandomGraph, what: str) 
 
 
 def _interleaved(mine: LoadedNetwork, theirs: LoadedNetwork, graph: RandomGraph) -> tuple[float, float]:
-    """Return the median seconds of each; run in turns, so that whatever else the machine does meets both."""
+    """Return the median seconds of each; run alternating, so that whatever else the machine does meets both."""
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(_ROUNDS + 2):
         for net, seconds in zip((mine, theirs), times, strict=True):

@@ -205,9 +205,9 @@ def _overrun(net: LoadedNetwork, graph: RandomGraph, timeout: float) -> float:
     return late if late > _GRACE else -1.0
 
 
-@check(level=4, title="runs two networks in turns")
+@check(level=4, title="runs two networks alternating")
 def networks_do_not_disturb_each_other(subject: Subject) -> None:
-    """Load two networks, and the first one a second time, and run them in turns; then from two threads at once.
+    """Load two networks, and the first one a second time, and run them alternating; then from two threads at once.
 
     Troubleshooting: what belongs to one network is kept in the backend, in its context or in a global: tables keyed by the
     name of a layer, or a queue that is shared without a lock.
@@ -220,7 +220,7 @@ def networks_do_not_disturb_each_other(subject: Subject) -> None:
     for turn in range(12):
         number = turn % 3
         feeds = expected[number].feeds[turn % 2]
-        expected[number].check(turn % 2, run(nets[number], feeds), "networks in turns")
+        expected[number].check(turn % 2, run(nets[number], feeds), "networks alternating")
 
     def body(number: int) -> None:
         for turn in range(20):

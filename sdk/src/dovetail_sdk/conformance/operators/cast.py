@@ -57,8 +57,8 @@ def _plain(source: DType, target: DType, shape: tuple[int, ...], rng: np.random.
         return samples.led_by(
             samples.stored(first, source), samples.uniform(source, shape, rng, -120.0 * target.is_signed, 120.0)
         )
-    (low, high), (least, most) = _whole_limits(source), _whole_limits(target)
-    return samples.whole(source, shape, rng, max(low, least), min(high, most))
+    (low, high), (minimum, maximum) = _whole_limits(source), _whole_limits(target)
+    return samples.whole(source, shape, rng, max(low, minimum), min(high, maximum))
 
 
 def cast_to(x: Array, source: DType, target: DType) -> Array:

@@ -34,9 +34,9 @@ def _values(dtype: DType, shape: tuple[int, ...], values: str, rng: np.random.Ge
         return samples.special(dtype, shape, rng)
     if dtype is DType.BOOL:
         return None
-    least, most = samples.limits(dtype)
+    minimum, maximum = samples.limits(dtype)
     # Neighbours at both ends: equal if compared as floats, in the wrong order if compared with the wrong sign.
-    return np.asarray(rng.choice(np.asarray([least, least + 1, 0, 1, most - 1, most], dtype.numpy), shape))
+    return np.asarray(rng.choice(np.asarray([minimum, minimum + 1, 0, 1, maximum - 1, maximum], dtype.numpy), shape))
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:

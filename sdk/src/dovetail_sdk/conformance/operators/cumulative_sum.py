@@ -38,8 +38,8 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         reals = samples.reals(x, dtype)
         tolerance = accumulated(dtype, length, float(np.abs(reals).sum(axis).max(initial=0.0)), what="a running sum")
     else:
-        most = max(samples.limits(dtype)[1] // max(length, 1), 1)  # so that no sum overflows
-        x = reals = samples.whole(dtype, shape, rng, -most, most)
+        maximum = max(samples.limits(dtype)[1] // max(length, 1), 1)  # so that no sum overflows
+        x = reals = samples.whole(dtype, shape, rng, -maximum, maximum)
     expected = running_sum(reals, axis, descriptor.exclusive, descriptor.reverse)
     return layer_case(descriptor, [Feed(x, dtype=dtype)], expected, tolerance=tolerance)
 

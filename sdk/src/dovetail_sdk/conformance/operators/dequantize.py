@@ -36,10 +36,10 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     quantization = quantization_of(shape, axis, zero_of(parameters["zero_point"], dtype), power)
     if quantization is None:
         return None
-    least, most = samples.limits(dtype)
+    minimum, maximum = samples.limits(dtype)
     # Differences of 20 bits are exact in float32; float16 holds them times the scale up to 65504.
     reach = 1 << (15 if target is DType.FLOAT16 else 20)
-    q = samples.whole(dtype, shape, rng, max(least, -reach), min(most, reach))
+    q = samples.whole(dtype, shape, rng, max(minimum, -reach), min(maximum, reach))
     exact = power and (target in (DType.FLOAT32, DType.FLOAT64) or (dtype.bits == 8 and target is DType.FLOAT16))
     return layer_case(
         Dequantize(quantization=quantization, dtype=target),

@@ -127,13 +127,13 @@ def _integers(
     operation: BinaryOperation, dtype: DType, first: tuple[int, ...], second: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Reach the ends of the type wherever the result does not overflow, which the descriptor leaves open."""
-    least, most = samples.limits(dtype)
-    half, root = most // 2, math.isqrt(most)
+    minimum, maximum = samples.limits(dtype)
+    half, root = maximum // 2, math.isqrt(maximum)
     signed = dtype.is_signed
     if operation is BinaryOperation.ADD:
-        ranges = [(least // 2, half)] * 2
+        ranges = [(minimum // 2, half)] * 2
     elif operation is BinaryOperation.SUB:
-        ranges = [(-half, half)] * 2 if signed else [(half, most), (0, half)]
+        ranges = [(-half, half)] * 2 if signed else [(half, maximum), (0, half)]
     elif operation is BinaryOperation.MUL:
         ranges = [(-root, root)] * 2
     elif operation is BinaryOperation.SQUARED_DIFFERENCE:
@@ -142,15 +142,15 @@ def _integers(
         ranges = [(-3, 3), (0, 4)]
     elif operation in _SHIFTS:
         # Only of a left shift does the descriptor say what a count of the width or more gives.
-        ranges = [(0, most), (0, dtype.bits + (1 if operation is BinaryOperation.SHIFT_LEFT else -1))]
+        ranges = [(0, maximum), (0, dtype.bits + (1 if operation is BinaryOperation.SHIFT_LEFT else -1))]
     elif operation in (BinaryOperation.DIV, *_REMAINDERS):
-        dividend = samples.whole(dtype, first, rng, least + signed, most)
+        dividend = samples.whole(dtype, first, rng, minimum + signed, maximum)
         divisor = samples.whole(dtype, second, rng, -9, 9)
         wide = rng.random(second) < 0.3
-        divisor = np.where(wide, samples.whole(dtype, second, rng, least + signed, most), divisor)
+        divisor = np.where(wide, samples.whole(dtype, second, rng, minimum + signed, maximum), divisor)
         return dividend, np.where(divisor == 0, dtype.numpy.type(3), divisor)
     else:
-        ranges = [(least, most)] * 2
+        ranges = [(minimum, maximum)] * 2
     (a_low, a_high), (b_low, b_high) = ranges
     return samples.whole(dtype, first, rng, a_low, a_high), samples.whole(dtype, second, rng, b_low, b_high)
 

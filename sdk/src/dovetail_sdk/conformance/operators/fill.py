@@ -23,8 +23,8 @@ def _value(name: str, dtype: DType) -> tuple[float | int | bool, Array] | None:
         # 1e4 needs more bits than bfloat16 has: it is stored as the nearest, 9984.
         value = reals[name]
         return value, np.asarray(9984.0 if dtype is DType.BFLOAT16 and name == "most" else value)
-    least, most = samples.limits(dtype)
-    wholes = {"one": 1, "zero": 0, "least": least, "most": most}
+    minimum, maximum = samples.limits(dtype)
+    wholes = {"one": 1, "zero": 0, "least": minimum, "most": maximum}
     return (wholes[name], np.asarray(wholes[name], dtype.numpy)) if name in wholes else None
 
 

@@ -23,20 +23,20 @@ def counts(shape: tuple[int, ...], pattern: str, mode: PadMode) -> tuple[tuple[i
     rank = len(shape)
     limit = {PadMode.CONSTANT: 3, PadMode.EDGE: 3, PadMode.REFLECT: -1}.get(mode, 0)
     # Reflection needs one element more than it adds, the mirror and the wrap as many.
-    most = [3 if limit == 3 else max(size + limit, 0) for size in shape]
-    some = [min(1, m) for m in most]
+    maximum = [3 if limit == 3 else max(size + limit, 0) for size in shape]
+    some = [min(1, m) for m in maximum]
     zero = (0,) * rank
     if pattern == "spatial":
         before = tuple(some[axis] if axis in (rank - 2, rank - 3) else 0 for axis in range(rank))
-        return before, tuple(min(2 * count, most[axis]) for axis, count in enumerate(before))
+        return before, tuple(min(2 * count, maximum[axis]) for axis, count in enumerate(before))
     if pattern == "last":
-        return (*zero[1:], *some[-1:]), (*zero[1:], *most[-1:])
+        return (*zero[1:], *some[-1:]), (*zero[1:], *maximum[-1:])
     ways = {
         "nothing": (zero, zero),
         "all": (tuple(some), tuple(some)),
         "before": (tuple(some), zero),
         "after": (zero, tuple(some)),
-        "to the limit": (tuple(most), tuple(most)),
+        "to the limit": (tuple(maximum), tuple(maximum)),
     }
     if pattern in ways:
         return ways[pattern]
@@ -82,8 +82,8 @@ def _fill(value: str, dtype: DType) -> tuple[float | int | bool, Array] | None:
     if value == "least":
         if dtype.is_float:
             return -np.inf, samples.stored(-np.inf, dtype)
-        least = samples.limits(dtype)[0] if dtype.is_integer else 0
-        return least, samples.stored(least, dtype)
+        minimum = samples.limits(dtype)[0] if dtype.is_integer else 0
+        return minimum, samples.stored(minimum, dtype)
     if not dtype.is_integer:
         return None
     return samples.limits(dtype)[1], np.asarray(samples.limits(dtype)[1], dtype.numpy)

@@ -39,12 +39,12 @@ def quantization_of(shape: tuple[int, ...], axis: int | None, zero: int, power: 
 
 def zero_of(label: str, dtype: DType) -> int:
     """Return a zero point: none, within the range, or at one of its ends, as far as it goes (int32 holds zero points)."""
-    least, most = samples.limits(dtype)
+    minimum, maximum = samples.limits(dtype)
     if label == "none":
         return 0
     if label == "inside":
-        return -3 if least else 120
-    return max(least, -(1 << 15)) if label == "least" else min(most, 1 << 15) - 3
+        return -3 if minimum else 120
+    return max(minimum, -(1 << 15)) if label == "least" else min(maximum, 1 << 15) - 3
 
 
 def quantized_reals(x: Array, quantization: Quantization, dtype: DType) -> Array:
@@ -53,8 +53,8 @@ def quantized_reals(x: Array, quantization: Quantization, dtype: DType) -> Array
     scale = per_axis_column(np.asarray(quantization.scale, np.float32).astype(np.float64), rank, quantization.axis)
     zero = per_axis_column(np.asarray(quantization.zero_point, np.float64), rank, quantization.axis)
     rounded = np.where(np.isnan(x), 0.0, np.rint(np.where(np.isnan(x), 0.0, x) / scale)) + zero
-    least, most = samples.limits(dtype)
-    return np.asarray(np.clip(rounded, max(least, -_LARGEST_EXACT), min(most, _LARGEST_EXACT))).astype(dtype.numpy)
+    minimum, maximum = samples.limits(dtype)
+    return np.asarray(np.clip(rounded, max(minimum, -_LARGEST_EXACT), min(maximum, _LARGEST_EXACT))).astype(dtype.numpy)
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -67,9 +67,9 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     if quantization is None:
         return None
     scale = per_axis_column(np.asarray(quantization.scale), len(shape), axis)
-    least, most = samples.limits(target)
+    minimum, maximum = samples.limits(target)
     zero = quantization.zero_point[0]
-    low, high = max(least - zero, -200), min(most - zero, 200)
+    low, high = max(minimum - zero, -200), min(maximum - zero, 200)
     if values == "ties":  # scales of powers of two: every quotient is exact in every type
         x = samples.stored((rng.integers(low, high, shape) + 0.5) * scale, dtype)
     elif values == "plain":
@@ -86,7 +86,9 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     if values == "special":
         wide = per_axis_column(np.asarray(quantization.zero_point, np.int64), len(shape), axis)
         reals = samples.reals(x, dtype)
-        expected = np.where(np.isinf(reals), np.where(reals > 0, most, least), expected.astype(np.int64)).astype(target.numpy)
+        expected = np.where(np.isinf(reals), np.where(reals > 0, maximum, minimum), expected.astype(np.int64)).astype(
+            target.numpy
+        )
         expected = np.where(np.isnan(reals), np.broadcast_to(wide, shape), expected.astype(np.int64)).astype(target.numpy)
     return layer_case(
         Quantize(dtype=target, quantization=quantization),

@@ -125,11 +125,11 @@ def _whole(
 ) -> Array | None:
     if values == "special":
         return None
-    least, most = samples.limits(dtype)
+    minimum, maximum = samples.limits(dtype)
     if values == "large":  # the least number has no magnitude of its type
         fits = function in (*_RING, *_EXTREMES)
         return (
-            samples.whole(dtype, shape, rng, least + (function is ReduceFunction.L1 and dtype.is_signed), most)
+            samples.whole(dtype, shape, rng, minimum + (function is ReduceFunction.L1 and dtype.is_signed), maximum)
             if fits
             else None
         )
@@ -137,7 +137,7 @@ def _whole(
         return samples.whole(dtype, shape, rng, 1, 9)
     if function is ReduceFunction.MEAN:
         return samples.whole(
-            dtype, shape, rng, -min(most // max(math.prod(shape), 1), 50), min(most // max(math.prod(shape), 1), 50)
+            dtype, shape, rng, -min(maximum // max(math.prod(shape), 1), 50), min(maximum // max(math.prod(shape), 1), 50)
         )
     return samples.whole(dtype, shape, rng, -1 if dtype.bits == 8 else -3, 1 if dtype.bits == 8 else 3)
 

@@ -76,16 +76,16 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         for axis, matrix in zip(axes, matrices, strict=True):
             expected = np.take(expected, np.argmax(matrix, 1), axis)
     else:
-        least, most = (-1000, 1000) if dtype.is_float or dtype.bits > 8 else samples.limits(dtype)
-        x = samples.uniform(dtype, shape, rng) if dtype.is_float else samples.whole(dtype, shape, rng, least, most)
+        minimum, maximum = (-1000, 1000) if dtype.is_float or dtype.bits > 8 else samples.limits(dtype)
+        x = samples.uniform(dtype, shape, rng) if dtype.is_float else samples.whole(dtype, shape, rng, minimum, maximum)
         reals = expected = samples.reals(x, dtype) if dtype.is_float else x.astype(np.float64)
         for axis, matrix in zip(axes, matrices, strict=True):
             expected = along(matrix, expected, axis)
         if dtype.is_float:
             tolerance = _tolerance(reals, matrices, dtype)
         else:
-            least, most = samples.limits(dtype)
-            expected = np.clip(np.rint(expected), least, most).astype(dtype.numpy)
+            minimum, maximum = samples.limits(dtype)
+            expected = np.clip(np.rint(expected), minimum, maximum).astype(dtype.numpy)
             tolerance = _ONE_STEP
     by = parameters["by"]
     descriptor = Resize(

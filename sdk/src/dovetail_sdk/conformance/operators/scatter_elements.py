@@ -14,7 +14,7 @@ from ..references.scattering import operands, scattered
 from ..references.shapes import SIZES, quantities_of, shape_of
 from ..references.single_layer import carries, layer_case, marked
 
-_MOST_TIMES = {ScatterReduction.NONE: 0, ScatterReduction.MUL: 3}
+_MAX_TIMES = {ScatterReduction.NONE: 0, ScatterReduction.MUL: 3}
 """How often an element may be met: which of several plain updates wins is not said, and products must not overflow."""
 
 
@@ -22,7 +22,7 @@ def _indices(parameters: Parameters, shape: tuple[int, ...], axis: int, rng: np.
     count, size = parameters["count"], shape[axis]
     own = tuple(count if at == axis else max(one - parameters["shorter"], 0) for at, one in enumerate(shape))
     if parameters["repeated"]:
-        if count > _MOST_TIMES.get(ScatterReduction(parameters["reduction"]), 8):
+        if count > _MAX_TIMES.get(ScatterReduction(parameters["reduction"]), 8):
             return None
         return indices(parameters["index_dtype"], own, size, parameters["negative"], rng)
     if count > size:

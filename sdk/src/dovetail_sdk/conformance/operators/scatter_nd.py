@@ -16,7 +16,7 @@ from ..references.scattering import operands, scattered
 from ..references.shapes import SIZES, quantities_of, shape_of
 from ..references.single_layer import carries, layer_case, marked
 
-_MOST_TIMES = {ScatterReduction.NONE: 0, ScatterReduction.MUL: 3}
+_MAX_TIMES = {ScatterReduction.NONE: 0, ScatterReduction.MUL: 3}
 """How often a slice may be met: which of several plain updates wins is not said, and products must not overflow."""
 
 
@@ -27,7 +27,7 @@ def _positions(parameters: Parameters, sizes: tuple[int, ...], rng: np.random.Ge
     if not parameters["repeated"]:
         chosen = places(label, count, sizes, negative, rng)
         return None if chosen is None else chosen.reshape(*lead, len(sizes))
-    if count > _MOST_TIMES.get(ScatterReduction(parameters["reduction"]), 8):
+    if count > _MAX_TIMES.get(ScatterReduction(parameters["reduction"]), 8):
         return None
     columns = [indices(label, lead, size, negative, rng) for size in sizes]
     given = [column for column in columns if column is not None]

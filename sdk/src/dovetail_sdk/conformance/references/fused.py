@@ -58,8 +58,8 @@ def activated(x: Array, function: ActivationFunction | None) -> Array:
     alpha, beta = PARAMETERS[function]
     if x.dtype.kind not in "iu" or function is None:
         return _FUNCTIONS[function](x, alpha, beta)
-    least = 0.0 if function is ActivationFunction.RELU else beta
-    low = max(int(least), int(np.iinfo(x.dtype).min))
+    minimum = 0.0 if function is ActivationFunction.RELU else beta
+    low = max(int(minimum), int(np.iinfo(x.dtype).min))
     high = int(np.iinfo(x.dtype).max) if function is ActivationFunction.RELU else int(alpha)
     return np.clip(x, x.dtype.type(low), x.dtype.type(high))
 

@@ -33,8 +33,8 @@ def pooled(
         of: An integer type; its averages are rounded, halves away from `zero` or from 0.
     """
     if function is PoolingFunction.MAX:
-        least = -np.inf if windows.dtype.kind == "f" else np.iinfo(windows.dtype).min
-        return np.asarray(np.where(inside, windows, windows.dtype.type(least)).max(axis=(-2, -1)))
+        minimum = -np.inf if windows.dtype.kind == "f" else np.iinfo(windows.dtype).min
+        return np.asarray(np.where(inside, windows, windows.dtype.type(minimum)).max(axis=(-2, -1)))
     wide = np.where(inside, windows.astype(np.float64) - zero, 0.0)
     if function is PoolingFunction.AVERAGE:
         average = wide.sum(axis=(-2, -1)) / divisor + zero
@@ -47,8 +47,8 @@ def pooled(
 def pooling_input(function: PoolingFunction, dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Floats far from 0 for sums, anything for a maximum."""
     if dtype.is_integer:
-        least, most = samples.limits(dtype)
-        return rng.integers(least, most, shape, dtype.numpy, endpoint=True)
+        minimum, maximum = samples.limits(dtype)
+        return rng.integers(minimum, maximum, shape, dtype.numpy, endpoint=True)
     x = operand(dtype, shape, rng)
     if function is PoolingFunction.MAX:
         return samples.led_by(samples.stored([-np.inf, -0.5, np.inf], dtype), x)

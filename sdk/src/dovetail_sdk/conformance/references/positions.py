@@ -26,9 +26,9 @@ def indices(label: str, shape: Sequence[int], size: int, negative: bool, rng: np
     count = int(np.prod(shape))
     if count and not size:
         return None
-    least = -size if negative else 0
-    values = rng.integers(least, max(size, 1), count)
-    ends = [size - 1, least][:count]
+    minimum = -size if negative else 0
+    values = rng.integers(minimum, max(size, 1), count)
+    ends = [size - 1, minimum][:count]
     values[: len(ends)] = ends
     return values.reshape(tuple(shape)).astype(DType.of(label).numpy)
 

@@ -186,8 +186,10 @@ def _quantized_case(
     result = quantized.result_quantization(weighed, layer.terms, dtype)
     bias = None
     if parameters["bias.dtype"] is not None:
-        most = int(4000 * math.sqrt(max(layer.terms, 1)))
-        bias = samples.led_by(np.asarray([most, -most], np.int32), rng.integers(-most, most, layer.filters, np.int32))
+        maximum = int(4000 * math.sqrt(max(layer.terms, 1)))
+        bias = samples.led_by(
+            np.asarray([maximum, -maximum], np.int32), rng.integers(-maximum, maximum, layer.filters, np.int32)
+        )
     expected = quantized.quantized_sums(
         layer.sums, (x, weights), bias, (given, weighed, result), layer.output_axis, dtype, function
     )

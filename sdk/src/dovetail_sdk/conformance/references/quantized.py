@@ -65,8 +65,8 @@ def bias_quantization(weights: Quantization) -> Quantization:
 
 def eight_bits(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Integers of the whole range."""
-    least, most = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
-    return rng.integers(least, most, shape, dtype.numpy, endpoint=True)
+    minimum, maximum = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
+    return rng.integers(minimum, maximum, shape, dtype.numpy, endpoint=True)
 
 
 def eight_bit_weights(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

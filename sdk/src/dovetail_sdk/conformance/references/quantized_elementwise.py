@@ -29,8 +29,8 @@ def quantized(values: Array, quantization: Quantization, dtype: DType, activatio
     """Round real numbers to the nearest integer that stands for them, within the type and the activation's clamp."""
     wanted = values / float(np.float32(quantization.scale[0])) + quantization.zero_point[0]
     low, high = clamp(activation, quantization)
-    least, most = limits(dtype)
-    return np.clip(np.rint(np.clip(wanted, low, high)), least, most).astype(dtype.numpy)
+    minimum, maximum = limits(dtype)
+    return np.clip(np.rint(np.clip(wanted, low, high)), minimum, maximum).astype(dtype.numpy)
 
 
 def combined(

@@ -81,9 +81,10 @@ def anything(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Ar
     if dtype is DType.BOOL:
         return truth(shape, rng)
     if dtype.is_integer:
-        least, most = limits(dtype)
+        minimum, maximum = limits(dtype)
         return led_by(
-            np.asarray([most, least, 0, 1], dtype.numpy), rng.integers(least, most, tuple(shape), dtype.numpy, endpoint=True)
+            np.asarray([maximum, minimum, 0, 1], dtype.numpy),
+            rng.integers(minimum, maximum, tuple(shape), dtype.numpy, endpoint=True),
         )
     plain = stored(rng.standard_normal(tuple(shape)) * 8, dtype)
     return led_by(stored([np.inf, 0.0, -np.inf, np.nan, -1.0], dtype), plain)

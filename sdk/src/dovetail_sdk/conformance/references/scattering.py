@@ -46,5 +46,5 @@ def operands(
         return None
     if reduction is ScatterReduction.NONE:
         return samples.anything(dtype, shape, rng), samples.anything(dtype, update_shape, rng)
-    most = 2 if reduction is ScatterReduction.MUL else 4
-    return samples.whole(dtype, shape, rng, -8, 8), samples.whole(dtype, update_shape, rng, -most, most)
+    maximum = 2 if reduction is ScatterReduction.MUL else 4
+    return samples.whole(dtype, shape, rng, -8, 8), samples.whole(dtype, update_shape, rng, -maximum, maximum)

@@ -14,17 +14,17 @@ from . import samples
 
 def whole_operand(dtype: DType, shape: tuple[int, ...], terms: int, rng: np.random.Generator) -> Array | None:
     """Return integers, none of them 0, of which so many products fit their type; None if there are too many."""
-    most = math.isqrt(samples.limits(dtype)[1] // (terms + 1))
-    if most < 1:
+    maximum = math.isqrt(samples.limits(dtype)[1] // (terms + 1))
+    if maximum < 1:
         return None
-    magnitude = rng.integers(1, most, shape, np.int64, endpoint=True)
+    magnitude = rng.integers(1, maximum, shape, np.int64, endpoint=True)
     sign = rng.choice([-1, 1], shape) if dtype.is_signed else 1
     return np.asarray(magnitude * sign, dtype.numpy)
 
 
 def summed(product: Array, dtype: DType) -> Array:
     """Store exact sums."""
-    least, most = samples.limits(dtype)
-    if product.size and not least <= int(product.min()) <= int(product.max()) <= most:
+    minimum, maximum = samples.limits(dtype)
+    if product.size and not minimum <= int(product.min()) <= int(product.max()) <= maximum:
         raise OverflowError(f"a sum does not fit {dtype}")
     return product.astype(dtype.numpy)

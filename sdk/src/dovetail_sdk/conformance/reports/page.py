@@ -31,7 +31,7 @@ _CHECK_STATES = {
     Status.NOT_RUN: "unknown",
 }
 _VERDICTS = {Verdict.CONFORMS: "passed", Verdict.FAILS: "failed", Verdict.INCOMPLETE: "unknown"}
-_MOST_CASES = 200
+_MAX_CASES = 200
 """Failed cases of one check on the page: a backend that gets everything wrong has thousands; the JSON report has them all."""
 
 
@@ -201,10 +201,10 @@ def _cases(cases: Sequence[FailedCase]) -> list[str]:
     shown = [
         f'<details{" open" if number < 3 else ""}><summary><span class="what mono">{escape(case.id)}</span></summary>'
         f'<div class="inside"><pre>{escape(case.text)}</pre></div></details>'
-        for number, case in enumerate(cases[:_MOST_CASES])
+        for number, case in enumerate(cases[:_MAX_CASES])
     ]
-    if len(cases) > _MOST_CASES:
-        shown.append(f'<p class="soft">… and {len(cases) - _MOST_CASES} more, in the JSON report.</p>')
+    if len(cases) > _MAX_CASES:
+        shown.append(f'<p class="soft">… and {len(cases) - _MAX_CASES} more, in the JSON report.</p>')
     return shown
 
 

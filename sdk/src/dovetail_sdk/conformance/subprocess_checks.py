@@ -25,15 +25,15 @@ _KEPT: list[object] = []
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an excursion ended: its exit code, what it said last, and what it printed besides."""
+    """How a subprocess check ended: its exit code, what it said last, and what it printed besides."""
 
     code: int
     said: str
     printed: str
 
 
-def excursion(subject: Subject, name: str, seconds: float = 60.0) -> Ended:
-    """Run one of `EXCURSIONS` in a fresh process.
+def subprocess_check(subject: Subject, name: str, seconds: float = 60.0) -> Ended:
+    """Run one of `SUBPROCESS_CHECKS` in a fresh process.
 
     Raises:
         subprocess.TimeoutExpired: It did not end in time.
@@ -46,25 +46,25 @@ def excursion(subject: Subject, name: str, seconds: float = 60.0) -> Ended:
         "kinds": sorted({trial.layer.kind for trial in accepted(subject, 4)}),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "dovetail_sdk.conformance.excursions", json.dumps(orders)],
+        [sys.executable, "-m", "dovetail_sdk.conformance.subprocess_checks", json.dumps(orders)],
         capture_output=True,
         text=True,
         errors="replace",
         timeout=seconds,
         check=False,
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("excursion: ")]
-    return Ended(done.returncode, lines[-1].removeprefix("excursion: ") if lines else "", done.stderr[-3000:])
+    lines = [line for line in done.stdout.splitlines() if line.startswith("check: ")]
+    return Ended(done.returncode, lines[-1].removeprefix("check: ") if lines else "", done.stderr[-3000:])
 
 
 def _say(text: str) -> None:
-    print(f"excursion: {text}", flush=True)
+    print(f"check: {text}", flush=True)
 
 
 def _prepared(subject: Subject) -> tuple[Batch, LoadedNetwork]:
     batch = Batch(accepted(subject, 4))
     loaded = subject.load(batch.network)
-    run_and_judge(loaded, batch, "before the excursion")
+    run_and_judge(loaded, batch, "before the check")
     return batch, loaded
 
 
@@ -127,7 +127,7 @@ def _in_forked_child(batch: Batch, loaded: LoadedNetwork) -> int:
     return 0
 
 
-EXCURSIONS: Mapping[str, Callable[[Subject], None]] = {
+SUBPROCESS_CHECKS: Mapping[str, Callable[[Subject], None]] = {
     "ends while a network is loaded": _exit_while_loaded,
     "calls sys.exit while a network is loaded": _exit_call,
     "ends after runs on several threads": _exit_after_running_on_threads,
@@ -137,12 +137,12 @@ EXCURSIONS: Mapping[str, Callable[[Subject], None]] = {
 
 
 def main(orders: Mapping[str, Any]) -> None:
-    """Do one excursion; the subject is left open on purpose, so that what it holds meets the end of the interpreter."""
+    """Do one check; the subject is left open on purpose, so that what it holds meets the end of the interpreter."""
     faulthandler.enable()
     settings = Settings(options=orders["options"], seed=orders["seed"], kinds=orders["kinds"])
     subject = Subject(open_target(orders["target"]), settings)
     _KEPT.append((subject, Runtime))
-    EXCURSIONS[orders["name"]](subject)
+    SUBPROCESS_CHECKS[orders["name"]](subject)
 
 
 if __name__ == "__main__":
