@@ -45,10 +45,10 @@ class Forgetful(ReferenceBackend):
 
     manifest = json.loads(Path(dovetail_reference.__file__).with_name("dovetail-backend.json").read_text())
 
-    def supports(self, layer, options):
+    def supports(self, layer, options, device):
         if layer.kind == "dovetail.Softmax" and layer.input_infos[0].dtype is DType.FLOAT16:
             return Support.no("dtype", "softmax of float16 is not implemented")
-        return super().supports(layer, options)
+        return super().supports(layer, options, device)
 
 
 def test_an_element_type_that_went_missing_is_noticed():

@@ -19,6 +19,7 @@ from dovetail import (
     BackendError,
     BackendId,
     Capabilities,
+    Device,
     DovetailError,
     ErrorCode,
     IBackend,
@@ -192,7 +193,7 @@ class FaultyBackend(IBackend):
     def kind_versions(self):
         return self.fault("kind_versions", dict)
 
-    def supports(self, layer, options):
+    def supports(self, layer, options, device):
         return self.fault("supports", Support.yes)
 
     def create_workload_factory(self, context, memory, options):
@@ -214,7 +215,7 @@ class FaultyBackend(IBackend):
     def create_memory_manager(self, context):
         return self.fault("create_memory_manager", lambda: Manager(self.fault))
 
-    def optimize_subgraph(self, view, options):
+    def optimize_subgraph(self, view, options, device):
         def honest():
             views = OptimizationViews(view)
             views.untouched(view)
@@ -226,7 +227,7 @@ class FaultyBackend(IBackend):
         return self.fault("capabilities", Capabilities)
 
     def devices(self):
-        return self.fault("devices", lambda: ("one",))
+        return self.fault("devices", lambda: (Device(0, "one"),))
 
 
 def network(name="net"):
@@ -423,7 +424,7 @@ def test_the_first_answer_is_held(runtime, neighbour):
             super().__init__()
             self.asked = {}
 
-        def supports(self, layer, options):
+        def supports(self, layer, options, device):
             self.asked[layer.name] = self.asked.get(layer.name, 0) + 1
             return Support.yes() if self.asked[layer.name] == 1 else Support.no("mood", "not any more")
 
@@ -626,7 +627,7 @@ def said_twice(view):
 @pytest.mark.parametrize("answer", [lost_output, other_shape, cycle, dangling, nothing_said, said_twice])
 def test_an_unsound_substitution_is_refused_and_the_network_unharmed(runtime, neighbour, answer):
     class Optimizing(FaultyBackend):
-        def optimize_subgraph(self, view, options):
+        def optimize_subgraph(self, view, options, device):
             return answer(view)
 
     net = network()
@@ -644,7 +645,7 @@ def test_an_unsound_substitution_is_refused_and_the_network_unharmed(runtime, ne
 @pytest.mark.fault(48)
 def test_a_private_layer_that_cannot_be_made_is_named(runtime, neighbour):
     class Optimizing(FaultyBackend):
-        def optimize_subgraph(self, view, options):
+        def optimize_subgraph(self, view, options, device):
             views = OptimizationViews(view)
             views.substitute(view, _private(Network("private"), view))
             return views
@@ -807,10 +808,10 @@ def misbehave(what):
             factory.create_workload = lambda layer: Workload(self.fault, body if layer.name == "second" else relu)
             return factory
 
-        def optimize_subgraph(self, view, options):
+        def optimize_subgraph(self, view, options, device):
             if what == "optimizer":
                 time.sleep(3600)
-            return super().optimize_subgraph(view, options)
+            return super().optimize_subgraph(view, options, device)
 
     faulthandler.dump_traceback_later(3)
     runtime = Runtime(threads=2)

@@ -193,7 +193,7 @@ class Slow(IBackend):
 
     id = "Slow"
 
-    def supports(self, layer, options):
+    def supports(self, layer, options, device):
         time.sleep(0.02)
         return Support.no("kind", "never")
 
@@ -228,12 +228,12 @@ class Greedy(IBackend):
     def __init__(self, method):
         self.method = method
 
-    def supports(self, layer, options):
+    def supports(self, layer, options, device):
         if self.method == "supports":
             limits.budget().take_memory(1 << 40, "a table")
         return Support.yes()
 
-    def optimize_subgraph(self, view, options):
+    def optimize_subgraph(self, view, options, device):
         limits.budget().take_memory(1 << 40, "a table")
 
     def create_workload_factory(self, context, memory, options):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from dovetail import DataLayout, Network, Quantization, Runtime
+from dovetail import DataLayout, Device, Network, Quantization, Runtime
 from dovetail.contract.claims import read_claims, refusal_of
 from dovetail.layers import (
     Convolution2d,
@@ -313,7 +313,7 @@ def test_the_claims_say_what_the_code_takes(npu, claims):
     codes = {}
     for seed in range(3000):
         layer = Careless(seed).layer(Network("one"))
-        claimed, found = refusal_of(layer, claims), npu.supports(layer, npu.options_type())
+        claimed, found = refusal_of(layer, claims), npu.supports(layer, npu.options_type(), npu.devices()[0])
         assert claimed.supported == found.supported, f"seed {seed}: {layer.descriptor} {layer.input_infos}: {claimed} {found}"
         answers[found.supported] += 1
         if not found:
@@ -331,6 +331,6 @@ def test_what_no_backend_can_take_is_refused_beyond_the_claims(npu):
     convolution = net.add(Convolution2d(layout=DataLayout.NHWC), x, along_inputs, quantization=scale(0.1))
     pooling = net.add(Pooling2d(function="max", size=(2, 2), layout=DataLayout.NHWC), x, quantization=scale(0.2))
     for layer, subject in ((convolution, "weights"), (pooling, "output")):
-        refused = npu.supports(layer, npu.options_type())
+        refused = npu.supports(layer, npu.options_type(), npu.devices()[0])
         assert (refused.code, refused.attribute) == ("quantization", subject)
-        assert not ReferenceBackend().supports(layer, None)
+        assert not ReferenceBackend().supports(layer, None, Device())

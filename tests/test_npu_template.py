@@ -20,11 +20,12 @@ from dovetail import (
     Runtime,
     RunTimeoutError,
 )
+from dovetail.contract.backend_id import BackendRequest
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, ElementwiseBinary
 from dovetail_reference import ReferenceBackend
 
 PACKAGE = "dovetail_acme_npu"
-BUDGET = 600  # lines of code
+BUDGET = 620  # lines of code
 RELU6 = {"activation": "bounded_relu", "activation_alpha": 6.0}
 
 
@@ -34,9 +35,22 @@ def runtime():
         yield runtime
 
 
-def load(runtime, network, backends, passes=True, **options):
+def load(runtime, network, backends, passes=True, registry=None, **options):
     given = {"AcmeNpu": options} if options else {}
-    return runtime.load(network, optimize={"backends": backends, "passes": passes, "options": given})
+    return runtime.load(network, optimize={"backends": backends, "passes": passes, "options": given, "registry": registry})
+
+
+class Offering:
+    """A registry that offers a backend by its id, as an installed one is."""
+
+    def __init__(self, *backends):
+        self.backends = {backend.id: backend for backend in (*backends, ReferenceBackend())}
+
+    def get(self, id):
+        return self.backends[id]
+
+    def default_preferences(self):
+        return tuple(self.backends)
 
 
 def scale(value, zero=0):
@@ -147,6 +161,22 @@ def test_a_layer_in_the_middle_that_it_refuses_makes_two_programs(npu, runtime):
     (fallback,) = loaded.placement.fallbacks
     assert "weights.height is 9; it takes 1 to 7" in str(fallback.refusals)
     np.testing.assert_array_equal(loaded.run({"image": picture()})["probabilities"], reference_of(network()))
+
+
+def test_two_devices_with_different_limits_are_placed_differently(npu, runtime, answer):
+    first, second = npu.devices()
+    assert (first.memory_bytes, first.revision) != (second.memory_bytes, second.revision)
+    places = {}
+    for name in ("AcmeNpu", "AcmeNpu:1"):
+        loaded = load(runtime, mobile_network(), [BackendRequest.parse(name), "CpuRef"], registry=Offering(npu))
+        np.testing.assert_array_equal(loaded.run({"image": picture()})["probabilities"], answer)
+        places[name] = {layer.name for layer in loaded.placement.fallbacks}
+    assert places["AcmeNpu"] < places["AcmeNpu:1"]
+    refused = loaded.placement.layer("block0.expand")
+    assert refused.backend == "CpuRef"
+    assert "its tensors take" in refused.refusals[0].reason
+    assert second.name in refused.refusals[0].reason
+    assert loaded.placement.layer("block4.expand").device == 1
 
 
 def test_float_is_refused(npu, runtime):

@@ -102,7 +102,7 @@ class Vendor(IBackend):
     def id(self) -> BackendId:
         return BackendId("Strange")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
     def create_workload_factory(self, context: IBackendContext | None, memory: IMemoryManager, options: Any) -> Factory:

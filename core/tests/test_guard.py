@@ -86,7 +86,7 @@ class Doubling(IBackend):
     def id(self) -> BackendId:
         return BackendId("CpuDoubling")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
     def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:

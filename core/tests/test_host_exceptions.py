@@ -87,13 +87,13 @@ class Faulty(IBackend):
         if where == self.where:
             self.what()
 
-    def supports(self, layer: Any, options: Any) -> Support:
+    def supports(self, layer: Any, options: Any, device: Any) -> Support:
         self._at("supports")
         return Support.yes()
 
-    def optimize_subgraph(self, part: Any, options: Any) -> Any:
+    def optimize_subgraph(self, part: Any, options: Any, device: Any) -> Any:
         self._at("optimize_subgraph")
-        return super().optimize_subgraph(part, options)
+        return super().optimize_subgraph(part, options, device)
 
     def create_context(self, device: int, options: Any) -> Any:
         self._at("create_context")

@@ -15,6 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pytest
 
+from dovetail import Device
 from dovetail.graph.descriptor import Descriptor
 from dovetail.graph.tensor import DType, Quantization
 from dovetail.ground.errors import BackendError, ErrorCode
@@ -121,7 +122,7 @@ def test_attributes_arrive(build: Any, caplog: pytest.LogCaptureFixture, name: s
         layer: Any = types.SimpleNamespace(kind=name, name="one", descriptor=descriptor, inputs=[], outputs=[])
         caplog.clear()
         with caplog.at_level(logging.INFO, "dovetail"):
-            assert backend.supports(layer, backend.options_type()).code == "kind"
+            assert backend.supports(layer, backend.options_type(), Device()).code == "kind"
         head, *lines = caplog.records[-1].getMessage().split("\n")
         assert head == f"{name}\t{descriptor.version}"
         seen = {}

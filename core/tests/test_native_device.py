@@ -13,6 +13,7 @@ import pytest
 
 import dovetail
 from dovetail import BackendError, BackendUnavailableError, PlacementError, RunError, RunTimeoutError
+from dovetail.contract import interfaces
 from dovetail.contract.backend_id import BackendId, BackendRequest
 from dovetail.ground.errors import ErrorCode
 from dovetail.layers.activation import Activation, ActivationFunction
@@ -73,6 +74,17 @@ def check(results: dict[str, np.ndarray], given: dict[str, np.ndarray]) -> None:
 
 def load(runtime: dovetail.Runtime, backends: Any, net: dovetail.Network | None = None, **keywords: Any) -> Any:
     return dovetail.load(net or network(), backends, runtime=runtime, **keywords)
+
+
+def test_devices_state_their_facts_and_hear_them_in_questions(device: Device) -> None:
+    facts = {"cores": 4, "lossless": True, "clock": 1.5, "firmware": "7b"}
+    first = interfaces.Device(0, "first", 1 << 20, half_precision=False, revision="B1", facts=facts)
+    assert tuple(device.backend.devices()) == (first, interfaces.Device(1, "second"))
+    made = dovetail.Network("softmax")
+    layer = made.softmax(made.input("x", SHAPE)).layer
+    reasons = [device.backend.supports(layer, device.backend.options_type(), one).reason for one in device.backend.devices()]
+    assert reasons[0] == "device 0 (first, revision B1) with 4 cores has no Softmax"
+    assert reasons[1] == "device 1 (second, revision ) with 0 cores has no Softmax"
 
 
 @pytest.mark.parametrize("passes", [True, False])

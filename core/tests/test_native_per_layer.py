@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import Device
 from dovetail.contract.interfaces import Capabilities
 from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.native import NativeBackend, load_backend
@@ -56,7 +57,7 @@ def test_runs_as_numpy_says(backend: NativeBackend, passes: bool) -> None:
 
 
 def test_facts(backend: NativeBackend) -> None:
-    assert (backend.id, backend.version, tuple(backend.devices())) == ("TableCpu", "1.2.3", ("device 0",))
+    assert (backend.id, backend.version, tuple(backend.devices())) == ("TableCpu", "1.2.3", (Device(0, "device 0"),))
     assert backend.capabilities().deterministic
     assert not backend.capabilities().asynchronous
 
@@ -73,7 +74,7 @@ def test_refusal_has_the_backends_words(backend: NativeBackend) -> None:
     made = dovetail.Network("product")
     a = made.input("a", (2, 3))
     layer = made.add(_binary("mul"), a, a)
-    answer = backend.supports(layer, backend.options_type())
+    answer = backend.supports(layer, backend.options_type(), Device())
     assert (answer.supported, answer.code) == (False, "attribute")
     assert "ReLU" in answer.reason
 
@@ -112,7 +113,7 @@ def test_a_refusal_without_words_is_against_the_contract(build: Build) -> None:
     made = dovetail.Network("product")
     a = made.input("a", (2, 3))
     with pytest.raises(BackendError, match="without a code") as caught:
-        backend.supports(made.add(_binary("mul"), a, a), backend.options_type())
+        backend.supports(made.add(_binary("mul"), a, a), backend.options_type(), Device())
     assert caught.value.code is ErrorCode.BACKEND_CONTRACT
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import Device
 from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.layers.elementwise import BinaryOperation, ElementwiseBinary
 from dovetail.native import load_backend
@@ -70,7 +71,7 @@ def test_ctrl_c_ends_the_wait_for_a_table_that_compiles(build: Any) -> None:
         timer.start()
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            backend.supports(additions().outputs[0].inputs[0].source.layer, backend.options_type())
+            backend.supports(additions().outputs[0].inputs[0].source.layer, backend.options_type(), Device())
         assert time.monotonic() - begin < 10
     finally:
         slow.release()
@@ -83,7 +84,7 @@ def test_a_table_that_is_closed_while_it_compiles_closes_afterwards(build: Any) 
     slow.release()
     gc.collect()  # the graph that holds what was compiled
     with pytest.raises(BackendError, match="was closed"):
-        backend.supports(additions().outputs[0].inputs[0].source.layer, backend.options_type())
+        backend.supports(additions().outputs[0].inputs[0].source.layer, backend.options_type(), Device())
 
 
 def test_a_listener_that_uses_its_own_backend(build: Any) -> None:
@@ -91,7 +92,7 @@ def test_a_listener_that_uses_its_own_backend(build: Any) -> None:
     layer = additions().outputs[0].inputs[0].source.layer
 
     def ask(*_: object) -> None:
-        backend.supports(layer, backend.options_type())
+        backend.supports(layer, backend.options_type(), Device())
 
     with dovetail.Runtime() as runtime, pytest.raises(BackendError, match="from inside one of its own calls") as caught:
         dovetail.load(additions(), backend, runtime=runtime, progress=ask)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from dovetail import Device
 from dovetail.contract.backend_id import BackendId
 from dovetail.contract.interfaces import Capabilities, IBackend, Support
 from dovetail.graph.descriptor import Descriptor
@@ -38,7 +39,7 @@ class Backend(IBackend):
     def id(self) -> BackendId:
         return self._id
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         self.asked.append(layer.name)
         result: Support = self.answer(layer)
         return result
@@ -337,8 +338,8 @@ class Registry:
 
 
 class TwoDevices(Backend):
-    def devices(self) -> Sequence[str]:
-        return ("npu0", "npu1")
+    def devices(self) -> Sequence[Device]:
+        return (Device(0, "npu0"), Device(1, "npu1"))
 
 
 def test_ids_are_looked_up_and_optional_ones_may_be_absent() -> None:

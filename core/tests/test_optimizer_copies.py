@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dovetail.contract import interfaces
 from dovetail.contract.backend_id import BackendId
 from dovetail.contract.interfaces import HOST, IBackend, MemoryDomain, Support
 from dovetail.graph.layer import Layer
@@ -31,7 +32,7 @@ class Device(IBackend):
     def id(self) -> BackendId:
         return self._id
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
     def create_workload_factory(self, *arguments: Any) -> Any:
@@ -161,8 +162,8 @@ def test_two_devices_of_one_backend_have_two_memories() -> None:
         def memory_domain(self, device: int) -> MemoryDomain:
             return MemoryDomain("Two", device, "vram")
 
-        def devices(self) -> tuple[str, ...]:
-            return ("a", "b")
+        def devices(self) -> tuple[interfaces.Device, ...]:
+            return (interfaces.Device(0, "a"), interfaces.Device(1, "b"))
 
     class Registry:
         two = Two("Two")

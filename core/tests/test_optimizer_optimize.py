@@ -34,7 +34,7 @@ class Backend(IBackend):
     def id(self) -> BackendId:
         return self._id
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         short = layer.kind.rsplit(".", 1)[-1]
         return Support.no("kind", f"no {short} on this chip", "kind") if short in self.refused else Support.yes()
 
@@ -195,7 +195,7 @@ def test_layers_that_are_required_of_different_backends_stay_apart() -> None:
 
 def test_integer_layers_that_no_backend_takes_stay_literal() -> None:
     class NoIntegers(Backend):
-        def supports(self, layer: Layer, options: Any) -> Support:
+        def supports(self, layer: Layer, options: Any, device: Any) -> Support:
             info = layer.input_infos[0]
             integer = layer.kind == "dovetail.GlobalPooling" and info is not None and info.dtype.is_integer
             return Support.no("dtype", "floats only") if integer else Support.yes()
@@ -235,7 +235,7 @@ def test_integers_that_are_moved_say_what_they_stand_for_all_the_way(name: str) 
 @pytest.mark.parametrize("name", MOVES)
 def test_a_layer_that_nobody_would_move_quantized_integers_with_keeps_the_others_literal(name: str) -> None:
     class PlainMoves(Integers):
-        def supports(self, layer: Layer, options: Any) -> Support:
+        def supports(self, layer: Layer, options: Any, device: Any) -> Support:
             quantized = any(info is not None and info.quantization for info in layer.input_infos)
             return Support.no("quantization", "plain only") if quantized and layer.name == "move" else Support.yes()
 

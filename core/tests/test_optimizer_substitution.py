@@ -52,7 +52,7 @@ class Plain(IBackend):
     def id(self) -> BackendId:
         return self._id
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         if not self.kinds or layer.kind.rsplit(".", 1)[-1] in self.kinds:
             return Support.yes()
         return Support.no("kind", f"no {layer.kind}")
@@ -69,7 +69,7 @@ class Rewriting(Plain):
         self.answer = answer
         self.offered: list[list[str]] = []
 
-    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
         self.offered.append([layer.name for layer in view.layers])
         answer: OptimizationViews = self.answer(view)
         return answer

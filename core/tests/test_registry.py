@@ -28,7 +28,7 @@ from dovetail import BackendId, IBackend, Support
 class Backend(IBackend):
     id = BackendId({id!r})
 
-    def supports(self, layer, options):
+    def supports(self, layer, options, device):
         return Support.yes()
 
     def create_workload_factory(self, context, memory, options):
@@ -44,7 +44,7 @@ class InProcess(IBackend):
     def id(self) -> Any:
         return self._id
 
-    def supports(self, layer: Any, options: Any) -> Support:
+    def supports(self, layer: Any, options: Any, device: Any) -> Support:
         return Support.yes()
 
     def create_workload_factory(self, context: Any, memory: Any, options: Any) -> Any:

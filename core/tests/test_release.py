@@ -77,13 +77,13 @@ class Acme(IBackend):
     def id(self) -> BackendId:
         return BackendId("Acme")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
     def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
         return self.factory(self)
 
-    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
         graph = Graph("acme")
         slot = graph.input("in", view.inputs[0].shape, view.inputs[0].dtype)
         for layer in view.layers:
@@ -284,9 +284,9 @@ def test_folded_constants_go_with_the_part_that_read_them(runtime: Runtime) -> N
     folded: list[weakref.ref[Array]] = []
 
     class Watching(Acme):
-        def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+        def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
             folded.extend(weakref.ref(value) for layer in view.layers if (value := layer.constant(1)) is not None)
-            return super().optimize_subgraph(view, options)
+            return super().optimize_subgraph(view, options, device)
 
     net = Network("a product with a sum of constants")
     both = net.addition(net.constant(WEIGHTS), net.constant(WEIGHTS + 1))

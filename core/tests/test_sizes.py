@@ -65,7 +65,7 @@ class Backend(IBackend):
     def id(self) -> BackendId:
         return BackendId("Acme")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
     def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:

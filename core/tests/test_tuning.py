@@ -113,7 +113,7 @@ class Fake(IBackend):
     def id(self) -> BackendId:
         return BackendId("Fake")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes() if isinstance(layer.descriptor, Scale) else Support.no("kind", "it is no Scale")
 
     def create_workload_factory(self, *arguments: Any) -> Any:
@@ -122,7 +122,7 @@ class Fake(IBackend):
     def capabilities(self) -> Capabilities:
         return Capabilities(asynchronous=self.asynchronous)
 
-    def choices(self, view: SubgraphView, options: Any) -> Choices:
+    def choices(self, view: SubgraphView, options: Any, device: Any) -> Choices:
         self.asked += 1
         answer = Choices(view)
         for layer in view.layers:
@@ -388,7 +388,7 @@ def test_two_layers_may_become_one() -> None:
 class Blocking(Fake):
     """Keeps what lies between its layers in a layout of its own."""
 
-    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
         graph = Graph("private")
         slot = graph.input("in", (4,))
         for number, layer in enumerate(view.layers):

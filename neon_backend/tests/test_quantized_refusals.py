@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail import DType, Network, Quantization, Support
+from dovetail import Device, DType, Network, Quantization, Support
 from dovetail.layers import (
     ActivationFunction,
     BinaryOperation,
@@ -28,7 +28,7 @@ def refusal(descriptor, *infos, output=None):
             slots.append(net.constant(np.zeros(shape, dtype.numpy), quantization=quantization))
         else:
             slots.append(net.input(f"x{index}", shape, dtype, quantization))
-    answer = NeonBackend().supports(net.add(descriptor, *slots, quantization=output), NeonOptions())
+    answer = NeonBackend().supports(net.add(descriptor, *slots, quantization=output), NeonOptions(), Device())
     assert isinstance(answer, Support)
     return answer
 

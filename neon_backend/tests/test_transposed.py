@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from dovetail.interfaces import Device
 
 import dovetail
 from dovetail_neon import NeonBackend, NeonOptions
@@ -198,6 +199,6 @@ def test_phases_out_of_proportion_are_left_to_others(case, subject):
     weights = np.ones((channels, filters, *kernel), np.float32)
     x = net.input("x", (1, channels, height, width))
     y = net.transpose_convolution2d(x, weights, stride=stride, padding=padding, dilation=dilation)
-    support = NeonBackend().supports(y.layer, NeonOptions())
+    support = NeonBackend().supports(y.layer, NeonOptions(), Device())
     assert bool(support) is (subject is None)
     assert support.attribute == subject

@@ -23,7 +23,7 @@ from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_in
 import ml_dtypes
 import numpy as np
 
-from dovetail import Constant, DType, Layer, Network
+from dovetail import Constant, Device, DType, Layer, Network
 from dovetail.graph.layer import OutputSlot
 from dovetail_reference import ReferenceBackend
 
@@ -190,7 +190,7 @@ def build_layer(build, *arrays, quantizations=None) -> tuple[Layer, dict[str, np
 def create(layer: Layer):
     """Return the workload's capsule, having asked `supports` first."""
     backend = ReferenceBackend()
-    support = backend.supports(layer, backend.options_type())
+    support = backend.supports(layer, backend.options_type(), Device())
     assert support, f"{layer.kind} refused: {support.code}: {support.reason}"
     return backend.create_workload_factory(None, None, None).create_workload(layer)
 

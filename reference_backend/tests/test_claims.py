@@ -14,7 +14,7 @@ import pytest
 
 import dovetail.layers
 import dovetail_reference
-from dovetail import Constant, Descriptor, DType, ErrorCode, GraphError, Network, Quantization
+from dovetail import Constant, Descriptor, Device, DType, ErrorCode, GraphError, Network, Quantization
 from dovetail.contract.claims import read_claims, refusal_of
 from dovetail.graph.descriptor import Input, Output
 from dovetail.layers import GlobalPooling, MatMul, Pooling2d, TransposeConvolution2d
@@ -171,7 +171,7 @@ def test_claim(kind, dtype):
     layer = BUILDERS[kind.removeprefix("dovetail.")](Maker(), dtype).layer
     assert layer.kind == kind
     backend = ReferenceBackend()
-    support = backend.supports(layer, backend.options_type())
+    support = backend.supports(layer, backend.options_type(), Device())
     assert support, f"{support.code}: {support.reason}"
     assert backend.create_workload_factory(None, None, None).create_workload(layer) is not None
     covered = refusal_of(layer, CLAIMED)
@@ -189,7 +189,7 @@ def test_other_dtypes_are_refused_with_a_reason(kind):
             if error.code is not ErrorCode.DTYPE_MISMATCH:
                 raise
             continue
-        support = backend.supports(layer, backend.options_type())
+        support = backend.supports(layer, backend.options_type(), Device())
         assert not support
         assert (support.code, dtype.label in support.reason) == ("dtype", True)
 
@@ -201,7 +201,7 @@ class TestRefusals:
         """Ask about a layer, and the manifest: `claimed` if no condition of claims can speak of what is wrong."""
         backend, layer = ReferenceBackend(), build(Maker()).layer
         assert bool(refusal_of(layer, CLAIMED)) == claimed
-        return backend.supports(layer, backend.options_type()).code
+        return backend.supports(layer, backend.options_type(), Device()).code
 
     def test_unknown_kind(self):
         class Foreign(GlobalPooling, kind="acme.Foreign"):

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dovetail import DataLayout, Quantization
+from dovetail import DataLayout, Device, Quantization
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d
 
 DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
@@ -268,6 +268,6 @@ class TestQuantized:
 
         x = np.ones((1, 4, 3, 3), np.int8)
         layer, _ = direct.build_layer(build, x, quantizations=[Quantization.per_tensor(0.1)])
-        support = direct.ReferenceBackend().supports(layer, None)
+        support = direct.ReferenceBackend().supports(layer, None, Device())
         assert bool(support) is taken
         assert taken or (support.code, support.attribute) == ("quantization", "weights")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dovetail import DType, Quantization, TensorInfo
+from dovetail import Device, DType, Quantization, TensorInfo
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary, UnaryOperation
 from dovetail_reference import ReferenceBackend
 
@@ -347,7 +347,7 @@ def test_quantized_maximum_compares_integers_that_mean_the_same(direct, result, 
         return y
 
     layer, _ = direct.build_layer(build, x, x, quantizations=[q, q])
-    assert ReferenceBackend().supports(layer, None).code == code
+    assert ReferenceBackend().supports(layer, None, Device()).code == code
 
 
 def test_quantized_unary_goes_through_real_numbers(run_layer):
@@ -378,7 +378,7 @@ def test_refusals_have_a_reason(direct, samples, build, labels, code):
     from dovetail_reference import ReferenceBackend
 
     layer, _ = direct.build_layer(build, *(samples.array(label, 3) for label in labels))
-    support = ReferenceBackend().supports(layer, None)
+    support = ReferenceBackend().supports(layer, None, Device())
     assert not support
     assert support.code == code
     assert support.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail import DType, Quantization
+from dovetail import Device, DType, Quantization
 from dovetail.layers import PadMode
 from dovetail.layers.joining import _max_padding
 from dovetail_reference import ReferenceBackend
@@ -96,7 +96,7 @@ def test_parts_that_cannot_be_requantized_are_refused(direct):
     for given in ([Quantization.per_tensor(0.1), None], [Quantization.per_axis([1, 2, 3], axis=0), Quantization.per_tensor(1)]):
         build = quantized(lambda net, p, q: net.concat((p, q)), Quantization.per_tensor(0.5))
         layer, _ = direct.build_layer(build, x, x, quantizations=given)
-        support = ReferenceBackend().supports(layer, None)
+        support = ReferenceBackend().supports(layer, None, Device())
         assert not support
         assert support.code == "quantization"
 

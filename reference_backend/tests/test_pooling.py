@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dovetail import DataLayout, Quantization
+from dovetail import DataLayout, Device, Quantization
 from dovetail.layers import GlobalPooling, Pooling2d
 
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
@@ -111,7 +111,7 @@ def test_pooling_that_changes_the_quantization_is_refused(direct):
         random((1, 2, 3, 3), np.int8),
         quantizations=[Quantization.per_tensor(0.1)],
     )
-    assert backend.supports(layer, None).code == "quantization"
+    assert backend.supports(layer, None, Device()).code == "quantization"
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

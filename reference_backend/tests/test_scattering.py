@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dovetail import DType
+from dovetail import Device, DType
 from dovetail.layers import ScatterReduction
 from dovetail_reference import ReferenceBackend
 
@@ -93,7 +93,7 @@ def test_refusal(direct, reduction):
     layer, _ = direct.build_layer(
         lambda net, a, i, u: net.scatter_elements(a, i, u, reduction=reduction), x, np.zeros((1, 1), np.int64), x[:1, :1]
     )
-    support = ReferenceBackend().supports(layer, None)
+    support = ReferenceBackend().supports(layer, None, Device())
     assert (support.supported, support.code, support.attribute) == (False, "dtype", "reduction")
 
 

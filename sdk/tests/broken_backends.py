@@ -21,6 +21,7 @@ from dovetail import (
     Capabilities,
     Choices,
     Descriptor,
+    Device,
     IBackend,
     IBackendContext,
     IMemoryManager,
@@ -90,7 +91,7 @@ class Correct(IBackend):
     def id(self) -> BackendId:
         return BackendId("CpuSmall")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return refusal_of(layer, CLAIMS)
 
     def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
@@ -123,7 +124,7 @@ class UnknownClaim(Correct):
 
 
 class NoDevice(Correct):
-    def devices(self) -> Sequence[str]:
+    def devices(self) -> Sequence[Device]:
         return ()
 
 
@@ -158,16 +159,16 @@ class Clairvoyant(Correct):
 
 
 class RefusesWithoutReason(Correct):
-    def supports(self, layer: Layer, options: Any) -> Support:
-        return super().supports(layer, options) or Support.no("kind", "")
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
+        return super().supports(layer, options, device) or Support.no("kind", "")
 
 
 class RaisesInSupports(Correct):
     """Knows four element types and looks the others up all the same."""
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         {"float32": 1, "int32": 1, "float64": 1, "int8": 1}[layer.input_infos[0].dtype.label]  # raises, as it is to
-        return super().supports(layer, options)
+        return super().supports(layer, options, device)
 
 
 class SupportsAtRandom(Correct):
@@ -176,18 +177,18 @@ class SupportsAtRandom(Correct):
     def __init__(self) -> None:
         self.asked = 0
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         self.asked += 1
-        return super().supports(layer, options) if self.asked % 3 else Support.no("busy", "asked too often")
+        return super().supports(layer, options, device) if self.asked % 3 else Support.no("busy", "asked too often")
 
 
 class AnswersTrue(Correct):
-    def supports(self, layer: Layer, options: Any) -> Any:
-        return bool(super().supports(layer, options))
+    def supports(self, layer: Layer, options: Any, device: Any) -> Any:
+        return bool(super().supports(layer, options, device))
 
 
 class AcceptsEverything(Correct):
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
 
@@ -338,7 +339,7 @@ class WrongAtTheBoundary(Correct):
 class WrongOutsideTheClaim(Correct):
     """Accepts one size more than it claims, and computes it wrongly."""
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         wider = {"dovetail.ElementwiseBinary": [{**ADDITION["dovetail.ElementwiseBinary"][0]}]}
         entry = wider["dovetail.ElementwiseBinary"][0]
         entry["where"] = {**entry["where"], "output.-1": {"min": 1, "max": 9}}
@@ -354,14 +355,14 @@ class WrongOutsideTheClaim(Correct):
 class FalseClaim(Correct):
     """Claims int32, and refuses it."""
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         if layer.input_infos[0].dtype.label == "int32":
             return Support.no("dtype", "int32 comes in the next release")
-        return super().supports(layer, options)
+        return super().supports(layer, options, device)
 
 
 class RefusesEverything(WithoutClaims):
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.no("kind", "it takes nothing yet")
 
 
@@ -468,7 +469,7 @@ class Fused(Descriptor, kind="small.Fused"):
 class WrongSubstitution(Correct):
     """Replaces a subtraction by an addition."""
 
-    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
         views = OptimizationViews(view)
         for layer in view.layers:
             if len(view.part([layer]).inputs) != 2:
@@ -490,7 +491,7 @@ class ManyWays(Correct):
     def name_of_way(self) -> str:
         return "privately"
 
-    def choices(self, view: SubgraphView, options: Any) -> Choices:
+    def choices(self, view: SubgraphView, options: Any, device: Any) -> Choices:
         answer = Choices(view)
         for layer in view.layers:
             if len(view.part([layer]).inputs) == 2 and layer.descriptor.operation == "sub":  # type: ignore[attr-defined]

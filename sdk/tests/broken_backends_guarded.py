@@ -49,15 +49,15 @@ class Inside(NumpyBackend):
     def id(self) -> BackendId:
         return BackendId(type(self).__name__)
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         if layer.kind not in self.kinds or layer.output_infos[0].dtype.label != "float32":
             return Support.no("kind", "only activations and sums of float32")
         if layer.kind == "dovetail.FullyConnected":
-            return super().supports(layer, options)
+            return super().supports(layer, options, device)
         computed = str(getattr(layer.descriptor, "function", None) or layer.descriptor.attributes().get("operation"))
         if computed not in ("relu", "tanh", "add", "sub"):
             return Support.no("attribute", f"not {computed}")
-        return super().supports(layer, options)
+        return super().supports(layer, options, device)
 
     def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
         return Factory(self.work)
@@ -136,7 +136,7 @@ class EndsTheProcess(Inside):
 
 
 class EndsTheProcessWhenAsked(Inside):
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         os._exit(0)
 
 
@@ -173,7 +173,7 @@ class Hangs(Inside):
 
 
 class RaisesWhenAsked(Inside):
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         raise ValueError("not today")
 
 

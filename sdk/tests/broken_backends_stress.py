@@ -67,11 +67,11 @@ class Honest(NumpyBackend):
     def id(self) -> BackendId:
         return BackendId(type(self).__name__)
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         # One element type: these tests are about how a backend breaks, and all styles would take their time.
         if layer.output_infos[0].dtype.label != "float32":
             return Support.no("dtype", "only float32")
-        return super().supports(layer, options)
+        return super().supports(layer, options, device)
 
     def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
         return Factory(self)
@@ -109,10 +109,10 @@ class OnlyTheFirstInput(Honest):
 class ForgetsTheActivation(Honest):
     """Takes layers with a fused activation, and computes them without."""
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         if getattr(layer.descriptor, "activation", None) is not None:
             return Support.yes()
-        return super().supports(layer, options)
+        return super().supports(layer, options, device)
 
 
 class WrongFromTheThirtiethLayer(Honest):
@@ -162,8 +162,8 @@ class KeepsTheFirstBatch(Honest):
 class RefusesWithoutAWord(Honest):
     """Refuses without code and text."""
 
-    def supports(self, layer: Layer, options: Any) -> Support:
-        return super().supports(layer, options) if layer.kind.endswith("Activation") else Support(False)
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
+        return super().supports(layer, options, device) if layer.kind.endswith("Activation") else Support(False)
 
 
 class CopiesTooLittle(PrivateHonest):

@@ -83,7 +83,7 @@ class FussyBackend(IBackend):
     def id(self) -> BackendId:
         return BackendId("Fussy")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         operation = getattr(layer.descriptor, "operation", None)
         return Support.yes() if str(operation) == "add" else Support.no("kind", "it only adds")
 

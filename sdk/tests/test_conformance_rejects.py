@@ -73,9 +73,9 @@ def test_both_sides_of_each_claimed_boundary_are_tried(broken: ModuleType) -> No
     shapes: set[tuple[int, ...]] = set()
 
     class Curious(broken.Correct):  # type: ignore[misc, name-defined]  # the module is known at run time only
-        def supports(self, layer: Any, options: Any) -> Any:
+        def supports(self, layer: Any, options: Any, device: Any) -> Any:
             shapes.add(layer.output_infos[0].sizes)
-            return super().supports(layer, options)
+            return super().supports(layer, options, device)
 
     result = run_check(check_of(ADDING), open_target(Curious()))
     assert result.status is Status.PASSED, everything(result)

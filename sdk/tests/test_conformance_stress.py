@@ -93,7 +93,7 @@ def test_a_wrong_layer_is_found_in_graphs(id: str) -> None:
 
 def test_a_backend_that_takes_nothing_is_not_applicable() -> None:
     class Nothing(broken.Honest):  # type: ignore[misc]  # the module is loaded by its path
-        def supports(self, layer: Any, options: Any) -> Any:
+        def supports(self, layer: Any, options: Any, device: Any) -> Any:
             return broken.Support.no("kind", "nothing at all")
 
     for id in ("graphs.graphs_are_right", "memory.outputs_are_written", "stress.deadlines_are_kept"):

@@ -50,14 +50,14 @@ class PatientBackend(IBackend):
     def id(self) -> BackendId:
         return BackendId("Patient")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         operation = getattr(layer.descriptor, "operation", None)
         return Support.yes() if str(operation) == "add" else Support.no("kind", "it only adds")
 
     def create_workload_factory(self, context: Any, memory: Any, options: Any) -> PatientFactory:
         return PatientFactory()
 
-    def choices(self, view: SubgraphView, options: Any) -> Choices:
+    def choices(self, view: SubgraphView, options: Any, device: Any) -> Choices:
         answer = Choices(view)
         for layer in view.layers:
             answer.offer(layer, "patiently", {"at once": QuickAddition()})

@@ -64,7 +64,7 @@ static const char SOURCE[] =
     "    def create_workload(self, layer): return Add()\n"
     "class Backend(IBackend):\n"
     "    id = BackendId('" TEXT(ID) "')\n"
-    "    def supports(self, layer, options):\n"
+    "    def supports(self, layer, options, device):\n"
     "        fits = layer.kind == 'dovetail.ElementwiseBinary' and layer.descriptor.operation == 'add'\n"
     "        return Support.yes() if fits and layer.output_infos[0].dtype.is_float else Support.no('kind', 'only float add')\n"
     "    def create_workload_factory(self, context, memory, options): return Factory()\n";

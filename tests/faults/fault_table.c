@@ -32,9 +32,11 @@ static int add(void *state, const dovetail_call *call)
     return DOVETAIL_OK;
 }
 
-static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
+static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                    const dovetail_attributes *options, dovetail_answer *why)
 {
     (void)state;
+    (void)device;
     (void)options;
     if (!dovetail_is_kind(layer, "dovetail.ElementwiseBinary") || strcmp(dovetail_string(&layer->attributes, "operation", ""), "add"))
         return dovetail_refuse(why, "kind", "", "it only adds");

@@ -35,7 +35,7 @@ class Factory(IWorkloadFactory):
 class Backend(IBackend):
     id = BackendId({id!r})
 
-    def supports(self, layer, options):
+    def supports(self, layer, options, device):
         fits = layer.kind == "dovetail.ElementwiseBinary" and layer.descriptor.operation == "add"
         return Support.yes() if fits and layer.output_infos[0].dtype.is_float else Support.no("kind", "only float add")
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .contract.backend_id import BackendId as BackendId
     from .contract.interfaces import HOST as HOST
     from .contract.interfaces import Capabilities as Capabilities
+    from .contract.interfaces import Device as Device
     from .contract.interfaces import IBackend as IBackend
     from .contract.interfaces import IBackendContext as IBackendContext
     from .contract.interfaces import IMemoryManager as IMemoryManager
@@ -66,6 +67,7 @@ _NAMES_BY_MODULE = {
     "contract.interfaces": (
         "HOST",
         "Capabilities",
+        "Device",
         "IBackend",
         "IBackendContext",
         "IMemoryManager",

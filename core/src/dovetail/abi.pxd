@@ -230,6 +230,15 @@ cdef extern from "abi.h" nogil:
         DOVETAIL_COPY_FROM_HOST
         DOVETAIL_COPY_TO_HOST
 
+    ctypedef struct dovetail_device_info:
+        size_t size
+        int32_t index
+        int32_t half_precision
+        uint64_t memory_bytes
+        const char *name
+        const char *revision
+        dovetail_attributes facts
+
     ctypedef struct dovetail_memory:
         size_t size
         const char *kind
@@ -265,19 +274,23 @@ cdef extern from "abi.h" nogil:
         const dovetail_option *const *options
         const dovetail_kind_version *const *kind_versions
         void *state
-        const char *(*device_name)(void *state, int32_t device) noexcept nogil
+        int (*device_info)(void *state, int32_t device, dovetail_device_info *info, dovetail_answer *why) noexcept nogil
         int (*device_state)(void *state, int32_t device, dovetail_answer *why) noexcept nogil
         int (*supports)(
-            void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why) noexcept nogil
+            void *state, const dovetail_device_info *device, const dovetail_layer *layer, const dovetail_attributes *options,
+            dovetail_answer *why) noexcept nogil
         int (*compile_subgraph)(
-            void *state, const dovetail_subgraph *subgraph, const dovetail_attributes *options,
-            const dovetail_progress *progress, void **compiled, dovetail_answer *why) noexcept nogil
+            void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
+            const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
+            dovetail_answer *why) noexcept nogil
         void (*compiled_release)(void *state, void *compiled) noexcept nogil
         int (*artefact_save)(
             void *state, void *compiled, dovetail_write write, void *sink, dovetail_answer *why) noexcept nogil
-        int (*artefact_check)(void *state, const void *bytes, size_t count, dovetail_answer *why) noexcept nogil
+        int (*artefact_check)(
+            void *state, const dovetail_device_info *device, const void *bytes, size_t count, dovetail_answer *why) noexcept nogil
         int (*artefact_load)(
-            void *state, const void *bytes, size_t count, void **compiled, dovetail_answer *why) noexcept nogil
+            void *state, const dovetail_device_info *device, const void *bytes, size_t count, void **compiled,
+            dovetail_answer *why) noexcept nogil
         int (*context_open)(
             void *state, int32_t device, const dovetail_attributes *options, void **context, dovetail_answer *why) noexcept nogil
         void (*context_close)(void *state, void *context) noexcept nogil

@@ -4,9 +4,10 @@
 
 static const dovetail_backend_host *host;
 
-static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
+static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                    const dovetail_attributes *options, dovetail_answer *why)
 {
-    (void)state, (void)options;
+    (void)state, (void)device, (void)options;
     char *text = NULL;
     size_t length;
     FILE *out = open_memstream(&text, &length);

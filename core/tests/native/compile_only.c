@@ -11,9 +11,10 @@ struct compiled {
     int left_out[8];
 };
 
-static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
+static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                    const dovetail_attributes *options, dovetail_answer *why)
 {
-    (void)state, (void)options;
+    (void)state, (void)device, (void)options;
     if (dovetail_is_kind(layer, "dovetail.LayerNormalization"))
         return 1;
     if (!dovetail_is_kind(layer, "dovetail.ElementwiseBinary") || strcmp(dovetail_string(&layer->attributes, "operation", ""), "add"))
@@ -21,10 +22,11 @@ static int supports(void *state, const dovetail_layer *layer, const dovetail_att
     return 1;
 }
 
-static int compile_subgraph(void *state, const dovetail_subgraph *part, const dovetail_attributes *options,
-                            const dovetail_progress *progress, void **compiled, dovetail_answer *why)
+static int compile_subgraph(void *state, const dovetail_device_info *device, const dovetail_subgraph *part,
+                            const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
+                            dovetail_answer *why)
 {
-    (void)state, (void)options, (void)progress;
+    (void)state, (void)device, (void)options, (void)progress;
     const dovetail_layer *layer = part->layers[0];
     if (part->n_layers != 1 || part->n_inputs != layer->n_inputs || part->n_outputs != 1)
         return dovetail_fail(why, "shape", "", "%d layers with %d inputs", part->n_layers, part->n_inputs);

@@ -8,9 +8,10 @@ struct compiled {
 };
 static int alive, verdict, loaded;
 
-static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
+static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                    const dovetail_attributes *options, dovetail_answer *why)
 {
-    (void)state, (void)options;
+    (void)state, (void)device, (void)options;
     if (!dovetail_is_kind(layer, "dovetail.ElementwiseBinary") || strcmp(dovetail_string(&layer->attributes, "operation", ""), "add"))
         return dovetail_refuse(why, "kind", "", "%s is not compiled", layer->kind);
     if (!dovetail_is_none(&layer->attributes, "activation"))
@@ -18,10 +19,11 @@ static int supports(void *state, const dovetail_layer *layer, const dovetail_att
     return 1;
 }
 
-static int compile_subgraph(void *state, const dovetail_subgraph *part, const dovetail_attributes *options,
-                            const dovetail_progress *progress, void **compiled, dovetail_answer *why)
+static int compile_subgraph(void *state, const dovetail_device_info *device, const dovetail_subgraph *part,
+                            const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
+                            dovetail_answer *why)
 {
-    (void)state;
+    (void)state, (void)device;
     for (int i = 0; i < 4; ++i)
         if (progress->report(progress->context, i / 4.0, "packing"))
             return DOVETAIL_CANCELLED;
@@ -47,9 +49,10 @@ static int artefact_save(void *state, void *compiled, dovetail_write write, void
     return write(sink, compiled, sizeof(struct compiled));
 }
 
-static int artefact_check(void *state, const void *bytes, size_t count, dovetail_answer *why)
+static int artefact_check(void *state, const dovetail_device_info *device, const void *bytes, size_t count,
+                          dovetail_answer *why)
 {
-    (void)state, (void)bytes;
+    (void)state, (void)device, (void)bytes;
     if (verdict != DOVETAIL_ARTEFACT_OK) {
         snprintf(why->text, sizeof why->text, "the test says %d", verdict);
         return verdict;
@@ -57,9 +60,10 @@ static int artefact_check(void *state, const void *bytes, size_t count, dovetail
     return count == sizeof(struct compiled) ? DOVETAIL_ARTEFACT_OK : DOVETAIL_ARTEFACT_UNUSABLE;
 }
 
-static int artefact_load(void *state, const void *bytes, size_t count, void **compiled, dovetail_answer *why)
+static int artefact_load(void *state, const dovetail_device_info *device, const void *bytes, size_t count,
+                         void **compiled, dovetail_answer *why)
 {
-    (void)state, (void)why;
+    (void)state, (void)device, (void)why;
     ++loaded;
     *compiled = memcpy(malloc(count), bytes, count);
     ++alive;

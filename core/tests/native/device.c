@@ -282,9 +282,13 @@ static int create_copy(void *state, void *context, int32_t direction, const dove
     return make(workload, direction == DOVETAIL_COPY_TO_HOST ? TO_HOST : FROM_HOST, context);
 }
 
-static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
+static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                    const dovetail_attributes *options, dovetail_answer *why)
 {
     (void)state, (void)options;
+    if (dovetail_is_kind(layer, "dovetail.Softmax"))
+        return dovetail_refuse(why, "kind", "", "device %d (%s, revision %s) with %d cores has no Softmax", device->index, device->name,
+                               device->revision, (int)dovetail_integer(&device->facts, "cores", 0, 0));
     if (!dovetail_is_kind(layer, "dovetail.ElementwiseBinary") && !dovetail_is_kind(layer, "dovetail.Activation"))
         return dovetail_refuse(why, "kind", "", "%s is not run", layer->kind);
     if (strcmp(dovetail_string(&layer->attributes, "operation", "add"), "add") ||
@@ -297,11 +301,30 @@ static int supports(void *state, const dovetail_layer *layer, const dovetail_att
     return 1;
 }
 
-static const char *device_name(void *state, int32_t device)
+/* The first device says all there is to say, the second no more than its name, others nothing. */
+static int device_info(void *state, int32_t device, dovetail_device_info *info, dovetail_answer *why)
 {
-    (void)state;
+    (void)state, (void)why;
     static const char *const names[] = {"first", "second", NULL};
-    return names[device];
+    static const int64_t cores = 4, lossless = 1;
+    static const double clock = 1.5;
+    static const char *const firmware = "7b";
+    static const dovetail_attribute facts[] = {
+        {.size = sizeof(dovetail_attribute), .name = "cores", .type = DOVETAIL_ATTRIBUTE_INT, .count = 1, .integers = &cores},
+        {.size = sizeof(dovetail_attribute), .name = "lossless", .type = DOVETAIL_ATTRIBUTE_BOOL, .count = 1, .integers = &lossless},
+        {.size = sizeof(dovetail_attribute), .name = "clock", .type = DOVETAIL_ATTRIBUTE_FLOAT, .count = 1, .reals = &clock},
+        {.size = sizeof(dovetail_attribute), .name = "firmware", .type = DOVETAIL_ATTRIBUTE_STRING, .count = 1, .strings = &firmware},
+    };
+    static const dovetail_attribute *const items[] = {&facts[0], &facts[1], &facts[2], &facts[3]};
+    info->size = sizeof *info;
+    info->name = names[device];
+    if (device == 0) {
+        info->memory_bytes = 1 << 20;
+        info->half_precision = -1;
+        info->revision = "B1";
+        info->facts = (dovetail_attributes){.size = sizeof info->facts, .items = items, .count = 4};
+    }
+    return DOVETAIL_OK;
 }
 
 static int device_state(void *state, int32_t device, dovetail_answer *why)
@@ -425,7 +448,7 @@ int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *t
     table->capabilities |= DOVETAIL_BACKEND_ASYNC;
 #endif
     table->n_devices = DEVICES;
-    table->device_name = device_name;
+    table->device_info = device_info;
     table->device_state = device_state;
     table->supports = supports;
 #ifndef NO_CONTEXT

@@ -25,9 +25,10 @@ static int refuse(dovetail_answer *why, const char *code, const char *text)
     return 0;
 }
 
-static int supports(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why)
+static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                    const dovetail_attributes *options, dovetail_answer *why)
 {
-    (void)state, (void)options;
+    (void)state, (void)device, (void)options;
     const dovetail_dtype dtype = layer->outputs[0]->dtype;
     if (strcmp(layer->kind, "dovetail.ElementwiseBinary") && strcmp(layer->kind, "dovetail.Activation"))
         return refuse(why, "kind", "only additions and ReLU are run");

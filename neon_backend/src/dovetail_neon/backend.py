@@ -11,6 +11,7 @@ from dovetail import (
     BackendId,
     Capabilities,
     Choices,
+    Device,
     IBackend,
     IBackendContext,
     IMemoryManager,
@@ -71,7 +72,7 @@ class NeonBackend(IBackend):
     def id(self) -> BackendId:
         return _ID
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
         return _check()(layer)
 
     def create_workload_factory(
@@ -81,7 +82,7 @@ class NeonBackend(IBackend):
 
         return NeonFactory(_kernels(options))
 
-    def optimize_subgraph(self, view: SubgraphView, options: NeonOptions) -> OptimizationViews:
+    def optimize_subgraph(self, view: SubgraphView, options: NeonOptions, device: Device) -> OptimizationViews:
         from .fusion import lower
 
         views = OptimizationViews(view)
@@ -89,7 +90,7 @@ class NeonBackend(IBackend):
         views.substitute(view, lower(view, kernels.lanes, kernels.precision))
         return views
 
-    def choices(self, view: SubgraphView, options: NeonOptions) -> Choices:
+    def choices(self, view: SubgraphView, options: NeonOptions, device: Device) -> Choices:
         from .choices import choices_of
 
         return choices_of(view, _kernels(options))

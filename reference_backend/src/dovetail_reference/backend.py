@@ -5,7 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dovetail import BackendId, Capabilities, DType, IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Layer, Support
+from dovetail import (
+    BackendId,
+    Capabilities,
+    Device,
+    DType,
+    IBackend,
+    IBackendContext,
+    IMemoryManager,
+    IWorkloadFactory,
+    Layer,
+    Support,
+)
 
 from .claims import CLAIMS, WIDENED, Claim
 from .refusals import first_refusal
@@ -38,7 +49,7 @@ class ReferenceBackend(IBackend):
     def id(self) -> BackendId:
         return _ID
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
         """Ask the table of claims first, then the family's own finer check."""
         claim = CLAIMS.get(layer.kind)
         if claim is None:

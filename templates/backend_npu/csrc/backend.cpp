@@ -6,6 +6,7 @@ namespace npu {
 using dovetail::as;
 using dovetail::guarded;
 using Answer = dovetail_answer *;
+using Asked = const dovetail_device_info *;
 using Attributes = const dovetail_attributes *;
 using Made = dovetail_workload *;
 using Compiled = std::shared_ptr<const Program>;    // the workloads that were made of it share it
@@ -16,8 +17,25 @@ static const dovetail::Options OPTIONS("ACME_NPU_", {
     {"compile_ms", 0, "time that compiling takes at least, in milliseconds"},
     {"fail_at", -1, "number of the command that fails, counted from 0 when the device is opened"},
     {"hang_at", -1, "number of the command that never ends"},
-    {"sram_bytes", 1 << 26, "size of the device's memory"},
+    {"sram_bytes", 0, "size of the device's memory; 0: what it has"},
 });
+
+// What there is to choose from: `AcmeNpu` is the first, `AcmeNpu:1` the second. A vendor asks the driver.
+static const dovetail_device_info DEVICES[] = {
+    {sizeof(dovetail_device_info), 0, 0, 1 << 26, "ACME NPU (software)", "B0", {}},
+    {sizeof(dovetail_device_info), 1, 0, 1 << 16, "ACME NPU mini (software)", "A0", {}},
+};
+
+// A layer may fill a quarter of the memory: other layers of its part need theirs. Devices differ, so claims cannot say it.
+static void require_room(const dovetail_device_info &device, const dovetail_layer &layer) {
+    int64_t bytes = 0;
+    for (int i = 0; i < layer.n_inputs; i++) bytes += layer.inputs[i] ? dovetail_info_bytes(layer.inputs[i]) : 0;
+    for (int i = 0; i < layer.n_outputs; i++) bytes += dovetail_info_bytes(layer.outputs[i]);
+    const int64_t most = int64_t(device.memory_bytes / 4);
+    if (bytes > most)
+        throw dovetail::Refusal(0, "memory", "its tensors take " + std::to_string(bytes) + " bytes; " + device.name +
+                                             " has room for " + std::to_string(most));
+}
 
 // Artefacts of another compiler or driver are compiled again. A vendor asks the driver where this asks a variable.
 static dovetail::Artefact artefact() {
@@ -67,11 +85,15 @@ static void describe(void *context, Compiled program, int host_tensor, dovetail_
 }
 
 static void describe_compiling(dovetail_backend *table) {
-    table->supports = [](void *, const dovetail_layer *layer, Attributes, Answer why) {
-        return guarded(why, [&] { return int{supports(*layer, why)}; });
+    table->supports = [](void *, Asked device, const dovetail_layer *layer, Attributes, Answer why) {
+        return guarded(why, [&] {
+            const bool taken = supports(*layer, why);
+            if (taken) require_room(*device, *layer);
+            return int{taken};
+        });
     };
-    table->compile_subgraph = [](void *, const dovetail_subgraph *part, Attributes options, const dovetail_progress *progress,
-                                 void **compiled, Answer why) {
+    table->compile_subgraph = [](void *, Asked, const dovetail_subgraph *part, Attributes options,
+                                 const dovetail_progress *progress, void **compiled, Answer why) {
         return guarded(why, [&] {
             *compiled = new Compiled(new Program(compile(*part, OPTIONS.number(options, "compile_ms"), progress)));
         });
@@ -83,10 +105,10 @@ static void describe_compiling(dovetail_backend *table) {
             return write(sink, bytes.data(), bytes.size());
         });
     };
-    table->artefact_check = [](void *, const void *bytes, size_t count, Answer why) {
+    table->artefact_check = [](void *, Asked, const void *bytes, size_t count, Answer why) {
         return guarded(why, [&] { return artefact().check(bytes, count, why); });
     };
-    table->artefact_load = [](void *, const void *bytes, size_t count, void **compiled, Answer why) {
+    table->artefact_load = [](void *, Asked, const void *bytes, size_t count, void **compiled, Answer why) {
         return guarded(why, [&] { *compiled = new Compiled(new Program{artefact().unpack(bytes, count)}); });
     };
 }
@@ -116,14 +138,18 @@ static void describe_workloads(dovetail_backend *table) {
 // -- the device
 
 static void describe_device(dovetail_backend *table) {
-    table->n_devices = 1;
-    table->device_name = [](void *, int32_t) { return "ACME NPU (software)"; };
+    table->n_devices = std::size(DEVICES);
+    table->device_info = [](void *, int32_t device, dovetail_device_info *info, Answer) {
+        *info = DEVICES[device];
+        return int{DOVETAIL_OK};
+    };
     table->device_state = [](void *, int32_t, Answer why) { return guarded(why, [&] { return state_of(nullptr, why); }); };
-    table->context_open = [](void *, int32_t, Attributes options, void **context, Answer why) {
+    table->context_open = [](void *, int32_t device, Attributes options, void **context, Answer why) {
         return guarded(why, [&] {
             if (state_of(options, why) != DOVETAIL_DEVICE_READY) throw dovetail::Refusal(DOVETAIL_FAILED, why->code, why->text);
+            const int64_t sram_bytes = OPTIONS.number(options, "sram_bytes");
             *context = new Device(OPTIONS.number(options, "latency_us"), OPTIONS.number(options, "fail_at"),
-                                  OPTIONS.number(options, "hang_at"), OPTIONS.number(options, "sram_bytes"));
+                                  OPTIONS.number(options, "hang_at"), sram_bytes ? sram_bytes : DEVICES[device].memory_bytes);
         });
     };
     table->context_close = [](void *, void *context) { delete &as<Device>(context); };

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..ground.errors import BackendError, DovetailError, ErrorCode
 from ..ground.foreign_text import described
 from ..ground.host_exceptions import is_of_host
+from .interfaces import Device
 
 if TYPE_CHECKING:
     from .interfaces import IBackend
@@ -107,12 +108,21 @@ def _named(error: DovetailError, origin: str) -> bool:
     return True
 
 
-def device_names(origin: str, backend: IBackend) -> list[str]:
-    """Ask a backend for the names of its devices.
+def devices_of(origin: str, backend: IBackend) -> list[Device]:
+    """Ask a backend for its devices.
 
     Raises:
-        BackendError: It raised, or answered no list of names.
+        BackendError: It raised, or answered no list of devices, in order of their index.
     """
     with backend_call(origin, "devices"):
-        names = list(backend.devices())
-    return [checked(origin, "devices", name, str) for name in names]
+        devices = list(backend.devices())
+    for index, device in enumerate(devices):
+        checked(origin, "devices", device, Device)
+        if device.index != index:
+            raise BackendError(
+                f"{origin}: devices() gave entry {index} the index {device.index!r}",
+                code=ErrorCode.BACKEND_CONTRACT,
+                hint="devices stand in order of their index, from 0; tell the backend's vendor",
+                method="devices",
+            )
+    return devices

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from ..graph.layer import Layer
@@ -63,6 +64,51 @@ class Support(NamedTuple):
 
 
 _YES = Support(True)
+
+
+Fact = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as its backend states it: what is known without opening it.
+
+    Two devices of one backend may differ, so every question about a layer, a part or an artefact comes with the device that it
+    is asked for. The core compares and shows facts; what they mean is the backend's own business.
+
+    Attributes:
+        index: Its place in `IBackend.devices`.
+        name: For people.
+        memory_bytes: Memory of its own; None: not said.
+        half_precision: Whether it computes in float16; None: not said.
+        revision: Of the chip and what else decides what it can do, such as "B1"; empty: not said.
+        facts: Whatever else the backend's own code asks for, by name.
+    """
+
+    index: int = 0
+    name: str = "CPU"
+    memory_bytes: int | None = None
+    half_precision: bool | None = None
+    revision: str = ""
+    facts: Mapping[str, Fact] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that tells devices apart, in JSON's terms; not the index, so that what was made for one serves its twin."""
+        return {
+            "name": self.name,
+            "memory_bytes": self.memory_bytes,
+            "half_precision": self.half_precision,
+            "revision": self.revision,
+            "facts": dict(sorted(self.facts.items())),
+        }
+
+
+DEFAULT_DEVICE = Device()
+"""The one device of a backend that lists none: device 0, without facts."""
 
 
 class MemoryDomain(NamedTuple):
@@ -229,11 +275,11 @@ class IBackend(ABC):
         """The id; equals the name of the entry point."""
 
     @abstractmethod
-    def supports(self, layer: Layer, options: Any) -> Support:
-        """Say whether a layer, with all its infos concrete, can be run.
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
+        """Say whether a device can run a layer, all of whose infos are concrete.
 
         The layer is seen in its graph, so that a pattern can be answered too. Must not raise, and must answer the same for the
-        same layer. Input, output and constant layers are never asked about.
+        same layer and device. Input, output and constant layers are never asked about.
         """
 
     @abstractmethod
@@ -262,7 +308,7 @@ class IBackend(ABC):
         """(optional) Return the provider of memory in `memory_domain`. Default: None, the core's own of host memory."""
         return None
 
-    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
         """(optional) Replace parts of a subgraph assigned to this backend by private layers. Default: leave it untouched."""
         from .subgraph import OptimizationViews
 
@@ -270,7 +316,7 @@ class IBackend(ABC):
         views.untouched(view)
         return views
 
-    def choices(self, view: SubgraphView, options: Any) -> Choices:
+    def choices(self, view: SubgraphView, options: Any, device: Device) -> Choices:
         """(optional) Offer other ways to compute parts of what it runs, for `dovetail tune` to measure. Default: none.
 
         Asked after `optimize_subgraph`, about its layers, private ones included, of one partition; and again when a network is
@@ -286,9 +332,12 @@ class IBackend(ABC):
         """(optional) Say what this backend promises. Default: deterministic, nothing else."""
         return Capabilities()
 
-    def devices(self) -> Sequence[str]:
-        """(optional) Names of the devices, in order of their index. Default: one, the CPU."""
-        return ("CPU",)
+    def devices(self) -> Sequence[Device]:
+        """(optional) List the devices, in order of their index, without opening any. Default: one, the CPU, without facts.
+
+        Empty on a machine that has none: what is placed there for device 0 cannot be loaded.
+        """
+        return (DEFAULT_DEVICE,)
 
     def queues(self, context: IBackendContext | None) -> Any:
         """(optional) Return a capsule ``dovetail.queues.v0`` (see `abi.h`). Default: None, synchronous."""

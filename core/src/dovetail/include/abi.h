@@ -333,6 +333,18 @@ enum {
     DOVETAIL_COPY_TO_HOST = 1
 };
 
+/* A device, as its backend states it: what is known without opening it. Texts and facts stay where they are until close.
+ * Every question about a layer, a part or an artefact is handed the device that it is asked for. */
+typedef struct {
+    size_t size;
+    int32_t index;                      /* set by the core */
+    int32_t half_precision;             /* 1: it computes in float16; -1: it does not; 0: not said */
+    uint64_t memory_bytes;              /* of its own; 0: not said */
+    const char *name;                   /* for people; NULL: "device N" */
+    const char *revision;               /* of the chip and what else decides; NULL: not said */
+    dovetail_attributes facts;          /* (optional) whatever else its own code asks for: BOOL, INT, FLOAT, STRING */
+} dovetail_device_info;
+
 /* Memory of the backend's own. */
 typedef struct {
     size_t size;
@@ -379,21 +391,27 @@ typedef struct {
 
     /* Without a device: called on machines that have none, too. */
 
-    const char *(*device_name)(void *state, int32_t device);    /* (optional) default: "device N" */
+    /* (optional) default: a name and no facts. Fill in `info`: it comes zeroed, with the core's `size`; set `size` to yours. */
+    int (*device_info)(void *state, int32_t device, dovetail_device_info *info, dovetail_answer *why);
     int (*device_state)(void *state, int32_t device, dovetail_answer *why);     /* (optional) default: READY */
-    /* 1: yes; 0: no, with code, text and subject in `why`. The same layer gets the same answer. Constants show their value. */
-    int (*supports)(void *state, const dovetail_layer *layer, const dovetail_attributes *options, dovetail_answer *why);
+    /* 1: yes; 0: no, with code, text and subject in `why`. The same layer gets the same answer for the same device. Constants
+     * show their value. */
+    int (*supports)(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                    const dovetail_attributes *options, dovetail_answer *why);
     /* (optional) default: one workload per layer. Compile a part of layers that `supports` accepted into one step.
      * OK: *compiled is set. 1: leave the part to create_workload. Negative: the part is placed on another backend, `why` is shown.
      * Constants live as long as what was compiled. */
-    int (*compile_subgraph)(void *state, const dovetail_subgraph *subgraph, const dovetail_attributes *options,
-                            const dovetail_progress *progress, void **compiled, dovetail_answer *why);
+    int (*compile_subgraph)(void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
+                            const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
+                            dovetail_answer *why);
     void (*compiled_release)(void *state, void *compiled);      /* every workload made of it is gone */
     /* (optional, all three or none) An artefact is what was compiled, as bytes to keep. It holds no pointers into constants, so
      * that one that was loaded needs none of them. */
     int (*artefact_save)(void *state, void *compiled, dovetail_write write, void *sink, dovetail_answer *why);
-    int (*artefact_check)(void *state, const void *bytes, size_t count, dovetail_answer *why);  /* DOVETAIL_ARTEFACT_... */
-    int (*artefact_load)(void *state, const void *bytes, size_t count, void **compiled, dovetail_answer *why);
+    int (*artefact_check)(void *state, const dovetail_device_info *device, const void *bytes, size_t count,
+                          dovetail_answer *why);        /* DOVETAIL_ARTEFACT_... */
+    int (*artefact_load)(void *state, const dovetail_device_info *device, const void *bytes, size_t count, void **compiled,
+                         dovetail_answer *why);
 
     /* With a device: a context is open for the life of a runtime. */
 

@@ -170,6 +170,15 @@ DOVETAIL_AT(dovetail_progress, size, 0);
 DOVETAIL_AT(dovetail_progress, context, 8);
 DOVETAIL_AT(dovetail_progress, report, 16);
 
+DOVETAIL_SIZE(dovetail_device_info, 64);
+DOVETAIL_AT(dovetail_device_info, size, 0);
+DOVETAIL_AT(dovetail_device_info, index, 8);
+DOVETAIL_AT(dovetail_device_info, half_precision, 12);
+DOVETAIL_AT(dovetail_device_info, memory_bytes, 16);
+DOVETAIL_AT(dovetail_device_info, name, 24);
+DOVETAIL_AT(dovetail_device_info, revision, 32);
+DOVETAIL_AT(dovetail_device_info, facts, 40);
+
 DOVETAIL_SIZE(dovetail_backend_host, 40);
 DOVETAIL_AT(dovetail_backend_host, size, 0);
 DOVETAIL_AT(dovetail_backend_host, abi_major, 8);
@@ -191,7 +200,7 @@ DOVETAIL_AT(dovetail_backend, n_devices, 44);
 DOVETAIL_AT(dovetail_backend, options, 48);
 DOVETAIL_AT(dovetail_backend, kind_versions, 56);
 DOVETAIL_AT(dovetail_backend, state, 64);
-DOVETAIL_AT(dovetail_backend, device_name, 72);
+DOVETAIL_AT(dovetail_backend, device_info, 72);
 DOVETAIL_AT(dovetail_backend, device_state, 80);
 DOVETAIL_AT(dovetail_backend, supports, 88);
 DOVETAIL_AT(dovetail_backend, compile_subgraph, 96);

@@ -1,8 +1,9 @@
 """Compiled artefacts in a folder: written whole or not at all, and never handed out unless every byte is as written.
 
 A file is a magic word, the SHA-256 of what follows, and the artefact. Its name is a digest of all that went into it:
-the backend and its version, the options, and the subgraph down to the bytes of its constants. The digest tells damage from what
-was written, not one author from another: a folder or file that others than root and the user could have written is not used.
+the backend and its version, the options, the device, and the subgraph down to the bytes of its constants. The digest tells
+damage from what was written, not one author from another: a folder or file that others than root and the user could have
+written is not used.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..contract.interfaces import Device
 from ..contract.subgraph import SubgraphView
 from ..ground.trusted_files import folder_problem, read_trusted
 from .attribute_types import attribute_rows, option_rows
@@ -25,18 +27,19 @@ _MAGIC = b"dovetail artefact 1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 
 
-def artefact_key(id: str, version: str, options: Any, part: SubgraphView | LonePart) -> str:
+def artefact_key(id: str, version: str, options: Any, device: Device, part: SubgraphView | LonePart) -> str:
     """Return the digest of all that a compilation depends on."""
     digest = hashlib.sha256()
-    for piece in _pieces(id, version, options, part):
+    for piece in _pieces(id, version, options, device, part):
         digest.update(len(piece).to_bytes(8, "little"))
         digest.update(piece)
     return digest.hexdigest()
 
 
-def _pieces(id: str, version: str, options: Any, part: SubgraphView | LonePart) -> Iterator[bytes]:
+def _pieces(id: str, version: str, options: Any, device: Device, part: SubgraphView | LonePart) -> Iterator[bytes]:
     yield repr((id, version)).encode()
     yield from _row_pieces(option_rows(options))
+    yield repr(device.identity).encode()
     number: dict[Any, int] = {}
     for slot in (*part.inputs, *(slot for layer in part.layers for slot in layer.outputs)):
         if slot is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Mapping
 from enum import Enum, IntEnum
 from functools import cache
 from pathlib import Path
@@ -80,6 +81,11 @@ def option_rows(options: Any) -> list[Row]:
         for name, hint, since in _fields(type(options))
         if name not in ADAPTER_OPTIONS
     ]
+
+
+def fact_rows(facts: Mapping[str, Any]) -> list[Row]:
+    """Return the same of the facts of a device."""
+    return [(name, *_converted(value, Any, 1)) for name, value in facts.items()]
 
 
 def _fields(kind: Any) -> tuple[tuple[str, Any, int], ...]:

@@ -14,6 +14,7 @@ from ..contract.backend_id import BackendId
 from ..contract.interfaces import (
     HOST,
     Capabilities,
+    Device,
     IBackend,
     IBackendContext,
     IMemoryManager,
@@ -80,11 +81,12 @@ class NativeBackend(IBackend):
         # Instances differ: each table has options and versions of its own.
         self.options_type = options_type(table)  # type: ignore[misc]
         self.kind_versions = table.kind_versions()  # type: ignore[misc]
-        self._devices = table.device_names()
+        self._devices: tuple[Device, ...] = table.devices()
         self._compiled_kind = compiled_kind(table.id)
         self._memories: dict[int, tuple[str, int, bool, bool]] = {}
         self._folders: dict[str, ArtefactFolder] = {}
         self._shown_options: tuple[Any, View] | None = None
+        self._shown_device: tuple[Device, View] | None = None
         self._guard = threading.RLock()
         _open.add(self)
 
@@ -102,17 +104,17 @@ class NativeBackend(IBackend):
         bits = self._table.capabilities
         return Capabilities(*(bool(bits & one) for one in (_DETERMINISTIC, _ASYNC, _FLOAT16, _BFLOAT16, _INTEGERS)))
 
-    def devices(self) -> Sequence[str]:
+    def devices(self) -> Sequence[Device]:
         return self._devices
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
         try:
             view = View.of_layer(layer)
         except DovetailError as error:
             if error.code is not ErrorCode.ATTRIBUTE_INVALID:
                 raise
             return Support.no("attribute", error.message)
-        status, why = self._table.supports(view, self.shown(options))
+        status, why = self._table.supports(self.shown_device(device), view, self.shown(options))
         if status == 1:
             return Support.yes()
         if status == 0 and why.code and why.text:
@@ -121,13 +123,13 @@ class NativeBackend(IBackend):
             raise self._table.broken(f"refused layer {layer.name!r} ({layer.kind}) without a code and a text")
         return self.fail("supports", status, why)
 
-    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
         views = OptimizationViews(view)
         if not self._table.has_compiler:
             views.untouched(view)
             return views
         for part in convex_parts(view):
-            status, why, compiled = self.compiled(part, options)
+            status, why, compiled = self.compiled(part, options, device)
             if compiled is not None:
                 views.substitute(part, replacement(part, self._compiled_kind, compiled))
             elif status == _LEAVE and self._table.has_workloads:
@@ -140,15 +142,15 @@ class NativeBackend(IBackend):
                 raise self._table.broken(f"compile_subgraph() answered {status} without a text")
         return views
 
-    def compiled(self, part: SubgraphView | LonePart, options: Any) -> tuple[int, Why, Compiled | None]:
+    def compiled(self, part: SubgraphView | LonePart, options: Any, device: Device) -> tuple[int, Why, Compiled | None]:
         """Compile a part, or load what an earlier process made of it; returns (status, why, what was compiled or None)."""
         folder = self._folder(options) if self._table.has_artefacts else None
-        key = artefact_key(self._table.id, self.version, options, part) if folder is not None else ""
+        key = artefact_key(self._table.id, self.version, options, device, part) if folder is not None else ""
         if folder is not None:
-            loaded = self._from_artefact(folder, key)
+            loaded = self._from_artefact(folder, key, device)
             if loaded is not None:
                 return 0, Why("", "", ""), loaded
-        status, why, compiled = self._table.compile(View.of_part(part), self.shown(options))
+        status, why, compiled = self._table.compile(self.shown_device(device), View.of_part(part), self.shown(options))
         if compiled is not None and folder is not None:
             saved, reason, content = self._table.artefact_save(compiled)
             if saved == 0:
@@ -157,17 +159,17 @@ class NativeBackend(IBackend):
                 _log.info("backend %s: what was compiled is not kept: %s", self._id, reason.text or f"code {saved}")
         return status, why, compiled
 
-    def _from_artefact(self, folder: ArtefactFolder, key: str) -> Compiled | None:
+    def _from_artefact(self, folder: ArtefactFolder, key: str, device: Device) -> Compiled | None:
         content = folder.read(key)
         if content is None:
             return None
         path = folder.path(key)
-        verdict, why = self._table.artefact_check(content)
+        verdict, why = self._table.artefact_check(self.shown_device(device), content)
         if verdict != _ARTEFACT_OK:
             what = _VERDICTS.get(verdict, f"was answered with {verdict}")
             _log.info("backend %s: artefact %s %s: %s", self._id, path, what, why.text or "no reason given")
             return None
-        status, why, compiled = self._table.artefact_load(content)
+        status, why, compiled = self._table.artefact_load(self.shown_device(device), content)
         if compiled is None:
             _log.info("backend %s: artefact %s could not be loaded: %s", self._id, path, why.text or f"code {status}")
             return None
@@ -236,6 +238,14 @@ class NativeBackend(IBackend):
         if kept is None or kept[0] is not options:
             kept = (options, View.of_options(options))
             self._shown_options = kept
+        return kept[1]
+
+    def shown_device(self, device: Device) -> View:
+        """Return the C view of a device; the last one is kept."""
+        kept = self._shown_device
+        if kept is None or kept[0] is not device:
+            kept = (device, View.of_device(device))
+            self._shown_device = kept
         return kept[1]
 
     def fail(self, function: str, status: int, why: Why) -> NoReturn:
@@ -373,7 +383,9 @@ class NativeWorkloadFactory(IWorkloadFactory):
     def _compile_alone(self, layer: Layer) -> Compiled:
         """Compile one layer by itself: a network loaded without optimization, of a backend that only compiles."""
         part = LonePart.of(layer)
-        status, why, compiled = self._backend.compiled(part, self._options)
+        context = self._context
+        index = context.device if isinstance(context, NativeContext) else 0
+        status, why, compiled = self._backend.compiled(part, self._options, self._backend.devices()[index])
         if compiled is None:
             self._backend.fail("compile_subgraph", status, why)
         return compiled

@@ -1,6 +1,14 @@
 """C views of layers, subgraphs and options; private to the core."""
 
-from dovetail.abi cimport dovetail_attribute, dovetail_attributes, dovetail_layer, dovetail_subgraph, dovetail_tensor, dovetail_tensor_info
+from dovetail.abi cimport (
+    dovetail_attribute,
+    dovetail_attributes,
+    dovetail_device_info,
+    dovetail_layer,
+    dovetail_subgraph,
+    dovetail_tensor,
+    dovetail_tensor_info,
+)
 
 
 cdef class View:
@@ -8,6 +16,7 @@ cdef class View:
     cdef list kept
     cdef dovetail_attributes attributes
     cdef dovetail_subgraph subgraph
+    cdef dovetail_device_info device
     cdef const dovetail_tensor_info *tensor
     cdef dict ids
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..contract.interfaces import Device
 from ..contract.subgraph import SubgraphView
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
@@ -16,5 +17,7 @@ class View:
     def of_part(part: SubgraphView | LonePart) -> View: ...
     @staticmethod
     def of_options(options: Any) -> View: ...
+    @staticmethod
+    def of_device(device: Device) -> View: ...
     @staticmethod
     def of_tensor(info: TensorInfo) -> View: ...

@@ -1,4 +1,4 @@
-"""What a table of C functions is shown of layers, subgraphs and options: see `dovetail_layer` in abi.h."""
+"""What a table of C functions is shown of layers, subgraphs, devices and options: see `dovetail_layer` in abi.h."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
@@ -25,7 +25,7 @@ import numpy as np
 
 from ..graph.descriptor import Constant
 from ..graph.tensor import TensorInfo
-from .attribute_types import AttributeType, attribute_rows, option_rows
+from .attribute_types import AttributeType, attribute_rows, fact_rows, option_rows
 
 # One enumeration, written down in C and in Python.
 assert [int(one) for one in AttributeType][1:] == [
@@ -84,6 +84,17 @@ cdef class View:
         """Show the options of a backend, but for those that are the adapter's own."""
         cdef View self = View.__new__(View)
         self.fill_attributes(&self.attributes, option_rows(options))
+        return self
+
+    @staticmethod
+    def of_device(device):
+        """Show a device and its facts."""
+        cdef View self = View.__new__(View)
+        self.device.size, self.device.index = sizeof(self.device), device.index
+        self.device.half_precision = 0 if device.half_precision is None else 1 if device.half_precision else -1
+        self.device.memory_bytes = device.memory_bytes or 0
+        self.device.name, self.device.revision = self.text(device.name), self.text(device.revision)
+        self.fill_attributes(&self.device.facts, fact_rows(device.facts))
         return self
 
     @staticmethod

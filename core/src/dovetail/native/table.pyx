@@ -39,6 +39,7 @@ from dovetail.abi cimport (
     dovetail_attribute,
     dovetail_backend,
     dovetail_backend_host,
+    dovetail_device_info,
     dovetail_memory,
     dovetail_open_backend,
     dovetail_progress,
@@ -52,6 +53,7 @@ import logging
 import os
 import threading
 
+from ..contract.interfaces import Device
 from ..ground import progress
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.host_exceptions import is_of_host
@@ -76,6 +78,7 @@ cdef extern from *:
     #define MIN_BACKEND_SIZE END_OF(dovetail_backend, supports)
     #define MIN_WORKLOAD_SIZE END_OF(dovetail_workload, execute)
     #define MIN_QUEUES_SIZE END_OF(dovetail_queues, queue_destroy)
+    #define MIN_DEVICE_SIZE END_OF(dovetail_device_info, memory_bytes)
     #define MIN_MEMORY_SIZE END_OF(dovetail_memory, host_visible)
     #define MIN_OPTION_SIZE END_OF(dovetail_option, value)
     #define MIN_ATTRIBUTE_SIZE END_OF(dovetail_attribute, tensor)
@@ -85,6 +88,7 @@ cdef extern from *:
     const size_t MIN_BACKEND_SIZE
     const size_t MIN_WORKLOAD_SIZE
     const size_t MIN_QUEUES_SIZE
+    const size_t MIN_DEVICE_SIZE
     const size_t MIN_MEMORY_SIZE
     const size_t MIN_OPTION_SIZE
     const size_t MIN_ATTRIBUTE_SIZE
@@ -403,32 +407,58 @@ cdef class Table:
         pointers = {1: <size_t>value.integers, 2: <size_t>value.integers, 5: <size_t>value.integers, 3: <size_t>value.reals,
                     6: <size_t>value.reals, 4: <size_t>value.strings, 7: <size_t>value.strings}
         if kind not in pointers:
-            raise self.broken(f"option {name!r} has type {kind}, which no option can have")
+            raise self.broken(f"{name!r} has type {kind}, which no option or fact can have")
         if not (0 <= value.count <= LONGEST_LIST) or (value.count and not pointers[kind]) or (not listed and value.count != 1):
-            raise self.broken(f"the default of option {name!r} has {value.count} elements, or no pointer to them")
+            raise self.broken(f"the value of {name!r} has {value.count} elements, or no pointer to them")
         if kind in (1, 2, 5):
             return [bool(value.integers[i]) if kind == 1 else value.integers[i] for i in range(value.count)]
         if kind in (3, 6):
             return [value.reals[i] for i in range(value.count)]
         return [_decoded(value.strings[i]) for i in range(value.count)]
 
-    def device_names(self):
-        """Names of the devices."""
-        cdef const char *name
-        cdef int i
-        result = []
-        for i in range(self.c.n_devices):
-            name = NULL
-            if self.c.device_name != NULL:
-                self.begin()
-                try:
-                    with nogil:
-                        name = self.c.device_name(self.c.state, i)
-                    text = _decoded(name)
-                finally:
-                    self.end()
-            result.append(text if name != NULL else f"device {i}")
-        return tuple(result)
+    def devices(self):
+        """List the devices, as the table states them."""
+        return tuple([self._device(index) for index in range(self.c.n_devices)])
+
+    def _device(self, int index):
+        cdef dovetail_device_info info
+        cdef dovetail_answer answer
+        cdef int status
+        cdef int32_t i
+        memset(&info, 0, sizeof(info))
+        info.size = sizeof(info)
+        if self.c.device_info != NULL:
+            _empty(&answer)
+            self.begin()
+            try:
+                with nogil:
+                    status = self.c.device_info(self.c.state, index, &info, &answer)
+            finally:
+                self.end()
+            if status != DOVETAIL_OK:
+                why = _why(&answer)
+                raise self.broken(f"tells nothing of its device {index}: {why.text or f'code {status}, no reason given'}")
+            if not MIN_DEVICE_SIZE <= info.size <= sizeof(info):
+                raise self.broken(f"device_info() says that dovetail_device_info has {info.size} bytes", "set size to sizeof(*info)")
+            memset(<char *>&info + (info.size & ~<size_t>7), 0, sizeof(info) - (info.size & ~<size_t>7))
+        if not (0 <= info.facts.count <= LONGEST_LIST) or (info.facts.count and info.facts.items == NULL):
+            raise self.broken(f"says that device {index} has {info.facts.count} facts, or lists none")
+        facts = {}
+        for i in range(info.facts.count):
+            fact = info.facts.items[i]
+            if fact == NULL or fact.size < MIN_ATTRIBUTE_SIZE or fact.name == NULL:
+                raise self.broken(f"fact {i} of device {index} is empty, has no name or is too small")
+            if fact.type not in (AttributeType.BOOL, AttributeType.INT, AttributeType.FLOAT, AttributeType.STRING):
+                raise self.broken(f"fact {_decoded(fact.name)!r} of device {index} has type {fact.type}, which no fact can have")
+            facts[_decoded(fact.name)] = self._values(fact)[0]
+        return Device(
+            index,
+            _decoded(info.name) if info.name != NULL else f"device {index}",
+            info.memory_bytes or None,
+            None if info.half_precision == 0 else info.half_precision > 0,
+            _decoded(info.revision),
+            facts,
+        )
 
     # -- serialization --------------------------------------------------------------------------------------------------------
 
@@ -547,7 +577,7 @@ cdef class Table:
             self.end()
         return status, _why(&answer)
 
-    def supports(self, View layer, View options):
+    def supports(self, View device, View layer, View options):
         """Return (answer, why)."""
         cdef dovetail_answer answer
         cdef int status
@@ -555,12 +585,13 @@ cdef class Table:
         self.begin()
         try:
             with nogil:
-                status = self.c.supports(self.c.state, layer.subgraph.layers[0], &options.attributes, &answer)
+                status = self.c.supports(
+                    self.c.state, &device.device, layer.subgraph.layers[0], &options.attributes, &answer)
         finally:
             self.end()
         return status, _why(&answer)
 
-    def compile(self, View part, View options):
+    def compile(self, View device, View part, View options):
         """Compile a part; returns (status, why, Compiled or None).
 
         Raises:
@@ -579,7 +610,7 @@ cdef class Table:
         try:
             with nogil:
                 status = self.c.compile_subgraph(
-                    self.c.state, &part.subgraph, &options.attributes, &report, &handle, &answer)
+                    self.c.state, &device.device, &part.subgraph, &options.attributes, &report, &handle, &answer)
             compiled = Compiled._of(self, <size_t>handle, part) if status == DOVETAIL_OK and handle != NULL else None
         finally:
             self.end()
@@ -606,7 +637,7 @@ cdef class Table:
             raise sink.error
         return status, _why(&answer), b"".join(sink.parts)
 
-    def artefact_check(self, bytes content):
+    def artefact_check(self, View device, bytes content):
         """Return (answer, why)."""
         cdef dovetail_answer answer
         cdef int status
@@ -616,12 +647,12 @@ cdef class Table:
         self.begin()
         try:
             with nogil:
-                status = self.c.artefact_check(self.c.state, data, count, &answer)
+                status = self.c.artefact_check(self.c.state, &device.device, data, count, &answer)
         finally:
             self.end()
         return status, _why(&answer)
 
-    def artefact_load(self, bytes content):
+    def artefact_load(self, View device, bytes content):
         """Return (status, why, Compiled or None)."""
         cdef dovetail_answer answer
         cdef int status
@@ -632,7 +663,7 @@ cdef class Table:
         self.begin()
         try:
             with nogil:
-                status = self.c.artefact_load(self.c.state, data, count, &handle, &answer)
+                status = self.c.artefact_load(self.c.state, &device.device, data, count, &handle, &answer)
             compiled = Compiled._of(self, <size_t>handle, None) if status == DOVETAIL_OK and handle != NULL else None
         finally:
             self.end()

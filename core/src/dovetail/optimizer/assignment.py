@@ -11,7 +11,7 @@ import numpy as np
 
 from ..contract.backend_calls import backend_call, checked
 from ..contract.backend_id import BackendRequest
-from ..contract.interfaces import Capabilities, IBackend, Support
+from ..contract.interfaces import Capabilities, Device, IBackend, Support
 from ..graph.descriptor import Constant, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import Layer
@@ -30,11 +30,12 @@ BY_THE_CALLER = frozenset({"forbidden", "required", "no_fallback"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assigned:
-    """A backend that is ready, as it was asked for, with its options."""
+    """A backend that is ready, as it was asked for, with its options and the device."""
 
     request: BackendRequest
     backend: IBackend
     options: Any
+    device: Device
 
     @property
     def label(self) -> str:
@@ -116,7 +117,7 @@ class Assigner:
             return Refusal(label, "version", reason, newer[0])
         state = LayerState(layer)
         try:
-            answer = backend.supports(layer, candidate.options)
+            answer = backend.supports(layer, candidate.options, candidate.device)
             changed = state.restore()
         except BaseException as error:  # a backend's fault must cost that backend the layer, not the caller the network
             if is_of_host(error):

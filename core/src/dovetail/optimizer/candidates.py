@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..contract.backend_calls import backend_call, device_names
+from ..contract.backend_calls import backend_call, devices_of
 from ..contract.backend_id import BackendId, BackendRequest
-from ..contract.interfaces import IBackend
+from ..contract.interfaces import Device, IBackend
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
 from .assignment import Assigned
 from .options import build_options
@@ -18,6 +18,8 @@ _LOGGER = logging.getLogger("dovetail")
 
 BackendLike: TypeAlias = str | BackendRequest | IBackend
 """``"AcmeNpu"``, ``"AcmeNpu:1"`` (device), ``"AcmeNpu?"`` (may be absent), or a backend itself."""
+_NOT_THERE = Device(name="not on this machine")
+
 Options: TypeAlias = Mapping[str, Mapping[str, Any] | object]
 """By backend id, or ``"AcmeNpu:1"`` for one device: values by name, or an instance of the backend's `options_type`."""
 
@@ -72,7 +74,7 @@ def resolve(
     for entry, request in zip(entries, requests, strict=True):
         try:
             backend = entry if isinstance(entry, IBackend) else _registry(registry).get(request.id)
-            _check_device(backend, request)
+            device = _device(backend, request)
         except BackendError as error:
             # Nobody asked for a default by name, so that one which is broken must not keep the others from being used.
             if not request.optional or (backends is not None and not isinstance(error, BackendUnavailableError)):
@@ -82,7 +84,7 @@ def resolve(
             absent.append(Absent(request, str(error.details.get("state", "unavailable")), error.message))
             continue
         given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))
-        ready.append(Assigned(request, backend, build_options(backend, given)))
+        ready.append(Assigned(request, backend, build_options(backend, given), device))
     if not ready:
         raise BackendUnavailableError(
             "none of the backends is there: " + "; ".join(f"{a.request} ({a.state}): {a.reason}" for a in absent),
@@ -147,11 +149,12 @@ def _refuse_strangers(options: Options, requests: Sequence[BackendRequest]) -> N
             raise OptionError(f"options names {key!r}, which is not in backends=", hint=suggestion(str(key), known), key=key)
 
 
-def _check_device(backend: IBackend, request: BackendRequest) -> None:
-    if request.device == 0:
-        return  # asking for the names of devices may open a driver
-    names = device_names(f"backend {request.id}", backend)
-    if request.device >= len(names):
+def _device(backend: IBackend, request: BackendRequest) -> Device:
+    devices = devices_of(f"backend {request.id}", backend)
+    if not devices and request.device == 0:
+        return _NOT_THERE  # placing needs no device; loading says that there is none
+    if request.device >= len(devices):
+        names = [device.name for device in devices]
         raise BackendUnavailableError(
             f"backend {request.id} has no device {request.device}; it has {len(names)}: {', '.join(names) or 'none'}",
             hint="check its driver"
@@ -161,3 +164,4 @@ def _check_device(backend: IBackend, request: BackendRequest) -> None:
             else "name 0",
             state="no_device",
         )
+    return devices[request.device]

@@ -112,7 +112,7 @@ def _ask(candidate: Assigned, view: SubgraphView, state: ViewState) -> Choices:
     """
     origin = f"backend {candidate.label}"
     with backend_call(origin, "choices"):
-        answer = candidate.backend.choices(view, candidate.options)
+        answer = candidate.backend.choices(view, candidate.options, candidate.device)
     state.require_unchanged(candidate, "choices")
     checked(origin, "choices", answer, Choices)
     seen: set[Layer] = set()

@@ -89,7 +89,7 @@ class OptimizeSubgraphs(Pass):
     def _ask(self, candidate: Assigned, view: SubgraphView) -> OptimizationViews:
         budget().check_time()
         try:
-            return candidate.backend.optimize_subgraph(view, candidate.options)
+            return candidate.backend.optimize_subgraph(view, candidate.options, candidate.device)
         except BaseException as error:  # a backend's fault, told with its id; SystemExit too
             if is_of_host(error):
                 raise

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..contract.backend_calls import device_names
 from ..contract.part_facts import part_facts, plain, text
 from ..contract.subgraph import Choice
 from ..discovery.backend_files import content_of
@@ -37,15 +36,13 @@ class Surroundings:
 
     def __init__(self, candidate: Assigned, threads: int) -> None:
         content = content_of(candidate.backend)
-        devices = device_names(f"backend {candidate.label}", candidate.backend)
-        device = candidate.request.device
         self.facts: dict[str, Any] | None = None
         if content is not None:
             self.facts = {
                 "backend": str(candidate.backend.id),
                 "content": content,
                 "options": plain(candidate.options),
-                "device": devices[device] if device < len(devices) else str(device),
+                "device": candidate.device.identity,
                 "core": core_version(),
                 "processor": processor(),
                 "threads": threads,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..contract.backend_calls import backend_call, checked, device_names, notify
+from ..contract.backend_calls import backend_call, checked, devices_of, notify
 from ..contract.interfaces import IBackend, IBackendContext
 from ..discovery.registry import default_registry
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, RunError
@@ -73,12 +73,12 @@ class Resources:
         with self._lock:
             self.check_open()
             if key not in self._backends:
-                names = device_names(f"backend {str(backend.id)!r}", backend)
-                if device >= len(names):
+                devices = devices_of(f"backend {str(backend.id)!r}", backend)
+                if device >= len(devices):
                     raise BackendError(
                         f"backend {str(backend.id)!r} has no device {device}",
                         code=ErrorCode.BACKEND_UNAVAILABLE,
-                        hint=f"its devices are {', '.join(f'{i}: {name}' for i, name in enumerate(names)) or 'none'}",
+                        hint=f"its devices are {', '.join(f'{one.index}: {one.name}' for one in devices) or 'none'}",
                     )
                 context = _create_context(backend, device, options)
                 self._backends[key] = OpenBackend(backend, device, context, _device_lock(key[0]))

@@ -11,6 +11,7 @@ from dovetail import (
     HOST,
     BackendId,
     Capabilities,
+    Device,
     IBackend,
     IBackendContext,
     IMemoryManager,
@@ -96,8 +97,8 @@ class _Stand(IBackend):
     def id(self) -> BackendId:
         return self._backend.id
 
-    def supports(self, layer: Layer, options: Any) -> Support:
-        return self._backend.supports(layer, options)
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
+        return self._backend.supports(layer, options, device)
 
     def create_workload_factory(
         self, context: IBackendContext | None, memory: IMemoryManager, options: Any
@@ -121,13 +122,13 @@ class _Stand(IBackend):
         self._managers[id(failing)] = manager  # the factory gets the manager that its backend made
         return failing
 
-    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
-        return self._backend.optimize_subgraph(view, options)
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
+        return self._backend.optimize_subgraph(view, options, device)
 
     def capabilities(self) -> Capabilities:
         return self._backend.capabilities()
 
-    def devices(self) -> Sequence[str]:
+    def devices(self) -> Sequence[Device]:
         return self._backend.devices()
 
     def queues(self, context: IBackendContext | None) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from dovetail import (
     HOST,
     BackendId,
+    Device,
     DType,
     IBackend,
     IBackendContext,
@@ -44,7 +45,7 @@ class NumpyBackend(IBackend):
     def id(self) -> BackendId:
         return BackendId(NAME)
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
         if layer.kind not in KINDS:
             return Support.no("kind", f"the kit's NumPy backend has no {layer.kind}")
         if getattr(layer.descriptor, "activation", None) is not None:

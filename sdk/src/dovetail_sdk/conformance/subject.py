@@ -15,6 +15,7 @@ import numpy as np
 
 from dovetail import (
     BackendError,
+    Device,
     ErrorCode,
     IBackend,
     Layer,
@@ -160,6 +161,11 @@ class Subject:
         return self.settings.options
 
     @cached_property
+    def device(self) -> Device:
+        """The device that is tested, the first."""
+        return next(iter(self.backend.devices()), Device())
+
+    @cached_property
     def built_options(self) -> Any:
         """An instance of the backend's `options_type`.
 
@@ -254,7 +260,7 @@ class Subject:
         if newer:  # the core refuses on the backend's behalf
             return Support.no("version", f"{', '.join(newer)} came later than the version it knows", newer[0])
         try:
-            answer = self.backend.supports(layer, self.built_options)
+            answer = self.backend.supports(layer, self.built_options, self.device)
         except Exception as error:
             raise ConformanceFailure(
                 f"supports() raised {type(error).__name__} for {described(layer)}: {error}; it must answer, never raise"

@@ -24,7 +24,7 @@ class AcmeBackend(IBackend):
         """Return what users write, and what stands in the manifest and in pyproject.toml."""
         return BackendId("CpuAcme")
 
-    def supports(self, layer, options):
+    def supports(self, layer, options, device):
         """Take a layer or refuse it, with a code for programs and a reason for people; `dovetail explain` shows both."""
         if layer.kind not in KERNELS:
             return Support.no("kind", f"CpuAcme has no kernel for {layer.kind}")

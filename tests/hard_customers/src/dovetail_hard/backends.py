@@ -14,6 +14,7 @@ from dovetail import (
     BackendUnavailableError,
     Capabilities,
     Descriptor,
+    Device,
     DType,
     IBackend,
     IBackendContext,
@@ -285,7 +286,7 @@ class TestDevice(IBackend):
         """The device that was opened last."""
         return self.contexts[-1].device
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         infos = [info for info in (*layer.input_infos, *layer.output_infos) if info is not None]
         if any(info.dtype is not DType.FLOAT32 for info in infos):
             return Support.no("dtype", "the test device computes in float32")
@@ -326,8 +327,8 @@ class TestDevice(IBackend):
     def memory_domain(self, device: int) -> MemoryDomain:
         return MemoryDomain("TestDevice", device, "opaque")
 
-    def devices(self) -> Sequence[str]:
-        return ("first", "second")
+    def devices(self) -> Sequence[Device]:
+        return (Device(0, "first"), Device(1, "second"))
 
     def capabilities(self) -> Capabilities:
         return Capabilities(asynchronous=True)
@@ -335,7 +336,7 @@ class TestDevice(IBackend):
     def queues(self, context: Any) -> Any:
         return context.device.queues()
 
-    def optimize_subgraph(self, view: SubgraphView, options: Any) -> OptimizationViews:
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
         views = OptimizationViews(view)
         if options.claim == "whole" and len(view.outputs) == 1 and len(view.inputs) <= 8 and len(view) <= 64:
             views.substitute(view, _program(view))
@@ -450,7 +451,7 @@ class ParallelBackend(IBackend):
     def id(self) -> BackendId:
         return BackendId("ParallelTest")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes() if isinstance(layer.descriptor, Parallel) else Support.no("kind", "only hard.Parallel")
 
     def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
@@ -508,7 +509,7 @@ class PythonBackend(IBackend):
     def id(self) -> BackendId:
         return BackendId("PythonTest")
 
-    def supports(self, layer: Layer, options: Any) -> Support:
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         descriptor: Any = layer.descriptor
         if isinstance(descriptor, Call):
             if descriptor.function in self.functions:

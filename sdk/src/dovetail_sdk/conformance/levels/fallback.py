@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from dovetail import HOST, LoadedNetwork, PlacementError
+from dovetail import HOST, Device, LoadedNetwork, PlacementError
 from dovetail.optimizer.assignment import is_workload
 
 from ..checks import check
@@ -63,7 +63,7 @@ def refused_layers_fall_back(subject: Subject) -> None:
     for number in range(2 * GRAPHS):
         graph = draw(
             tried[number % len(tried)],
-            lambda layer: bool(other.supports(layer, None)),
+            lambda layer: bool(other.supports(layer, None, Device())),
             subject.rng(f"refused/{number}"),
         )
         if not graph.layers:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dovetail import BackendError, BackendId, Capabilities, Descriptor, OptionError, layers
+from dovetail import BackendError, BackendId, Capabilities, Descriptor, Device, OptionError, layers
 from dovetail.contract.abi_version import abi_refusal
 from dovetail.contract.claims import IMAGE_AXES, WEIGHT_AXES, Claims, ClaimsError, read_claims
 from dovetail.discovery.manifest import check as check_manifest
@@ -186,12 +186,14 @@ def capabilities_are_wellformed(subject: Subject) -> None:
 def devices_are_named(subject: Subject) -> None:
     """Ask for the devices twice.
 
-    Troubleshooting: `devices` returns one text per device, in order of the index, and an empty tuple (never an error) on a
-    machine without the device.
+    Troubleshooting: `devices` returns one `Device` per device, in order of their index, always with the same facts, and an
+    empty tuple (never an error) on a machine without the device.
     """
     first, second = subject.backend.devices(), subject.backend.devices()
-    if isinstance(first, str) or not isinstance(first, Sequence) or not all(isinstance(one, str) and one for one in first):
-        raise ConformanceFailure(f"devices() returned {first!r}, not a sequence of names")
+    if not isinstance(first, Sequence) or not all(isinstance(one, Device) and one.name for one in first):
+        raise ConformanceFailure(f"devices() returned {first!r}, not a sequence of named Device")
+    if [one.index for one in first] != list(range(len(first))):
+        raise ConformanceFailure(f"devices() gave the indices {[one.index for one in first]}; expected 0, 1, ... in order")
     if list(first) != list(second):
         raise ConformanceFailure(f"devices() said {list(first)}, then {list(second)}")
     if not first:
