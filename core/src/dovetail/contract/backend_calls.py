@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ground.errors import BackendError, DovetailError, ErrorCode
 from ..ground.foreign_text import described
 from ..ground.host_exceptions import is_of_host
+from ..ground.logs import Log
 from .interfaces import Device
 
 if TYPE_CHECKING:
     from .interfaces import IBackend
 
-_log = logging.getLogger("dovetail")
+_log = Log("dovetail")
 
 
 def notify(hook: Callable[..., None], *arguments: Any) -> None:

@@ -25,12 +25,12 @@ What a layer does not have (a left-out input, an attribute of another kind) fits
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graph.tensor import DataLayout, DType
+from ..ground.close_names import close_names
 
 if TYPE_CHECKING:
     from ..graph.layer import Layer
@@ -143,7 +143,7 @@ def _condition(kind: str, quantity: str, wanted: Any) -> Condition:
         return Condition(quantity, allowed)
     unknown = [name for name in wanted if name not in _LIMITS]
     if unknown or not wanted:
-        close = difflib.get_close_matches(unknown[0], _LIMITS, n=1) if unknown else []
+        close = close_names(unknown[0], _LIMITS, count=1) if unknown else []
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ClaimsError(f"{quantity!r} of {kind} takes {', '.join(_LIMITS)}, not {', '.join(unknown) or 'nothing'}{hint}")
     for name, value in wanted.items():

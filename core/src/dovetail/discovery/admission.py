@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..ground import settings
 from ..ground.errors import BackendUnavailableError
+from ..ground.logs import Log
 from .candidates import Candidate
 from .content import Files, check_libraries, check_lock, files_of
 from .manifest import check_claims
@@ -17,7 +17,7 @@ from .verdicts import Verdict, VerdictStore
 if TYPE_CHECKING:
     from .probe import Outcome
 
-_LOGGER = logging.getLogger("dovetail")
+_log = Log("dovetail")
 
 
 @dataclass(slots=True)
@@ -72,9 +72,9 @@ def _try(candidate: Candidate, files: Files, store: VerdictStore) -> Admission:
     try:
         outcome = probe(candidate, files)
     except ProbeError as error:
-        _LOGGER.warning("backend %s could not be probed: %s", candidate.id, error)
+        _log.warning("backend %s could not be probed: %s", candidate.id, error)
         return Admission(Step.ABI, files, [f"not probed: {error}"])
-    _LOGGER.debug("backend %s was probed in %.0f ms", candidate.id, outcome.seconds * 1000)
+    _log.debug("backend %s was probed in %.0f ms", candidate.id, outcome.seconds * 1000)
     if outcome.unavailable is not None:
         state, text, hint = outcome.unavailable
         details: dict[str, Any] = {"state": state} if state else {}
@@ -89,7 +89,7 @@ def _try(candidate: Candidate, files: Files, store: VerdictStore) -> Admission:
     if outcome.is_lasting:
         store.keep(verdict)
     for note in outcome.notes:
-        _LOGGER.debug("backend %s: %s", candidate.id, note)
+        _log.debug("backend %s: %s", candidate.id, note)
     return Admission(Step.PROBE, files, outcome.notes)
 
 

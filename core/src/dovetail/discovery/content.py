@@ -91,7 +91,8 @@ def files_of_module(module: str, distribution: str) -> Files:
     stems = {module, distribution.replace("-", "_")}
     beside = [root.parent / f"{stem}.libs" for root in roots for stem in sorted(stems)]
     folders = [*roots, *(folder for folder in beside if folder.is_dir())]
-    names = {os.path.relpath(path, folder.parent): path for folder in folders for path in _walk(folder)}
+    # What lies in a folder is named from the folder above it; `os.path.relpath` would ask for the working folder each time.
+    names = {path[len(str(folder.parent).rstrip("/")) + 1 :]: path for folder in folders for path in _walk(folder)}
     return Files(dict(sorted(names.items())), tuple(str(folder) for folder in folders))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 
@@ -22,7 +21,7 @@ def import_from_sources(package: str) -> None:
     sys.meta_path.insert(0, _LockedFinder(package))
 
 
-class _LockedFinder(MetaPathFinder):
+class _LockedFinder:
     """Find modules of some packages as Python does, and have their byte code made anew."""
 
     def __init__(self, package: str) -> None:

@@ -7,8 +7,6 @@ broken backend is a row with a reason; asked for by id, it raises with the origi
 
 from __future__ import annotations
 
-import difflib
-import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -20,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 from ..contract.backend_id import BackendId
 from ..discovery import forget
 from ..ground import settings
+from ..ground.close_names import close_names
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode
+from ..ground.logs import Log
 from ..ground.settings import SearchFolder
 from .backend_rows import BackendRow, BackendState, duplicate_error, error_of, facts, listed, ready, refused, unavailable
 from .candidates import Candidate
@@ -39,7 +39,7 @@ __all__ = ["GROUP", "BackendRow", "BackendState", "Registry", "backends", "defau
 GROUP = "dovetail.backends"
 IN_PROCESS = "registered in process"
 
-_LOGGER = logging.getLogger("dovetail")
+_log = Log("dovetail")
 
 
 @dataclass(slots=True, eq=False)
@@ -138,7 +138,7 @@ class Registry:
             is_news, self._logged = chosen != self._logged, chosen
         if is_news:  # a network with symbolic sizes asks for each new set of sizes
             slow = f" ({rows[0].description or 'slow'})" if rows[0].rank <= 0 else ""
-            _LOGGER.info("no backends were named, so these are used: %s%s", ", ".join(chosen), slow)
+            _log.info("no backends were named, so these are used: %s%s", ", ".join(chosen), slow)
         return chosen
 
     @property
@@ -321,11 +321,10 @@ class Registry:
 
     def _absent_error(self, name: BackendId) -> BackendUnavailableError:
         names = self._ready()
-        by_folded = {candidate.casefold(): candidate for candidate in names}
-        close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+        close = close_names(name, names, count=1)
         return BackendUnavailableError(
             f"backend {name!s} is not installed; {self._readiness()}",
-            hint=f"did you mean {by_folded[close[0]]}?" if close else "pip install the distribution that offers it",
+            hint=f"did you mean {close[0]}?" if close else "pip install the distribution that offers it",
             backend=str(name),
             state=str(BackendState.NOT_INSTALLED),
             ready=names,

@@ -5,19 +5,19 @@ Nothing is loaded: of each file the headers and that one section are read. What 
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..ground.logs import Log
 from ..ground.settings import SearchFolder
 from . import elf, manifest
 from .candidates import Candidate
 from .reasons import ReasonCode, Refused
 from .search_path import Fingerprint, is_trusted, open_safe, safe_folder
 
-_LOGGER = logging.getLogger("dovetail")
+_log = Log("dovetail")
 SECTION = b".dovetail"
 
 
@@ -48,12 +48,12 @@ def search(folders: Sequence[SearchFolder], trusted: Sequence[str]) -> list[Fold
         reports.append(report)
         base = is_trusted(folder.path, trusted)
         if base is not None:
-            _LOGGER.info("%s is searched as it is: config.toml, or the caller, answers for %s", folder.path, base)
+            _log.info("%s is searched as it is: config.toml, or the caller, answers for %s", folder.path, base)
         try:
             _search(safe_folder(folder.path, trusted), report, seen)
         except Refused as refusal:
             report.refusal = refusal
-            _LOGGER.warning("%s (of %s) is not searched: %s", folder.path, folder.asked_by, refusal.text)
+            _log.warning("%s (of %s) is not searched: %s", folder.path, folder.asked_by, refusal.text)
     return reports
 
 

@@ -8,7 +8,6 @@ nothing can be written, verdicts last as long as the process.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 from ..ground import errors
 from ..ground.host_exceptions import is_of_host
 from ..ground.kept_files import KeptFiles
+from ..ground.logs import Log
 from ..ground.settings import cache_folder
 from ..ground.trusted_files import folder_problem
 from .candidates import Candidate
@@ -28,7 +28,7 @@ from .content import Files, Stamp
 from .entry_points import RACY_NS, version_of
 from .reasons import ReasonCode, Refused
 
-_LOGGER = logging.getLogger("dovetail")
+_log = Log("dovetail")
 _FORMAT = 1
 
 Library = tuple[str, int, int]
@@ -200,7 +200,7 @@ class VerdictStore:
         except Exception as error:  # whatever stands in a damaged file
             if is_of_host(error):
                 raise
-            _LOGGER.debug("the verdict on %s in %s is ignored: %s", id, files.folder, error)
+            _log.debug("the verdict on %s in %s is ignored: %s", id, files.folder, error)
             return None
 
     def _write(self, kind: str, verdict: Verdict) -> None:
@@ -223,7 +223,7 @@ class VerdictStore:
     def _tell(self, text: str) -> None:
         if not self._told:
             self._told = True
-            _LOGGER.info("%s", text)
+            _log.info("%s", text)
 
 
 def _existing(folder: Path) -> Path:

@@ -6,15 +6,15 @@ home folder is the one that the password database gives for the user whose right
 
 from __future__ import annotations
 
-import logging
 import os
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .logs import Log
 from .trusted_files import read_trusted, shortened
 
-_LOGGER = logging.getLogger("dovetail")
+_log = Log("dovetail")
 _AT_SECURE = 23  # of <elf.h>
 _MAX_CONFIGURATION = 1 << 20
 _MAX_NAME = 255  # of Linux: bytes of one element of a path
@@ -190,4 +190,4 @@ def _place(path: str) -> Path | None:
 
 @cache
 def _warn_once(text: str) -> None:
-    _LOGGER.warning("%s", text)
+    _log.warning("%s", text)

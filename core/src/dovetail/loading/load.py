@@ -58,14 +58,14 @@ def load(
         DovetailError: The file cannot be read, a backend is not there, or a layer gets no home.
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
     """
-    if runtime is None:
-        from ..runtime import default_runtime
-
-        runtime = default_runtime()
     wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
     given: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
     given |= {"fallback": fallback, "progress": progress}
     with collecting_seldom(), limited(limits):
+        if runtime is None:
+            from ..runtime import default_runtime
+
+            runtime = default_runtime()
         if isinstance(model, str | os.PathLike):
             from .parsing import ModelSource
 

@@ -7,12 +7,12 @@ and whose value is an `IParser` class.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..discovery import Offer, forget, load_object, offers
+from ..ground.close_names import close_names
 from ..ground.errors import DovetailError, ErrorCode, ModelError
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import Limits, limited
@@ -144,7 +144,7 @@ def _close_names(file: Path) -> list[str]:
     """Return model files beside a missing one whose names are like its name."""
     with contextlib.suppress(OSError):  # the folder is missing too, or may not be read
         names = [near.name for near in file.parent.iterdir() if near.suffix.lower() == file.suffix.lower()]
-        return difflib.get_close_matches(file.name, names, n=3)
+        return close_names(file.name, names)
     return []
 
 

@@ -9,7 +9,6 @@ written is not used.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -18,11 +17,12 @@ from typing import Any
 
 from ..contract.interfaces import Device
 from ..contract.subgraph import SubgraphView
+from ..ground.logs import Log
 from ..ground.trusted_files import folder_problem, read_trusted
 from .attribute_types import attribute_rows, option_rows
 from .compiled_kind import LonePart
 
-_log = logging.getLogger("dovetail")
+_log = Log("dovetail")
 _MAGIC = b"dovetail artefact 1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 import weakref
@@ -27,13 +26,14 @@ from ..contract.subgraph import OptimizationViews, SubgraphView
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
+from ..ground.logs import Log
 from .artefacts import ArtefactFolder, artefact_key
 from .compiled_kind import CompiledPart, LonePart, compiled_kind, convex_parts, replacement
 from .layer_view import View
 from .options import options_type
 from .table import CONTEXT, MEMORY, Compiled, Table, TableWorkload, Why
 
-_log = logging.getLogger("dovetail")
+_log = Log("dovetail")
 
 _CANCELLED, _OUT_OF_MEMORY, _FORKED, _LEAVE = -2, -3, -5, 1  # of abi.h
 _DEVICE_STATES = {1: "driver_missing", 2: "no_device", 3: "device_busy"}

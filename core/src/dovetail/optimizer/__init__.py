@@ -5,7 +5,6 @@ The order of the passes stands in `pipeline.py`, each pass in a module of its ow
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from ..graph.layer import Layer
 from ..graph.tensor import DType, TensorInfo
 from ..ground.errors import ErrorCode, OptionError
 from ..ground.limits import Limits, limited, watched
+from ..ground.logs import Log
 from ..ground.progress import Listener, listening
 from ..layers import Quantize
 from .assignment import Assigned, Assigner, Refusal, is_workload
@@ -52,7 +52,7 @@ __all__ = [
     "require_network",
 ]
 
-_log = logging.getLogger("dovetail.optimizer")
+_log = Log("dovetail.optimizer")
 _UNASSIGNED = (Input, Output, Constant)
 _REDUCED = {DType.FLOAT16.label: DType.FLOAT16, DType.BFLOAT16.label: DType.BFLOAT16}
 

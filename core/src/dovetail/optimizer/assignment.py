@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,10 +19,11 @@ from ..ground.errors import ErrorCode, PlacementError
 from ..ground.foreign_text import described, shown
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import under_way
+from ..ground.logs import Log
 from .core_kinds import Debug, MemoryCopy
 from .wishes import Wishes
 
-_log = logging.getLogger("dovetail.optimizer")
+_log = Log("dovetail.optimizer")
 BY_THE_CALLER = frozenset({"forbidden", "required", "no_fallback"})
 """Codes of refusals that are a wish of the caller's, not an answer of the backend's."""
 

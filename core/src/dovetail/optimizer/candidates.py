@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..contract.backend_calls import backend_call, devices_of
 from ..contract.backend_id import BackendId, BackendRequest
 from ..contract.interfaces import Device, IBackend
+from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
+from ..ground.logs import Log
 from .assignment import Assigned
 from .options import build_options
-from .suggestions import suggestion
 
-_LOGGER = logging.getLogger("dovetail")
+_log = Log("dovetail")
 
 BackendLike: TypeAlias = str | BackendRequest | IBackend
 """``"AcmeNpu"``, ``"AcmeNpu:1"`` (device), ``"AcmeNpu?"`` (may be absent), or a backend itself."""
@@ -80,7 +80,7 @@ def resolve(
             if not request.optional or (backends is not None and not isinstance(error, BackendUnavailableError)):
                 raise
             if backends is None:
-                _LOGGER.warning("%s is left out: %s", request.id, error.message)
+                _log.warning("%s is left out: %s", request.id, error.message)
             absent.append(Absent(request, str(error.details.get("state", "unavailable")), error.message))
             continue
         given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import ClassVar, Protocol
 
 from ..contract.backend_calls import backend_call, checked
@@ -12,13 +11,14 @@ from ..graph.graph import Graph
 from ..graph.layer import Layer
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.foreign_text import shown
+from ..ground.logs import Log
 from .assignment import Assigned, Assigner
 from .partition import partition
 from .passes.base import Pass
 from .substitution import carry_out
 from .substitution_check import ViewState, check_answer
 
-_log = logging.getLogger("dovetail.optimizer")
+_log = Log("dovetail.optimizer")
 
 
 class Chooser(Protocol):

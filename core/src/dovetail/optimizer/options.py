@@ -11,10 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..contract.backend_calls import backend_call
 from ..contract.interfaces import IBackend
+from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, ErrorCode, OptionError
 from ..ground.foreign_text import described
 from ..ground.host_exceptions import is_of_host
-from .suggestions import suggestion
 
 
 def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = None) -> Any:

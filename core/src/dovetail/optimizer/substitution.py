@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -15,13 +14,14 @@ from ..ground.errors import BackendError, ErrorCode
 from ..ground.foreign_text import described
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget
+from ..ground.logs import Log
 from .assignment import Assigned, Assigner
 from .partition import partition
 from .passes.base import Pass
 from .rewriting import drop_constants
 from .substitution_check import ViewState, check_answer, given_sources
 
-_log = logging.getLogger("dovetail.optimizer")
+_log = Log("dovetail.optimizer")
 
 
 class OptimizeSubgraphs(Pass):

@@ -8,7 +8,6 @@ machine or number of threads has another name.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +17,13 @@ from ..contract.subgraph import Choice
 from ..ground import settings
 from ..ground.host_exceptions import is_of_host
 from ..ground.kept_files import KeptFiles
+from ..ground.logs import Log
 
 if TYPE_CHECKING:
     from .assignment import Assigned
     from .tuned_keys import Surroundings
 
-_log = logging.getLogger("dovetail")
+_log = Log("dovetail")
 _FORMAT = 1
 
 

@@ -10,8 +10,8 @@ from ..contract.backend_id import BackendRequest
 from ..graph.descriptor import Constant, Descriptor, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import Layer
+from ..ground.close_names import suggestion
 from ..ground.errors import ErrorCode, OptionError
-from .suggestions import suggestion
 
 Require: TypeAlias = Mapping[str, str | BackendRequest]
 Forbid: TypeAlias = Mapping[str, str | BackendRequest | Sequence[str | BackendRequest]]

@@ -1,10 +1,28 @@
-"""Loading and running: plans, memory, threads, profiles."""
+"""Loading and running: plans, memory, threads, profiles.
+
+What watches runs is imported when it is first asked for: few programs do.
+"""
 
 from __future__ import annotations
 
-from .guard import Guard
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .loaded_network import LoadedNetwork
-from .profile import LayerTime, Profile
 from .runtime import Runtime, default_runtime
 
+if TYPE_CHECKING:
+    from .guard import Guard
+    from .profile import LayerTime, Profile
+
 __all__ = ["Guard", "LayerTime", "LoadedNetwork", "Profile", "Runtime", "default_runtime"]
+
+_LATER = {"Guard": "guard", "LayerTime": "profile", "Profile": "profile"}
+
+if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name acceptable to type checkers
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+        return value

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,21 +18,23 @@ from ..graph.descriptor import Array
 from ..graph.tensor import DType
 from ..ground.errors import DovetailError, ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
 from ..ground.limits import budget, limited
+from ..ground.logs import Log
 from .executor import Binding, NetworkRunner, Plan
 from .lack_of_memory import typed_lack_of_memory
 from .plan_builder import BackendKey, Factory, OpenBackend, PlanBuilder, PlannedMemory
 from .plan_cache import PlanCache, Planned
-from .plan_dump import dump_plan
-from .profile import Profile
 from .resources import Resources
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..contract.backend_id import BackendRequest
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from ..optimizer.placement import Placement
+    from .profile import Profile
 
-_log = logging.getLogger("dovetail")
+_log = Log("dovetail")
 
 
 class LoadedNetwork(NetworkRunner):
@@ -161,6 +161,8 @@ class LoadedNetwork(NetworkRunner):
 
     def dump_plan(self) -> dict[str, Any]:
         """Describe the latest plan as plain data: steps, tensors, where every byte lies; see `plan_dump`."""
+        from .plan_dump import dump_plan
+
         return dump_plan(self.plan)
 
     # -- running --------------------------------------------------------------------------------------------------------------
@@ -236,6 +238,8 @@ class LoadedNetwork(NetworkRunner):
     @contextlib.contextmanager
     def profiling(self) -> Iterator[Profile]:
         """Measure each layer of the runs inside the block."""
+        from .profile import Profile
+
         profile = Profile(self._name)
         with self._state_lock:
             self._profiles.append(profile)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..contract.backend_calls import backend_call, checked, devices_of, notify
 from ..contract.interfaces import IBackend, IBackendContext
 from ..discovery.registry import default_registry
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, RunError
+from ..ground.logs import Log
 from .executor import ThreadPool
-from .guard import Guard
 from .lack_of_memory import lack_of_memory
 from .plan_builder import BackendKey, OpenBackend
 
-_log = logging.getLogger("dovetail")
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from .guard import Guard
+
+_log = Log("dovetail")
 
 
 class Resources:
@@ -58,6 +61,8 @@ class Resources:
         with self._lock:
             self.check_open()
             if self._submitting is None or self._submitting_pid != os.getpid():  # a fork leaves the threads behind
+                from concurrent.futures import ThreadPoolExecutor  # few programs submit, and it takes long to import
+
                 self._submitting_pid = os.getpid()
                 self._submitting = ThreadPoolExecutor(max(4, 2 * (os.cpu_count() or 1)), "dovetail-submit")
             return self._submitting

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -13,10 +12,10 @@ from ..graph.graph_limits import check_graph
 from ..ground.collecting import collecting_seldom, network_dropped
 from ..ground.errors import ErrorCode, GraphError, OptionError, RunError
 from ..ground.limits import budget, limited
+from ..ground.logs import Log
 from ..ground.progress import listening
 from ..ground.usable_cores import usable_cores
 from ..layers.network import Network
-from .guard import Guard
 from .loaded_network import LoadedNetwork
 from .plan_cache import DEFAULT_BYTES
 from .resources import Resources
@@ -24,8 +23,16 @@ from .workload import inside_python_workload
 
 if TYPE_CHECKING:
     from ..optimizer.optimized import OptimizedNetwork
+    from .guard import Guard
 
-_log = logging.getLogger("dovetail")
+_log = Log("dovetail")
+
+
+def _check_guard(guard: object) -> None:
+    from .guard import Guard
+
+    if not isinstance(guard, Guard):
+        raise OptionError(f"guard={guard!r} is no Guard", code=ErrorCode.OPTION_INVALID, hint="dovetail.runtime.Guard()")
 
 
 class Runtime:
@@ -46,8 +53,8 @@ class Runtime:
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 to 1023")
         if not isinstance(spin_us, int) or not 0 <= spin_us <= 1_000_000:
             raise OptionError(f"spin_us={spin_us!r} is out of range", code=ErrorCode.OPTION_INVALID, hint="0 to 1,000,000")
-        if guard is not None and not isinstance(guard, Guard):
-            raise OptionError(f"guard={guard!r} is no Guard", code=ErrorCode.OPTION_INVALID, hint="dovetail.runtime.Guard()")
+        if guard is not None:
+            _check_guard(guard)
         self._resources = Resources(count, spin_us, guard)
         self._lock = threading.RLock()
         self._networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()

@@ -12,8 +12,8 @@ from ...graph.descriptor import Array, Input
 from ...graph.graph import Graph
 from ...graph.layer import Layer
 from ...graph.tensor import Dimension, DType, TensorInfo
+from ...ground.close_names import suggestion
 from ...ground.errors import DovetailError, ErrorCode, GraphError, OptionError
-from ..suggestions import suggestion
 from .base import Pass
 
 Shapes: TypeAlias = Mapping[str, int | Sequence[int | None]]

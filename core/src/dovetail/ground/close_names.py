@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+
+def close_names(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
+    """Return known names that are like this one, the closest first; upper and lower case are the same."""
+    from difflib import get_close_matches  # here, since only what goes wrong needs it
+
+    by_lower: dict[str, str] = {}
+    for candidate in known:
+        by_lower.setdefault(candidate.lower(), candidate)
+    return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=count)]
 
 
 def suggestion(name: str, known: Iterable[str], *, limit: int = 12) -> str:
     """Say which known names are close to this one, or, if none is, which there are."""
     names = list(dict.fromkeys(map(str, known)))
-    by_lower = {candidate.lower(): candidate for candidate in reversed(names)}
-    close = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
+    close = close_names(name, names)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
     if not names:
