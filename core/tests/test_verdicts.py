@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dovetail.discovery import verdicts
 from dovetail.discovery.candidates import Candidate
 from dovetail.discovery.content import Files
 from dovetail.discovery.verdicts import Verdict, VerdictStore
@@ -55,6 +56,18 @@ def test_content_decides_not_the_time_of_change(cache: Path, files: Files) -> No
     path.write_bytes(b"CONTENT")
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
     assert VerdictStore().passed(CANDIDATE, files) is None
+
+
+def test_files_that_were_read_are_not_read_again(cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in each container of one image, or right after an installation: other times, the same content."""
+    monkeypatch.setattr(verdicts, "RACY_NS", -1)  # what was written just now counts as settled
+    VerdictStore().keep(verdict_on(files))
+    os.utime(files.names["library.so"], (1e9, 1e9))
+    read, digests = [], Files.digests
+    monkeypatch.setattr(Files, "digests", lambda self: read.append(self) or digests(self))
+    for _ in range(3):
+        assert VerdictStore().passed(CANDIDATE, files) is not None
+    assert len(read) == 1
 
 
 def test_file_that_is_new_or_gone_ends_a_verdict(cache: Path, files: Files, tmp_path: Path) -> None:

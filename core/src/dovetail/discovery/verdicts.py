@@ -187,10 +187,16 @@ class VerdictStore:
         if identity.core != core_identity() or identity.python != python_tag():
             return False
         stamps = files.stamps()
-        is_settled = all(max(stamp[2], stamp[3]) < verdict.stamped_ns - RACY_NS for stamp in stamps)
-        if is_settled and stamps == verdict.stamps and len(stamps) == len(files.names):
+        is_known = stamps == verdict.stamps and len(stamps) == len(files.names)
+        if is_known and _are_settled(stamps, verdict.stamped_ns):
             return True
-        return self.identify(files)[0] == identity
+        found, stamps, stamped_ns = self.identify(files)
+        if found != identity:
+            return False
+        if _are_settled(stamps, stamped_ns):  # the same files at other times: the next process need not read them again
+            verdict.stamps, verdict.stamped_ns = stamps, stamped_ns
+            self._write("quarantine" if verdict.code else "passed", verdict)
+        return True
 
     def _read(self, kind: str, id: str) -> Verdict | None:
         files = self._kept[kind]
@@ -224,6 +230,11 @@ class VerdictStore:
         if not self._told:
             self._told = True
             _log.info("%s", text)
+
+
+def _are_settled(stamps: list[Stamp], stamped_ns: int) -> bool:
+    """Tell whether files that changed after their stamps were taken would have other stamps."""
+    return all(max(stamp[2], stamp[3]) < stamped_ns - RACY_NS for stamp in stamps)
 
 
 def _existing(folder: Path) -> Path:
