@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..graph.layer import Layer, OutputSlot
 from ..ground.kept_files import KeptFolder
+from ..ground.logs import Log
 from .part_facts import PartLike, part_digests, plain, text
 
-_log = logging.getLogger("dovetail")
+_log = Log("dovetail")
 _MAGIC = b"dovetail artefact 2\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = 8
