@@ -1,7 +1,25 @@
-"""Read ONNX models into dovetail networks."""
+"""Read ONNX models into dovetail networks, and say parts of networks in ONNX."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .parser import OnnxParser, parse
 
-__all__ = ["OnnxParser", "parse"]
+if TYPE_CHECKING:
+    from .exporting import ExportedModel as ExportedModel
+    from .exporting import export as export
+    from .exporting import unsayable as unsayable
+
+__all__ = ["ExportedModel", "OnnxParser", "export", "parse", "unsayable"]
+
+_OF_EXPORTING = ("ExportedModel", "export", "unsayable")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what exports when it is first asked for: it needs the package `onnx`, which reading most models does not."""
+    if name in _OF_EXPORTING:
+        from . import exporting
+
+        return getattr(exporting, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ from ..node import Node
 from ..registry import operator
 from ..unsupported import Unsupported
 
-_UNARY = {
+UNARY = {
     "Abs": UnaryOperation.ABS,
     "Neg": UnaryOperation.NEG,
     "Sqrt": UnaryOperation.SQRT,
@@ -36,8 +36,9 @@ _UNARY = {
     "BitwiseNot": UnaryOperation.BITWISE_NOT,
     "IsNaN": UnaryOperation.IS_NAN,
 }
+"""Functions of one element, by operator."""
 
-_BINARY = {
+BINARY = {
     "Add": BinaryOperation.ADD,
     "Sub": BinaryOperation.SUB,
     "Mul": BinaryOperation.MUL,
@@ -47,6 +48,7 @@ _BINARY = {
     "BitwiseOr": BinaryOperation.BITWISE_OR,
     "BitwiseXor": BinaryOperation.BITWISE_XOR,
 }
+"""Functions of two elements, by operator."""
 
 _VARIADIC = {
     "Sum": BinaryOperation.ADD,
@@ -56,10 +58,10 @@ _VARIADIC = {
 }
 
 
-@operator(*_UNARY, ignored=["consumed_inputs"])
+@operator(*UNARY, ignored=["consumed_inputs"])
 def unary(node: Node) -> OutputSlot:
     """Translate a function of one element."""
-    return node.network.unary(node.input(0), _UNARY[node.op], name=node.label())
+    return node.network.unary(node.input(0), UNARY[node.op], name=node.label())
 
 
 @operator("IsInf")
@@ -73,16 +75,16 @@ def is_inf(node: Node) -> OutputSlot:
     return net.unary(x, UnaryOperation.IS_INF if negative and positive else one_sided, name=node.label())
 
 
-@operator(*_BINARY, since=7, ignored=["consumed_inputs"])
+@operator(*BINARY, since=7, ignored=["consumed_inputs"])
 def binary(node: Node) -> OutputSlot:
     """Translate a function of two elements with NumPy's broadcast."""
-    return node.network.binary(node.input(0), node.input(1), _BINARY[node.op], name=node.label())
+    return node.network.binary(node.input(0), node.input(1), BINARY[node.op], name=node.label())
 
 
 @operator("Add", "Sub", "Mul", "Div", "Pow", ignored=["consumed_inputs"])
 def binary_1(node: Node) -> OutputSlot:
     """Translate a function of two elements whose broadcast is asked for by attributes."""
-    return node.network.binary(node.input(0), legacy_operand(node), _BINARY[node.op], name=node.label())
+    return node.network.binary(node.input(0), legacy_operand(node), BINARY[node.op], name=node.label())
 
 
 def legacy_operand(node: Node) -> OutputSlot:

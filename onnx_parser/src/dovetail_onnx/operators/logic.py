@@ -9,38 +9,40 @@ from ..node import Node
 from ..registry import operator
 from .elementwise import legacy_operand
 
-_COMPARISONS = {
+COMPARISONS = {
     "Equal": ComparisonOperation.EQUAL,
     "Greater": ComparisonOperation.GREATER,
     "GreaterOrEqual": ComparisonOperation.GREATER_OR_EQUAL,
     "Less": ComparisonOperation.LESS,
     "LessOrEqual": ComparisonOperation.LESS_OR_EQUAL,
 }
-_LOGIC = {"And": BinaryOperation.LOGICAL_AND, "Or": BinaryOperation.LOGICAL_OR, "Xor": BinaryOperation.LOGICAL_XOR}
+"""Comparisons, by operator."""
+LOGIC = {"And": BinaryOperation.LOGICAL_AND, "Or": BinaryOperation.LOGICAL_OR, "Xor": BinaryOperation.LOGICAL_XOR}
+"""Functions of two bools, by operator."""
 
 
-@operator(*_COMPARISONS, since=7)
+@operator(*COMPARISONS, since=7)
 def comparison(node: Node) -> OutputSlot:
     """Translate a comparison."""
-    return node.network.comparison(node.input(0), node.input(1), _COMPARISONS[node.op], name=node.label())
+    return node.network.comparison(node.input(0), node.input(1), COMPARISONS[node.op], name=node.label())
 
 
 @operator("Equal", "Greater", "Less")
 def comparison_1(node: Node) -> OutputSlot:
     """Translate a comparison whose broadcast is asked for by attributes."""
-    return node.network.comparison(node.input(0), legacy_operand(node), _COMPARISONS[node.op], name=node.label())
+    return node.network.comparison(node.input(0), legacy_operand(node), COMPARISONS[node.op], name=node.label())
 
 
-@operator(*_LOGIC, since=7)
+@operator(*LOGIC, since=7)
 def logic(node: Node) -> OutputSlot:
     """Translate and, or, exclusive or."""
-    return node.network.binary(node.input(0), node.input(1), _LOGIC[node.op], name=node.label())
+    return node.network.binary(node.input(0), node.input(1), LOGIC[node.op], name=node.label())
 
 
-@operator(*_LOGIC)
+@operator(*LOGIC)
 def logic_1(node: Node) -> OutputSlot:
     """Translate and, or, exclusive or, whose broadcast is asked for by attributes."""
-    return node.network.binary(node.input(0), legacy_operand(node), _LOGIC[node.op], name=node.label())
+    return node.network.binary(node.input(0), legacy_operand(node), LOGIC[node.op], name=node.label())
 
 
 @operator("Not")

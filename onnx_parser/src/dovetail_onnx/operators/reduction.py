@@ -8,7 +8,7 @@ from dovetail.layers import ArgFunction, ReduceFunction
 from ..node import Node
 from ..registry import operator
 
-_REDUCTIONS = {
+REDUCTIONS = {
     "ReduceSum": ReduceFunction.SUM,
     "ReduceMean": ReduceFunction.MEAN,
     "ReduceMax": ReduceFunction.MAX,
@@ -20,9 +20,10 @@ _REDUCTIONS = {
     "ReduceLogSum": ReduceFunction.LOG_SUM,
     "ReduceLogSumExp": ReduceFunction.LOG_SUM_EXP,
 }
+"""Reductions, by operator."""
 
 
-@operator(*_REDUCTIONS)
+@operator(*REDUCTIONS)
 def reduction(node: Node) -> OutputSlot:
     """Translate a reduction, its axes an attribute or an input."""
     axes, none_of_none = node.axes_or_slot("axes", 1), node.flag("noop_with_empty_axes")
@@ -30,7 +31,7 @@ def reduction(node: Node) -> OutputSlot:
         axes = () if none_of_none else None
     return node.network.reduce(
         node.input(0),
-        _REDUCTIONS[node.op],
+        REDUCTIONS[node.op],
         axes,
         keep_dims=node.flag("keepdims", True),
         empty_means_none=none_of_none,

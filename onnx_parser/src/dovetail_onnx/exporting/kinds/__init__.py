@@ -1,0 +1,31 @@
+"""One module per family of kinds; importing this package fills the table of rules."""
+
+from . import (
+    activation,
+    convolution,
+    elementwise,
+    indexing,
+    joining,
+    matrix,
+    normalization,
+    pooling,
+    quantizing,
+    reduction,
+    reshaping,
+    resizing,
+)
+
+__all__ = [
+    "activation",
+    "convolution",
+    "elementwise",
+    "indexing",
+    "joining",
+    "matrix",
+    "normalization",
+    "pooling",
+    "quantizing",
+    "reduction",
+    "reshaping",
+    "resizing",
+]

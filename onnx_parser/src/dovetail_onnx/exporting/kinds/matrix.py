@@ -1,0 +1,32 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from dovetail.layers import FullyConnected, MatMul
+
+from ..rules import Saying, says
+from .activation import activated
+
+
+@says(FullyConnected)
+def fully_connected(say: Saying) -> str:
+    """Say the product with transposed weights: a matrix as one node, any other tensor as product and sum."""
+    x, weights, bias = say.input(0), say.input(1), say.input(2)
+    if say.info().rank == 2:
+        return activated(say, say.op("Gemm", x, weights, bias, transB=1))
+    product = say.op("MatMul", x, say.permuted(weights, (1, 0)))
+    return activated(say, say.op("Add", product, bias) if bias else product)
+
+
+@says(MatMul)
+def matmul(say: Saying) -> str:
+    """Say a batched product."""
+    a = _transposed(say, 0, say.descriptor.transpose_a)
+    return say.op("MatMul", a, _transposed(say, 1, say.descriptor.transpose_b))
+
+
+def _transposed(say: Saying, index: int, wanted: bool) -> str:
+    rank = say.info(index).rank
+    if not wanted or rank < 2:
+        return say.input(index)
+    return say.permuted(say.input(index), (*range(rank - 2), rank - 1, rank - 2))

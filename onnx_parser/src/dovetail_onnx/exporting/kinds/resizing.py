@@ -1,0 +1,48 @@
+"""Resampling."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dovetail.graph.tensor import DType
+from dovetail.layers import NearestRounding, Resize, ResizeMethod
+
+from ..rules import Saying, says
+from ..unsayable import Unsayable
+
+
+@says(Resize)
+def resize(say: Saying) -> str:
+    """Say resampling, by sizes or by scales: ONNX takes one of the two, and none for a tensor without axes."""
+    if not say.info().rank:
+        return say.input()
+    method = say.descriptor.method
+    scales, sizes = _scales_or_sizes(say)
+    return say.op(
+        "Resize",
+        say.input(),
+        "",
+        scales,
+        sizes,
+        mode=method.value,
+        coordinate_transformation_mode=say.descriptor.coordinates.value,
+        nearest_mode=say.descriptor.rounding.value if method is ResizeMethod.NEAREST else _DEFAULT_ROUNDING,
+        cubic_coeff_a=float(say.descriptor.cubic_coefficient) if method is ResizeMethod.CUBIC else None,
+        exclude_outside=int(say.descriptor.exclude_outside),
+        antialias=int(say.descriptor.antialias),
+    )
+
+
+_DEFAULT_ROUNDING = NearestRounding.ROUND_PREFER_FLOOR.value
+
+
+def _scales_or_sizes(say: Saying) -> tuple[str, str]:
+    given, before, after = say.descriptor.scales, say.info().sizes, say.result.sizes
+    if given is None or all(one == new / old for one, new, old in zip(given, after, before, strict=True) if old):
+        return "", say.integers(after)
+    narrow = [float(np.float32(scale)) for scale in given]
+    if all(math.floor(old * scale) == new for scale, new, old in zip(narrow, after, before, strict=True)):
+        return say.constant(narrow, DType.FLOAT32), ""
+    raise Unsayable(f"the scales {given} are not those of the sizes {list(after)}, and ONNX takes one of the two")

@@ -1,0 +1,7 @@
+"""What a rule raises for a layer that ONNX has no words for."""
+
+from __future__ import annotations
+
+
+class Unsayable(Exception):
+    """ONNX cannot say a layer; the text says what it lacks."""
