@@ -12,7 +12,7 @@ from building import COMPILE_ARGUMENTS, cython_settings
 # C that has state of its own (pools, the watchdog) must be linked into one extension only; what usable_cores remembers
 # may be remembered twice.
 C_MODULES = {
-    "executor": ("executor", "thread_pool", "usable_cores", "watchdog"),
+    "executor": ("executor", "plan", "thread_pool", "usable_cores", "watchdog"),
     "ports": (),
     "workload": ("host_copy",),
 }
@@ -22,6 +22,7 @@ HEADERS = [
     *(f"src/dovetail/runtime/{name}.pxd" for name in C_MODULES),
     "src/dovetail/native/layer_view.pxd",
     *(f"csrc/{name}.h" for names in C_MODULES.values() for name in names),
+    "csrc/run.h",
 ]
 
 

@@ -345,13 +345,13 @@ def test_a_forked_child_is_refused(hard, device, runtime):
 
 
 @pytest.mark.slow
-def test_memory_of_a_run_that_the_device_does_not_let_go_is_never_used_again(hard, device):
+def test_memory_of_a_run_that_the_device_does_not_release_is_never_used_again(hard, device):
     runtime = Runtime(threads=1)
     net = load(runtime, mixed_network(hard), [device, python(hard)])
     net.run({"x": numbers()})
     device.device.set("deaf", 1)
     device.device.set("hang_at", 1)
-    with pytest.raises(RunTimeoutError, match="did not let go"):
+    with pytest.raises(RunTimeoutError, match="did not release"):
         net.run({"x": numbers()}, timeout=0.1)
     device.device.set("hang_at", -1)
     held = device.device.counts["allocations"]

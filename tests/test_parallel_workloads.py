@@ -324,7 +324,7 @@ GCC = shutil.which("gcc")
 @pytest.mark.parametrize("sanitizer", [[], ["-fsanitize=thread"]], ids=["plain", "thread_sanitizer"])
 def test_run_loop_without_python(root, tmp_path, sanitizer):
     core, here, program = root / "core", root / "tests" / "hard_customers" / "csrc", tmp_path / "run_loop"
-    folders = [core / "src" / "dovetail", core / "csrc", core / "tests" / "c", here]
+    folders = [core / "src" / "dovetail" / "include", core / "csrc", core / "tests" / "c", here]
     sources = [here / "run_loop.c", here / "test_device.c", *sorted((core / "csrc").glob("*.c"))]
     flags = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", *sanitizer]
     built = subprocess.run(

@@ -2,7 +2,7 @@
 
 The members' sources are copied into `.sanitized`, compiled there by scripts that add the sanitizers' flags behind those of the
 members, and imported from there: the binaries of .venv stay as they are. Reports go to files; any report fails the run, also if
-the test that caused it passes. The thread pool is judged by ThreadSanitizer in its C tests, `core/tests/test_thread_pool.py`.
+the test that caused it passes. The thread pool is judged by ThreadSanitizer in its C tests, `core/tests/test_run_library.py`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ runpy.run_path("setup.py", run_name="__main__")
 """
 
 TESTS = [
-    "core/tests/test_thread_pool.py",
+    "core/tests/test_run_library.py",
     "core/tests/test_executor.py",
     "core/tests/test_guard.py",
     "core/tests/test_memory_plan.py",

@@ -1,7 +1,7 @@
 /* The run loop: a flat array of steps, executed without the GIL.
  *
- * A plan is immutable and shared; a run context is one run's own: memory, queues, stop word, first failure. Contexts are
- * pooled by the owner of the plan, who also fills in the tensors.
+ * A plan is immutable and shared; a run context is one run's own: memory, queues, stop word, first failure. Contexts are made
+ * of a plan (plan.h), and pooled by its owner.
  */
 #ifndef DVT_EXECUTOR_H
 #define DVT_EXECUTOR_H
@@ -34,6 +34,18 @@ typedef struct {
     int32_t step;
 } dvt_mark;
 
+/* A tensor of a call that lies in the caller's memory. */
+typedef struct {
+    dovetail_tensor *tensor;
+    int64_t offset;
+} dvt_patch;
+
+/* A pointer into the shared arena. */
+typedef struct {
+    void **pointer;
+    int64_t offset;
+} dvt_pointer_patch;
+
 typedef struct dvt_context {
     dvt_watch watch;
     /* fixed when the context is made */
@@ -48,6 +60,13 @@ typedef struct dvt_context {
     int32_t threads;
     void *owner;                /* of the code that made the context */
     int (*poll)(struct dvt_context *);  /* on the calling thread: look for signals; non-zero ends the run */
+    dovetail_tensor *tensors;   /* of all calls */
+    dvt_patch *input_patches, *output_patches;
+    const int32_t *input_begin, *output_begin;
+    dvt_pointer_patch *shared_patches;
+    int32_t n_shared;
+    void *shared;               /* where the shared arena begins, now */
+    int32_t runs_created;
     /* of the run in progress */
     void *owner_thread;
     int64_t *times;             /* (begin, end) of each step, or NULL if nobody profiles */

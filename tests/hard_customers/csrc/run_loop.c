@@ -44,17 +44,17 @@ static int count_poll(dvt_context *c)
     return 0;
 }
 
-static void open_context(const plan *p, dvt_pool *pool, int lanes, context *x)
+static void open_context(const plan *p, dvt_pool *pool, int threads, context *x)
 {
     memset(x, 0, sizeof *x);
     x->c = (dvt_context){.steps = p->steps, .calls = x->calls, .n_steps = p->n_steps, .n_queues = p->n_queues,
-                         .queue_tables = p->tables, .queues = x->queues, .pending = x->pending, .pool = pool, .lanes = lanes,
+                         .queue_tables = p->tables, .queues = x->queues, .pending = x->pending, .pool = pool, .threads = threads,
                          .owner = x, .poll = count_poll};
     for (int i = 0; i <= OUTPUT; i++) {
         x->host[i] = aligned_alloc(64, N * sizeof(float));
     }
     x->workspace = malloc(N * sizeof(double));
-    x->worker_workspace = malloc((size_t)lanes * PW_WORKER_BYTES);
+    x->worker_workspace = malloc((size_t)threads * PW_WORKER_BYTES);
     if (p->n_queues) {
         CHECK(p->tables[0]->queue_create(p->tables[0]->state, 0, &x->queues[0]) == DOVETAIL_OK);
         x->device_memory = td_allocate(device, 2 * N * sizeof(float));
@@ -65,7 +65,7 @@ static void open_context(const plan *p, dvt_pool *pool, int lanes, context *x)
         *call = (dovetail_call){.size = sizeof *call, .host = &dvt_host, .context = &x->c, .inputs = x->slots[i],
                                 .n_inputs = p->tensors[i][1] < 0 ? 1 : 2, .outputs = x->slots[i] + 2, .n_outputs = 1,
                                 .workspace = x->workspace, .worker_workspace = x->worker_workspace,
-                                .worker_stride = PW_WORKER_BYTES, .workers = lanes,
+                                .worker_stride = PW_WORKER_BYTES, .workers = threads,
                                 .queue = p->steps[i].queue >= 0 ? x->queues[0] : NULL};
         for (int k = 0; k < 3; k++) {
             int tensor = p->tensors[i][k];
@@ -148,7 +148,7 @@ static void free_plan(plan *p)
 typedef struct {
     const plan *plan;
     dvt_pool *pool;
-    int lanes, runs, seed, expected;
+    int threads, runs, seed, expected;
     void (*check)(const context *);
 } caller;
 
@@ -156,7 +156,7 @@ static void *call_often(void *arg)
 {
     caller *job = arg;
     context x;
-    open_context(job->plan, job->pool, job->lanes, &x);
+    open_context(job->plan, job->pool, job->threads, &x);
     for (int run = 0; run < job->runs; run++) {
         for (int i = 0; i < N; i++) {
             x.host[INPUT][i] = (float)((i * 7 + job->seed + run) % 13 - 6);

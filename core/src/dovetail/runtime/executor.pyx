@@ -85,14 +85,6 @@ cdef class ThreadPool:
 # -- plans and contexts --------------------------------------------------------------------------------------------------------
 
 
-cdef struct Patch:
-    dovetail_tensor *tensor
-    int64_t offset
-
-cdef struct ArenaPatch:
-    void **pointer
-    int64_t offset
-
 cdef enum:
     MAX_KEY = 128       # numbers; inputs with more of them are looked up in Python
 
@@ -121,6 +113,86 @@ cdef bytes shape_key(Ports inputs, dict arrays):
     return PyBytes_FromStringAndSize(<char *>numbers, n * sizeof(int64_t))
 
 
+cdef dict STORAGES = {
+    Storage.ARENA: DVT_IN_ARENA, Storage.CONSTANT: DVT_IN_CONSTANT, Storage.INPUT: DVT_IN_INPUT, Storage.OUTPUT: DVT_IN_OUTPUT}
+
+
+cdef dvt_place place_of(storage, int index, int64_t offset) except *:
+    """Return a place as C has it."""
+    cdef dvt_place place
+    place.storage, place.index, place.offset = STORAGES[storage], index, offset
+    return place
+
+
+cdef dvt_place scratch_of(placement) except *:
+    """Return the place of a workspace; index -1 if there is none."""
+    return place_of(Storage.ARENA, -1, 0) if placement is None else place_of(placement.storage, placement.index, placement.offset)
+
+
+@cython.final
+@cython.no_gc
+cdef class PlanTables:
+    """The arrays that a C plan points at; workloads, queues and constants belong to whoever holds the plan."""
+
+    cdef TensorTable tensors
+    cdef dvt_plan_step *steps
+    cdef int32_t *numbers       # of the tensors of all steps
+    cdef dvt_place *places
+    cdef char **constants
+    cdef dovetail_queues **queue_tables
+    cdef int32_t *devices
+    cdef int n_steps
+    cdef int n_queues
+
+    def __cinit__(self, list steps, list workloads, list queues, list constants, list tensors, list locations):
+        cdef int i, at = 0
+        self.tensors, self.n_steps, self.n_queues = TensorTable(tensors), len(steps), len(queues)
+        self.steps = <dvt_plan_step *>PyMem_RawCalloc(max(self.n_steps, 1), sizeof(dvt_plan_step))
+        self.numbers = <int32_t *>PyMem_RawCalloc(
+            max(sum(len(step.inputs) + len(step.outputs) for step in steps), 1), sizeof(int32_t))
+        self.places = <dvt_place *>PyMem_RawCalloc(max(len(locations), 1), sizeof(dvt_place))
+        self.constants = <char **>PyMem_RawCalloc(max(len(constants), 1), sizeof(void *))
+        self.queue_tables = <dovetail_queues **>PyMem_RawCalloc(max(len(queues), 1), sizeof(void *))
+        self.devices = <int32_t *>PyMem_RawCalloc(max(len(queues), 1), sizeof(int32_t))
+        if NULL in (self.steps, self.numbers, self.places, self.constants, self.queue_tables, self.devices):
+            raise MemoryError()
+        for i, (storage, index, offset) in enumerate(locations):
+            self.places[i] = place_of(storage, index, offset)
+        for i, value in enumerate(constants):
+            self.constants[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>value)
+        for i, (table, device) in enumerate(queues):
+            self.queue_tables[i], self.devices[i] = (<Queues>table).table, device
+        for i, step in enumerate(steps):
+            at = self._fill_in_step(&self.steps[i], step, workloads[i], at)
+
+    cdef int _fill_in_step(self, dvt_plan_step *target, step, Workload workload, int at) except -1:
+        target.workload = NULL if workload is None else workload.table
+        target.queue = -1 if step.queue is None else step.queue
+        target.n_inputs, target.n_outputs = len(step.inputs), len(step.outputs)
+        target.tensors = self.numbers + at
+        for number in (*step.inputs, *step.outputs):
+            self.numbers[at] = number
+            at += 1
+        target.workspace, target.worker_workspace = scratch_of(step.workspace), scratch_of(step.worker_workspace)
+        target.worker_stride = step.worker_stride
+        return at
+
+    cdef void fill_in(self, dvt_plan *plan):
+        plan.n_steps, plan.steps = self.n_steps, self.steps
+        plan.n_tensors, plan.tensors, plan.places = self.tensors.count, self.tensors.tensors, self.places
+        plan.constants = self.constants
+        plan.n_queues = self.n_queues
+        plan.queue_tables, plan.queue_devices = <const dovetail_queues **>self.queue_tables, self.devices
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.steps)
+        PyMem_RawFree(self.numbers)
+        PyMem_RawFree(self.places)
+        PyMem_RawFree(self.constants)
+        PyMem_RawFree(self.queue_tables)
+        PyMem_RawFree(self.devices)
+
+
 @cython.final
 @cython.no_gc
 cdef class Plan:
@@ -142,10 +214,8 @@ cdef class Plan:
     cdef readonly list queues
     cdef list arenas
     cdef readonly list constants
-    cdef TensorTable tensors
-    cdef list locations
-    cdef dvt_step *c_steps
-    cdef dovetail_queues **queue_tables
+    cdef dvt_plan c
+    cdef PlanTables tables
     cdef int n_steps
     cdef int n_queues
     cdef int threads
@@ -180,38 +250,25 @@ cdef class Plan:
             spare_arenas: Host memory that no context of the network holds, shared by its plans.
             shared_arena: (index, bytes, alignment) of the arena that lies in such memory, None if there is none.
         """
-        cdef int i
-        cdef Workload workload
         self.inputs, self.outputs, self.steps, self.memory = inputs, outputs, steps, memory
         self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
         self.serial_locks, self.pool, self.threads = serial_locks, pool, threads
-        self.tensors, self.locations = TensorTable(tensors), locations
         self.idle, self.detached, self.bound, self.stuck = [], [], [], []
         self.n_steps, self.n_queues = len(steps), len(queues)
         self.pid = getpid()
         self.spare_arenas = [] if spare_arenas is None else spare_arenas
         self.shared_arena, self.shared_bytes, self.shared_alignment = (-1, 0, 1) if shared_arena is None else shared_arena
         self.on_device = self.n_queues > 0 or (memory is not None and any(one.domain != HOST for one in memory.plan.arenas))
-        self.c_steps = <dvt_step *>PyMem_RawCalloc(max(self.n_steps, 1), sizeof(dvt_step))
-        self.queue_tables = <dovetail_queues **>PyMem_RawCalloc(max(self.n_queues, 1), sizeof(void *))
-        if self.c_steps == NULL or self.queue_tables == NULL:
+        self.tables = PlanTables(steps, workloads, queues, constants, tensors, locations)
+        self.tables.fill_in(&self.c)
+        self.c.n_inputs, self.c.n_outputs, self.c.n_arenas = inputs.count, outputs.count, len(arenas)
+        self.c.pool, self.c.threads, self.c.shared_arena = pool.pool, threads, self.shared_arena
+        if dvt_plan_prepare(&self.c):
             raise MemoryError()
-        for i in range(self.n_queues):
-            self.queue_tables[i] = (<Queues>queues[i][0]).table
-        for i in range(self.n_steps):
-            self.c_steps[i].queue = -1 if steps[i].queue is None else steps[i].queue
-            if workloads[i] is None:
-                self.c_steps[i].kind = DVT_STEP_WAIT
-            else:
-                workload = workloads[i]
-                self.c_steps[i].kind = DVT_STEP_EXECUTE
-                self.c_steps[i].state = workload.table.state
-                self.c_steps[i].execute = workload.table.execute
 
     def __dealloc__(self):
         self.release_memory()
-        PyMem_RawFree(self.c_steps)
-        PyMem_RawFree(self.queue_tables)
+        dvt_plan_release(&self.c)
 
     cdef Context acquire(self):
         cdef Context context
@@ -337,18 +394,10 @@ cdef class Context:
 
     cdef dvt_context c
     cdef Plan plan
-    cdef dovetail_tensor *tensors
-    cdef Patch *input_patches
-    cdef Patch *output_patches
-    cdef int *input_begin
-    cdef int *output_begin
-    cdef ArenaPatch *arena_patches  # where pointers into the shared arena stand
-    cdef int n_arena_patches
-    cdef char *pointed              # the shared arena that they point into
     cdef PyObject **held
     cdef list arenas
     cdef public object exception    # what a Python workload or a signal handler raised
-    cdef int runs_created
+    cdef bint is_made
     cdef list workloads             # held until the context is closed, even if the plan has released them
     cdef list queues
 
@@ -357,153 +406,55 @@ cdef class Context:
         if len(plan.workloads) != plan.n_steps:     # those that the C steps point at
             raise RunError("the network of this plan was unloaded", code=ErrorCode.NETWORK_UNLOADED, hint="load it again")
         self.plan, self.workloads, self.queues = plan, plan.workloads, plan.queues
-        self.c.steps, self.c.n_steps = plan.c_steps, plan.n_steps
-        self.c.n_queues, self.c.queue_tables = plan.n_queues, <const dovetail_queues **>plan.queue_tables
-        self.c.pool, self.c.threads = plan.pool.pool, plan.threads
-        self.c.owner = <void *>self
-        self.c.poll = poll_python_signals
-        self.c.calls = <dovetail_call *>PyMem_RawCalloc(max(plan.n_steps, 1), sizeof(dovetail_call))
-        self.c.queues = <void **>PyMem_RawCalloc(max(plan.n_queues, 1), sizeof(void *))
-        self.c.pending = <char *>PyMem_RawCalloc(max(plan.n_queues, 1), 1)
-        slots = sum(len(step.inputs) + len(step.outputs) for step in plan.steps)
-        self.tensors = <dovetail_tensor *>PyMem_RawCalloc(max(slots, 1), sizeof(dovetail_tensor))
+        self.c.owner, self.c.poll = <void *>self, poll_python_signals
         self.held = <PyObject **>PyMem_RawCalloc(max(plan.inputs.count, 1), sizeof(PyObject *))
-        if plan.shared_arena >= 0:
-            self.arena_patches = <ArenaPatch *>PyMem_RawCalloc(slots + 2 * plan.n_steps, sizeof(ArenaPatch))
-            if self.arena_patches == NULL:
-                raise MemoryError()
-        if NULL in (self.c.calls, self.c.queues, self.c.pending, self.tensors, self.held):
+        if self.held == NULL:
             raise MemoryError()
         self.arenas = []
         for i, make in enumerate(plan.arenas):  # one by one: if one fails, those before it are released
             self.arenas.append(plan.take_arena() if i == plan.shared_arena else make())
-        if plan.shared_arena >= 0:
-            self.pointed = <char *><size_t>self.arenas[plan.shared_arena].address
-        for i in range(plan.n_queues):
-            self._create_queue(i)
-        self._fill_in_calls()
-        self._create_runs()
+        self._make()
 
-    def _create_queue(self, int i):
-        cdef dovetail_queues *table = self.plan.queue_tables[i]
-        cdef int status, device = self.plan.queues[i][1]
-        with nogil:
-            status = table.queue_create(table.state, device, &self.c.queues[i])
-        if status != DOVETAIL_OK:
+    cdef int _make(self) except -1:
+        cdef int i, code
+        cdef dvt_fault fault
+        cdef dvt_arena *arenas = <dvt_arena *>PyMem_RawCalloc(max(len(self.arenas), 1), sizeof(dvt_arena))
+        if arenas == NULL:
+            raise MemoryError()
+        try:
+            for i, arena in enumerate(self.arenas):
+                arenas[i].address, arenas[i].on_host = <void *><size_t>arena.address, arena.domain == HOST
+            with nogil:
+                code = dvt_context_make(&self.c, &self.plan.c, arenas, &fault)
+        finally:
+            PyMem_RawFree(arenas)
+        if code == DOVETAIL_OK:
+            self.is_made = True
+            return 0
+        if fault.what == DVT_FAULT_QUEUE:
             raise RunError(
-                f"the backend could not create a queue on device {device} (code {status})",
-                code=ErrorCode.FORKED if status == DOVETAIL_FORKED else ErrorCode.STEP_FAILED)
-
-    def _fill_in_calls(self):
-        cdef int i, at = 0
-        cdef dovetail_call *call
-        cdef Plan plan = self.plan
-        patches = {Storage.INPUT: [[] for _ in range(plan.inputs.count)], Storage.OUTPUT: [[] for _ in range(plan.outputs.count)]}
-        for i in range(plan.n_steps):
-            step, call = plan.steps[i], &self.c.calls[i]
-            call.size, call.host, call.context = sizeof(dovetail_call), &dvt_host, &self.c
-            call.workers = plan.threads
-            call.inputs, call.n_inputs = self.tensors + at, len(step.inputs)
-            at = self._fill_in(step.inputs, at, patches)
-            call.outputs, call.n_outputs = self.tensors + at, len(step.outputs)
-            at = self._fill_in(step.outputs, at, patches)
-            if step.queue is not None:
-                call.queue = self.c.queues[<int>step.queue]
-            if step.workspace is not None:
-                self._point(&call.workspace, step.workspace.index, step.workspace.offset)
-            if step.worker_workspace is not None:
-                self._point(&call.worker_workspace, step.worker_workspace.index, step.worker_workspace.offset)
-                call.worker_stride = step.worker_stride
-        self.input_patches = self._patches(patches[Storage.INPUT], &self.input_begin)
-        self.output_patches = self._patches(patches[Storage.OUTPUT], &self.output_begin)
-
-    cdef int _fill_in(self, indices, int at, dict patches) except -1:
-        for index in indices:
-            self.tensors[at] = self.plan.tensors.tensors[<int>index]
-            storage, number, offset = self.plan.locations[index]
-            if self.tensors[at].ndim < 0:
-                pass  # an input that is left out: data stays NULL
-            elif storage in patches:
-                patches[storage][number].append((at, offset))
-            elif storage is Storage.CONSTANT:
-                self.tensors[at].data = <char *>cnp.PyArray_DATA(<cnp.ndarray>self.plan.constants[number]) + <int64_t>offset
-            else:
-                arena = self.arenas[number]
-                if arena.domain == HOST:
-                    self._point(&self.tensors[at].data, number, offset)
-                else:
-                    self.tensors[at].data = <void *><size_t>arena.address
-                    self.tensors[at].byte_offset = offset
-            at += 1
-        return at
-
-    cdef int _point(self, void **pointer, int arena, int64_t offset) except -1:
-        """Let a pointer point into an arena; into the shared one, whichever that will be."""
-        pointer[0] = <char *><size_t>self.arenas[arena].address + offset
-        if arena == self.plan.shared_arena:
-            self.arena_patches[self.n_arena_patches].pointer = pointer
-            self.arena_patches[self.n_arena_patches].offset = offset
-            self.n_arena_patches += 1
-        return 0
+                f"the backend could not create a queue on device {self.plan.queues[fault.index][1]} (code {code})",
+                code=ErrorCode.FORKED if code == DOVETAIL_FORKED else ErrorCode.STEP_FAILED)
+        if fault.what == DVT_FAULT_RUN:
+            raise RunError(
+                f"layer {self.plan.steps[fault.index].name!r} could not prepare a run (code {code})",
+                code=ErrorCode.OUT_OF_MEMORY if code == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED)
+        raise MemoryError()
 
     cdef int attach(self, arena) except -1:
         """Take memory in the place of the arena that was given up."""
-        cdef char *address = <char *><size_t>arena.address
-        cdef int i
         self.arenas[self.plan.shared_arena] = arena
-        if address != self.pointed:
-            for i in range(self.n_arena_patches):
-                self.arena_patches[i].pointer[0] = address + self.arena_patches[i].offset
-            self.pointed = address
+        dvt_context_attach(&self.c, &self.plan.c, <void *><size_t>arena.address)
         return 0
-
-    cdef Patch *_patches(self, list lists, int **begin) except NULL:
-        cdef int i = 0, k
-        cdef Patch *patches = <Patch *>PyMem_RawCalloc(max(sum(len(p) for p in lists), 1), sizeof(Patch))
-        begin[0] = <int *>PyMem_RawCalloc(len(lists) + 1, sizeof(int))
-        if patches == NULL or begin[0] == NULL:
-            raise MemoryError()
-        for k in range(len(lists)):
-            begin[0][k] = i
-            for at, offset in lists[k]:
-                patches[i].tensor, patches[i].offset = self.tensors + <int>at, offset
-                i += 1
-        begin[0][len(lists)] = i
-        return patches
-
-    def _create_runs(self):
-        cdef int i, status
-        cdef dovetail_workload *table
-        for i in range(self.plan.n_steps):
-            if self.plan.workloads[i] is not None:
-                table = (<Workload>self.plan.workloads[i]).table
-                if table.create_run != NULL:
-                    with nogil:
-                        status = table.create_run(table.state, self.c.calls[i].queue, &self.c.calls[i].run_data)
-                    if status != DOVETAIL_OK:
-                        raise RunError(
-                            f"layer {self.plan.steps[i].name!r} could not prepare a run (code {status})",
-                            code=ErrorCode.OUT_OF_MEMORY if status == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED)
-            self.runs_created = i + 1
 
     cdef int close(self, Plan plan) except -1:
         """Release what the backends made for this context, and its memory."""
-        cdef int i
-        cdef dovetail_workload *table
         if plan.on_device and getpid() != plan.pid:
             return 0  # a forked child: queues and device memory are the parent's, and their threads are not here
-        for i in range(self.runs_created):
-            if self.workloads[i] is not None:
-                table = (<Workload>self.workloads[i]).table
-                if table.release_run != NULL:
-                    with nogil:
-                        table.release_run(table.state, self.c.calls[i].run_data)
-        self.runs_created = 0
-        for i in range(plan.n_queues):
-            if self.c.queues[i] != NULL:
-                with nogil:
-                    plan.queue_tables[i].queue_destroy(self.c.queues[i])
-                self.c.queues[i] = NULL
+        if self.is_made:
+            self.is_made = False
+            with nogil:
+                dvt_context_close(&self.c, &plan.c)
         while self.arenas:
             arena = self.arenas.pop()
             if arena is not None:
@@ -512,20 +463,10 @@ cdef class Context:
         return 0
 
     def __dealloc__(self):
-        if self.plan is not None and self.c.queues != NULL:
+        if self.plan is not None and self.arenas is not None:
             self.close(self.plan)
-        PyMem_RawFree(self.c.calls)
-        PyMem_RawFree(self.c.queues)
-        PyMem_RawFree(self.c.pending)
-        PyMem_RawFree(self.c.times)
-        PyMem_RawFree(self.c.marks)
-        PyMem_RawFree(self.tensors)
+        dvt_context_free(&self.c)
         PyMem_RawFree(self.held)
-        PyMem_RawFree(self.arena_patches)
-        PyMem_RawFree(self.input_patches)
-        PyMem_RawFree(self.output_patches)
-        PyMem_RawFree(self.input_begin)
-        PyMem_RawFree(self.output_begin)
 
     cdef void drop_inputs(self) noexcept:
         """Let go of the caller's arrays."""
@@ -536,27 +477,18 @@ cdef class Context:
                 self.held[i] = NULL
 
     cdef inline void point_input(self, int k, void *data) noexcept nogil:
-        cdef int i
-        for i in range(self.input_begin[k], self.input_begin[k + 1]):
-            self.input_patches[i].tensor.data = <char *>data + self.input_patches[i].offset
+        dvt_context_point_input(&self.c, k, data)
 
     cdef inline void point_output(self, int k, void *data) noexcept nogil:
-        cdef int i
-        for i in range(self.output_begin[k], self.output_begin[k + 1]):
-            self.output_patches[i].tensor.data = <char *>data + self.output_patches[i].offset
+        dvt_context_point_output(&self.c, k, data)
 
     cdef int enable_profile(self) except -1:
-        if self.c.times == NULL:    # not by the plan, which a binding's context does not know
-            self.c.times = <int64_t *>PyMem_RawCalloc(max(2 * self.c.n_steps, 1), sizeof(int64_t))
-            self.c.marks = <dvt_mark *>PyMem_RawCalloc(DVT_MAX_MARKS, sizeof(dvt_mark))
-            if self.c.times == NULL or self.c.marks == NULL:
-                raise MemoryError()
+        if dvt_context_profile(&self.c, 1):
+            raise MemoryError()
         return 0
 
     cdef int disable_profile(self) except -1:
-        PyMem_RawFree(self.c.times)
-        PyMem_RawFree(self.c.marks)
-        self.c.times, self.c.marks = NULL, NULL
+        dvt_context_profile(&self.c, 0)
         return 0
 
 

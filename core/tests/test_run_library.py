@@ -1,4 +1,4 @@
-"""Build the C tests of the thread pool and the watchdog and run them, plain, under ThreadSanitizer, and under two others."""
+"""Build the C tests of the library behind the runtime and run them, plain, under ThreadSanitizer, and under two others."""
 
 from __future__ import annotations
 
@@ -23,9 +23,14 @@ pytestmark = pytest.mark.skipif(GCC is None, reason="the C tests need gcc")
 
 def build(program: Path, test: str, flags: list[str]) -> None:
     """Compile one test together with the sources it tests. The linker flag lets a test refuse threads."""
-    sources = [CORE / "tests" / "c" / f"{test}.c", CORE / "csrc" / "watchdog.c"]
+    tested = {
+        "test_watchdog": ("watchdog",),
+        "test_thread_pool": ("watchdog", "thread_pool", "usable_cores"),
+        "test_plan": ("watchdog", "thread_pool", "usable_cores", "executor", "plan"),
+    }
+    sources = [CORE / "tests" / "c" / f"{test}.c", *(CORE / "csrc" / f"{name}.c" for name in tested[test])]
+    flags = [*flags, f"-I{CORE / 'src' / 'dovetail' / 'include'}"]
     if test == "test_thread_pool":
-        sources += [CORE / "csrc" / "thread_pool.c", CORE / "csrc" / "usable_cores.c"]
         flags = [*flags, "-Wl,--wrap=pthread_create"]
     command = [str(GCC), *STRICT, *flags, *map(str, sources), "-o", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -55,6 +60,7 @@ def assert_passed(done: subprocess.CompletedProcess[str]) -> None:
     ("test", "flags"),
     [
         pytest.param("test_thread_pool", [], id="thread_pool"),
+        pytest.param("test_plan", [], id="plan"),
         pytest.param("test_watchdog", [], id="watchdog"),
         pytest.param("test_watchdog", SHORT_TICKS, id="watchdog-short_ticks"),
     ],
@@ -68,6 +74,7 @@ def test_plain(test: str, flags: list[str], tmp_path: Path) -> None:
     ("test", "flags"),
     [
         pytest.param("test_thread_pool", [], id="thread_pool"),
+        pytest.param("test_plan", [], id="plan"),
         pytest.param("test_watchdog", SHORT_TICKS, id="watchdog-short_ticks"),
     ],
 )
@@ -76,7 +83,7 @@ def test_thread_sanitizer(test: str, flags: list[str], tmp_path: Path) -> None:
     assert_passed(run_sanitized([str(tmp_path / test), "--no-fork"]))
 
 
-@pytest.mark.parametrize("test", ["test_thread_pool", "test_watchdog"])
+@pytest.mark.parametrize("test", ["test_thread_pool", "test_watchdog", "test_plan"])
 def test_address_and_undefined_behaviour_sanitizers(test: str, tmp_path: Path) -> None:
     build(tmp_path / test, test, MEMORY_SANITIZERS)
     assert_passed(run([str(tmp_path / test), "--no-fork"]))

@@ -1,0 +1,291 @@
+/* A host without Python: plans made by hand, run through run.h alone. */
+#include "../../csrc/run.h"
+
+#include "check.h"
+
+enum { N = 1000 };
+
+/* -- workloads: y = scale * x + bias over a pool, counting what is made of them ------------------------------------------- */
+
+struct affine {
+    float scale, bias;
+    int runs_made, runs_ended, refuses_run, fails;
+};
+
+static const float *data_of(const dovetail_tensor *tensor)
+{
+    return (const float *)((char *)tensor->data + tensor->byte_offset);
+}
+
+static void compute(int64_t begin, int64_t end, int worker, void *arg)
+{
+    (void)worker;
+    const dovetail_call *call = arg;
+    const struct affine *self = call->run_data;
+    float *y = (float *)(uintptr_t)data_of(&call->outputs[0]);
+    for (int64_t i = begin; i < end; i++) {
+        y[i] = self->scale * data_of(&call->inputs[0])[i] + self->bias;
+    }
+}
+
+static int execute(void *state, const dovetail_call *call)
+{
+    struct affine *self = state;
+    CHECK(call->run_data == self && call->size == sizeof *call && call->n_inputs == 1 && call->n_outputs == 1);
+    if (self->fails) {
+        return call->host->fail(call, DOVETAIL_FAILED, "this one fails");
+    }
+    return call->host->parallel_for(call, N, 64, compute, (void *)(uintptr_t)call);
+}
+
+static int create_run(void *state, void *queue, void **run_data)
+{
+    (void)queue;
+    struct affine *self = state;
+    if (self->refuses_run) {
+        return DOVETAIL_OUT_OF_MEMORY;
+    }
+    self->runs_made++;
+    *run_data = self;
+    return DOVETAIL_OK;
+}
+
+static void release_run(void *state, void *run_data)
+{
+    CHECK(state == run_data);
+    ((struct affine *)state)->runs_ended++;
+}
+
+/* -- a queue that remembers whether it is there ---------------------------------------------------------------------------- */
+
+static int queues_alive, queue_refused;
+
+static int queue_create(void *state, int32_t device, void **queue)
+{
+    (void)state;
+    CHECK(device == 3);
+    if (queue_refused) {
+        return DOVETAIL_FAILED;
+    }
+    queues_alive++;
+    *queue = &queues_alive;
+    return DOVETAIL_OK;
+}
+
+static void queue_destroy(void *queue)
+{
+    CHECK(queue == &queues_alive);
+    queues_alive--;
+}
+
+static int queue_wait(void *queue, int64_t deadline)
+{
+    (void)deadline;
+    CHECK(queue == &queues_alive);
+    return DOVETAIL_OK;
+}
+
+static void queue_abort(void *queue)
+{
+    (void)queue;
+}
+
+/* -- x -> first -> arena -> second -> y, with a wait between if it has a queue ---------------------------------------------- */
+
+struct chain {
+    struct affine first, second;
+    dovetail_workload workloads[2];
+    dovetail_queues queues;
+    const dovetail_queues *tables[1];
+    int32_t devices[1], numbers[4];
+    int64_t shape[1], strides[1];
+    dovetail_tensor tensors[3];
+    dvt_place places[3];
+    dvt_plan_step steps[3];
+    dvt_plan plan;
+};
+
+static void make_chain(struct chain *chain, dvt_pool *pool, int with_queue)
+{
+    memset(chain, 0, sizeof *chain);
+    chain->first = (struct affine){.scale = 2, .bias = 1};
+    chain->second = (struct affine){.scale = -3, .bias = 5};
+    struct affine *states[2] = {&chain->first, &chain->second};
+    chain->shape[0] = N;
+    chain->strides[0] = 1;
+    for (int i = 0; i < 2; i++) {
+        chain->workloads[i] = (dovetail_workload){.size = sizeof(dovetail_workload), .state = states[i], .execute = execute,
+                                                  .create_run = create_run, .release_run = release_run};
+    }
+    for (int i = 0; i < 3; i++) {
+        chain->tensors[i] = (dovetail_tensor){.ndim = 1, .dtype = {2, 32, 1}, .shape = chain->shape, .strides = chain->strides};
+    }
+    chain->places[0] = (dvt_place){DVT_IN_INPUT, 0, 0};
+    chain->places[1] = (dvt_place){DVT_IN_ARENA, 0, 64};
+    chain->places[2] = (dvt_place){DVT_IN_OUTPUT, 0, 0};
+    int32_t numbers[4] = {0, 1, 1, 2};
+    memcpy(chain->numbers, numbers, sizeof numbers);
+    const dvt_place nowhere = {DVT_IN_ARENA, -1, 0};
+    int n = 0;
+    chain->steps[n++] = (dvt_plan_step){.workload = &chain->workloads[0], .queue = with_queue ? 0 : -1, .n_inputs = 1,
+                                        .n_outputs = 1, .tensors = chain->numbers, .workspace = nowhere,
+                                        .worker_workspace = nowhere};
+    if (with_queue) {
+        chain->steps[n++] = (dvt_plan_step){.queue = 0, .workspace = nowhere, .worker_workspace = nowhere};
+    }
+    chain->steps[n++] = (dvt_plan_step){.workload = &chain->workloads[1], .queue = -1, .n_inputs = 1, .n_outputs = 1,
+                                        .tensors = chain->numbers + 2, .workspace = nowhere, .worker_workspace = nowhere};
+    chain->queues = (dovetail_queues){.size = sizeof(dovetail_queues), .queue_create = queue_create, .queue_wait = queue_wait,
+                                      .queue_abort = queue_abort, .queue_destroy = queue_destroy};
+    chain->tables[0] = &chain->queues;
+    chain->devices[0] = 3;
+    chain->plan = (dvt_plan){.n_steps = n, .n_tensors = 3, .n_inputs = 1, .n_outputs = 1, .n_arenas = 1,
+                             .n_queues = with_queue ? 1 : 0, .steps = chain->steps, .tensors = chain->tensors,
+                             .places = chain->places, .queue_tables = chain->tables, .queue_devices = chain->devices,
+                             .pool = pool, .threads = dvt_pool_threads(pool), .shared_arena = 0};
+    CHECK(dvt_plan_prepare(&chain->plan) == 0);
+}
+
+static int never_poll(dvt_context *context)
+{
+    (void)context;
+    return 0;
+}
+
+static int make_context(dvt_context *context, struct chain *chain, void *arena, dvt_fault *fault)
+{
+    memset(context, 0, sizeof *context);
+    context->poll = never_poll;
+    return dvt_context_make(context, &chain->plan, &(dvt_arena){arena, 1}, fault);
+}
+
+static void check_run(dvt_context *context, float begin)
+{
+    static float x[N], y[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = begin + (float)i;
+        y[i] = 0;
+    }
+    dvt_context_point_input(context, 0, x);
+    dvt_context_point_output(context, 0, y);
+    CHECK(dvt_context_run(context, 0, 0) == DOVETAIL_OK);
+    for (int i = 0; i < N; i++) {
+        CHECK(y[i] == -3 * (2 * x[i] + 1) + 5);
+    }
+}
+
+static _Alignas(64) char one_arena[64 + N * sizeof(float)], other_arena[64 + N * sizeof(float)];
+
+static void runs(void)
+{
+    struct chain chain;
+    dvt_context context;
+    dvt_fault fault;
+    dvt_pool *pool = dvt_pool_create(2, 0);
+    for (int with_queue = 0; with_queue < 2; with_queue++) {
+        make_chain(&chain, pool, with_queue);
+        CHECK(make_context(&context, &chain, one_arena, &fault) == 0 && fault.what == DVT_FAULT_NONE);
+        CHECK(queues_alive == with_queue);
+        check_run(&context, 0);
+        check_run(&context, 100);
+        dvt_context_close(&context, &chain.plan);
+        dvt_context_close(&context, &chain.plan);
+        dvt_context_free(&context);
+        CHECK(queues_alive == 0 && chain.first.runs_made == 1 && chain.first.runs_ended == 1 && chain.second.runs_ended == 1);
+        dvt_plan_release(&chain.plan);
+    }
+    dvt_pool_destroy(pool);
+}
+
+static void the_shared_arena_may_be_another(void)
+{
+    struct chain chain;
+    dvt_context context;
+    dvt_fault fault;
+    dvt_pool *pool = dvt_pool_create(1, 0);
+    make_chain(&chain, pool, 0);
+    CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
+    check_run(&context, 1);
+    memset(one_arena, 0x7f, sizeof one_arena);
+    dvt_context_attach(&context, &chain.plan, other_arena);
+    check_run(&context, 2);
+    for (size_t i = 0; i < sizeof one_arena; i++) {
+        CHECK(one_arena[i] == 0x7f);
+    }
+    dvt_context_close(&context, &chain.plan);
+    dvt_context_free(&context);
+    dvt_plan_release(&chain.plan);
+    dvt_pool_destroy(pool);
+}
+
+static void what_cannot_be_made_leaves_nothing(void)
+{
+    struct chain chain;
+    dvt_context context;
+    dvt_fault fault;
+    dvt_pool *pool = dvt_pool_create(1, 0);
+    make_chain(&chain, pool, 1);
+    chain.second.refuses_run = 1;
+    CHECK(make_context(&context, &chain, one_arena, &fault) == DOVETAIL_OUT_OF_MEMORY);
+    CHECK(fault.what == DVT_FAULT_RUN && fault.index == 2 && fault.code == DOVETAIL_OUT_OF_MEMORY);
+    CHECK(chain.first.runs_made == 1 && chain.first.runs_ended == 1 && chain.second.runs_ended == 0 && queues_alive == 0);
+    queue_refused = 1;
+    CHECK(make_context(&context, &chain, one_arena, &fault) == DOVETAIL_FAILED);
+    CHECK(fault.what == DVT_FAULT_QUEUE && fault.index == 0 && queues_alive == 0 && chain.first.runs_made == 1);
+    queue_refused = 0;
+    dvt_plan_release(&chain.plan);
+    dvt_pool_destroy(pool);
+}
+
+static void a_step_that_fails_says_so(void)
+{
+    struct chain chain;
+    dvt_context context;
+    dvt_fault fault;
+    float x[N] = {0}, y[N];
+    dvt_pool *pool = dvt_pool_create(1, 0);
+    make_chain(&chain, pool, 0);
+    chain.second.fails = 1;
+    CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
+    dvt_context_point_input(&context, 0, x);
+    dvt_context_point_output(&context, 0, y);
+    CHECK(dvt_context_run(&context, 0, 0) == DOVETAIL_FAILED);
+    CHECK(context.failed_step == 1 && strcmp(context.message, "this one fails") == 0);
+    chain.second.fails = 0;
+    check_run(&context, 3);
+    dvt_context_close(&context, &chain.plan);
+    dvt_context_free(&context);
+    dvt_plan_release(&chain.plan);
+    dvt_pool_destroy(pool);
+}
+
+static void times_are_taken_when_wanted(void)
+{
+    struct chain chain;
+    dvt_context context;
+    dvt_fault fault;
+    dvt_pool *pool = dvt_pool_create(1, 0);
+    make_chain(&chain, pool, 0);
+    CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
+    CHECK(dvt_context_profile(&context, 1) == 0 && dvt_context_profile(&context, 1) == 0);
+    check_run(&context, 0);
+    CHECK(0 < context.times[0] && context.times[0] <= context.times[1] && context.times[1] <= context.times[2]);
+    CHECK(dvt_context_profile(&context, 0) == 0 && context.times == NULL);
+    check_run(&context, 0);
+    dvt_context_close(&context, &chain.plan);
+    dvt_context_free(&context);
+    dvt_plan_release(&chain.plan);
+    dvt_pool_destroy(pool);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        {"runs", runs, 0},
+        {"the shared arena may be another", the_shared_arena_may_be_another, 0},
+        {"what cannot be made leaves nothing", what_cannot_be_made_leaves_nothing, 0},
+        {"a step that fails says so", a_step_that_fails_says_so, 0},
+        {"times are taken when wanted", times_are_taken_when_wanted, 0},
+    };
+    return run_tests(tests, sizeof tests / sizeof *tests, argc, argv);
+}
