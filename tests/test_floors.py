@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "core" / "src"
 
-FLOORS = ("ground", "graph", "layers", "contract", "native", "discovery", "optimizer", "runtime", "loading", "tuning")
+FLOORS = ("ground", "graph", "layers", "contract", "native", "discovery", "optimizer", "runtime", "loading")
 
 PUBLIC = (
     "dovetail",
@@ -40,6 +40,8 @@ PUBLIC = (
 
 FOR_THE_SDK = (
     "dovetail.contract.part_facts",
+    "dovetail.ground.progress",
+    "dovetail.contract.part_facts",
     "dovetail.discovery.content",
     "dovetail.discovery.manifest",
     "dovetail.discovery.reasons",
@@ -48,12 +50,13 @@ FOR_THE_SDK = (
     "dovetail.ground.settings",
     "dovetail.optimizer",
     "dovetail.optimizer.assignment",
+    "dovetail.optimizer.candidates",
+    "dovetail.optimizer.tuned_keys",
     "dovetail.optimizer.passes",
     "dovetail.optimizer.placement",
     "dovetail.optimizer.tuned_choices",
     "dovetail.runtime",
     "dovetail.runtime.workload",
-    "dovetail.tuning.interference",
 )
 """What the project's own tools look at beyond that."""
 

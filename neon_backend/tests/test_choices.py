@@ -8,6 +8,7 @@ from dovetail import Network
 from dovetail_neon.algorithms import tile_vectors
 from dovetail_neon.backend import NeonBackend
 from dovetail_neon.layouts import Image
+from dovetail_sdk.tuning import tune
 
 
 class Way:
@@ -132,7 +133,7 @@ def test_a_tuned_network_computes_the_same_for_any_number_of_busy_threads(tmp_pa
     monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path / "cache"))
     network, feed, expected = block(48, (10, 10), adds=True, relu=True)
     with dovetail.Runtime(threads=2) as runtime:
-        report = dovetail.tune(network, NeonBackend(), threads=2, rounds=3, runtime=runtime)
+        report = tune(network, NeonBackend(), threads=2, rounds=3, runtime=runtime)
         (windows,) = (row for row in report.layers if "windows" in row.sources)
         assert set(windows.seconds) == {"direct", "winograd 2", "winograd 4"}
         assert all(seconds > 0 for seconds in windows.seconds.values())

@@ -67,7 +67,7 @@ class PatientBackend(IBackend):
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("dovetail.tuning.measuring.is_disturbed", lambda foreign, threads: False)
+    monkeypatch.setattr("dovetail_sdk.tuning.measuring.is_disturbed", lambda foreign, threads: False)
     return tmp_path / "cache" / "tuning"
 
 
@@ -141,7 +141,7 @@ def test_ctrl_c_ends_it_with_130(dovetail: Invoke, adder: Path, patient: str, mo
     def interrupted(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dovetail.tuning.measuring._block", interrupted)
+    monkeypatch.setattr("dovetail_sdk.tuning.measuring._block", interrupted)
     result = dovetail("tune", adder, "-b", f"{patient},CpuRef")
     assert result.exit_code == 130
     assert "interrupted" in result.stderr

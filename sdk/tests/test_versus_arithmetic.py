@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.tuning.interference import busy_seconds, is_disturbed, usable_cpus
+from dovetail_sdk.tuning.interference import busy_seconds, is_disturbed, usable_cpus
 from dovetail_sdk.versus.agreement import Agreement, Answer, Tolerance, compare, judge
 from dovetail_sdk.versus.peak import PeakError, PeakMeter
 from dovetail_sdk.versus.results import Block, Comparison, Entry, Report, Start, State, geometric_mean, geometric_means

@@ -57,8 +57,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .optimizer import optimize as optimize
     from .runtime import LoadedNetwork as LoadedNetwork
     from .runtime import Runtime as Runtime
-    from .tuning.measuring import tune as tune
-    from .tuning.report import TuningReport as TuningReport
 
     __version__: str
 
@@ -105,8 +103,6 @@ _NAMES_BY_MODULE = {
     "loading.parsing": ("parse",),
     "optimizer": ("OptimizedNetwork", "optimize"),
     "runtime": ("LoadedNetwork", "Runtime"),
-    "tuning.measuring": ("tune",),
-    "tuning.report": ("TuningReport",),
 }
 _HOME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

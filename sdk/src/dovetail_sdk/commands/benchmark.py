@@ -143,9 +143,8 @@ def command(
 
     if sys.platform == "win32":
         raise click.UsageError("beside other runtimes it measures on POSIX systems only: it stops and continues processes")
-    from dovetail.tuning.interference import usable_cpus
-
     from ..rendering import progress
+    from ..tuning.interference import usable_cpus
     from ..versus.measuring import Settings
     from ..versus.run import measure
 

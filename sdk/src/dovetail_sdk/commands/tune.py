@@ -10,7 +10,7 @@ import click
 from ..options import backend_options_option, backends_option, json_option, shape_option, threads_option
 
 if TYPE_CHECKING:
-    from dovetail import TuningReport
+    from ..tuning import TuningReport
 
 
 def _model_if_given(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -55,12 +55,13 @@ def command(
 
     from ..options import one_for_open_sizes, shapes_for
     from ..rendering import working
+    from ..tuning import tune as tune_network
 
     network = dovetail.parse(model)
     shapes = shapes_for(network, shape)
     shapes |= one_for_open_sizes(network, shapes)
     with working(f"tuning {model.name}") as told:
-        report = dovetail.tune(
+        report = tune_network(
             network,
             backends,
             threads=threads,

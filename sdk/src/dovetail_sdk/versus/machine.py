@@ -6,7 +6,7 @@ import os
 import platform
 from typing import Any
 
-from dovetail.tuning.interference import usable_cpus
+from ..tuning.interference import usable_cpus
 
 
 def cpu_model() -> str:

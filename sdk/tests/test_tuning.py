@@ -29,7 +29,7 @@ from dovetail.graph.tensor import DType, OpaqueLayout, TensorInfo
 from dovetail.ground.errors import BackendError, ErrorCode, OptionError, RunError
 from dovetail.layers.network import Network
 from dovetail.optimizer.tuned_choices import Findings
-from dovetail.tuning import measuring
+from dovetail_sdk.tuning import measuring, tune
 
 SLOW = 0.001
 
@@ -164,7 +164,7 @@ def kinds(net: Network, backend: IBackend, **arguments: Any) -> list[str]:
 def test_the_fastest_way_is_found_and_taken_by_the_next_load(cache: Path) -> None:
     net = network(SLOW, 0.0, SLOW)
     assert kinds(net, Fake()) == ["fake.Scale"] * 3
-    report = dovetail.tune(net, Fake(), threads=1)
+    report = tune(net, Fake(), threads=1)
     assert [(row.layers, row.default, row.winner, row.is_new) for row in report.layers] == [
         (("scale0",), "slow", "quick", True),
         (("scale2",), "slow", "quick", True),
@@ -182,7 +182,7 @@ def test_the_fastest_way_is_found_and_taken_by_the_next_load(cache: Path) -> Non
 
 def test_reports_and_profiles_say_what_was_tuned() -> None:
     net = network(SLOW, 0.0)
-    dovetail.tune(net, Fake(), threads=1)
+    tune(net, Fake(), threads=1)
     with dovetail.load(net, Fake(), threads=1) as loaded, loaded.profiling() as profile:
         loaded.run({"x": np.zeros(4, np.float32)})
     assert [row.tuned for row in loaded.placement.layers] == ["tuned: quick, not slow", ""]
@@ -197,7 +197,7 @@ def test_a_default_that_is_fastest_stays_and_is_said_to_be_tuned() -> None:
     def slower(answer: Choices, layer: Layer) -> None:
         answer.offer(layer, "plain", {"slower": Quick(factors=layer.descriptor.factors, seconds=SLOW)})  # type: ignore[attr-defined]
 
-    report = dovetail.tune(network(0.0), Fake(slower), threads=1)
+    report = tune(network(0.0), Fake(slower), threads=1)
     assert [row.winner for row in report.layers] == ["plain"]
     assert report.before_seconds is None
     assert dovetail.optimize(network(0.0), Fake(slower), threads=1).placement.layers[0].tuned == "tuned: plain, as by default"
@@ -206,7 +206,7 @@ def test_a_default_that_is_fastest_stays_and_is_said_to_be_tuned() -> None:
 @pytest.mark.parametrize("off", ["off", "0", "no"])
 def test_a_variable_and_an_argument_switch_it_off(off: str, monkeypatch: pytest.MonkeyPatch) -> None:
     net = network(SLOW)
-    dovetail.tune(net, Fake(), threads=1)
+    tune(net, Fake(), threads=1)
     assert kinds(net, Fake(), threads=1, tuned=False) == ["fake.Scale"]
     monkeypatch.setenv("DOVETAIL_TUNING", off)
     assert kinds(net, Fake(), threads=1) == ["fake.Scale"]
@@ -219,7 +219,7 @@ def test_without_findings_no_backend_is_asked() -> None:
 
 
 def test_it_holds_for_the_same_part_whatever_its_weights_and_network() -> None:
-    dovetail.tune(network(SLOW), Fake(), threads=1)
+    tune(network(SLOW), Fake(), threads=1)
     assert kinds(network(0.0, SLOW, factor=3.0), Fake(), threads=1) == ["fake.Scale", "fake.Quick"]
     assert kinds(network(SLOW, size=5), Fake(), threads=1) == ["fake.Scale"]
     assert kinds(network(SLOW * 1.5), Fake(), threads=1) == ["fake.Scale"]
@@ -228,7 +228,7 @@ def test_it_holds_for_the_same_part_whatever_its_weights_and_network() -> None:
 def test_it_holds_for_the_same_threads_and_options_alone() -> None:
     net = network(SLOW)
     with dovetail.Runtime(threads=2) as runtime:
-        dovetail.tune(net, Fake(), threads=1, runtime=runtime, options={"Fake": {"level": 1}})
+        tune(net, Fake(), threads=1, runtime=runtime, options={"Fake": {"level": 1}})
         alike: dict[str, Any] = {"runtime": runtime, "options": {"Fake": {"level": 1}}}
         assert kinds(net, Fake(), threads=1, **alike) == ["fake.Quick"]
         assert kinds(net, Fake(), threads=2, **alike) == ["fake.Scale"]
@@ -244,7 +244,7 @@ def test_it_holds_for_the_same_files_processor_and_core(tmp_path: Path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     backend = import_module("vendor_fake").Fake()
     net = network(SLOW)
-    dovetail.tune(net, backend, threads=1)
+    tune(net, backend, threads=1)
     assert kinds(net, backend, threads=1) == ["fake.Quick"]
     os.utime(source, (0, 0))
     assert kinds(net, backend, threads=1) == ["fake.Quick"]  # content decides
@@ -294,7 +294,7 @@ def test_what_is_damaged_is_not_used_and_told(
     damage: Callable[[bytes], bytes], cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     net = network(SLOW)
-    dovetail.tune(net, Fake(), threads=1)
+    tune(net, Fake(), threads=1)
     (path,) = cache.iterdir()
     whole = path.read_bytes()
     assert damage(whole) != whole
@@ -302,13 +302,13 @@ def test_what_is_damaged_is_not_used_and_told(
     with caplog.at_level(logging.INFO, "dovetail"):
         assert kinds(net, Fake(), threads=1) == ["fake.Scale"]
     assert f"what was tuned for Fake in {path.name} is not used" in caplog.text
-    assert [row.is_new for row in dovetail.tune(net, Fake(), threads=1).layers] == [True]
+    assert [row.is_new for row in tune(net, Fake(), threads=1).layers] == [True]
     assert kinds(net, Fake(), threads=1) == ["fake.Quick"]
 
 
 def test_what_others_could_have_written_is_not_used(cache: Path, caplog: pytest.LogCaptureFixture) -> None:
     net = network(SLOW)
-    dovetail.tune(net, Fake(), threads=1)
+    tune(net, Fake(), threads=1)
     (path,) = cache.iterdir()
     path.chmod(0o666)
     with caplog.at_level(logging.INFO, "dovetail"):
@@ -321,14 +321,14 @@ def test_what_others_could_have_written_is_not_used(cache: Path, caplog: pytest.
 
 
 def test_what_is_known_is_not_measured_again_unless_wanted() -> None:
-    dovetail.tune(network(SLOW), Fake(), threads=1)
-    report = dovetail.tune(network(SLOW), Fake(), threads=1)
+    tune(network(SLOW), Fake(), threads=1)
+    report = tune(network(SLOW), Fake(), threads=1)
     assert [(row.winner, row.is_new) for row in report.layers] == [("quick", False)]
     assert report.before_seconds is None
-    mixed = dovetail.tune(network(SLOW, SLOW * 1.5), Fake(), threads=1)
+    mixed = tune(network(SLOW, SLOW * 1.5), Fake(), threads=1)
     assert [(row.winner, row.is_new) for row in mixed.layers] == [("quick", False), ("quick", True)]
     assert mixed.before_seconds is not None
-    assert [row.is_new for row in dovetail.tune(network(SLOW), Fake(), threads=1, again=True).layers] == [True]
+    assert [row.is_new for row in tune(network(SLOW), Fake(), threads=1, again=True).layers] == [True]
 
 
 @pytest.mark.parametrize(("rounds_done", "expected"), [(2, "fake.Scale"), (4, "fake.Quick")])
@@ -340,13 +340,13 @@ def test_an_interruption_keeps_what_was_found(rounds_done: int, expected: str) -
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        dovetail.tune(net, Fake(), threads=1, progress=listener)
+        tune(net, Fake(), threads=1, progress=listener)
     assert kinds(net, Fake(), threads=1) == [expected]
 
 
 def test_progress_goes_from_nothing_to_all() -> None:
     told: list[tuple[str, float, str]] = []
-    dovetail.tune(network(SLOW), Fake(), threads=1, rounds=3, progress=lambda *words: told.append(words))
+    tune(network(SLOW), Fake(), threads=1, rounds=3, progress=lambda *words: told.append(words))
     fractions = [fraction for _, fraction, _ in told]
     assert {backend for backend, _, _ in told} == {"Fake"}
     assert fractions == sorted(fractions)
@@ -361,7 +361,7 @@ def test_winners_that_slow_the_others_down_are_dropped() -> None:
             answer.offer(layer, "slow", {"spoiling": Quick(factors=descriptor.factors, spoils=True)})
 
     net = network(SLOW, 0.0, 0.0)
-    report = dovetail.tune(net, Fake(spoiling), threads=1)
+    report = tune(net, Fake(spoiling), threads=1)
     assert report.layers[0].seconds["spoiling"] < report.layers[0].seconds["slow"]
     assert report.layers[0].winner == "slow"
     assert any("the defaults stay" in note for note in report.notes)
@@ -378,7 +378,7 @@ def test_two_layers_may_become_one() -> None:
             answer.offer([layer, following[0]], "apart", {"fused": graph})
 
     net = network(SLOW, SLOW, 0.0)
-    report = dovetail.tune(net, Fake(fused), threads=1)
+    report = tune(net, Fake(fused), threads=1)
     assert [(row.layers, row.sources, row.winner) for row in report.layers] == [
         (("scale0", "scale1"), ("scale0", "scale1"), "fused")
     ]
@@ -418,7 +418,7 @@ def test_private_layers_in_private_layouts_have_choices() -> None:
         answer.offer(layer, "slow", {"quick": replace(layer.descriptor, seconds=0.0)})
 
     net = network(SLOW, SLOW, SLOW)
-    report = dovetail.tune(net, Blocking(faster), threads=1)
+    report = tune(net, Blocking(faster), threads=1)
     assert [row.winner for row in report.layers] == ["quick"] * 3
     loaded = dovetail.load(net, Blocking(faster), threads=1)
     assert [row.tuned for row in loaded.placement.layers] == ["tuned: quick, not slow"] * 3
@@ -435,7 +435,7 @@ def test_a_replacement_in_another_layout_is_refused() -> None:
     with pytest.raises(
         BackendError, match=r"choices\(\).*no opaque layout.*outside it has the opaque layout 'blocked'"
     ) as error:
-        dovetail.tune(network(SLOW, SLOW), Blocking(other_layout), threads=1)
+        tune(network(SLOW, SLOW), Blocking(other_layout), threads=1)
     assert error.value.code is ErrorCode.SUBSTITUTION_INVALID
 
 
@@ -464,11 +464,11 @@ BREACHES: dict[str, tuple[Offer, str]] = {
 def test_choices_that_change_the_layer_are_undone(fallback: bool, caplog: pytest.LogCaptureFixture) -> None:
     net, vendor = network(SLOW), Fake(lambda answer, layer: layer.inputs.clear())
     if fallback:
-        assert dovetail.tune(net, vendor, threads=1).layers == ()
+        assert tune(net, vendor, threads=1).layers == ()
         assert "choices() changed layers that it was shown" in caplog.text
     else:
         with pytest.raises(BackendError, match=r"Fake.*choices\(\) changed layers that it was shown"):
-            dovetail.tune(net, vendor, threads=1, fallback=False)
+            tune(net, vendor, threads=1, fallback=False)
 
 
 @pytest.mark.parametrize(("offer", "words"), BREACHES.values(), ids=BREACHES)
@@ -477,10 +477,10 @@ def test_a_breach_of_contract_costs_the_choice_or_is_an_error(
 ) -> None:
     net = network(SLOW)
     with caplog.at_level(logging.WARNING, "dovetail"):
-        assert dovetail.tune(net, Fake(offer), threads=1).layers == ()
+        assert tune(net, Fake(offer), threads=1).layers == ()
     assert words in caplog.text
     with pytest.raises(BackendError, match=r"Fake.*choices\(\)") as error:
-        dovetail.tune(net, Fake(offer), threads=1, fallback=False)
+        tune(net, Fake(offer), threads=1, fallback=False)
     assert words in error.value.message
     assert error.value.code is ErrorCode.BACKEND_CONTRACT
 
@@ -490,18 +490,18 @@ def test_an_attribute_without_content_has_no_choice(caplog: pytest.LogCaptureFix
     x = net.input("x", (4,))
     net.output(net.add(Scale(factors=NoContent(), seconds=SLOW), x, name="odd").output, "y")
     with pytest.raises(BackendError, match="a NoContent has no content to know it by"):
-        dovetail.tune(net, Fake(), threads=1, fallback=False)
+        tune(net, Fake(), threads=1, fallback=False)
 
 
 def test_an_asynchronous_backend_is_not_measured() -> None:
-    report = dovetail.tune(network(0.0), Fake(asynchronous=True), threads=1)
+    report = tune(network(0.0), Fake(asynchronous=True), threads=1)
     assert report.layers == ()
     assert report.notes == ("Fake is asynchronous: its choices cannot be measured",)
 
 
 def test_where_nothing_can_be_kept_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOVETAIL_CACHE_DIR", "relative/and/so/ignored")
-    report = dovetail.tune(network(SLOW), Fake(), threads=1)
+    report = tune(network(SLOW), Fake(), threads=1)
     assert report.layers[0].winner == "quick"
     assert report.folder is None
     assert report.notes == ("what was found for Fake is not kept: there is no folder for it; set DOVETAIL_CACHE_DIR",)
@@ -516,20 +516,20 @@ def test_turns_that_others_disturb_are_repeated_and_told_of_when_that_does_not_e
 
     monkeypatch.setattr(measuring, "is_disturbed", disturbed)
     limit = 20
-    report = dovetail.tune(network(SLOW), Fake(), threads=1, rounds=3)
+    report = tune(network(SLOW), Fake(), threads=1, rounds=3)
     if not told:
         pytest.skip("this system does not tell how busy it is")
     assert len(told) == 20 + 3 * 3 + 2 * 3
     assert {threads for _, threads in told} == {1}
     assert report.notes == ()
     told, limit = [], 10_000
-    (note,) = dovetail.tune(network(SLOW), Fake(), threads=1, rounds=3, again=True).notes
+    (note,) = tune(network(SLOW), Fake(), threads=1, rounds=3, again=True).notes
     assert "other processes took CPU time" in note
     assert len(told) == measuring.REPEATS + 3 * 3 + 2 * 3
 
 
 def test_findings_of_some_backends_are_forgotten() -> None:
-    dovetail.tune(network(SLOW), Fake(), threads=1)
+    tune(network(SLOW), Fake(), threads=1)
     assert Findings().backends() == {"Fake"}
     assert Findings().clear(["Other"]) == 0
     assert Findings().clear(["Fake"]) == 1
@@ -540,14 +540,14 @@ def test_open_sizes_are_refused() -> None:
     net = Network("open")
     net.output(net.add(Scale(factors=np.float32(1)), net.input("x", ("N",))).output, "y")
     with pytest.raises(RunError) as error:
-        dovetail.tune(net, Fake(), threads=1)
+        tune(net, Fake(), threads=1)
     assert error.value.code is ErrorCode.SHAPE_UNKNOWN
 
 
 @pytest.mark.parametrize("rounds", [0, 2, 2.5, True])
 def test_too_few_rounds_are_refused(rounds: Any) -> None:
     with pytest.raises(OptionError, match="rounds="):
-        dovetail.tune(network(SLOW), Fake(), rounds=rounds)
+        tune(network(SLOW), Fake(), rounds=rounds)
 
 
 WRITER = """

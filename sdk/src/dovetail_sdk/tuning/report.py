@@ -37,7 +37,7 @@ class LayerTuning:
 
 @dataclass(frozen=True, slots=True)
 class TuningReport:
-    """What `dovetail.tune` found.
+    """What `tune` found.
 
     Attributes:
         network: Its name.

@@ -19,22 +19,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..contract.part_facts import part_facts
-from ..contract.subgraph import Choice
-from ..graph.descriptor import Array
-from ..graph.layer import Layer
-from ..ground.errors import ErrorCode, OptionError
-from ..ground.progress import Listener, listening, report
-from ..optimizer.tuned_choices import Finding, Findings
-from ..optimizer.tuned_keys import Surroundings
+import dovetail
+from dovetail.contract.part_facts import part_facts
+from dovetail.contract.subgraph import Choice
+from dovetail.graph.descriptor import Array
+from dovetail.graph.layer import Layer
+from dovetail.ground.errors import ErrorCode, OptionError
+from dovetail.ground.progress import Listener, listening, report
+from dovetail.optimizer.tuned_choices import Finding, Findings
+from dovetail.optimizer.tuned_keys import Surroundings
+
 from .interference import busy_now, is_disturbed
 from .report import LayerTuning, TuningReport
 
 if TYPE_CHECKING:
-    from ..layers.network import Network
-    from ..loading.load import BackendLike
-    from ..optimizer.assignment import Assigned
-    from ..runtime import LoadedNetwork, Runtime
+    from dovetail import Network
+    from dovetail.optimizer.assignment import Assigned
+    from dovetail.optimizer.candidates import BackendLike
+    from dovetail.runtime import LoadedNetwork, Runtime
 
 ROUNDS = 10
 """Turns of each way."""
@@ -184,17 +186,15 @@ def tune(
             f"rounds={rounds!r} is no number of turns", code=ErrorCode.OPTION_INVALID, hint=f"{MIN_ROUNDS} or more"
         )
     if runtime is None:
-        from ..runtime import default_runtime
+        from dovetail.runtime import default_runtime
 
         runtime = default_runtime()
     if isinstance(model, str | os.PathLike):
-        from ..loading.parsing import parse
-
-        model = parse(model)
+        model = dovetail.parse(model)
     given = {"backends": backends, "shapes": shapes, "options": options}
-    wishes = {name: value for name, value in given.items() if value is not None} | optimize_options
+    constraints = {name: value for name, value in given.items() if value is not None} | optimize_options
     with ExitStack() as loaded, listening(progress):
-        return _Tuning(model, runtime, threads, wishes, rounds, loaded, progress).run(again=again)
+        return _Tuning(model, runtime, threads, constraints, rounds, loaded, progress).run(again=again)
 
 
 class _Tuning:
@@ -205,12 +205,12 @@ class _Tuning:
         model: Network,
         runtime: Runtime,
         threads: int | None,
-        wishes: dict[str, Any],
+        constraints: dict[str, Any],
         rounds: int,
         loaded: ExitStack,
         listener: Listener | None,
     ) -> None:
-        self.model, self.runtime, self.wishes, self.rounds = model, runtime, wishes, rounds
+        self.model, self.runtime, self.constraints, self.rounds = model, runtime, constraints, rounds
         self.threads = min(threads or runtime.threads, runtime.threads)
         self.wanted_threads = threads
         self.loaded = loaded
@@ -255,7 +255,7 @@ class _Tuning:
 
     def _load(self, chooser: _Survey | bool) -> LoadedNetwork:
         network = self.runtime.load(
-            self.model, threads=self.wanted_threads, optimize={**self.wishes, "tuned": chooser, "progress": self._heard}
+            self.model, threads=self.wanted_threads, optimize={**self.constraints, "tuned": chooser, "progress": self._heard}
         )
         return self.loaded.enter_context(network)
 
