@@ -113,7 +113,14 @@ class Descriptor:
         return 1
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        """Return the infos of the outputs for concrete inputs (None for one that is not connected).
+        """Return the infos of the outputs for the infos of the inputs (None for one that is not connected).
+
+        Sizes are ints. Before the sizes of a network are fixed, a size may be an `Expression`
+        over its symbols. It passes for an int: sums, products and quotients need no care. A
+        comparison that symbols decide raises `UndecidedError`, and so does ``int()``. Let it
+        pass: the shape is then unknown until sizes are fixed. To know it earlier, compare by
+        `dovetail.graph.size_rules`: `differ` and `below` are true where that is known, `larger`
+        and `smaller` stand for max and min.
 
         Raises:
             GraphError: The inputs do not fit. The graph adds the layer's name.
@@ -123,12 +130,17 @@ class Descriptor:
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         """(optional) Absorb values of `value_inputs`, or known sizes, into attributes; default: nothing to absorb.
 
-        Called once the inputs' infos are concrete; inputs without a value, or not connected, show as None in `values`.
+        Inputs without a value, or not connected, show as None in `values`. Before sizes are fixed, sizes are expressions as for
+        `infer`, and so are elements of values that follow from sizes, in an array of dtype object.
         """
         return self
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        """(optional) Compute the outputs from constant inputs, for constant folding; default None: cannot."""
+        """(optional) Compute the outputs from constant inputs, for constant folding; default None: cannot.
+
+        Values that follow from symbolic sizes are arrays of dtype object with expressions among their elements. What is raised
+        for such is no error: the value is unknown until sizes are fixed.
+        """
         return None
 
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:

@@ -14,9 +14,12 @@ import numpy.typing as npt
 
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.limits import ADDRESSABLE
+from .expressions import Expression
 
 Dimension: TypeAlias = int | str
-"""A size, or the name of a symbolic size that is fixed by `optimize(shapes=...)`."""
+"""A size, or the name of a symbolic size that is fixed by `optimize(shapes=...)`.
+
+While symbols are inferred (`symbolic_inference`), what depends on a symbol is an `Expression`, which passes for an int."""
 
 
 def shown(number: int) -> str:
@@ -346,13 +349,13 @@ class TensorInfo(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape as integers.
+        """The shape as integers; expressions pass for integers while symbols are inferred.
 
         Raises:
-            GraphError: A dimension is still symbolic (`SHAPE_UNKNOWN`).
+            GraphError: A dimension is still a name (`SHAPE_UNKNOWN`).
         """
         for d in self.shape:
-            if not isinstance(d, int):
+            if not isinstance(d, int) and not isinstance(d, Expression):
                 raise GraphError(
                     f"dimension {d!r} of shape {self.shape_text} is symbolic",
                     code=ErrorCode.SHAPE_UNKNOWN,
@@ -402,6 +405,9 @@ class TensorInfo(NamedTuple):
                 if d > 0:
                     nbytes *= d
                 elif d < 0:
+                    raise self._bad_size(d)
+            elif type(d) is Expression:
+                if d.high < 0:
                     raise self._bad_size(d)
             elif type(d) is not str:
                 raise self._bad_size(d)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import shapes_differ
 from ..graph.tensor import TensorInfo
 from .shape_rules import (
     Operand,
@@ -81,7 +82,7 @@ class Prelu(Descriptor, kind="dovetail.Prelu"):
         x, slope = present(inputs, 0), present(inputs, 1)
         require_same_dtype([x, slope])
         require_number(x, "input")
-        if broadcast(x.shape, slope.shape) != x.shape:
+        if shapes_differ(broadcast(x.shape, slope.shape), x.shape):
             raise shape_error(f"slope {slope.shape_text} does not broadcast to the input {x.shape_text}")
         return [x]
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.expressions import unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import are_symbolic, differ, equal
 from ..graph.tensor import DType, TensorInfo
 from ..ground.errors import ErrorCode, GraphError
 from .shape_rules import Operand, present, require_dtype, require_same_dtype, shape_error
@@ -23,14 +25,18 @@ class Conditional(Descriptor, kind="dovetail.Conditional"):
 
     input_names: ClassVar[tuple[str, ...]] = ("condition", "then", "other")
     required_inputs: ClassVar[int] = 3
-    dtype_of: ClassVar[tuple[str, int]] = ("output", 0)
+    dtype_of: ClassVar[tuple[str, int]] = ("input", 1)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         condition, then, other = (present(inputs, i) for i in range(3))
         require_dtype(condition, [DType.BOOL], "condition")
         require_same_dtype([then, other], "both branches")
-        if condition.elements != 1:
+        if differ(condition.elements, 1):
             raise shape_error(f"the condition has shape {condition.shape_text}", "one element decides")
+        if are_symbolic((*then.shape, *other.shape)) and then.rank == other.rank:
+            return [
+                then.with_shape([a if equal(a, b) else unknown_size() for a, b in zip(then.shape, other.shape, strict=True)])
+            ]
         if then != other:
             raise GraphError(
                 f"one branch gives {then}, the other {other}",

@@ -10,6 +10,7 @@ from typing import ClassVar
 from ..graph.descriptor import Descriptor, Infos, Values, descriptor_class
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import are_symbolic, as_size, below, differ, equal, larger
 from ..graph.tensor import DataLayout, Quantization, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import (
@@ -56,9 +57,14 @@ class _Windowed(FusedActivation):
         return same_padding(self._spatial(x), self.kernel_size(weights), self.stride, self.dilation, self.auto_padding)
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        if self.auto_padding is AutoPadding.EXPLICIT:
+        if self.auto_padding is AutoPadding.EXPLICIT or self._is_symbolic(inputs):
             return self
         return replace(self, padding=self._same_padding(inputs), auto_padding=AutoPadding.EXPLICIT)
+
+    def _is_symbolic(self, inputs: Infos) -> bool:
+        """Say whether no padding can be worked out, since image or filter have sizes that are symbols."""
+        x, weights = self._check(inputs)
+        return are_symbolic((*self._spatial(x), *self.kernel_size(weights)))
 
     def _check(self, inputs: Infos) -> tuple[TensorInfo, TensorInfo]:
         x, weights = present(inputs, 0), present(inputs, 1)
@@ -86,6 +92,8 @@ class _Windowed(FusedActivation):
     def _window_result(self, x: TensorInfo, channels: int, kernel: tuple[int, int]) -> TensorInfo:
         sizes, stride, dilation = self._spatial(x), self.stride, self.dilation
         require_window(x, self.layout.spatial_axes(), stride, dilation, self.padding)
+        if self.auto_padding is not AutoPadding.EXPLICIT and are_symbolic((*sizes, *kernel)):
+            return self._result(x, channels, -(-sizes[0] // stride[0]), -(-sizes[1] // stride[1]))
         top, left, bottom, right = self.padding
         height = window_output(sizes[0], kernel[0], stride[0], top, bottom, dilation[0])
         width = window_output(sizes[1], kernel[1], stride[1], left, right, dilation[1])
@@ -111,7 +119,7 @@ class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
         require_positive("groups", self.groups)
         channels = x.sizes[self.layout.channel_axis]
         filters, per_group = weights.sizes[0], weights.sizes[self.layout.channel_axis]
-        if per_group * self.groups != channels or filters % self.groups:
+        if differ(per_group * self.groups, channels) or differ(filters % self.groups, 0):
             raise shape_error(
                 f"weights {weights.shape_text} do not fit {channels} channels in {self.groups} groups",
                 f"in {self.layout} the weights' channel axis must be {channels}/{self.groups}, filters a multiple of groups",
@@ -137,7 +145,7 @@ class DepthwiseConvolution2d(_Windowed, kind="dovetail.DepthwiseConvolution2d"):
         channels = x.sizes[self.layout.channel_axis]
         nchw = self.layout is DataLayout.NCHW
         filters, one = (weights.sizes[0], weights.sizes[1]) if nchw else (weights.sizes[3], weights.sizes[0])
-        if one != 1 or channels == 0 or filters % channels:
+        if differ(one, 1) or below(channels, 1) or differ(filters % channels, 0):
             raise shape_error(
                 f"weights {weights.shape_text} do not fit {channels} channels",
                 f"expected {'[C * multiplier, 1, h, w]' if nchw else '[1, h, w, C * multiplier]'}",
@@ -169,8 +177,9 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
             return self._with_strides_within(inputs)
         x, weights = self._check(inputs)
         require_positive("stride", *self.stride)
-        sizes, kernel = self._spatial(x), self.kernel_size(weights)
-        wanted = self.output_size or (sizes[0] * self.stride[0], sizes[1] * self.stride[1])
+        if self._is_symbolic(inputs):
+            return self
+        sizes, kernel, wanted = self._spatial(x), self.kernel_size(weights), self._wanted(x)
         before, after, extra = [], [], []
         for i in range(2):
             reach = self.stride[i] * (sizes[i] - 1) + self.dilation[i] * (kernel[i] - 1) + 1 + self.output_padding[i]
@@ -188,12 +197,17 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
         )
         return explicit._with_strides_within(inputs)
 
+    def _wanted(self, x: TensorInfo) -> tuple[int, int]:
+        """Return the (height, width) from which the padding is worked out."""
+        height, width = self._spatial(x)
+        return self.output_size or (height * self.stride[0], width * self.stride[1])
+
     def _with_strides_within(self, inputs: Infos) -> TransposeConvolution2d:
         x, weights = self._check(inputs)
         sizes, kernel, stride = self._spatial(x), self.kernel_size(weights), list(self.stride)
         for i in range(2):
             reach = self.dilation[i] * (kernel[i] - 1) + 1 + self.output_padding[i]
-            if sizes[i] == 1 and stride[i] > reach > 0:
+            if equal(sizes[i], 1) and below(reach, stride[i]) and below(0, reach):
                 stride[i] = reach
         return self if stride == list(self.stride) else replace(self, stride=(stride[0], stride[1]))
 
@@ -204,7 +218,7 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
         nchw = self.layout is DataLayout.NCHW
         inward = weights.sizes[0] if nchw else weights.sizes[3]
         filters = weights.sizes[1] * self.groups if nchw else weights.sizes[0]
-        if inward != channels or channels % self.groups or (self.groups != 1 and not nchw):
+        if differ(inward, channels) or differ(channels % self.groups, 0) or (self.groups != 1 and not nchw):
             raise shape_error(
                 f"weights {weights.shape_text} do not fit {channels} channels in {self.groups} groups",
                 f"expected {'[C, O / groups, h, w]' if nchw else '[O, h, w, C] and one group'}",
@@ -213,15 +227,17 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
         kernel, sizes = self.kernel_size(weights), self._spatial(x)
         if min(self.output_padding) < 0:
             raise attribute_error(f"output_padding is {self.output_padding}", "give counts that are not negative")
+        if (self.auto_padding is not AutoPadding.EXPLICIT or self.output_size is not None) and self._is_symbolic(inputs):
+            return [self._result(x, filters, *self._wanted(x))]
         reached = [
             self.stride[i] * (sizes[i] - 1) + self.dilation[i] * (kernel[i] - 1) + 1 + self.output_padding[i] for i in range(2)
         ]
-        before_cutting = self._result(x, filters, max(reached[0], 0), max(reached[1], 0))
+        before_cutting = self._result(x, filters, larger(reached[0], 0), larger(reached[1], 0))
         require_window(before_cutting, self.layout.spatial_axes(), self.stride, self.dilation, self.padding)
         height, width = (reached[i] - self.padding[i] - self.padding[i + 2] for i in range(2))
-        if height < 0 or width < 0:
+        if below(height, 0) or below(width, 0):
             raise shape_error(f"the output would be {height} x {width}", "reduce the padding")
-        return [self._result(x, filters, height, width)]
+        return [self._result(x, filters, as_size(height), as_size(width))]
 
     def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
         x, weights = present(inputs, 0), present(inputs, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -10,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.expressions import UndecidedError
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import below, larger, smaller
 from ..graph.tensor import DType, TensorInfo
 from ..ground.pieces import holds, mapped
 from .activation import FusedActivation
@@ -134,6 +137,9 @@ class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         function = _UNARY_ON_CONSTANTS.get(self.operation)
         info, value = present(inputs, 0), values[0]
+        if value is not None and value.dtype == object:
+            function = _UNARY_ON_SYMBOLS.get(self.operation)
+            return None if function is None else [mapped(function, object, value)]
         if function is None or value is None or info.dtype is DType.BFLOAT16:
             return None
         if info.dtype.is_integer and (self.operation in _ON_FLOATS or info.quantization is not None):
@@ -166,6 +172,10 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         operands, info = known(values), present(inputs, 0)
+        if operands is not None and any(operand.dtype == object for operand in operands):
+            function = _BINARY_ON_SYMBOLS.get(self.operation)
+            is_plain = function is not None and self.activation is None
+            return [mapped(function, object, *operands)] if function is not None and is_plain else None
         function = _BINARY_ON_CONSTANTS.get(self.operation)
         if operands is None or function is None or info.dtype is DType.BFLOAT16 or self.activation is not None:
             return None
@@ -212,7 +222,10 @@ class Where(Selection, kind="dovetail.Where"):
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         operands = known(values)
-        return None if operands is None else [mapped(np.where, operands[1].dtype, *operands)]
+        if operands is None:
+            return None
+        storage = object if any(operand.dtype == object for operand in operands) else operands[1].dtype
+        return [mapped(np.where, storage, *operands)]
 
 
 @descriptor_class
@@ -232,6 +245,8 @@ class Cast(Descriptor, kind="dovetail.Cast"):
         value, info = values[0], present(inputs, 0)
         if value is None:
             return None
+        if value.dtype == object:
+            return [mapped(_TRUNCATED, object, value)] if self.dtype in _HOLDING_SIZES else None
         if self.dtype is DType.BFLOAT16 and info.dtype not in _WITHIN_FLOAT32:
             return None
         read = _float32_of_bits if info.dtype is DType.BFLOAT16 else _as_it_is
@@ -248,6 +263,8 @@ class Cast(Descriptor, kind="dovetail.Cast"):
         return [mapped(lambda part: write(read(part)).astype(self.dtype.numpy), self.dtype.numpy, value)]
 
 
+_HOLDING_SIZES = (DType.INT64, DType.UINT64, DType.INT32, DType.UINT32, DType.FLOAT64, DType.FLOAT32)
+"""Types in which a size stays what it is."""
 _WITHIN_FLOAT32 = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
 
@@ -298,6 +315,31 @@ _BINARY_ON_CONSTANTS: dict[BinaryOperation, _Function] = {
     BinaryOperation.LOGICAL_OR: np.logical_or,
     BinaryOperation.MOD: np.mod,
     BinaryOperation.FMOD: np.fmod,
+}
+_TRUNCATED = np.frompyfunc(lambda number: number if isinstance(number, float) else math.trunc(number), 1, 1)
+
+
+def _quotient_of_sizes(a: Any, b: Any) -> Any:
+    """Divide integers that are not negative, so that it does not matter which way the quotient is rounded."""
+    if isinstance(a, float) or isinstance(b, float) or not (below(-1, a) and below(0, b)):
+        raise UndecidedError(f"the quotient of {a} and {b} depends on sizes that are not fixed")
+    return a // b
+
+
+# Of arrays that hold symbolic sizes among their elements: see `dovetail.graph.symbolic_inference`.
+_UNARY_ON_SYMBOLS: dict[UnaryOperation, _Function] = {
+    UnaryOperation.NEG: np.negative,
+    UnaryOperation.FLOOR: np.frompyfunc(math.floor, 1, 1),
+    UnaryOperation.CEIL: np.frompyfunc(math.ceil, 1, 1),
+}
+_BINARY_ON_SYMBOLS: dict[BinaryOperation, _Function] = {
+    BinaryOperation.ADD: np.add,
+    BinaryOperation.SUB: np.subtract,
+    BinaryOperation.MUL: np.multiply,
+    BinaryOperation.DIV: np.frompyfunc(_quotient_of_sizes, 2, 1),
+    BinaryOperation.MAXIMUM: np.frompyfunc(larger, 2, 1),
+    BinaryOperation.MINIMUM: np.frompyfunc(smaller, 2, 1),
+    BinaryOperation.MOD: np.mod,
 }
 _COMPARISONS: dict[ComparisonOperation, _Function] = {
     ComparisonOperation.EQUAL: np.equal,

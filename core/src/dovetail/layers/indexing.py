@@ -11,8 +11,21 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.expressions import unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import (
+    are_symbolic,
+    as_size,
+    below,
+    differ,
+    equal,
+    holds_zero,
+    larger,
+    shapes_differ,
+    smaller,
+    some_below,
+)
 from ..graph.tensor import DType, Quantization, TensorInfo
 from ..ground.pieces import PIECE, Region, assembled, copied, holds
 from .shape_rules import (
@@ -50,7 +63,7 @@ def _require_untouched(quantization: Quantization, axis: int, picked: int | None
 
 def _require_positions(result: TensorInfo, sizes: Sequence[int], x: TensorInfo) -> TensorInfo:
     """Refuse axes without an element from which some are picked: every run would fail."""
-    if 0 in sizes and result.elements:
+    if holds_zero(sizes) and differ(result.elements, 0):
         raise shape_error(
             f"{result.shape_text} is picked from {x.shape_text}, and no index is in range for an axis of size 0",
             "use an input with elements, or no indices",
@@ -98,11 +111,32 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
+        if not x.is_concrete or are_symbolic((*self.begin, *self.end, *(self.axes or ()), *(self.stride or ()))):
+            return [x.with_shape(self._symbolic_sizes(x.sizes)).with_quantization(self._kept(x.quantization))]
         ranges = self.ranges(x.sizes)
         if x.quantization is not None and x.quantization.axis is not None:
             axis = normalize_axis(x.quantization.axis, x.rank)
             _require_untouched(x.quantization, axis, axis if ranges[axis] != (0, 1, x.sizes[axis]) else None)
         return [x.with_shape([count for _, _, count in ranges])]
+
+    def _symbolic_sizes(self, sizes: Sequence[int]) -> list[int]:
+        """Return the sizes of the result where some are symbolic, or where a slice begins or ends at a symbol."""
+        axes = tuple(range(len(self.begin))) if self.axes is None else self.axes
+        strides = (1,) * len(axes) if self.stride is None else self.stride
+        if are_symbolic(axes):
+            return [unknown_size() for _ in sizes]
+        result = list(sizes)
+        for axis, begin, end, stride in zip(normalize_axes(axes, len(sizes)), self.begin, self.end, strides, strict=True):
+            result[axis] = _sliced(sizes[axis], begin, end, stride)
+        return result
+
+    def _kept(self, quantization: Quantization | None) -> Quantization | None:
+        """Return a quantization that no slice cuts through."""
+        if quantization is not None and quantization.axis is not None:
+            raise shape_error(
+                "elements are picked from a tensor with one scale for each index of an axis", "dequantize before it"
+            )
+        return quantization
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         x = values[0]
@@ -133,7 +167,7 @@ class Gather(Selection, kind="dovetail.Gather"):
         axis = normalize_axis(self.axis, x.rank)
         if not 0 <= self.batch_dims <= min(axis, indices.rank):
             raise attribute_error(f"batch_dims {self.batch_dims} does not fit axis {axis} and indices {indices.shape_text}")
-        if x.shape[: self.batch_dims] != indices.shape[: self.batch_dims]:
+        if shapes_differ(x.shape[: self.batch_dims], indices.shape[: self.batch_dims]):
             raise shape_error(f"input {x.shape_text} and indices {indices.shape_text} differ in the batch axes")
         shape = (*x.sizes[:axis], *indices.sizes[self.batch_dims :], *x.sizes[axis + 1 :])
         quantization = x.quantization
@@ -179,7 +213,7 @@ class GatherElements(Selection, kind="dovetail.GatherElements"):
         x, indices = present(inputs, 0), present(inputs, 1)
         require_dtype(indices, INDEX_DTYPES, "indices")
         axis = normalize_axis(self.axis, x.rank)
-        fits = indices.rank == x.rank and all(i == axis or n <= x.sizes[i] for i, n in enumerate(indices.sizes))
+        fits = indices.rank == x.rank and all(i == axis or not below(x.sizes[i], n) for i, n in enumerate(indices.sizes))
         if not fits:
             raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} beside axis {axis}")
         return [_require_positions(x.with_shape(indices.sizes), (x.sizes[axis],), x)]
@@ -201,7 +235,7 @@ class GatherNd(Selection, kind="dovetail.GatherNd"):
         x, indices = present(inputs, 0), present(inputs, 1)
         require_dtype(indices, INDEX_DTYPES, "indices")
         b = self.batch_dims
-        if indices.rank < 1 or b < 0 or b >= min(x.rank, indices.rank) or x.sizes[:b] != indices.sizes[:b]:
+        if indices.rank < 1 or b < 0 or b >= min(x.rank, indices.rank) or shapes_differ(x.sizes[:b], indices.sizes[:b]):
             raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} with {b} batch axes")
         depth = indices.sizes[-1]
         if not 1 <= depth <= x.rank - b:
@@ -237,9 +271,9 @@ class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
         require_dtype(indices, INDEX_DTYPES, "indices")
         require_same_dtype([x, updates], "input and updates")
         axis = normalize_axis(self.axis, x.rank)
-        if indices.shape != updates.shape or indices.rank != x.rank:
+        if shapes_differ(indices.shape, updates.shape) or indices.rank != x.rank:
             raise shape_error(f"indices {indices.shape_text}, updates {updates.shape_text} and input {x.shape_text} do not fit")
-        if any(n > x.sizes[i] for i, n in enumerate(indices.sizes) if i != axis):
+        if any(below(x.sizes[i], n) for i, n in enumerate(indices.sizes) if i != axis):
             raise shape_error(f"indices {indices.shape_text} are larger than the input {x.shape_text} beside axis {axis}")
         return [x]
 
@@ -264,7 +298,9 @@ class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
         require_dtype(indices, INDEX_DTYPES, "indices")
         require_same_dtype([x, updates], "input and updates")
         depth = indices.sizes[-1] if indices.rank else 0
-        if not 1 <= depth <= x.rank or updates.sizes != (*indices.sizes[:-1], *x.sizes[depth:]):
+        if are_symbolic((depth,)):
+            return [x]
+        if not 1 <= depth <= x.rank or shapes_differ(updates.sizes, (*indices.sizes[:-1], *x.sizes[depth:])):
             raise shape_error(f"indices {indices.shape_text}, updates {updates.shape_text} and input {x.shape_text} do not fit")
         return [x]
 
@@ -296,11 +332,11 @@ class OneHot(Descriptor, kind="dovetail.OneHot"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         indices, pair = present(inputs, 0), present(inputs, 1)
         axis = normalize_axis(self.axis, indices.rank + 1)
-        if pair.sizes != (2,):
+        if shapes_differ(pair.sizes, (2,)):
             raise shape_error(f"values has shape {pair.shape_text}", "expected [2]: off, on")
-        if self.depth < 0:
+        if below(self.depth, 0):
             raise attribute_error(f"depth is {self.depth}", "give a non-negative integer")
-        return [TensorInfo((*indices.sizes[:axis], self.depth, *indices.sizes[axis:]), pair.dtype)]
+        return [TensorInfo((*indices.sizes[:axis], as_size(self.depth), *indices.sizes[axis:]), pair.dtype)]
 
 
 @descriptor_class
@@ -319,7 +355,7 @@ class Trilu(Descriptor, kind="dovetail.Trilu"):
         k = integers(values, 1)
         x = present(inputs, 0)
         nearest = diagonal = k[0] if k else self.k
-        if x.rank > 1:
+        if x.rank > 1 and not are_symbolic((*x.sizes[-2:], diagonal)):
             rows, columns = x.sizes[-2:]
             nearest = max(-rows, min(diagonal, columns))
         return self if nearest == self.k else replace(self, k=nearest)
@@ -365,6 +401,8 @@ class Range(Descriptor, kind="dovetail.Range"):
         return replace(self, start=start, limit=limit, delta=delta, dtype=dtype)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        if are_symbolic((self.start, self.limit, self.delta)):
+            return [TensorInfo((self._symbolic_count(),), self.dtype)]
         if self.delta == 0:
             raise attribute_error("delta is 0", "a range needs a step")
         if self.dtype in (DType.BFLOAT16, DType.BOOL):
@@ -376,6 +414,12 @@ class Range(Descriptor, kind="dovetail.Range"):
         except (OverflowError, ValueError):  # infinite, or no number
             raise attribute_error(f"a range from {self.start} to {self.limit} by {self.delta} does not end") from None
         return [TensorInfo((max(count, 0),), self.dtype)]
+
+    def _symbolic_count(self) -> int:
+        numbers = (self.start, self.limit, self.delta)
+        if not self.dtype.is_integer or self.delta == 0 or any(isinstance(one, float) for one in numbers):
+            return unknown_size()
+        return larger(-((self.start - self.limit) // self.delta), 0)  # type: ignore[arg-type]  # no float is among them
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         storage = self.dtype.numpy
@@ -407,10 +451,10 @@ class Fill(Descriptor, kind="dovetail.Fill"):
         return self if shape is None else replace(self, shape=shape)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        if any(d < 0 for d in self.shape):
+        if some_below(self.shape, 0):
             raise attribute_error(f"shape {self.shape} has a negative size")
         require_representable(self.value, self.dtype, "value")
-        return [TensorInfo(self.shape, self.dtype)]
+        return [TensorInfo(tuple([as_size(d) for d in self.shape]), self.dtype)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         if self.dtype is DType.BFLOAT16:
@@ -419,10 +463,39 @@ class Fill(Descriptor, kind="dovetail.Fill"):
         return [copied(np.broadcast_to(value, self.shape))]
 
 
+_TO_THE_END = 2**31 - 1
+"""The end of a slice that stands for the end of the axis: exporters write it, or what 64 bits hold, where no size is known."""
+
+
+def _sliced(size: int, begin: int, end: int, stride: int) -> int:
+    """Return how many elements a slice has; one of which the sign of a position or stride is not known may have any number."""
+    if are_symbolic((stride,)) or stride == 0:
+        return unknown_size()
+    if not are_symbolic((size, begin, end)):
+        return len(range(size)[slice(begin, end, stride)])
+    if stride < 0:
+        is_whole = not are_symbolic((begin, end)) and (begin == -1 or begin >= _TO_THE_END) and end <= -_TO_THE_END
+        return -(-size // -stride) if is_whole else unknown_size()
+    first, last = _position(begin, size), size if equal(larger(end, _TO_THE_END), end) else _position(end, size)
+    if first is None or last is None:
+        return unknown_size()
+    count = larger(last - first, 0)
+    if last is size:  # written shorter than what the clamped position gives
+        count = smaller(size, -begin) if below(begin, 0) else larger(size - begin, 0)
+    return -(-count // stride)
+
+
+def _position(position: int, size: int) -> int | None:
+    """Return where a slice begins or ends on an axis, clamped to it; None if the sign of what is given is not known."""
+    if below(position, 0):
+        return larger(size + position, 0)
+    return None if not below(-1, position) else smaller(position, size)
+
+
 def _scalar(value: Array | None) -> float | int:
     if value is None or value.size != 1:
         raise shape_error("start, limit and delta of a range must be scalars")
-    number: float | int = value.reshape(-1)[0].item()
+    number: float | int = value.reshape(-1).tolist()[0]
     return number
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -11,8 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.expressions import unknown_integer
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import are_symbolic, as_size, below, differ, larger, shapes_differ, smaller, some_below
 from ..graph.tensor import TensorInfo
 from ..ground.pieces import PIECE, copied, put
 from .shape_rules import (
@@ -49,7 +50,7 @@ class Concat(Selection, kind="dovetail.Concat"):
         axis = normalize_axis(self.axis, first.rank)
         for info in infos:
             if info.rank != first.rank or any(
-                a != b for i, (a, b) in enumerate(zip(info.shape, first.shape, strict=True)) if i != axis
+                differ(a, b) for i, (a, b) in enumerate(zip(info.shape, first.shape, strict=True)) if i != axis
             ):
                 raise shape_error(
                     f"{first.shape_text} and {info.shape_text} cannot be joined along axis {axis}", "the other sizes must agree"
@@ -78,7 +79,7 @@ class Stack(Selection, kind="dovetail.Stack"):
         first = infos[0]
         axis = normalize_axis(self.axis, first.rank + 1)
         for info in infos:
-            if info.shape != first.shape:
+            if shapes_differ(info.shape, first.shape):
                 raise shape_error(f"{first.shape_text} and {info.shape_text} cannot be stacked", "the shapes must be equal")
         return [TensorInfo((*first.sizes[:axis], len(infos), *first.sizes[axis:]), dtype, first.quantization)]
 
@@ -117,15 +118,16 @@ class Split(Selection, kind="dovetail.Split"):
         sizes = self.sizes
         if sizes is None:
             chunk = -(-size // self.parts)
-            sizes = tuple(max(0, min(chunk, size - i * chunk)) for i in range(self.parts))
-        if len(sizes) != self.parts or sum(sizes) != size or any(s < 0 for s in sizes):
+            sizes = tuple(larger(0, smaller(chunk, size - i * chunk)) for i in range(self.parts))
+        if len(sizes) != self.parts or differ(sum(sizes), size) or some_below(sizes, 0):
             raise shape_error(f"sizes {sizes} do not part {size} elements into {self.parts}")
         return sizes
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
         axis = normalize_axis(self.axis, x.rank)
-        return [x.with_shape((*x.sizes[:axis], s, *x.sizes[axis + 1 :])) for s in self.part_sizes(x.sizes[axis])]
+        parts = self.part_sizes(x.sizes[axis])
+        return [x.with_shape((*x.sizes[:axis], as_size(s), *x.sizes[axis + 1 :])) for s in parts]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         x = values[0]
@@ -165,6 +167,8 @@ class Pad(Selection, kind="dovetail.Pad"):
             return self
         x = present(inputs, 0)
         pads, value, axes = integers(values, 1), values[2] if len(values) > 2 else None, integers(values, 3)
+        if axes is not None and are_symbolic(axes):
+            return replace(self, before=_unknown_pads(x.rank), after=_unknown_pads(x.rank))
         named = normalize_axes(range(x.rank) if axes is None else axes, x.rank)
         before, after = list(self.before or (0,) * x.rank), list(self.after or (0,) * x.rank)
         if not len(before) == len(after) == x.rank:
@@ -174,7 +178,7 @@ class Pad(Selection, kind="dovetail.Pad"):
                 raise shape_error(f"{len(pads)} pads for {len(named)} axes", "give one before and one after for each axis")
             for i, axis in enumerate(named):
                 before[axis], after[axis] = pads[i], pads[i + len(named)]
-        fill = self.value if value is None or value.size == 0 else value.reshape(-1)[0].item()
+        fill = self.value if value is None or value.size == 0 or are_symbolic(value.flat) else value.reshape(-1)[0].item()
         return replace(self, before=tuple(before), after=tuple(after), value=fill)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
@@ -182,14 +186,15 @@ class Pad(Selection, kind="dovetail.Pad"):
         if len(self.before) != x.rank or len(self.after) != x.rank:
             raise attribute_error(f"pads {self.before} and {self.after} do not fit {x.shape_text}", f"give {x.rank} of each")
         shape = [b + d + a for b, d, a in zip(self.before, x.sizes, self.after, strict=True)]
-        removed = (min(b, a) + d for b, d, a in zip(self.before, x.sizes, self.after, strict=True))
-        if min(shape, default=0) < 0 or min(removed, default=0) < 0:
+        removed = [smaller(b, a) + d for b, d, a in zip(self.before, x.sizes, self.after, strict=True)]
+        if some_below(shape, 0) or some_below(removed, 0):
             raise shape_error(f"pads {self.before} and {self.after} remove more than {x.shape_text} has")
         for axis, (b, a, d) in enumerate(zip(self.before, self.after, x.sizes, strict=True)):
-            if max(b, a) > _max_padding(self.mode, d):
+            limit = _max_padding(self.mode, d)
+            if limit is not None and below(limit, larger(b, a)):
                 raise shape_error(f"{self.mode} padding {b}, {a} of axis {axis} needs more than its {d} elements")
         require_representable(self.value, x.dtype, "value")
-        return [x.with_shape(shape)]
+        return [x.with_shape([as_size(size) for size in shape])]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         x = values[0]
@@ -217,13 +222,17 @@ def _joined(arrays: Sequence[Array], axis: int) -> Array:
     return made
 
 
-def _max_padding(mode: PadMode, size: int) -> float:
-    """Return how many elements can stand beyond each edge of an axis: of an empty one there is none to repeat."""
+def _unknown_pads(rank: int) -> tuple[int, ...]:
+    return tuple(unknown_integer() for _ in range(rank))
+
+
+def _max_padding(mode: PadMode, size: int) -> int | None:
+    """Return how many elements can stand beyond each edge of an axis, None: any number; of an empty one none is repeated."""
     if mode is PadMode.REFLECT:
-        return max(size - 1, 0)
+        return larger(size - 1, 0)
     if mode is PadMode.SYMMETRIC:
         return size
-    return math.inf if size or mode is PadMode.CONSTANT else 0
+    return 0 if mode is not PadMode.CONSTANT and below(size, 1) else None
 
 
 def _parts(tensors: Sequence[Operand]) -> tuple[Operand, ...]:

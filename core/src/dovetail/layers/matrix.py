@@ -8,6 +8,7 @@ from typing import ClassVar
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import differ
 from ..graph.tensor import Quantization, TensorInfo
 from .activation import FusedActivation
 from .shape_rules import (
@@ -38,7 +39,7 @@ class FullyConnected(FusedActivation, kind="dovetail.FullyConnected"):
         x, weights, bias = present(inputs, 0), present(inputs, 1), optional(inputs, 2)
         require_rank(weights, 2, "weights")
         require_number(x, "input")
-        if x.rank < 1 or x.shape[-1] != weights.shape[1]:
+        if x.rank < 1 or differ(x.shape[-1], weights.shape[1]):
             raise shape_error(
                 f"input {x.shape_text} does not fit weights {weights.shape_text}",
                 "the last axes must agree: weights are [out, in]",
@@ -74,7 +75,7 @@ class MatMul(Descriptor, kind="dovetail.MatMul"):
         left = _swap(a.sizes) if self.transpose_a else a.sizes
         right = _swap(b.sizes) if self.transpose_b else b.sizes
         inner_left, inner_right = left[-1], right[-2] if len(right) > 1 else right[0]
-        if inner_left != inner_right:
+        if differ(inner_left, inner_right):
             raise shape_error(
                 f"operands {a.shape_text} and {b.shape_text} do not fit: the inner sizes are {inner_left} and {inner_right}"
             )

@@ -8,6 +8,7 @@ from typing import ClassVar
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import differ, shapes_differ
 from ..graph.tensor import DataLayout, TensorInfo
 from .shape_rules import (
     Operand,
@@ -87,7 +88,7 @@ class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
         require_real(x, "input")
         channels = _channels(x, DataLayout.NCHW)
         require_positive("groups", self.groups)
-        if channels % self.groups:
+        if differ(channels % self.groups, 0):
             raise shape_error(f"{channels} channels do not divide into {self.groups} groups")
         for i in (1, 2):
             info = optional(inputs, i)
@@ -115,7 +116,7 @@ class LayerNormalization(Descriptor, kind="dovetail.LayerNormalization"):
         tail = x.sizes[normalize_axis(self.axis, x.rank) :]
         for i in (1, 2):
             info = optional(inputs, i)
-            if info is not None and broadcast(info.shape, tail) != tail:
+            if info is not None and shapes_differ(broadcast(info.shape, tail), tail):
                 raise shape_error(f"{self.input_names[i]} {info.shape_text} does not broadcast to {list(tail)}")
         return [x]
 

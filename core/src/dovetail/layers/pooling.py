@@ -9,6 +9,7 @@ from enum import StrEnum
 from ..graph.descriptor import Descriptor, Infos, Values, descriptor_class
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import are_symbolic
 from ..graph.tensor import DataLayout, TensorInfo
 from .shape_rules import (
     AutoPadding,
@@ -67,6 +68,8 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
         require_positive("stride", *self.stride)
         require_positive("dilation", *self.dilation)
         sizes = [x.sizes[axis] for axis in self.layout.spatial_axes()]
+        if are_symbolic(sizes):
+            return self
         padding = same_padding(sizes, self.size, self.stride, self.dilation, self.auto_padding)
         return replace(self, padding=padding, auto_padding=AutoPadding.EXPLICIT)
 
@@ -88,18 +91,21 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
                 "some window would hold nothing but padding",
             )
         sizes = [x.sizes[axis] for axis in self.layout.spatial_axes()]
-        spatial = [
-            window_output(
-                sizes[i],
-                self.size[i],
-                self.stride[i],
-                self.padding[i],
-                self.padding[i + 2],
-                self.dilation[i],
-                ceil_mode=self.ceil_mode,
-            )
-            for i in range(2)
-        ]
+        if self.auto_padding is not AutoPadding.EXPLICIT and are_symbolic(sizes):
+            spatial = [-(-sizes[i] // self.stride[i]) for i in range(2)]
+        else:
+            spatial = [
+                window_output(
+                    sizes[i],
+                    self.size[i],
+                    self.stride[i],
+                    self.padding[i],
+                    self.padding[i + 2],
+                    self.dilation[i],
+                    ceil_mode=self.ceil_mode,
+                )
+                for i in range(2)
+            ]
         n, c = x.sizes[0], x.sizes[self.layout.channel_axis]
         shape = (n, c, *spatial) if self.layout is DataLayout.NCHW else (n, *spatial, c)
         return [TensorInfo(shape, x.dtype, x.quantization)]

@@ -10,8 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.expressions import unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import are_symbolic, as_size, below, equal
 from ..graph.tensor import DType, TensorInfo
 from ..ground.pieces import reduced
 from .shape_rules import (
@@ -74,6 +76,9 @@ class Reduce(Descriptor, kind="dovetail.Reduce"):
         x = present(inputs, 0)
         if self.function not in (ReduceFunction.MAX, ReduceFunction.MIN):
             require_number(x, "input")
+        if self.axes is not None and are_symbolic(self.axes):
+            rank = x.rank if self.keep_dims else x.rank - len(self.axes)
+            return [TensorInfo(tuple([unknown_size() for _ in range(rank)]), x.dtype)]
         axes = self.reduced_axes(x.rank)
         if self.keep_dims:
             shape = tuple(1 if i in axes else d for i, d in enumerate(x.sizes))
@@ -114,7 +119,7 @@ class ArgMinMax(Descriptor, kind="dovetail.ArgMinMax"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
         axis = normalize_axis(self.axis, x.rank)
-        if x.sizes[axis] == 0:
+        if equal(x.sizes[axis], 0):
             raise shape_error(f"axis {self.axis} of {x.shape_text} is empty: it has no extreme")
         kept = (1,) if self.keep_dims else ()
         return [TensorInfo((*x.sizes[:axis], *kept, *x.sizes[axis + 1 :]), self.dtype)]
@@ -137,7 +142,8 @@ class CumulativeSum(Descriptor, kind="dovetail.CumulativeSum"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
         require_number(x, "input")
-        normalize_axis(self.axis, x.rank)
+        if not are_symbolic((self.axis,)):
+            normalize_axis(self.axis, x.rank)
         return [x.with_quantization(None)]
 
 
@@ -165,9 +171,9 @@ class TopK(Selection, kind="dovetail.TopK"):
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
         axis = normalize_axis(self.axis, x.rank)
-        if not 0 <= self.k <= x.sizes[axis]:
+        if below(self.k, 0) or below(x.sizes[axis], self.k):
             raise attribute_error(f"k is {self.k}, but axis {self.axis} of {x.shape_text} has {x.sizes[axis]} elements")
-        shape = (*x.sizes[:axis], self.k, *x.sizes[axis + 1 :])
+        shape = (*x.sizes[:axis], as_size(self.k), *x.sizes[axis + 1 :])
         return [TensorInfo(shape, x.dtype, x.quantization), TensorInfo(shape, DType.INT64)]
 
 

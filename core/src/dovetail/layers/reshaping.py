@@ -10,8 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.expressions import Expression, unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import are_symbolic, as_size, differ, equal, some_below
 from ..graph.tensor import MAX_RANK, DataLayout, DType, TensorInfo
 from ..ground.limits import ADDRESSABLE
 from ..ground.pieces import PIECE, Region, assembled, copied
@@ -37,21 +39,28 @@ def _reshaped(infos: Infos, values: Values, info: TensorInfo) -> list[Array] | N
 
 
 @descriptor_class
-class Reshape(Selection, kind="dovetail.Reshape"):
+class _FromValue(Selection):
+    """Base of kinds whose second input is the value of the attribute of its name."""
+
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+
+    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
+        value = integers(values, 1)
+        return self if value is None else replace(self, **{self.input_names[1]: value})
+
+
+@descriptor_class
+class Reshape(_FromValue, kind="dovetail.Reshape"):
     """The same elements in row-major order under another shape; one -1 is worked out. Value input: shape.
 
     Attributes:
-        zero_copies: A 0 in `shape` stands for the input's size at that position (ONNX without `allowzero`).
+        zero_copies: A 0 in `shape` stands for the input's size at that position (ONNX without `allowzero`). A symbolic size
+            there stands for itself, although it might become 0.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
-    value_inputs: ClassVar[tuple[int, ...]] = (1,)
     shape: tuple[int, ...] | None = None
     zero_copies: bool = False
-
-    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        shape = integers(values, 1)
-        return self if shape is None else replace(self, shape=shape)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -59,7 +68,9 @@ class Reshape(Selection, kind="dovetail.Reshape"):
             raise attribute_error("no target shape", "give the attribute or the input 'shape'")
         shape = list(self.shape)
         if self.zero_copies:
-            shape = [x.sizes[i] if d == 0 and i < x.rank else d for i, d in enumerate(shape)]
+            shape = [x.sizes[i] if equal(d, 0) and i < x.rank else d for i, d in enumerate(shape)]
+        if not x.is_concrete or are_symbolic(shape):
+            return [x.reshaped(self._symbolic_sizes(x, shape))]
         if shape.count(-1) > 1 or any(d < -1 for d in shape):
             raise attribute_error(f"target shape {list(self.shape)} is not valid", "sizes >= 0, at most one -1")
         if -1 in shape:
@@ -70,21 +81,31 @@ class Reshape(Selection, kind="dovetail.Reshape"):
             raise shape_error(f"{x.shape_text} ({x.elements} elements) cannot take the shape {list(self.shape)}")
         return [x.reshaped(shape)]
 
+    def _symbolic_sizes(self, x: TensorInfo, target: Sequence[int]) -> list[int]:
+        """Return the sizes where some are symbolic: one that is -1, or may be, is what the others leave of the elements."""
+        if sum(equal(d, -1) for d in target) > 1 or some_below(target, -1):
+            raise attribute_error(f"target shape {list(target)} is not valid", "sizes >= 0, at most one -1")
+        open_axes = [i for i, d in enumerate(target) if (d.low if isinstance(d, Expression) else d) < 0]
+        shape = list(target)
+        rest = math.prod(d for i, d in enumerate(target) if i not in open_axes)
+        if len(open_axes) == 1 and not equal(rest, 0):
+            shape[open_axes[0]] = as_size(x.elements // rest)
+        elif len(open_axes) > 1:
+            shape = [unknown_size() if i in open_axes else d for i, d in enumerate(target)]
+        elif open_axes or differ(rest, x.elements):
+            raise shape_error(f"{x.shape_text} ({x.elements} elements) cannot take the shape {list(target)}")
+        return shape
+
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         return _reshaped(inputs, values, self.infer(inputs)[0])
 
 
 @descriptor_class
-class ExpandDims(Selection, kind="dovetail.ExpandDims"):
+class ExpandDims(_FromValue, kind="dovetail.ExpandDims"):
     """Insert axes of size one, at these positions of the result. Value input: axes."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
-    value_inputs: ClassVar[tuple[int, ...]] = (1,)
     axes: tuple[int, ...] | None = None
-
-    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        axes = integers(values, 1)
-        return self if axes is None else replace(self, axes=axes)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -92,6 +113,8 @@ class ExpandDims(Selection, kind="dovetail.ExpandDims"):
             raise attribute_error("no axes given")
         if x.rank + len(self.axes) > MAX_RANK:
             raise attribute_error(f"{len(self.axes)} axes more for {x.shape_text}", f"a tensor has at most {MAX_RANK}")
+        if are_symbolic(self.axes):
+            return [x.with_shape([unknown_size() for _ in range(x.rank + len(self.axes))])]
         axes = normalize_axes(self.axes, x.rank + len(self.axes))
         sizes = iter(x.sizes)
         return [x.reshaped([1 if i in axes else next(sizes) for i in range(x.rank + len(axes))])]
@@ -101,24 +124,21 @@ class ExpandDims(Selection, kind="dovetail.ExpandDims"):
 
 
 @descriptor_class
-class Squeeze(Selection, kind="dovetail.Squeeze"):
+class Squeeze(_FromValue, kind="dovetail.Squeeze"):
     """Remove axes of size one: these, or all of them. Value input: axes."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
-    value_inputs: ClassVar[tuple[int, ...]] = (1,)
     axes: tuple[int, ...] | None = None
-
-    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        axes = integers(values, 1)
-        return self if axes is None else replace(self, axes=axes)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
         if self.axes is None:
             return [x.reshaped([d for d in x.sizes if d != 1])]
+        if are_symbolic(self.axes):
+            return [x.with_shape([unknown_size() for _ in range(x.rank - len(self.axes))])]
         axes = normalize_axes(self.axes, x.rank)
         for axis in axes:
-            if x.sizes[axis] != 1:
+            if differ(x.sizes[axis], 1):
                 raise shape_error(f"axis {axis} of {x.shape_text} has size {x.sizes[axis]}, not 1")
         return [x.reshaped([d for i, d in enumerate(x.sizes) if i not in axes])]
 
@@ -170,16 +190,11 @@ class Permute(Selection, kind="dovetail.Permute"):
 
 
 @descriptor_class
-class BroadcastTo(Selection, kind="dovetail.BroadcastTo"):
+class BroadcastTo(_FromValue, kind="dovetail.BroadcastTo"):
     """Repeat along axes of size one until the shape is the broadcast of the input's and `shape`. Value input: shape."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
-    value_inputs: ClassVar[tuple[int, ...]] = (1,)
     shape: tuple[int, ...] | None = None
-
-    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        shape = integers(values, 1)
-        return self if shape is None else replace(self, shape=shape)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -192,21 +207,18 @@ class BroadcastTo(Selection, kind="dovetail.BroadcastTo"):
 
 
 @descriptor_class
-class Tile(Selection, kind="dovetail.Tile"):
+class Tile(_FromValue, kind="dovetail.Tile"):
     """Repeat the whole tensor `repeats[i]` times along axis i. Value input: repeats."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "repeats")
-    value_inputs: ClassVar[tuple[int, ...]] = (1,)
     repeats: tuple[int, ...] | None = None
-
-    def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        repeats = integers(values, 1)
-        return self if repeats is None else replace(self, repeats=repeats)
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
-        if self.repeats is None or len(self.repeats) != x.rank or any(r < 0 for r in self.repeats):
+        if self.repeats is None or len(self.repeats) != x.rank or some_below(self.repeats, 0):
             raise attribute_error(f"repeats {self.repeats} do not fit {x.shape_text}", f"give {x.rank} non-negative counts")
+        if not x.is_concrete or are_symbolic(self.repeats):
+            return [x.with_shape([d * as_size(r) for d, r in zip(x.sizes, self.repeats, strict=True)])]
         if max(self.repeats, default=0) >= ADDRESSABLE and 0 in x.sizes:  # else the result is refused, which is as large
             raise attribute_error(f"repeats {self.repeats} of the empty {x.shape_text}", f"give counts below {ADDRESSABLE}")
         return [x.with_shape([d * r for d, r in zip(x.sizes, self.repeats, strict=True)])]
@@ -247,7 +259,8 @@ class Shape(Selection, kind="dovetail.Shape"):
         return [TensorInfo((len(present(inputs, 0).shape[self.start : self.end]),), DType.INT64)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return [np.asarray(present(inputs, 0).sizes[self.start : self.end], np.int64)]
+        sizes = present(inputs, 0).sizes[self.start : self.end]
+        return [np.asarray(sizes, object if are_symbolic(sizes) else np.int64)]
 
 
 @descriptor_class
@@ -262,7 +275,7 @@ class SpaceToDepth(Selection, kind="dovetail.SpaceToDepth"):
         require_rank(x, 4, "input")
         require_positive("block", self.block)
         h, w = (x.sizes[a] for a in self.layout.spatial_axes())
-        if h % self.block or w % self.block:
+        if differ(h % self.block, 0) or differ(w % self.block, 0):
             raise shape_error(f"{h} x {w} pixels do not divide into blocks of {self.block}")
         n, c = x.sizes[0], x.sizes[self.layout.channel_axis] * self.block**2
         h, w = h // self.block, w // self.block
@@ -285,7 +298,7 @@ class DepthToSpace(Selection, kind="dovetail.DepthToSpace"):
         require_rank(x, 4, "input")
         require_positive("block", self.block)
         c = x.sizes[self.layout.channel_axis]
-        if c % self.block**2:
+        if differ(c % self.block**2, 0):
             raise shape_error(f"{c} channels do not divide by {self.block} squared")
         h, w = (x.sizes[a] * self.block for a in self.layout.spatial_axes())
         n, c = x.sizes[0], c // self.block**2

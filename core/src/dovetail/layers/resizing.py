@@ -10,9 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..graph.descriptor import Descriptor, Infos, Values, descriptor_class
+from ..graph.descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..graph.expressions import Expression, unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import are_symbolic, as_size, differ, equal, some_below
 from ..graph.tensor import MAX_RANK, TensorInfo
 from ..ground.limits import ADDRESSABLE
 from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, normalize_axes, number, present, sequence
@@ -89,6 +91,8 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         x = present(inputs, 0)
         axes = normalize_axes(range(x.rank) if self.axes is None else self.axes, x.rank)
         given = values[1] if len(values) > 1 else None
+        if not x.is_concrete or any(value is not None and value.dtype == object for value in values[1:]):
+            return self._with_symbols(x, axes, given, integers(values, 2))
         scales = None if given is None or given.size == 0 else [float(s) for s in given.reshape(-1)[: MAX_RANK + 1]]
         sizes = integers(values, 2)
         _check_scales(scales or ())
@@ -112,6 +116,21 @@ class Resize(Descriptor, kind="dovetail.Resize"):
                 full_sizes[axis], full_scales[axis] = math.floor(x.sizes[axis] * scale), scale
         return replace(self, sizes=tuple(full_sizes), scales=tuple(full_scales), axes=None, aspect=AspectPolicy.STRETCH)
 
+    def _with_symbols(
+        self, x: TensorInfo, axes: Sequence[int], scales: Array | None, sizes: Sequence[int] | None
+    ) -> Descriptor:
+        """Return the same with sizes worked out where some are symbolic, and so without scales."""
+        result = list(x.sizes)
+        given = sizes if scales is None or scales.size == 0 else scales.reshape(-1).tolist()
+        if given is None or len(given) != len(axes):
+            raise attribute_error(f"{len(given or ())} scales or sizes for {len(axes)} axes")
+        for axis, size in zip(axes, given, strict=True):
+            if given is not sizes:
+                result[axis] = _scaled(result[axis], size)
+            else:
+                result[axis] = as_size(size) if self.aspect is AspectPolicy.STRETCH else unknown_size()
+        return replace(self, sizes=tuple(result), scales=None, axes=None, aspect=AspectPolicy.STRETCH)
+
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
         _check_scales(self.scales or ())
@@ -120,13 +139,13 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         if (self.scales is None and self.sizes is None) or (self.scales is not None and len(self.scales) != x.rank):
             raise attribute_error(f"scales {self.scales} do not fit {x.shape_text}", f"give {x.rank} scales or sizes")
         if self.sizes is None:
-            return [x.with_shape([math.floor(d * s) for d, s in zip(x.sizes, self.scales or (), strict=True)])]
-        if len(self.sizes) != x.rank or any(s < 0 for s in self.sizes):
+            return [x.with_shape([_scaled(d, s) for d, s in zip(x.sizes, self.scales or (), strict=True)])]
+        if len(self.sizes) != x.rank or some_below(self.sizes, 0):
             raise attribute_error(f"sizes {self.sizes} do not fit {x.shape_text}", f"give {x.rank} sizes")
-        if any(d == 0 and s != 0 for d, s in zip(x.sizes, self.sizes, strict=True)):
+        if any(equal(d, 0) and differ(s, 0) for d, s in zip(x.sizes, self.sizes, strict=True)):
             raise attribute_error(f"an empty axis of {x.shape_text} cannot be resized to {self.sizes}")
         for d, wanted, scale in zip(x.sizes, self.sizes, self.scales or (), strict=self.scales is not None):
-            if d and wanted not in (math.floor(d * scale), math.floor(d * scale + 0.5)):
+            if not are_symbolic((d, wanted)) and d and wanted not in (math.floor(d * scale), math.floor(d * scale + 0.5)):
                 raise attribute_error(
                     f"scales {self.scales} do not make {x.shape_text} of sizes {self.sizes}", "give one of the two"
                 )
@@ -140,6 +159,20 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         if self.scales is not None:
             return self.scales
         return tuple(s / d if d else 1.0 for s, d in zip(self.sizes or (), x.sizes, strict=True))
+
+
+_MAX_DENOMINATOR = 1 << 10
+"""Of a scale by which floats multiply any size without rounding."""
+
+
+def _scaled(size: int, scale: float) -> int:
+    """Return floor(size * scale); of a symbolic size where that is exact, else any size."""
+    if not isinstance(size, Expression) and not isinstance(scale, Expression):
+        return math.floor(size * scale)
+    if isinstance(scale, Expression):
+        return unknown_size()
+    numerator, denominator = float(scale).as_integer_ratio()
+    return size * numerator // denominator if denominator <= _MAX_DENOMINATOR else unknown_size()
 
 
 def _check_scales(scales: Sequence[float]) -> None:

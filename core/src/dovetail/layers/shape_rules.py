@@ -6,13 +6,16 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 from enum import Enum, StrEnum
+from functools import reduce
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..graph.descriptor import Infos, Values
+from ..graph.expressions import Expression
 from ..graph.layer import OutputSlot
+from ..graph.size_rules import as_size, below, broadcast_size, differ, larger, shapes_differ
 from ..graph.tensor import MAX_RANK, Dimension, DType, TensorInfo, shown
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.limits import ADDRESSABLE
@@ -116,7 +119,7 @@ def require_rank(info: TensorInfo, ranks: int | Sequence[int], what: str) -> Non
 
 def require_shape(info: TensorInfo, shape: Sequence[int], what: str) -> None:
     """Refuse a tensor of another shape."""
-    if info.shape != tuple(shape):
+    if shapes_differ(info.shape, tuple(shape)):
         raise shape_error(f"{what} has shape {info.shape_text}, expected {list(shape)}")
 
 
@@ -163,18 +166,33 @@ INDEX_DTYPES = (DType.INT32, DType.INT64)
 
 
 def broadcast(*shapes: Sequence[Dimension]) -> tuple[int, ...]:
-    """Return the NumPy broadcast of concrete shapes."""
+    """Return the NumPy broadcast of shapes."""
     rank = max((len(s) for s in shapes), default=0)
     result = []
     for i in range(-rank, 0):
         sizes: set[Any] = {s[i] for s in shapes if len(s) >= -i} - {1}
-        if len(sizes) > 1 or (sizes and min(sizes) < 0):
+        if len(sizes) > 1:
+            sizes = _joined_symbols(sizes)
+        size = sizes.pop() if sizes else 1
+        if sizes or (size < 0 if type(size) is int else below(size, 0)):
             raise shape_error(
                 f"shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast",
                 "aligned at the last axis, sizes must be equal or 1, and none negative",
             )
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(int(d) for d in result)
+        result.append(size if type(size) is int else as_size(size))
+    return tuple(result)
+
+
+def _joined_symbols(sizes: set[Any]) -> set[Any]:
+    """Replace sizes of which some are symbolic by what they broadcast to; those that are known to differ stay."""
+    numbers = {size for size in sizes if not isinstance(size, Expression)}
+    expressions = sorted((size for size in sizes if isinstance(size, Expression)), key=str)
+    if not expressions or len(numbers) > 1:
+        return numbers
+    for one in expressions:
+        if differ(one, 1) and any(differ(one, other) and differ(other, 1) for other in sizes):
+            return sizes
+    return {reduce(broadcast_size, (*numbers, *expressions))}
 
 
 LARGEST_COUNT = 2**31 - 1
@@ -208,7 +226,7 @@ def require_window(
         raise attribute_error(
             f"padding is ({', '.join(map(shown, padding))})", f"give counts from 0 to {LARGEST_COUNT}; a slice removes elements"
         )
-    extents = [max(size, 1) for size in x.sizes]
+    extents = [max(size, 1) for size in x.sizes] if x.is_concrete else [1] * x.rank  # the others are asked for once they are
     for i, axis in enumerate(axes):
         extents[axis] += padding[i] + padding[i + len(axes)] + stride[i] + dilation[i]
     if (nbytes := math.prod(extents) * x.dtype.itemsize) >= ADDRESSABLE:
@@ -228,15 +246,15 @@ def window_output(
     """
     reach = dilation * (window - 1) + 1
     room = size + before + after - reach
-    if room < 0:
+    if below(room, 0):
         raise shape_error(
             f"a window that reaches over {reach} does not fit into {size} elements padded by {before} and {after}",
             "reduce the window or dilation, or pad more",
         )
-    steps = -(-room // stride) if ceil_mode else room // stride
-    if ceil_mode and steps * stride >= size + before:
-        steps -= 1
-    return steps + 1
+    if not ceil_mode:
+        return room // stride + 1
+    # One that would start behind the data and the leading padding is left out: all others start at least a stride before that.
+    return -(-(size + before - max(reach - after, stride)) // stride) + 1
 
 
 class AutoPadding(StrEnum):
@@ -253,7 +271,7 @@ def same_padding(
     """Return (top, left, bottom, right) for one of the SAME modes."""
     before, after = [], []
     for size, w, s, d in zip(sizes, window, stride, dilation, strict=True):
-        total = max((-(-size // s) - 1) * s + d * (w - 1) + 1 - size, 0)
+        total = larger((-(-size // s) - 1) * s + d * (w - 1) + 1 - size, 0)
         small = total // 2
         before.append(small if mode is AutoPadding.SAME_UPPER else total - small)
         after.append(total - before[-1])
@@ -327,6 +345,8 @@ def integers(values: Values, index: int, maximum: int = 2 * MAX_RANK) -> tuple[i
             f"input {index} holds {array.size} sizes, axes or positions", f"a tensor has at most {maximum} of them"
         )
     listed = array.reshape(-1).tolist()
+    if array.dtype.kind == "O":  # symbols among them
+        return tuple(listed)
     if array.dtype.kind not in "iu":  # whole floats are taken, since ONNX allows any type for some
         if array.dtype.kind != "f" or not all(map(float.is_integer, listed)):
             raise attribute_error(
