@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dovetail import ErrorCode, ModelError
+from dovetail.graph.expressions import Expression
 
 from .messages import AttributeProto, FunctionProto, NodeProto
 
@@ -71,8 +72,8 @@ def _call(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> bytes:
     return call.SerializeToString()
 
 
-def encoded_type(code: int, shape: Sequence[int | str] | None) -> bytes:
-    """Encode the type of a tensor; None: its shape is not known."""
+def encoded_type(code: int, shape: Sequence[object] | None) -> bytes:
+    """Encode the type of a tensor whose sizes may be expressions; None: its shape is not known."""
     from onnx import TypeProto as EncodedType
 
     described = EncodedType()
@@ -83,8 +84,8 @@ def encoded_type(code: int, shape: Sequence[int | str] | None) -> bytes:
             dimension = described.tensor_type.shape.dim.add()
             if isinstance(size, int):
                 dimension.dim_value = size
-            else:
-                dimension.dim_param = size
+            elif isinstance(size, Expression) and size.is_known:
+                dimension.dim_param = str(size)
     return described.SerializeToString()
 
 

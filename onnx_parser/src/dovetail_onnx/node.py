@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dovetail import DType, ErrorCode, ModelError, Network
 from dovetail.graph.layer import OutputSlot
+from dovetail.graph.symbolic_inference import SymbolicInference
 
 from .messages import AttributeProto, GraphProto, NodeProto
 from .tensors import Tensor, dtype_of_code, read_sparse, read_tensor, scalar_of
@@ -17,7 +18,7 @@ from .unsupported import Unsupported
 
 if TYPE_CHECKING:
     from .external_data import ExternalData
-    from .knowledge import Knowledge
+    from .making import Making
 
 _TYPES = AttributeProto.AttributeType
 
@@ -42,7 +43,8 @@ class Node:
         inputs: Sequence[OutputSlot | None],
         attributes: dict[str, AttributeProto],
         network: Network,
-        knowledge: Knowledge,
+        inference: SymbolicInference,
+        making: Making,
         external: ExternalData,
     ) -> None:
         self.op = proto.op_type
@@ -53,7 +55,8 @@ class Node:
         self.network = network
         self._inputs = list(inputs)
         self._attributes = attributes
-        self._knowledge = knowledge
+        self._inference = inference
+        self._making = making
         self._external = external
         self._read: set[str] = set()
 
@@ -90,12 +93,19 @@ class Node:
         return self.dtype_of(self.input(index))
 
     def dtype_of(self, slot: OutputSlot) -> DType:
-        """Return the element type of a slot, known even while its sizes are not."""
-        return self._knowledge.dtype(slot)
+        """Return the element type of a slot, known even while its sizes are not.
+
+        Raises:
+            Unsupported: A kind from outside does not tell before sizes are fixed.
+        """
+        dtype = self._inference.dtype(slot)
+        if dtype is None:
+            raise Unsupported(f"the element type of {slot.name!r} is not known before the symbolic dimensions are fixed")
+        return dtype
 
     def rank_of(self, slot: OutputSlot) -> int | None:
         """Return the rank of a slot if it follows from what is known before sizes are."""
-        return self._knowledge.rank(slot)
+        return self._inference.rank(slot)
 
     def known_rank(self, slot: OutputSlot, why: str) -> int:
         """Return the rank of a slot.
@@ -110,16 +120,16 @@ class Node:
 
     def size_of(self, slot: OutputSlot, axis: int) -> int | None:
         """Return the size of one axis of a slot if it is known."""
-        return self._knowledge.size(slot, axis)
+        return self._inference.size(slot, axis)
 
     def constant(self, index: int) -> npt.NDArray[Any] | None:
         """Return the value of input `index` if constants alone lead to it, or None."""
         slot = self.optional(index)
-        return None if slot is None else self._knowledge.value(slot)
+        return None if slot is None else self._inference.value(slot)
 
     def value_of(self, slot: OutputSlot) -> npt.NDArray[Any] | None:
         """Return the value of a slot if constants alone lead to it, or None."""
-        return self._knowledge.value(slot)
+        return self._inference.value(slot)
 
     def number(self, index: int) -> float | int | bool | None:
         """Return the value of a constant scalar input in Python's terms, or None if it is not one."""
@@ -235,7 +245,7 @@ class Node:
     def sparse_tensor(self, name: str) -> Tensor | None:
         """Return a sparse tensor attribute filled in, or None."""
         found = self._attribute(name, _TYPES.SPARSE_TENSOR)
-        return None if found is None else read_sparse(found.sparse_tensor, self._external, self._knowledge.making)
+        return None if found is None else read_sparse(found.sparse_tensor, self._external, self._making)
 
     def graph(self, name: str) -> GraphProto:
         """Return a required attribute that is a graph."""
@@ -270,7 +280,7 @@ class Node:
             Unsupported: It is too large, with what was made for the model before.
             LimitError: The load may not take so much memory.
         """
-        if not self._knowledge.making.allows(count, f"{what} of node {self.name!r}"):
+        if not self._making.allows(count, f"{what} of node {self.name!r}"):
             raise Unsupported(f"{what} would have {count} elements")
 
     def malformed(self, found: str) -> ModelError:

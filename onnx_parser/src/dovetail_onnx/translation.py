@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from dovetail import ErrorCode, GraphError, ModelError, Network
 from dovetail.graph.layer import OutputSlot
+from dovetail.graph.symbolic_inference import SymbolicInference
 
 from . import operators as operators  # fills the registry
 from .expansion import Expansion, function_key
 from .external_data import ExternalData
 from .functions import bound_attributes, encoded_type, is_function, resolve_references, schema_function, schema_of
-from .knowledge import Knowledge
+from .making import Making
 from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, SparseTensorProto, ValueInfoProto
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
@@ -44,7 +45,8 @@ class _Translation:
         self._external = external
         self._origin = origin
         self._network = Network(model.graph.name or "network")
-        self._knowledge = Knowledge()
+        self._inference = SymbolicInference()
+        self._making = Making()
         self._opsets = imported(model.opset_import) or {"": 1}
         self._functions = {function_key(f.domain, f.name, f.overload): f for f in model.functions}
         self._unsupported: list[Entry] = []
@@ -156,7 +158,7 @@ class _Translation:
     def _add_initializer(self, name: str, proto: Initializer, scope: Scope) -> OutputSlot | Missing:
         try:
             if isinstance(proto, SparseTensorProto):
-                read = read_sparse(proto, self._external, self._knowledge.making)
+                read = read_sparse(proto, self._external, self._making)
             else:
                 read = read_tensor(proto, self._external, scope.cut.get(name))
         except Unsupported as problem:
@@ -211,7 +213,7 @@ class _Translation:
             slot = results[index] if results is not None and index < len(results) else None
             scope.values[name] = slot if slot is not None else MISSING
             if isinstance(slot, OutputSlot) and slot.info is None and scope.parent is None and name in self._declared_ranks:
-                self._knowledge.declare_rank(slot, self._declared_ranks[name])
+                self._inference.declare_rank(slot, self._declared_ranks[name])
 
     def _translate_node(self, proto: NodeProto, domain: str, opset: int, label: str, scope: Scope) -> Sequence[Found] | None:
         reader = f"node {label!r} ({proto.op_type})"
@@ -232,7 +234,7 @@ class _Translation:
         slots = [slot for slot in inputs if not isinstance(slot, Missing)]
         if len(slots) != len(inputs):
             return None
-        node = Node(proto, opset, label, slots, attributes, self._network, self._knowledge, self._external)
+        node = Node(proto, opset, label, slots, attributes, self._network, self._inference, self._making, self._external)
         before = len(self._network)
         results = known.translate(node)
         node.ignore(*known.ignored)
@@ -323,7 +325,7 @@ class _Translation:
         if any(isinstance(slot, Missing) for slot in inputs):
             return None
         slots = [slot for slot in inputs if not isinstance(slot, Missing)]
-        node = Node(proto, opset, label, slots, attributes, self._network, self._knowledge, self._external)
+        node = Node(proto, opset, label, slots, attributes, self._network, self._inference, self._making, self._external)
         condition = node.number(0)
         if condition is not None:
             return self._branch(node, "then_branch" if condition else "else_branch", label, scope)
@@ -350,7 +352,10 @@ class _Translation:
     def _type_of(self, slot: Found) -> bytes:
         if not isinstance(slot, OutputSlot):
             return b""
-        return encoded_type(CODES[self._knowledge.dtype(slot)], None if slot.info is None else slot.info.shape)
+        info, dtype = self._inference.info(slot), self._inference.dtype(slot)
+        if dtype is None:
+            raise Unsupported(f"the element type of {slot.name!r} is not known before the symbolic dimensions are fixed")
+        return encoded_type(CODES[dtype], None if info is None else info.shape)
 
     # -- trouble --------------------------------------------------------------------------------------------------------------
 
