@@ -373,7 +373,8 @@ def function_of(operation: str, arguments: tuple[int, ...], text: str, low: floa
         operation: A key of `_FUNCTIONS`.
         arguments: Its operands, in canonical order.
         text: As printed to people.
-        low, high: Bounds of its value.
+        low: Lower bound of its value.
+        high: Upper bound of its value.
     """
     depth = 1 + max(
         (atom.depth for one in arguments if isinstance(one, Expression) for monomial, _ in one.terms for atom in monomial),
