@@ -196,10 +196,10 @@ class FaultyBackend(IBackend):
     def supports(self, layer, options, device):
         return self.fault("supports", Support.yes)
 
-    def create_workload_factory(self, context, memory, options):
+    def create_workload_factory(self, context, resources, options):
         return self.fault("create_workload_factory", lambda: Factory(self.fault))
 
-    def create_context(self, device, options):
+    def create_context(self, device, resources, options):
         def honest():
             self.contexts.append(Context(self.fault))
             return self.contexts[-1]
@@ -349,7 +349,7 @@ def test_a_backend_that_raises_may_be_passed_over_only_with_a_word(runtime, neig
 @pytest.mark.fault(39)
 def test_ctrl_c_is_no_fault_of_a_backend(runtime):
     class Interrupted(FaultyBackend):
-        def create_workload_factory(self, context, memory, options):
+        def create_workload_factory(self, context, resources, options):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -401,7 +401,7 @@ def test_a_wrong_answer_is_a_breach_of_contract(runtime, neighbour, method, answ
 @pytest.mark.fault(42)
 def test_a_layer_that_was_accepted_and_then_refused_is_named(runtime, neighbour):
     class Refuses(FaultyBackend):
-        def create_workload_factory(self, context, memory, options):
+        def create_workload_factory(self, context, resources, options):
             factory = Factory(self.fault)
 
             def create_workload(layer):
@@ -514,7 +514,7 @@ def test_constants_and_inputs_are_read_only_for_python_workloads(runtime, neighb
     seen = []
 
     class Writer(FaultyBackend):
-        def create_workload_factory(self, context, memory, options):
+        def create_workload_factory(self, context, resources, options):
             factory = Factory(self.fault)
 
             def write(inputs, outputs):
@@ -650,7 +650,7 @@ def test_a_private_layer_that_cannot_be_made_is_named(runtime, neighbour):
             views.substitute(view, _private(Network("private"), view))
             return views
 
-        def create_workload_factory(self, context, memory, options):
+        def create_workload_factory(self, context, resources, options):
             factory = Factory(self.fault)
             factory.create_workload = lambda layer: {}[layer.name]
             return factory
@@ -722,10 +722,10 @@ def test_running_while_planning_ends(runtime):
     nets = []
 
     class Eager(FaultyBackend):
-        def create_workload_factory(self, context, memory, options):
+        def create_workload_factory(self, context, resources, options):
             if nets:
                 nets[0].run({"x": X})
-            return super().create_workload_factory(context, memory, options)
+            return super().create_workload_factory(context, resources, options)
 
     net = Network("eager")
     net.output(net.relu(net.input("x", ("N",)), name="first"), "y")
@@ -758,9 +758,9 @@ def test_a_runtime_is_not_closed_from_inside(hard):
 @pytest.mark.fault(59)
 def test_loading_from_inside_a_method_works(runtime, neighbour):
     class Nested(FaultyBackend):
-        def create_workload_factory(self, context, memory, options):
+        def create_workload_factory(self, context, resources, options):
             np.testing.assert_array_equal(run(load(runtime, FaultyBackend())), RIGHT)
-            return super().create_workload_factory(context, memory, options)
+            return super().create_workload_factory(context, resources, options)
 
     np.testing.assert_array_equal(run(load(runtime, Nested())), RIGHT)
 
@@ -803,7 +803,7 @@ def misbehave(what):
             os.umask(0)
 
     class Misbehaving(FaultyBackend):
-        def create_workload_factory(self, context, memory, options):
+        def create_workload_factory(self, context, resources, options):
             factory = Factory(self.fault)
             factory.create_workload = lambda layer: Workload(self.fault, body if layer.name == "second" else relu)
             return factory

@@ -197,7 +197,7 @@ class Slow(IBackend):
         time.sleep(0.02)
         return Support.no("kind", "never")
 
-    def create_workload_factory(self, context, memory, options):
+    def create_workload_factory(self, context, resources, options):
         raise AssertionError("it takes no layer")
 
 
@@ -236,7 +236,7 @@ class Greedy(IBackend):
     def optimize_subgraph(self, view, options, device):
         limits.budget().take_memory(1 << 40, "a table")
 
-    def create_workload_factory(self, context, memory, options):
+    def create_workload_factory(self, context, resources, options):
         raise AssertionError("the load has ended by now")
 
 

@@ -12,7 +12,7 @@ import pytest
 from dovetail import Network, Runtime
 from dovetail.contract.abi_version import ABI_VERSION
 from dovetail.contract.backend_id import BackendId
-from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, IWorkloadFactory, Support
+from dovetail.contract.interfaces import IBackend, IBackendContext, IWorkloadFactory, Support
 from dovetail.graph.descriptor import Descriptor, Infos, descriptor_class
 from dovetail.graph.layer import Layer
 from dovetail.graph.tensor import TensorInfo
@@ -105,7 +105,7 @@ class Vendor(IBackend):
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
-    def create_workload_factory(self, context: IBackendContext | None, memory: IMemoryManager, options: Any) -> Factory:
+    def create_workload_factory(self, context: IBackendContext | None, resources: Any, options: Any) -> Factory:
         return Factory(self.fields)
 
 

@@ -89,7 +89,7 @@ class Doubling(IBackend):
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return Factory(self.run)
 
 

@@ -95,11 +95,11 @@ class Faulty(IBackend):
         self._at("optimize_subgraph")
         return super().optimize_subgraph(part, options, device)
 
-    def create_context(self, device: int, options: Any) -> Any:
+    def create_context(self, device: int, resources: Any, options: Any) -> Any:
         self._at("create_context")
-        return super().create_context(device, options)
+        return super().create_context(device, resources, options)
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         self._at("create_workload_factory")
         return Factory(self)
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail import BackendError, BackendUnavailableError, PlacementError, RunError, RunTimeoutError
+from dovetail import BackendError, BackendUnavailableError, HostResources, PlacementError, RunError, RunTimeoutError
 from dovetail.contract import interfaces
+from dovetail.contract.artefacts import ArtefactStore
 from dovetail.contract.backend_id import BackendId, BackendRequest
 from dovetail.ground.errors import ErrorCode
 from dovetail.layers.activation import Activation, ActivationFunction
@@ -129,7 +130,7 @@ def test_second_device(build: Any, flags: list[str]) -> None:
     """Memory, queues and contexts are of the device that was asked for, with contexts and without."""
     one = Device(build("device.c", "device" + "".join(flags), "-pthread", *flags))
     backend = one.backend
-    context = backend.create_context(1, backend.options_type())
+    context = backend.create_context(1, HostResources(1, ArtefactStore("TableDevice", "", dict)), backend.options_type())
     manager = backend.create_memory_manager(context)
     assert manager is not None
     assert (str(manager.domain), manager.alignment) == (str(backend.memory_domain(1)), 1024)

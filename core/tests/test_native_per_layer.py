@@ -168,6 +168,8 @@ def test_compiled_part_with_progress_and_artefact(build: Build, tmp_path: Path, 
     library = build("compiler.c", "compiler")
     backend = load_backend(library)
     alive = ctypes.CDLL(str(library)).compiled_alive
+    gc.collect()  # what earlier tests compiled with this library
+    assert alive() == 0
     feeds = {name: np.full((2, 3), value, np.float32) for name, value in zip("abc", (1, 2, 4), strict=True)}
     for attempt in range(2):
         told: list[tuple[str, float, str]] = []

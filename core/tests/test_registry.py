@@ -31,7 +31,7 @@ class Backend(IBackend):
     def supports(self, layer, options, device):
         return Support.yes()
 
-    def create_workload_factory(self, context, memory, options):
+    def create_workload_factory(self, context, resources, options):
         raise NotImplementedError
 """
 
@@ -47,7 +47,7 @@ class InProcess(IBackend):
     def supports(self, layer: Any, options: Any, device: Any) -> Support:
         return Support.yes()
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> Any:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> Any:
         raise NotImplementedError
 
 

@@ -80,7 +80,7 @@ class Acme(IBackend):
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return self.factory(self)
 
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:

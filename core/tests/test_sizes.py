@@ -68,7 +68,7 @@ class Backend(IBackend):
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         self.factories += 1
         return Factory(self)
 

@@ -94,7 +94,7 @@ class Correct(IBackend):
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return refusal_of(layer, CLAIMS)
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return Factory(type(self).workload)
 
 
@@ -196,7 +196,7 @@ class SameWorkloadTwice(Correct):
     def __init__(self) -> None:
         self.made: dict[str, Workload] = {}
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return Factory(lambda layer: self.made.setdefault(str(layer.descriptor.operation), Workload(layer)))
 
 
@@ -205,15 +205,15 @@ class LeaksMemory(Correct):
 
     kept: ClassVar[list[Any]] = []
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         self.kept.append(np.ones(1 << 16, np.uint8))
-        return super().create_workload_factory(context, memory, options)
+        return super().create_workload_factory(context, resources, options)
 
 
 class LeaksFiles(Correct):
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         os.open(os.devnull, os.O_RDONLY)
-        return super().create_workload_factory(context, memory, options)
+        return super().create_workload_factory(context, resources, options)
 
 
 class AsynchronousWithoutQueues(Correct):
@@ -258,7 +258,7 @@ class HookRaises(Correct):
         def after_unload(self, network: str) -> None:
             raise RuntimeError("the driver is gone")
 
-    def create_context(self, device: int, options: Any) -> IBackendContext:
+    def create_context(self, device: int, resources: Any, options: Any) -> IBackendContext:
         return self.Context()
 
 
@@ -273,10 +273,10 @@ class SecondContextBreaksFirst(Correct):
         def close(self) -> None:
             self.backend.device = None
 
-    def create_context(self, device: int, options: Any) -> IBackendContext:
+    def create_context(self, device: int, resources: Any, options: Any) -> IBackendContext:
         return self.Context(self)
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         backend = self
 
         class NeedsDevice(Workload):
@@ -291,17 +291,17 @@ class SecondContextBreaksFirst(Correct):
 class DiesAtExit(Correct):
     """Ends the process from an exit handler, as a driver's static destructor may."""
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         import atexit
 
         atexit.register(os._exit, 3)
-        return super().create_workload_factory(context, memory, options)
+        return super().create_workload_factory(context, resources, options)
 
 
 class DoesNotSurviveFork(Correct):
     """Remembers the process that created it, as a library with threads of its own does."""
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         process = os.getpid()
 
         class AtHome(Workload):
@@ -543,12 +543,12 @@ class EndsTheProcess(Correct):
 
 
 class CallsExit(Correct):
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         sys.exit("no licence")
 
 
 class Hangs(Correct):
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         time.sleep(3600)
         raise AssertionError
 

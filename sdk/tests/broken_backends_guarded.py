@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import BackendId, IBackendContext, IMemoryManager, IWorkloadFactory, Layer, Support
+from dovetail import BackendId, IBackendContext, IWorkloadFactory, Layer, Support
 from dovetail.contract.abi_version import ABI_VERSION
 from dovetail_sdk.conformance.evaluation import Estimate, compute
 from dovetail_sdk.conformance.numpy_backend import NumpyBackend
@@ -59,7 +59,7 @@ class Inside(NumpyBackend):
             return Support.no("attribute", f"not {computed}")
         return super().supports(layer, options, device)
 
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return Factory(self.work)
 
 
@@ -145,7 +145,7 @@ class EndsTheProcessWhenClosed(Inside):
         def close(self) -> None:
             os._exit(0)
 
-    def create_context(self, device: int, options: Any) -> IBackendContext:
+    def create_context(self, device: int, resources: Any, options: Any) -> IBackendContext:
         return self.context()
 
 
@@ -156,7 +156,7 @@ class CrashesAfterClosing(Inside):
         def close(self) -> None:
             atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
 
-    def create_context(self, device: int, options: Any) -> IBackendContext:
+    def create_context(self, device: int, resources: Any, options: Any) -> IBackendContext:
         return self.context()
 
 

@@ -73,7 +73,7 @@ class Honest(NumpyBackend):
             return Support.no("dtype", "only float32")
         return super().supports(layer, options, device)
 
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return Factory(self)
 
 
@@ -128,9 +128,9 @@ class WrongFromTheThirtiethLayer(Honest):
             if len(self.backend.made) > 30:
                 outputs[0][...] += 1
 
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         self.made.clear()
-        return super().create_workload_factory(context, memory, options)
+        return super().create_workload_factory(context, resources, options)
 
 
 class NotTheSameBits(Honest):
@@ -253,19 +253,19 @@ class NeverReusesMemory(PrivateHonest):
 
 
 class LeaksMemory(Honest):
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         self.made.append(np.ones(1 << 17))
-        return super().create_workload_factory(context, memory, options)
+        return super().create_workload_factory(context, resources, options)
 
 
 class LeaksFiles(Honest):
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         self.made.append(os.open(os.devnull, os.O_RDONLY))
-        return super().create_workload_factory(context, memory, options)
+        return super().create_workload_factory(context, resources, options)
 
 
 class LeaksThreads(Honest):
-    def create_context(self, device: int, options: Any) -> IBackendContext:
+    def create_context(self, device: int, resources: Any, options: Any) -> IBackendContext:
         threading.Thread(target=self.stop.wait, daemon=True).start()
         return IBackendContext()
 
@@ -372,7 +372,7 @@ class ClosesWithTheFirst(Honest):
                 raise OSError("the device is closed")
             super().execute(inputs, outputs)
 
-    def create_context(self, device: int, options: Any) -> IBackendContext:
+    def create_context(self, device: int, resources: Any, options: Any) -> IBackendContext:
         return self.context(self)
 
 
@@ -398,7 +398,7 @@ class FailsWhenAsked(Honest):
         def execute(self, inputs: Arrays, outputs: Arrays) -> None:
             raise OSError("asked to fail")
 
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         factory = Factory(self)
         if options.fail:
             factory.create_workload = lambda layer: self.failing(layer, self)  # type: ignore[method-assign]

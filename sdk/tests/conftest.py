@@ -87,7 +87,7 @@ class FussyBackend(IBackend):
         operation = getattr(layer.descriptor, "operation", None)
         return Support.yes() if str(operation) == "add" else Support.no("kind", "it only adds")
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> FussyFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> FussyFactory:
         return FussyFactory()
 
 

@@ -54,7 +54,7 @@ class PatientBackend(IBackend):
         operation = getattr(layer.descriptor, "operation", None)
         return Support.yes() if str(operation) == "add" else Support.no("kind", "it only adds")
 
-    def create_workload_factory(self, context: Any, memory: Any, options: Any) -> PatientFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> PatientFactory:
         return PatientFactory()
 
     def choices(self, view: SubgraphView, options: Any, device: Any) -> Choices:

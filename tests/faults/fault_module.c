@@ -67,7 +67,7 @@ static const char SOURCE[] =
     "    def supports(self, layer, options, device):\n"
     "        fits = layer.kind == 'dovetail.ElementwiseBinary' and layer.descriptor.operation == 'add'\n"
     "        return Support.yes() if fits and layer.output_infos[0].dtype.is_float else Support.no('kind', 'only float add')\n"
-    "    def create_workload_factory(self, context, memory, options): return Factory()\n";
+    "    def create_workload_factory(self, context, resources, options): return Factory()\n";
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, TEXT(NAME), NULL, -1, NULL, NULL, NULL, NULL, NULL};
 

@@ -45,18 +45,19 @@ static int supports(void *state, const dovetail_device_info *device, const dovet
     return 1;
 }
 
-static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
-                           dovetail_workload *workload, dovetail_answer *why)
+static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_resources *resources,
+                           const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why)
 {
-    (void)state, (void)context, (void)layer, (void)options, (void)why;
+    (void)state, (void)context, (void)layer, (void)resources, (void)options, (void)why;
     dovetail_begin_workload(workload);
     workload->execute = add;
     return DOVETAIL_OK;
 }
 
-static int context_open(void *state, int32_t device, const dovetail_attributes *options, void **context, dovetail_answer *why)
+static int context_open(void *state, int32_t device, const dovetail_resources *resources, const dovetail_attributes *options,
+                        void **context, dovetail_answer *why)
 {
-    (void)state, (void)device, (void)options, (void)context, (void)why;
+    (void)state, (void)device, (void)resources, (void)options, (void)context, (void)why;
 #ifdef FAULT_BUSY
     const char *marker = getenv("DOVETAIL_FAULT_BUSY");
     if (marker != NULL && access(marker, F_OK) == 0) return dovetail_fail(why, "device_busy", "", "somebody else has the device");

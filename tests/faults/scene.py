@@ -39,7 +39,7 @@ class Backend(IBackend):
         fits = layer.kind == "dovetail.ElementwiseBinary" and layer.descriptor.operation == "add"
         return Support.yes() if fits and layer.output_infos[0].dtype.is_float else Support.no("kind", "only float add")
 
-    def create_workload_factory(self, context, memory, options):
+    def create_workload_factory(self, context, resources, options):
         return Factory()
 """
 

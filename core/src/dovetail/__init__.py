@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .contract.interfaces import HOST as HOST
     from .contract.interfaces import Capabilities as Capabilities
     from .contract.interfaces import Device as Device
+    from .contract.interfaces import HostResources as HostResources
     from .contract.interfaces import IBackend as IBackend
     from .contract.interfaces import IBackendContext as IBackendContext
     from .contract.interfaces import IMemoryManager as IMemoryManager
@@ -74,6 +75,7 @@ _NAMES_BY_MODULE = {
         "IWorkloadFactory",
         "MemoryDomain",
         "NoOptions",
+        "HostResources",
         "Support",
     ),
     "contract.subgraph": ("Choices", "OptimizationViews", "SubgraphView"),

@@ -246,6 +246,11 @@ cdef extern from "abi.h" nogil:
         int32_t offsets
         int32_t host_visible
 
+    ctypedef struct dovetail_resources:
+        size_t size
+        int32_t threads
+        int32_t reserved
+
     ctypedef struct dovetail_progress:
         size_t size
         void *context
@@ -292,14 +297,15 @@ cdef extern from "abi.h" nogil:
             void *state, const dovetail_device_info *device, const void *bytes, size_t count, void **compiled,
             dovetail_answer *why) noexcept nogil
         int (*context_open)(
-            void *state, int32_t device, const dovetail_attributes *options, void **context, dovetail_answer *why) noexcept nogil
+            void *state, int32_t device, const dovetail_resources *resources, const dovetail_attributes *options,
+            void **context, dovetail_answer *why) noexcept nogil
         void (*context_close)(void *state, void *context) noexcept nogil
         int (*create_workload)(
-            void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
-            dovetail_workload *workload, dovetail_answer *why) noexcept nogil
+            void *state, void *context, const dovetail_layer *layer, const dovetail_resources *resources,
+            const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why) noexcept nogil
         int (*create_compiled_workload)(
-            void *state, void *context, void *compiled, const dovetail_attributes *options,
-            dovetail_workload *workload, dovetail_answer *why) noexcept nogil
+            void *state, void *context, void *compiled, const dovetail_resources *resources,
+            const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why) noexcept nogil
         int (*queues)(void *state, void *context, dovetail_queues *queues, dovetail_answer *why) noexcept nogil
         int (*memory)(void *state, int32_t device, dovetail_memory *memory, dovetail_answer *why) noexcept nogil
         int (*memory_allocate)(

@@ -40,10 +40,10 @@ static int supports(void *state, const dovetail_device_info *device, const dovet
     return dovetail_refuse(why, "kind", "", "nothing is run");
 }
 
-static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
-                           dovetail_workload *workload, dovetail_answer *why)
+static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_resources *resources,
+                           const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why)
 {
-    (void)state, (void)context, (void)layer, (void)options, (void)workload;
+    (void)state, (void)context, (void)layer, (void)resources, (void)options, (void)workload;
     return dovetail_fail(why, "kind", "", "nothing is run");
 }
 

@@ -84,10 +84,10 @@ static int execute(void *state, const dovetail_call *call)
     return DOVETAIL_OK;
 }
 
-static int create_compiled_workload(void *state, void *context, void *compiled, const dovetail_attributes *options,
-                                    dovetail_workload *workload, dovetail_answer *why)
+static int create_compiled_workload(void *state, void *context, void *compiled, const dovetail_resources *resources,
+                                    const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why)
 {
-    (void)state, (void)context, (void)options, (void)why;
+    (void)state, (void)context, (void)resources, (void)options, (void)why;
     dovetail_begin_workload(workload);
     workload->execute = execute;
     workload->state = compiled;

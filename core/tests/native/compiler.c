@@ -83,10 +83,10 @@ static int add_up(void *state, const dovetail_call *call)
     return DOVETAIL_OK;
 }
 
-static int create_compiled_workload(void *state, void *context, void *compiled, const dovetail_attributes *options,
-                                    dovetail_workload *workload, dovetail_answer *why)
+static int create_compiled_workload(void *state, void *context, void *compiled, const dovetail_resources *resources,
+                                    const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why)
 {
-    (void)state, (void)context, (void)options, (void)why;
+    (void)state, (void)context, (void)resources, (void)options, (void)why;
     workload->execute = add_up;
     workload->state = compiled;
     return DOVETAIL_OK;

@@ -24,6 +24,7 @@ static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static int alive[KINDS_OF_THINGS];
 static int device_states[DEVICES];
 static char open_code[32];
+static int context_threads, workload_threads;
 static struct {
     char *bytes;
     size_t count;
@@ -70,6 +71,9 @@ int count_alive(int what)
 
 void set_device(int device, int state) { device_states[device] = state; }
 void set_open(const char *code) { snprintf(open_code, sizeof open_code, "%s", code); }
+
+int threads_of_context(void) { return context_threads; }
+int threads_of_workload(void) { return workload_threads; }
 
 static void change(int what, int by)
 {
@@ -266,10 +270,11 @@ static int make(dovetail_workload *workload, enum operation operation, const str
     return DOVETAIL_OK;
 }
 
-static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
-                           dovetail_workload *workload, dovetail_answer *why)
+static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_resources *resources,
+                           const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why)
 {
     (void)state, (void)options, (void)why;
+    workload_threads = resources->threads;
     return make(workload, dovetail_is_kind(layer, "dovetail.Activation") ? RELU : ADD, context);
 }
 
@@ -336,12 +341,14 @@ static int device_state(void *state, int32_t device, dovetail_answer *why)
 }
 
 #ifndef NO_CONTEXT
-static int context_open(void *state, int32_t device, const dovetail_attributes *options, void **context, dovetail_answer *why)
+static int context_open(void *state, int32_t device, const dovetail_resources *resources, const dovetail_attributes *options,
+                        void **context, dovetail_answer *why)
 {
     (void)state;
     if (open_code[0])
         return dovetail_fail(why, open_code, "", "opening gave %s", open_code);
     struct context *made = calloc(1, sizeof *made);
+    context_threads = resources->threads;
     made->device = device;
     made->delay_us = dovetail_integer(options, "delay_us", 0, 0);
     made->fail = (int)dovetail_integer(options, "fail", 0, 0);

@@ -77,10 +77,10 @@ static int relu(void *state, const dovetail_call *call)
     return DOVETAIL_OK;
 }
 
-static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
-                           dovetail_workload *workload, dovetail_answer *why)
+static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_resources *resources,
+                           const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why)
 {
-    (void)state, (void)context, (void)options, (void)why;
+    (void)state, (void)context, (void)resources, (void)options, (void)why;
     workload->size = sizeof *workload;
     workload->execute = strcmp(layer->kind, "dovetail.ElementwiseBinary") ? relu : add;
     return DOVETAIL_OK;

@@ -12,9 +12,9 @@ from dovetail import (
     Capabilities,
     Choices,
     Device,
+    HostResources,
     IBackend,
     IBackendContext,
-    IMemoryManager,
     IWorkloadFactory,
     Layer,
     OptimizationViews,
@@ -76,7 +76,7 @@ class NeonBackend(IBackend):
         return _check()(layer)
 
     def create_workload_factory(
-        self, context: IBackendContext | None, memory: IMemoryManager, options: NeonOptions
+        self, context: IBackendContext | None, resources: HostResources, options: NeonOptions
     ) -> IWorkloadFactory:
         from .factory import NeonFactory
 

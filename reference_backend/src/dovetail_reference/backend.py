@@ -10,9 +10,9 @@ from dovetail import (
     Capabilities,
     Device,
     DType,
+    HostResources,
     IBackend,
     IBackendContext,
-    IMemoryManager,
     IWorkloadFactory,
     Layer,
     Support,
@@ -61,7 +61,7 @@ class ReferenceBackend(IBackend):
         return support
 
     def create_workload_factory(
-        self, context: IBackendContext | None, memory: IMemoryManager, options: Any
+        self, context: IBackendContext | None, resources: HostResources, options: Any
     ) -> IWorkloadFactory:
         return ReferenceFactory()
 

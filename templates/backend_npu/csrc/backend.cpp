@@ -8,6 +8,7 @@ using dovetail::guarded;
 using Answer = dovetail_answer *;
 using Asked = const dovetail_device_info *;
 using Attributes = const dovetail_attributes *;
+using Resources = const dovetail_resources *;
 using Made = dovetail_workload *;
 using Compiled = std::shared_ptr<const Program>;    // the workloads that were made of it share it
 
@@ -114,13 +115,13 @@ static void describe_compiling(dovetail_backend *table) {
 }
 
 static void describe_workloads(dovetail_backend *table) {
-    table->create_workload = [](void *, void *context, const dovetail_layer *layer, Attributes, Made made, Answer why) {
+    table->create_workload = [](void *, void *context, const dovetail_layer *layer, Resources, Attributes, Made made, Answer why) {
         return guarded(why, [&] {
             const dovetail_subgraph part{sizeof part, &layer, layer->inputs, layer->outputs, 1, layer->n_inputs, 1, 0};
             describe(context, std::make_shared<Program>(compile(part, 0, nullptr)), -1, made);
         });
     };
-    table->create_compiled_workload = [](void *, void *context, void *compiled, Attributes, Made made, Answer why) {
+    table->create_compiled_workload = [](void *, void *context, void *compiled, Resources, Attributes, Made made, Answer why) {
         return guarded(why, [&] { describe(context, as<Compiled>(compiled), -1, made); });
     };
     table->create_copy = [](void *, void *context, int32_t direction, const Info *tensor, Made made, Answer why) {
@@ -144,7 +145,7 @@ static void describe_device(dovetail_backend *table) {
         return int{DOVETAIL_OK};
     };
     table->device_state = [](void *, int32_t, Answer why) { return guarded(why, [&] { return state_of(nullptr, why); }); };
-    table->context_open = [](void *, int32_t device, Attributes options, void **context, Answer why) {
+    table->context_open = [](void *, int32_t device, Resources, Attributes options, void **context, Answer why) {
         return guarded(why, [&] {
             if (state_of(options, why) != DOVETAIL_DEVICE_READY) throw dovetail::Refusal(DOVETAIL_FAILED, why->code, why->text);
             const int64_t sram_bytes = OPTIONS.number(options, "sram_bytes");

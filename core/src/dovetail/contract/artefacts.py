@@ -12,7 +12,6 @@ again, and write it anew. The digests tell damage from what was written, not one
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,7 +24,8 @@ from .part_facts import PartLike, part_digests, plain, text
 
 _log = Log("dovetail")
 _MAGIC = b"dovetail artefact 2\n"
-_DIGEST = hashlib.sha256().digest_size
+_DIGEST = 32
+"""Bytes of a SHA-256."""
 _LENGTH = 8
 _MAX_FACTS = 1 << 20
 _HEAD = len(_MAGIC) + _DIGEST + _LENGTH
@@ -48,7 +48,7 @@ class ArtefactKey(NamedTuple):
     @property
     def digest(self) -> str:
         """The digest of all facts."""
-        return hashlib.sha256(text([self.backend, dict(self.facts)]).encode()).hexdigest()
+        return _sha256(text([self.backend, dict(self.facts)]).encode()).hex()
 
     @property
     def file_name(self) -> str:
@@ -65,7 +65,7 @@ class _Lone(NamedTuple):
 
 
 class ArtefactStore:
-    """The artefacts of one backend and device; handed to it in `Resources`. Safe to use from several threads and processes.
+    """The artefacts of one backend and device; handed to it in `HostResources`. Safe to use from several threads and processes.
 
     ::
 
@@ -184,7 +184,7 @@ class ArtefactStore:
         return min(found, key=lambda facts: len(dict(facts).items() ^ dict(key.facts).items()), default=None)
 
     def _refuse(self, problem: str) -> None:
-        self._warn(f"artefacts are neither kept nor read: {problem}")
+        self._warn(f"artefacts cannot be kept, nor read: {problem}")
 
     def _warn(self, problem: str) -> None:
         if not self._warned:
@@ -206,6 +206,18 @@ def option_facts(options: Any) -> dict[str, str]:
     }
 
 
+def device_facts(device: Any) -> dict[str, str]:
+    """Return a `Device` as facts, but for its index: what was compiled for one serves another that is like it."""
+    said = {
+        "device": device.name,
+        "revision": device.revision,
+        "memory": device.memory_bytes,
+        "half precision": device.half_precision,
+        **dict(sorted(device.facts.items())),
+    }
+    return {name: str(value) for name, value in said.items() if value not in (None, "")}
+
+
 def folder_of(options: Any) -> str:
     """Return the folder that the options of a backend name; empty if they name none."""
     return str(getattr(options, OPTION, "") or "")
@@ -217,8 +229,8 @@ def _beginning(backend: str, facts: Mapping[str, str]) -> str:
 
 def _head(key: ArtefactKey, content: bytes) -> bytes:
     facts = text(dict(key.facts)).encode()
-    rest = len(facts).to_bytes(_LENGTH, "little") + facts + hashlib.sha256(content).digest()
-    return _MAGIC + hashlib.sha256(rest).digest() + rest
+    rest = len(facts).to_bytes(_LENGTH, "little") + facts + _sha256(content)
+    return _MAGIC + _sha256(rest) + rest
 
 
 def _split(content: bytes) -> tuple[Mapping[str, str], bytes, int] | None:
@@ -228,7 +240,7 @@ def _split(content: bytes) -> tuple[Mapping[str, str], bytes, int] | None:
     if not content.startswith(_MAGIC) or length > _MAX_FACTS or len(content) < end:
         return None
     digest = content[len(_MAGIC) : len(_MAGIC) + _DIGEST]
-    if hashlib.sha256(content[_HEAD - _LENGTH : end]).digest() != digest:
+    if _sha256(content[_HEAD - _LENGTH : end]) != digest:
         return None
     facts = json.loads(content[_HEAD : _HEAD + length])
     return facts, content[end - _DIGEST : end], end
@@ -245,7 +257,7 @@ def _body(content: bytes, key: ArtefactKey) -> bytes | None:
     if found is None or found[0] != key.facts:
         return None
     body = memoryview(content)[found[2] :]
-    return bytes(body) if hashlib.sha256(body).digest() == found[1] else None
+    return bytes(body) if _sha256(body) == found[1] else None
 
 
 def _shown(fact: str | None) -> str:
@@ -253,3 +265,9 @@ def _shown(fact: str | None) -> str:
         return "not known"
     is_digest = len(fact) == 2 * _DIGEST and all(letter in "0123456789abcdef" for letter in fact)
     return fact[:12] if is_digest else fact or "none"
+
+
+def _sha256(content: bytes | memoryview) -> bytes:
+    from hashlib import sha256  # which loads OpenSSL; where nothing is kept it is not needed
+
+    return sha256(content).digest()

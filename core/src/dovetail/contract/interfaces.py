@@ -31,6 +31,7 @@ from .backend_id import BackendId
 
 if TYPE_CHECKING:
     from ..layers.network import Network
+    from .artefacts import ArtefactStore
     from .subgraph import Choices, OptimizationViews, SubgraphView
 
 
@@ -147,6 +148,22 @@ class Capabilities(NamedTuple):
     float16: bool = False
     bfloat16: bool = False
     integers: bool = False
+
+
+@dataclass(frozen=True)
+class HostResources:
+    """What a backend may use of the host, known wherever it makes something that lasts: a context, a factory, a session.
+
+    Attributes:
+        threads: CPU threads that may work for it at a time, the caller's included: the limit that the
+            user set. In `create_context` it is that of the runtime, in `create_workload_factory` that of
+            the network, which is no higher. Kernels that use `parallel_for` keep it anyway; a library
+            that fixes its threads when a session is made gets this number.
+        artefacts: What was compiled earlier, for this device and these options; see `ArtefactStore`.
+    """
+
+    threads: int
+    artefacts: ArtefactStore
 
 
 class ITensorHandle(ABC):
@@ -284,11 +301,11 @@ class IBackend(ABC):
 
     @abstractmethod
     def create_workload_factory(
-        self, context: IBackendContext | None, memory: IMemoryManager, options: Any
+        self, context: IBackendContext | None, resources: HostResources, options: Any
     ) -> IWorkloadFactory:
         """Return the factory for a network that is being loaded."""
 
-    def create_context(self, device: int, options: Any) -> IBackendContext | None:
+    def create_context(self, device: int, resources: HostResources, options: Any) -> IBackendContext | None:
         """(optional) Open the device. Default: None, nothing to keep.
 
         Raises:

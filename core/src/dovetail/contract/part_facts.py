@@ -7,7 +7,6 @@ not count. Arrays stand there by shape and element type; `part_digests` looks at
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -53,9 +52,11 @@ def part_digests(part: PartLike) -> tuple[str, str]:
     Raises:
         TypeError: An attribute or constant has no content that is the same in the next process.
     """
+    from hashlib import sha256  # which loads OpenSSL; where nothing is kept it is not needed
+
     arrays: list[Array] = []
-    structure = hashlib.sha256(text(_facts(part, arrays)).encode()).hexdigest()
-    values = hashlib.sha256()
+    structure = sha256(text(_facts(part, arrays)).encode()).hexdigest()
+    values = sha256()
     for array in arrays:  # their shapes and types stand in the structure
         if array.dtype.hasobject:
             raise TypeError(f"an array of {array.dtype} has no content to know it by")

@@ -354,6 +354,15 @@ typedef struct {
     int32_t host_visible;               /* non-zero: the addresses are pointers that the host may follow */
 } dovetail_memory;
 
+/* What the user lets a backend have of the host: known wherever something is made that lasts. */
+typedef struct {
+    size_t size;
+    /* CPU threads that may work for it at a time, the caller's included. parallel_for keeps this limit anyway; a library whose
+     * threads are fixed when a session is made gets this number. */
+    int32_t threads;
+    int32_t reserved;
+} dovetail_resources;
+
 /* How far a compilation is. */
 typedef struct {
     size_t size;
@@ -416,13 +425,14 @@ typedef struct {
     /* With a device: a context is open for the life of a runtime. */
 
     /* (optional) default: context is NULL. Fails with the code "driver_missing", "no_device" or "device_busy" where it applies. */
-    int (*context_open)(void *state, int32_t device, const dovetail_attributes *options, void **context, dovetail_answer *why);
+    int (*context_open)(void *state, int32_t device, const dovetail_resources *resources, const dovetail_attributes *options,
+                        void **context, dovetail_answer *why);
     void (*context_close)(void *state, void *context);
     /* Fill in `workload`: it comes zeroed, with the core's `size`; set `size` to yours. Constants live as long as the workload. */
-    int (*create_workload)(void *state, void *context, const dovetail_layer *layer, const dovetail_attributes *options,
-                           dovetail_workload *workload, dovetail_answer *why);
-    int (*create_compiled_workload)(void *state, void *context, void *compiled, const dovetail_attributes *options,
-                                    dovetail_workload *workload, dovetail_answer *why);
+    int (*create_workload)(void *state, void *context, const dovetail_layer *layer, const dovetail_resources *resources,
+                           const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why);
+    int (*create_compiled_workload)(void *state, void *context, void *compiled, const dovetail_resources *resources,
+                                    const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why);
     /* Fill in `queues` likewise; needed with DOVETAIL_BACKEND_ASYNC. */
     int (*queues)(void *state, void *context, dovetail_queues *queues, dovetail_answer *why);
     /* (optional) default: plain host memory, shared with every CPU backend. Fill in `memory` likewise; needs no context. */

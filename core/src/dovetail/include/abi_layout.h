@@ -165,6 +165,11 @@ DOVETAIL_AT(dovetail_memory, alignment, 16);
 DOVETAIL_AT(dovetail_memory, offsets, 24);
 DOVETAIL_AT(dovetail_memory, host_visible, 28);
 
+DOVETAIL_SIZE(dovetail_resources, 16);
+DOVETAIL_AT(dovetail_resources, size, 0);
+DOVETAIL_AT(dovetail_resources, threads, 8);
+DOVETAIL_AT(dovetail_resources, reserved, 12);
+
 DOVETAIL_SIZE(dovetail_progress, 24);
 DOVETAIL_AT(dovetail_progress, size, 0);
 DOVETAIL_AT(dovetail_progress, context, 8);

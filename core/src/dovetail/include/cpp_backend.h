@@ -4,7 +4,8 @@
  *     static const dovetail::Options OPTIONS("ACME_", {{"latency_us", 0, "time per command, in microseconds"}});
  *     ...
  *     dovetail::describe(table, "AcmeNpu", "0.1.0", DOVETAIL_BACKEND_DETERMINISTIC, OPTIONS);
- *     table->context_open = [](void *, int32_t, const dovetail_attributes *given, void **context, dovetail_answer *why) {
+ *     table->context_open = [](void *, int32_t, const dovetail_resources *, const dovetail_attributes *given, void **context,
+ *                              dovetail_answer *why) {
  *         return dovetail::guarded(why, [&] { *context = new Device(OPTIONS.number(given, "latency_us")); });
  *     };
  *     table->context_close = [](void *, void *context) { delete &dovetail::as<Device>(context); };

@@ -16,6 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from ..contract.artefacts import OPTION
 from ..graph.descriptor import Descriptor
 from ..graph.tensor import DType, Quantization
 from ..ground.errors import BackendError, ErrorCode
@@ -41,7 +42,7 @@ _LISTS = {
     AttributeType.FLOAT: AttributeType.FLOATS,
     AttributeType.STRING: AttributeType.STRINGS,
 }
-ADAPTER_OPTIONS = ("artefacts",)
+ADAPTER_OPTIONS = (OPTION,)
 """Options that the adapter itself reads; no table sees them."""
 
 Row = tuple[str, AttributeType, int, Any]

@@ -7,13 +7,16 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
+from ..contract.artefacts import ArtefactKey, ArtefactStore, device_facts, folder_of, option_facts
 from ..contract.backend_id import BackendId
 from ..contract.interfaces import (
     HOST,
     Capabilities,
     Device,
+    HostResources,
     IBackend,
     IBackendContext,
     IMemoryManager,
@@ -27,7 +30,6 @@ from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
 from ..ground.logs import Log
-from .artefacts import ArtefactFolder, artefact_key
 from .compiled_kind import CompiledPart, LonePart, compiled_kind, convex_parts, replacement
 from .layer_view import View
 from .options import options_type
@@ -84,7 +86,7 @@ class NativeBackend(IBackend):
         self._devices: tuple[Device, ...] = table.devices()
         self._compiled_kind = compiled_kind(table.id)
         self._memories: dict[int, tuple[str, int, bool, bool]] = {}
-        self._folders: dict[str, ArtefactFolder] = {}
+        self._stores: dict[Any, ArtefactStore] = {}
         self._shown_options: tuple[Any, View] | None = None
         self._shown_device: tuple[Device, View] | None = None
         self._guard = threading.RLock()
@@ -144,26 +146,27 @@ class NativeBackend(IBackend):
 
     def compiled(self, part: SubgraphView | LonePart, options: Any, device: Device) -> tuple[int, Why, Compiled | None]:
         """Compile a part, or load what an earlier process made of it; returns (status, why, what was compiled or None)."""
-        folder = self._folder(options) if self._table.has_artefacts else None
-        key = artefact_key(self._table.id, self.version, options, device, part) if folder is not None else ""
-        if folder is not None:
-            loaded = self._from_artefact(folder, key, device)
+        store = self._store(options, device) if self._table.has_artefacts else None
+        key = None if store is None else store.key(part)
+        if store is not None and key is not None:
+            loaded = self._from_artefact(store, key, device)
             if loaded is not None:
                 return 0, Why("", "", ""), loaded
         status, why, compiled = self._table.compile(self.shown_device(device), View.of_part(part), self.shown(options))
-        if compiled is not None and folder is not None:
+        if compiled is not None and store is not None and key is not None:
             saved, reason, content = self._table.artefact_save(compiled)
             if saved == 0:
-                folder.write(key, content)
+                store.write(key, content)
             else:
                 _log.info("backend %s: what was compiled is not kept: %s", self._id, reason.text or f"code {saved}")
         return status, why, compiled
 
-    def _from_artefact(self, folder: ArtefactFolder, key: str, device: Device) -> Compiled | None:
-        content = folder.read(key)
+    def _from_artefact(self, store: ArtefactStore, key: ArtefactKey, device: Device) -> Compiled | None:
+        content = store.read(key)
         if content is None:
+            _log.info("backend %s: no artefact: %s", self._id, store.why_miss(key))
             return None
-        path = folder.path(key)
+        path = store.path(key)
         verdict, why = self._table.artefact_check(self.shown_device(device), content)
         if verdict != _ARTEFACT_OK:
             what = _VERDICTS.get(verdict, f"was answered with {verdict}")
@@ -176,16 +179,22 @@ class NativeBackend(IBackend):
         _log.info("backend %s: artefact %s loaded", self._id, path)
         return compiled
 
-    def _folder(self, options: Any) -> ArtefactFolder | None:
-        name = getattr(options, "artefacts", "")
-        if not name:
+    def _store(self, options: Any, device: Device) -> ArtefactStore | None:
+        folder = folder_of(options)
+        if not folder:
             return None
+
         with self._guard:
-            return self._folders.setdefault(name, ArtefactFolder(name, self._table.id))
+            known = (folder, device, repr(options))
+            if known not in self._stores:
+                self._stores[known] = ArtefactStore(
+                    self._table.id, folder, partial(_facts, self.path, self.version, device, options)
+                )
+            return self._stores[known]
 
     # -- with a device --------------------------------------------------------------------------------------------------------
 
-    def create_context(self, device: int, options: Any) -> IBackendContext | None:
+    def create_context(self, device: int, resources: HostResources, options: Any) -> IBackendContext | None:
         state, why = self._table.device_state(device)
         if state in _DEVICE_STATES:
             self.unavailable(_DEVICE_STATES[state], why)
@@ -193,7 +202,7 @@ class NativeBackend(IBackend):
             self.fail("device_state", state, why)
         if not self._table.has_context:
             return NativeContext(self._table, 0, device)
-        status, why, context = self._table.context_open(device, self.shown(options))
+        status, why, context = self._table.context_open(device, resources.threads, self.shown(options))
         if status != 0:
             if why.code in _DEVICE_STATES.values():
                 self.unavailable(why.code, why)
@@ -226,9 +235,9 @@ class NativeBackend(IBackend):
         return capsule
 
     def create_workload_factory(
-        self, context: IBackendContext | None, memory: IMemoryManager, options: Any
+        self, context: IBackendContext | None, resources: HostResources, options: Any
     ) -> IWorkloadFactory:
-        return NativeWorkloadFactory(self, self._table, context, options)
+        return NativeWorkloadFactory(self, self._table, context, resources, options)
 
     # -- shared ---------------------------------------------------------------------------------------------------------------
 
@@ -271,6 +280,15 @@ class NativeBackend(IBackend):
             state=state,
             backend=str(self._id),
         )
+
+
+def _facts(path: str, version: str, device: Device, options: Any) -> dict[str, str]:
+    """Return what decides what a library compiles, besides the part."""
+    from hashlib import file_digest  # which loads OpenSSL; where nothing is kept it is not needed
+
+    with open(path, "rb") as file:
+        content = file_digest(file, "sha256").hexdigest()
+    return {"version": version, "files": content, **device_facts(device), **option_facts(options)}
 
 
 class NativeContext(IBackendContext):
@@ -361,8 +379,11 @@ class NativeMemory(ITensorHandle):
 class NativeWorkloadFactory(IWorkloadFactory):
     """Workloads of one network."""
 
-    def __init__(self, backend: NativeBackend, table: Table, context: IBackendContext | None, options: Any) -> None:
-        self._backend, self._table, self._context, self._options = backend, table, context, options
+    def __init__(
+        self, backend: NativeBackend, table: Table, context: IBackendContext | None, resources: HostResources, options: Any
+    ) -> None:
+        self._backend, self._table, self._context = backend, table, context
+        self._threads, self._options = resources.threads, options
 
     def create_workload(self, layer: Layer) -> TableWorkload:
         descriptor = layer.descriptor
@@ -371,7 +392,7 @@ class NativeWorkloadFactory(IWorkloadFactory):
         if not self._table.has_workloads:
             return self._of_compiled(self._compile_alone(layer))
         view = View.of_layer(layer)
-        made = self._table.create_workload(address(self._context), view, self._backend.shown(self._options))
+        made = self._table.create_workload(address(self._context), view, self._threads, self._backend.shown(self._options))
         return self._checked("create_workload", *made)
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> TableWorkload:
@@ -391,7 +412,8 @@ class NativeWorkloadFactory(IWorkloadFactory):
         return compiled
 
     def _of_compiled(self, compiled: Compiled) -> TableWorkload:
-        made = self._table.create_compiled_workload(address(self._context), compiled, self._backend.shown(self._options))
+        shown = self._backend.shown(self._options)
+        made = self._table.create_compiled_workload(address(self._context), compiled, self._threads, shown)
         return self._checked("create_compiled_workload", *made)
 
     def _checked(self, function: str, status: int, why: Why, workload: TableWorkload | None) -> TableWorkload:

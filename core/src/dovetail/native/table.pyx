@@ -44,6 +44,7 @@ from dovetail.abi cimport (
     dovetail_open_backend,
     dovetail_progress,
     dovetail_queues,
+    dovetail_resources,
     dovetail_workload,
     drop_workload,
 )
@@ -201,6 +202,13 @@ cdef object _why(dovetail_answer *answer):
 cdef void _empty(dovetail_answer *answer) noexcept nogil:
     memset(answer, 0, sizeof(dovetail_answer))
     answer.size = sizeof(dovetail_answer)
+
+
+cdef dovetail_resources _resources(int threads) noexcept:
+    cdef dovetail_resources made
+    memset(&made, 0, sizeof(made))
+    made.size, made.threads = sizeof(made), threads
+    return made
 
 
 cdef class Table:
@@ -671,8 +679,9 @@ cdef class Table:
 
     # -- with a device --------------------------------------------------------------------------------------------------------
 
-    def context_open(self, int device, View options):
+    def context_open(self, int device, int threads, View options):
         """Return (status, why, context)."""
+        cdef dovetail_resources resources = _resources(threads)
         cdef dovetail_answer answer
         cdef int status
         cdef void *context = NULL
@@ -680,7 +689,8 @@ cdef class Table:
         self.begin()
         try:
             with nogil:
-                status = self.c.context_open(self.c.state, device, &options.attributes, &context, &answer)
+                status = self.c.context_open(
+                    self.c.state, device, &resources, &options.attributes, &context, &answer)
             if status == DOVETAIL_OK:
                 self.users += 1
         finally:
@@ -725,8 +735,9 @@ cdef class Table:
             self.end()
         return status, _why(&answer), <size_t>data
 
-    def create_workload(self, size_t context, View layer, View options):
+    def create_workload(self, size_t context, View layer, int threads, View options):
         """Return (status, why, workload)."""
+        cdef dovetail_resources resources = _resources(threads)
         cdef TableWorkload made = TableWorkload.__new__(TableWorkload)
         cdef dovetail_answer answer
         cdef int status
@@ -736,13 +747,15 @@ cdef class Table:
         try:
             with nogil:
                 status = self.c.create_workload(
-                    self.c.state, <void *>context, layer.subgraph.layers[0], &options.attributes, made.c, &answer)
+                    self.c.state, <void *>context, layer.subgraph.layers[0], &resources, &options.attributes, made.c,
+                    &answer)
         finally:
             self.end()
         return status, _why(&answer), made.finish("create_workload") if status == DOVETAIL_OK else None
 
-    def create_compiled_workload(self, size_t context, Compiled compiled, View options):
+    def create_compiled_workload(self, size_t context, Compiled compiled, int threads, View options):
         """Return (status, why, workload)."""
+        cdef dovetail_resources resources = _resources(threads)
         cdef TableWorkload made = TableWorkload.__new__(TableWorkload)
         cdef dovetail_answer answer
         cdef int status
@@ -752,7 +765,8 @@ cdef class Table:
         try:
             with nogil:
                 status = self.c.create_compiled_workload(
-                    self.c.state, <void *>context, <void *>compiled.handle, &options.attributes, made.c, &answer)
+                    self.c.state, <void *>context, <void *>compiled.handle, &resources, &options.attributes, made.c,
+                    &answer)
         finally:
             self.end()
         return status, _why(&answer), made.finish("create_compiled_workload") if status == DOVETAIL_OK else None

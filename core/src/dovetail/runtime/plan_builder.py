@@ -20,6 +20,7 @@ from ..ground.limits import budget, watched
 from . import memory_plan
 from .aliases import Alias, gap_in, problem_with
 from .arenas import allocator, sound_manager
+from .backend_resources import resources_for
 from .execution_order import execution_order
 from .executor import Plan, ThreadPool
 from .memory_plan import MemoryPlan, Placement, Storage
@@ -327,7 +328,8 @@ class PlanBuilder:
         if domain != HOST:
             sound_manager(origin, manager)
         with backend_call(origin, "create_workload_factory"):
-            factory = backend.create_workload_factory(opened.context, manager, assigned.options)
+            resources = resources_for(backend, key.device, assigned.options, self.threads)
+            factory = backend.create_workload_factory(opened.context, resources, assigned.options)
         return Factory(checked(origin, "create_workload_factory", factory, IWorkloadFactory), domain, manager)
 
     def _create(self, layer: Layer, key: BackendKey, origin: str) -> Workload:

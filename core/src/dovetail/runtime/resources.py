@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..contract.backend_calls import backend_call, checked, devices_of, notify
-from ..contract.interfaces import IBackend, IBackendContext
+from ..contract.interfaces import HostResources, IBackend, IBackendContext
 from ..discovery.registry import default_registry
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, RunError
 from ..ground.logs import Log
+from .backend_resources import resources_for
 from .executor import ThreadPool
 from .lack_of_memory import lack_of_memory
 from .plan_builder import BackendKey, OpenBackend
@@ -85,7 +86,8 @@ class Resources:
                         code=ErrorCode.BACKEND_UNAVAILABLE,
                         hint=f"its devices are {', '.join(f'{one.index}: {one.name}' for one in devices) or 'none'}",
                     )
-                context = _create_context(backend, device, options)
+                lent = resources_for(backend, device, options, self.threads)
+                context = _create_context(backend, device, lent, options)
                 self._backends[key] = OpenBackend(backend, device, context, _device_lock(key[0]))
             return self._backends[key]
 
@@ -143,7 +145,7 @@ def _device_lock(key: BackendKey) -> threading.Lock:
         return _device_locks.setdefault(key, threading.Lock())
 
 
-def _create_context(backend: IBackend, device: int, options: Any) -> Any:
+def _create_context(backend: IBackend, device: int, lent: HostResources, options: Any) -> Any:
     """Open a device; the list of backends shows how that went."""
     origin = f"backend {str(backend.id)!r}, device {device}"
     try:
@@ -153,7 +155,7 @@ def _create_context(backend: IBackend, device: int, options: Any) -> Any:
             code=ErrorCode.BACKEND_UNAVAILABLE,
             hint="check the driver; without this backend, name another one",
         ):
-            context = backend.create_context(device, options)
+            context = backend.create_context(device, lent, options)
     except BackendUnavailableError as error:
         default_registry().device_failed(backend, error)
         raise

@@ -12,6 +12,7 @@ from dovetail import (
     BackendId,
     Capabilities,
     Device,
+    HostResources,
     IBackend,
     IBackendContext,
     IMemoryManager,
@@ -89,7 +90,6 @@ class _Stand(IBackend):
     def __init__(self, backend: IBackend, allocations: Allocations) -> None:
         self._backend = backend
         self._allocations = allocations
-        self._managers: dict[int, IMemoryManager] = {}
         for name in ("options_type", "kind_versions"):
             setattr(self, name, getattr(backend, name))
 
@@ -101,12 +101,12 @@ class _Stand(IBackend):
         return self._backend.supports(layer, options, device)
 
     def create_workload_factory(
-        self, context: IBackendContext | None, memory: IMemoryManager, options: Any
+        self, context: IBackendContext | None, resources: HostResources, options: Any
     ) -> IWorkloadFactory:
-        return self._backend.create_workload_factory(context, self._managers.get(id(memory), memory), options)
+        return self._backend.create_workload_factory(context, resources, options)
 
-    def create_context(self, device: int, options: Any) -> IBackendContext | None:
-        return self._backend.create_context(device, options)
+    def create_context(self, device: int, resources: HostResources, options: Any) -> IBackendContext | None:
+        return self._backend.create_context(device, resources, options)
 
     def memory_domain(self, device: int) -> MemoryDomain:
         return self._backend.memory_domain(device)
@@ -116,11 +116,7 @@ class _Stand(IBackend):
 
     def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager | None:
         manager = self._backend.create_memory_manager(context)
-        if manager is None or manager.domain == HOST:
-            return manager
-        failing = _FailingManager(manager, self._allocations)
-        self._managers[id(failing)] = manager  # the factory gets the manager that its backend made
-        return failing
+        return manager if manager is None or manager.domain == HOST else _FailingManager(manager, self._allocations)
 
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
         return self._backend.optimize_subgraph(view, options, device)

@@ -12,6 +12,7 @@ from dovetail import (
     BackendId,
     Device,
     DType,
+    HostResources,
     IBackend,
     IBackendContext,
     IMemoryManager,
@@ -56,7 +57,7 @@ class NumpyBackend(IBackend):
         return Support.yes()
 
     def create_workload_factory(
-        self, context: IBackendContext | None, memory: IMemoryManager, options: Any
+        self, context: IBackendContext | None, resources: HostResources, options: Any
     ) -> IWorkloadFactory:
         return _Factory()
 

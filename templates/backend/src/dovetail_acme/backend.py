@@ -30,6 +30,6 @@ class AcmeBackend(IBackend):
             return Support.no("kind", f"CpuAcme has no kernel for {layer.kind}")
         return KERNELS[layer.kind].supports(layer)
 
-    def create_workload_factory(self, context, memory, options):
+    def create_workload_factory(self, context, resources, options):
         """Return the factory for a network that is being loaded."""
         return AcmeFactory()

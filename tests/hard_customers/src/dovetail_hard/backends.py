@@ -310,7 +310,7 @@ class TestDevice(IBackend):
                 return Support.yes()
         return Support.no("kind", f"the test device has no {layer.kind} like that")
 
-    def create_context(self, device: int, options: Any) -> IBackendContext:
+    def create_context(self, device: int, resources: Any, options: Any) -> IBackendContext:
         if self.state != "ready":
             raise BackendUnavailableError(
                 f"the test device is not there: {self.state}", hint="plug it in", state=self.state, device=device
@@ -321,7 +321,7 @@ class TestDevice(IBackend):
     def create_memory_manager(self, context: Any) -> IMemoryManager:
         return self.memory_type(context)
 
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return DeviceFactory(context.device)
 
     def memory_domain(self, device: int) -> MemoryDomain:
@@ -454,7 +454,7 @@ class ParallelBackend(IBackend):
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes() if isinstance(layer.descriptor, Parallel) else Support.no("kind", "only hard.Parallel")
 
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return ParallelFactory()
 
 
@@ -522,5 +522,5 @@ class PythonBackend(IBackend):
             return Support.yes()
         return Support.no("kind", f"no Python for {layer.kind}")
 
-    def create_workload_factory(self, context: Any, memory: IMemoryManager, options: Any) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return PythonFactory(self.functions)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from dovetail import (
     Descriptor,
     DovetailError,
     DType,
+    HostResources,
     IBackendContext,
     IMemoryManager,
     ITensorHandle,
@@ -25,6 +25,7 @@ from dovetail import (
     TensorInfo,
     optimize,
 )
+from dovetail.contract.artefacts import ArtefactStore
 from dovetail.graph.descriptor import Infos
 from dovetail.graph.graph import Graph
 from dovetail.optimizer.assignment import is_workload
@@ -176,8 +177,13 @@ def context_opens_and_closes(subject: Subject) -> None:
                     raise ConformanceFailure(f"{hook.__qualname__}() returned something; it is told, not asked")
 
 
+def lent_to(subject: Subject) -> HostResources:
+    """Return what a check lends to a backend that no runtime does: two threads, and no folder for artefacts."""
+    return HostResources(2, ArtefactStore(subject.id, "", dict))
+
+
 def _context(subject: Subject) -> IBackendContext | None:
-    context = subject.backend.create_context(0, subject.built_options)
+    context = subject.backend.create_context(0, lent_to(subject), subject.built_options)
     if context is not None and not isinstance(context, IBackendContext):
         raise ConformanceFailure(f"create_context() returned {context!r}, not an IBackendContext")
     return context
@@ -286,8 +292,8 @@ def workloads_are_fresh(subject: Subject) -> None:
     """
     context = _context(subject)
     try:
-        memory: Any = subject.backend.create_memory_manager(context)
-        factories = [subject.backend.create_workload_factory(context, memory, subject.built_options) for _ in range(2)]
+        resources = lent_to(subject)
+        factories = [subject.backend.create_workload_factory(context, resources, subject.built_options) for _ in range(2)]
         if not all(isinstance(factory, IWorkloadFactory) for factory in factories):
             raise ConformanceFailure(f"create_workload_factory() returned {factories[0]!r}, not an IWorkloadFactory")
         for trial in accepted(subject, 12):
