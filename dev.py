@@ -38,7 +38,7 @@ COMPILED = {".pyx", ".pxd", ".pxi", ".c", ".cc", ".cpp", ".h", ".hpp", ".S", ".i
 BUILD_FILES = {"pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in"}
 # What one member's build reads from another member's package.
 PUBLIC = {".pxd", ".h", ".hpp"}
-PUBLIC_FILES = {"building"}
+PUBLIC_FILES = {"dovetail_build"}
 SKIPPED = {"build", "dist", "tests", "__pycache__"}  # tests may hold C of their own: it goes into no member
 ENVIRONMENT = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")
 

@@ -3,7 +3,7 @@
 import os
 import sysconfig
 
-from dovetail.building import setup_backend
+from dovetail_build import C_SEMANTICS, setup_backend
 
 # -ffp-contract=off: what is fused is written as fma(), so that all instances of a kernel give the same bits.
 # The uninitialized __Y is in GCC's own header (PR 105593).
@@ -53,4 +53,5 @@ setup_backend(
     include_dirs=["csrc"],
     module_sources={"dovetail_neon.kernels": list(sources)},
     source_arguments=sources,
+    directives=C_SEMANTICS,
 )

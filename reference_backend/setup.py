@@ -1,5 +1,5 @@
 """Build the workloads; everything else stands in pyproject.toml."""
 
-from dovetail.building import setup_backend
+from dovetail_build import C_SEMANTICS, setup_backend
 
-setup_backend("dovetail_reference", include_dirs=["csrc"])
+setup_backend("dovetail_reference", include_dirs=["csrc"], directives=C_SEMANTICS)

@@ -165,7 +165,7 @@ def npu_template(root):
 @pytest.fixture(scope="session")
 def npu_library(npu_template):
     """The library of the NPU's template, built as a vendor builds it, once per state of its sources."""
-    from dovetail.building import get_include
+    from dovetail import get_include
 
     sources = [npu_template / "setup.py", *(npu_template / "csrc").iterdir(), *(npu_template / "src").rglob("*.json")]
     contents = [path.read_bytes() for path in [*sorted(sources), *sorted(Path(get_include()).glob("*.h"))]]

@@ -1,7 +1,9 @@
-"""What `dovetail.building.setup_backend` makes of a vendor's project: wheel, sdist, editable installation, refusals."""
+"""What `dovetail_build` makes of a vendor's project: wheel, sdist, editable installation, refusals."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,26 +15,22 @@ from packaging.version import Version
 
 import dovetail
 from dovetail.contract.abi_version import ABI_VERSION, core_requirement
+from dovetail.discovery.registry import Registry
 
 FILES = {
     "pyproject.toml": """
         [build-system]
-        requires = ["setuptools>=77", "dovetail-core"]
-        build-backend = "setuptools.build_meta"
+        requires = ["dovetail-build"]
+        build-backend = "dovetail_build"
         [project]
         name = "dovetail-toy"
         version = "1.2.3"
-        dynamic = ["dependencies"]
-        [project.entry-points."dovetail.backends"]
-        ToyNpu = "dovetail_toy"
-        [tool.setuptools.packages.find]
-        where = ["src"]
+        dynamic = ["dependencies", "entry-points"]
+        [tool.dovetail.backend]
+        package = "dovetail_toy"
+        library-sources = ["csrc/*.cpp", "csrc/*.c"]
+        requirements = ["toy-driver>=3"]
     """,
-    "setup.py": """
-        from dovetail.building import setup_backend
-        setup_backend("dovetail_toy", library_sources=["csrc/*.cpp", "csrc/*.c"], requirements=["toy-driver>=3"])
-    """,
-    "src/dovetail_toy/__init__.py": "",
     "src/dovetail_toy/dovetail-backend.json": """
         {"id": "ToyNpu", "abi": [9, 9], "device": "npu", "rank": 10,
          "description": "a \\"toy\\" of 5 µW", "library": "libtoy.so"}
@@ -125,15 +123,30 @@ def test_a_library_exports_its_one_function_and_uses_nothing_of_python(project, 
     assert "libpython" not in needed
 
 
-def test_an_extension_module_carries_the_manifest_that_names_it(project, tmp_path):
-    """So that it can be found in a searched folder too; other modules of the package have no section."""
+def test_the_id_stands_in_the_manifest_alone(project, tmp_path):
+    """The entry point, by which the backend is found, is written from it."""
+    assert "ToyNpu" not in (project / "pyproject.toml").read_text("utf-8")
+    points = content(built(project, tmp_path), ".dist-info/entry_points.txt").decode().split()
+    assert points == ["[dovetail.backends]", "ToyNpu", "=", "dovetail_toy"]
+
+
+def as_modules(project, **modules):
+    """Make a package of Cython modules of the project; return its manifest."""
     package = project / "src" / "dovetail_toy"
-    (project / "setup.py").write_text('from dovetail.building import setup_backend\nsetup_backend("dovetail_toy")\n')
-    for name in ("found", "other"):
-        (package / f"{name}.pyx").write_text("ANSWER = 42\n")
+    text = (project / "pyproject.toml").read_text("utf-8").partition("[tool.dovetail")[0]
+    (project / "pyproject.toml").write_text(text + '[tool.dovetail.backend]\nclass = "dovetail_toy.found:Toy"\n', "utf-8")
+    for name, source in modules.items():
+        (package / f"{name}.pyx").write_text(source)
+    (package / "__init__.py").write_text("")
     manifest = json.loads((package / "dovetail-backend.json").read_text("utf-8"))
     del manifest["library"]
     (package / "dovetail-backend.json").write_text(json.dumps(manifest | {"module": "dovetail_toy.found"}), "utf-8")
+    return manifest
+
+
+def test_an_extension_module_carries_the_manifest_that_names_it(project, tmp_path):
+    """So that it can be found in a searched folder too; other modules of the package have no section."""
+    manifest = as_modules(project, found="ANSWER = 42\n", other="ANSWER = 42\n")
     wheel = built(project, tmp_path)
     assert f"-cp3{sys.version_info.minor}-" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
@@ -141,6 +154,151 @@ def test_an_extension_module_carries_the_manifest_that_names_it(project, tmp_pat
     expected = manifest | {"abi": list(ABI_VERSION), "version": "1.2.3", "module": "dovetail_toy.found"}
     assert section_of(wheel, binaries["found"], tmp_path) == expected
     assert section_of(wheel, binaries["other"], tmp_path) is None
+
+
+SEMANTICS = """
+def last(shape):
+    return shape[-1], shape[-len(shape)]
+
+def floored(int a, int b):
+    return a // b, a % b
+
+def beyond(values):
+    return values[7]
+"""
+
+
+def test_cython_means_what_python_means(project, tmp_path):
+    """C's semantics hold for Python objects too: `shape[-1]` in a vendor's `def` would read before the tuple."""
+    as_modules(project, found=SEMANTICS)
+    with zipfile.ZipFile(built(project, tmp_path)) as archive:
+        archive.extractall(tmp_path / "installed")
+    program = "from dovetail_toy.found import *; print(last((3, 4, 5)), floored(-7, 2)); beyond([1])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path / "installed", capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "(5, 3) (-4, 1)\n", done.stderr
+    assert "IndexError" in done.stderr
+
+
+PURE = """
+import numpy as np
+from dovetail import BackendId, IBackend, IWorkloadFactory, Support
+
+class Doubling(IWorkloadFactory):
+    def create_workload(self, layer):
+        return self
+
+    def execute(self, inputs, outputs):
+        np.maximum(inputs[0], 0, out=outputs[0])
+
+class Toy(IBackend):
+    @property
+    def id(self):
+        return BackendId("ToyNpu")
+
+    def supports(self, layer, options, device):
+        return Support.yes() if layer.kind == "dovetail.Activation" else Support.no("kind", "only ReLU is run")
+
+    def create_workload_factory(self, *given):
+        return Doubling()
+"""
+
+RUN = """
+import sys
+import numpy as np
+import dovetail
+from dovetail.discovery.registry import default_registry
+
+if len(sys.argv) > 1:
+    print([(str(row.id), str(row.state)) for row in default_registry().scan(sys.argv[1], trust=True)])
+network = dovetail.Network("relu")
+network.output(network.relu(network.input("x", (3,))), name="y")
+with dovetail.load(network, ["ToyNpu"]) as net:
+    print(net.run({"x": np.float32([-1, 0, 2])})["y"].tolist())
+"""
+
+
+def as_pure_python(project):
+    manifest = as_modules(project)
+    (project / "src" / "dovetail_toy" / "found.py").write_text(PURE)
+    path = project / "src" / "dovetail_toy" / "dovetail-backend.json"
+    path.write_text(json.dumps({name: value for name, value in manifest.items() if name != "abi"}), "utf-8")
+
+
+def ran(*arguments, **variables):
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *map(str, arguments)],
+        env={**os.environ, **{name: str(value) for name, value in variables.items()}},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_backend_in_python_alone_is_built_and_runs(project, tmp_path):
+    as_pure_python(project)
+    wheel = built(project, tmp_path)
+    assert wheel.name == "dovetail_toy-1.2.3-py3-none-any.whl"
+    assert json.loads(content(wheel, "dovetail-backend.json"))["abi"] == list(ABI_VERSION)
+    assert pip("install", "--no-deps", "--no-index", "--target", tmp_path / "target", wheel, cwd=tmp_path).returncode == 0
+    assert ran(PYTHONPATH=tmp_path / "target") == ["[0.0, 0.0, 2.0]"]
+
+
+@pytest.fixture
+def table(project, root):
+    """A project whose library is a whole backend: additions and ReLU."""
+    for source in (project / "csrc").iterdir():
+        source.unlink()
+    text = (root / "core" / "tests" / "native" / "per_layer.c").read_text("utf-8")
+    (project / "csrc" / "table.c").write_text(
+        f"#define ID DOVETAIL_BACKEND_ID\n#pragma GCC visibility push(default)\n{text}", "utf-8"
+    )
+    text = (project / "pyproject.toml").read_text("utf-8")
+    (project / "pyproject.toml").write_text(text.replace('"csrc/*.cpp", ', ""), "utf-8")
+    return project
+
+
+def dropped(library, tmp_path):
+    """Put a library alone into a folder, under another name; return that folder."""
+    folder = tmp_path / "dropped"
+    folder.mkdir(mode=0o755)
+    (folder / "any_name.so").write_bytes(library)
+    return folder
+
+
+def test_the_bare_library_is_found_in_a_folder_and_runs(table, tmp_path):
+    folder = dropped(content(built(table, tmp_path), "libtoy.so"), tmp_path)
+    assert ran(folder) == ["[('ToyNpu', 'available')]", "[0.0, 0.0, 2.0]"]
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.19)
+project(toy VERSION 1.2.3 LANGUAGES C)
+include(${DOVETAIL_INCLUDE}/dovetail_backend.cmake)
+add_library(toy SHARED csrc/table.c)
+dovetail_backend(toy ${CMAKE_SOURCE_DIR}/src/dovetail_toy/dovetail-backend.json)
+"""
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake, which a vendor may build with instead")
+def test_the_library_that_cmake_builds_is_found_in_a_folder_and_runs(table, tmp_path):
+    (table / "CMakeLists.txt").write_text(CMAKE, "utf-8")
+    where = ("-S", table, "-B", tmp_path / "cmake", f"-DDOVETAIL_INCLUDE={dovetail.get_include()}")
+    for command in (("cmake", *where), ("cmake", "--build", tmp_path / "cmake")):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    library = tmp_path / "cmake" / "libtoy.so"
+    listed = subprocess.run(["nm", "--dynamic", library], check=True, capture_output=True, text=True).stdout
+    assert [line.split()[-1] for line in listed.splitlines() if line.split()[-2] in "TDBRV"] == ["dovetail_open_backend_v0"]
+    folder = dropped(library.read_bytes(), tmp_path)
+    assert ran(folder) == ["[('ToyNpu', 'available')]", "[0.0, 0.0, 2.0]"]
+    (row,) = Registry().scan(folder, trust=True)
+    manifest = json.loads((table / "src" / "dovetail_toy" / "dovetail-backend.json").read_text("utf-8"))
+    del manifest["library"]  # which is this file, whatever it is called
+    assert row.manifest == manifest | {"abi": list(ABI_VERSION), "version": "1.2.3"}
 
 
 def test_a_symbol_that_is_nowhere_defined_fails_the_build(project, tmp_path):
@@ -160,13 +318,17 @@ def test_an_sdist_has_all_that_the_wheel_is_made_of(project, tmp_path):
     assert built(sdist, tmp_path).name.startswith("dovetail_toy-1.2.3-py3-none-")
 
 
-def test_an_editable_installation_lies_in_the_source(project, tmp_path):
-    manifest = project / "src" / "dovetail_toy" / "dovetail-backend.json"
-    before = manifest.read_text("utf-8")
-    done = pip("install", "--no-deps", "--no-build-isolation", "--target", tmp_path / "target", "-e", project, cwd=tmp_path)
+def test_an_editable_installation_leaves_the_sources_as_they_are(table, tmp_path):
+    """But for the library, which lies beside the manifest; that one is read as it was written."""
+    manifest = table / "src" / "dovetail_toy" / "dovetail-backend.json"
+    manifest.write_text(manifest.read_text("utf-8").replace('"abi": [9, 9], ', ""), "utf-8")
+    before = {path: path.read_bytes() for path in table.rglob("*.*") if path.is_file()}
+    done = pip("install", "--no-deps", "--no-build-isolation", "--target", tmp_path / "target", "-e", table, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (manifest.parent / "libtoy.so").is_file()
-    assert manifest.read_text("utf-8") == before.replace("[9, 9]", str(list(ABI_VERSION)))
+    assert {path: path.read_bytes() for path in before} == before
+    (finder,) = (tmp_path / "target").glob("*.pth")
+    assert ran(PYTHONPATH=os.pathsep.join(map(str, (tmp_path / "target", table / "src")))) == ["[0.0, 0.0, 2.0]"], finder
 
 
 MANIFEST = "src/dovetail_toy/dovetail-backend.json"
@@ -176,8 +338,10 @@ MANIFEST = "src/dovetail_toy/dovetail-backend.json"
     ("file", "old", "new", "complaint"),
     [
         ("pyproject.toml", "dynamic = [", "dependencies = [", 'must say dynamic = ["dependencies"]'),
-        ("setup.py", '*.c"', '*.cc"', "no file matches 'csrc/*.cc'"),
-        ("setup.py", '"dovetail_toy"', '"dovetail_joy"', "there is no src/dovetail_joy/dovetail-backend.json"),
+        ("pyproject.toml", '*.c"', '*.cc"', "no file matches 'csrc/*.cc'"),
+        ("pyproject.toml", '"dovetail_toy"', '"dovetail_joy"', "there is no src/dovetail_joy/dovetail-backend.json"),
+        ("pyproject.toml", "library-sources", "library_sources", "[tool.dovetail.backend] has no 'library_sources'"),
+        ("pyproject.toml", "package =", "class =", 'must have class = "package:Class", or package = "package"'),
         (MANIFEST, '"rank": 10', '"rank": "high"', "'rank'"),
         (MANIFEST, '"rank": 10', '"rank": 10, "claims": {"Softmax": []}', "'Softmax' in 'claims' is no kind"),
         (MANIFEST, ', "library": "libtoy.so"', "", "name its library"),
@@ -188,7 +352,8 @@ def test_a_mistake_is_named(project, file, old, new, complaint):
     text = (project / file).read_text("utf-8")
     assert old in text
     (project / file).write_text(text.replace(old, new), "utf-8")
-    done = subprocess.run([sys.executable, "setup.py", "--version"], cwd=project, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", "import setuptools; setuptools.setup()", "--version"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode
     assert complaint in done.stderr.splitlines()[-1]
 
@@ -209,7 +374,8 @@ def core_wheel(folder, version):
 @pytest.fixture
 def shelf(project, tmp_path):
     """A folder with the backend's wheel, the core that it was built for, and one that is too new."""
-    (project / "setup.py").write_text((project / "setup.py").read_text().replace(', requirements=["toy-driver>=3"]', ""))
+    text = (project / "pyproject.toml").read_text("utf-8")
+    (project / "pyproject.toml").write_text(text.replace('requirements = ["toy-driver>=3"]', ""), "utf-8")
     shelf = built(project, tmp_path).parent
     for version in ("0.9.0", dovetail.__version__):
         core_wheel(shelf, version)

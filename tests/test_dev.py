@@ -52,7 +52,7 @@ def digests(dev):
     [
         ("core/src/toy/abi.h", [True, True]),
         ("core/src/toy/private.pyx", [True, False]),
-        ("core/src/toy/building/flags.py", [False, True]),
+        ("core/src/dovetail_build/flags.py", [False, True]),
         ("core/src/toy/plain.py", [False, False]),
         ("backend/csrc/kernel.c", [False, True]),
         ("backend/pyproject.toml", [False, True]),

@@ -78,7 +78,7 @@ def test_each_wheel_carries_the_licence(wheels):
 
 def test_the_core_wheel_carries_what_backends_build_against(wheels):
     files = contents(wheels, "*.whl")["dovetail_core"]
-    assert {"dovetail/include/abi.h", "dovetail/abi.pxd", "dovetail/building/__init__.py", "dovetail/py.typed"} <= files
+    assert {"dovetail/include/abi.h", "dovetail/abi.pxd", "dovetail/py.typed"} <= files
 
 
 def test_no_wheel_carries_generated_c_or_tests(wheels):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.building import get_include
+from dovetail import get_include
 
 Build = Callable[..., Path]
 

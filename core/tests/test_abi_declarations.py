@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.building import get_include
+from dovetail import get_include
 
 FOLDER = Path(get_include())
 HEADER, LAYOUT, PXD = ((FOLDER / name).read_text() for name in ("abi.h", "abi_layout.h", "../abi.pxd"))

@@ -191,7 +191,7 @@ def test_manifest_is_found_through_an_import_hook(site: Site, tmp_path: Path, mo
         ('{"id": "Fake", "id": "Fake"}', "twice"),
         ("7", "an object, not int"),
         ("[]", "describes nothing"),
-        (json.dumps({"id": "Fake"}), "lacks 'abi'"),
+        (json.dumps({"id": "Fake"}), "lacks 'device'"),
         (json.dumps(manifest("Fake", abi=[0, 1, 2])), "[major, minor]"),
         (json.dumps(manifest("Fake", abi=["0", "1"])), "[major, minor]"),
         (json.dumps(manifest("Fake", abi=[0, True])), "[major, minor]"),
@@ -555,7 +555,7 @@ def test_register_refuses_what_is_taken_or_no_backend(site: Site) -> None:
         registry.register(object())  # type: ignore[arg-type]  # the mistake that is tested
     with pytest.raises(BackendError, match="not a backend id"):
         registry.register(InProcess("no id"))
-    with pytest.raises(BackendError, match="lacks 'abi'"):
+    with pytest.raises(BackendError, match="lacks 'device'"):
         registry.register(InProcess("TestTwo"), manifest={"id": "TestTwo"})
 
 

@@ -1,5 +1,5 @@
 """Build the kernels: every .pyx below src/dovetail_acme becomes an extension module."""
 
-from dovetail.building import setup_backend
+from dovetail_build import setup_backend
 
 setup_backend("dovetail_acme")

@@ -1,5 +1,5 @@
 """Build the library; everything else stands in pyproject.toml and in the manifest."""
 
-from dovetail.building import setup_backend
+from dovetail_build import setup_backend
 
 setup_backend("dovetail_acme_npu", library_sources=["csrc/*.cpp"])

@@ -15,11 +15,14 @@ def build() -> Path:
     Raises:
         RuntimeError: They cannot be built.
     """
-    from dovetail.building import get_include
+    import dovetail_build
+    from dovetail import get_include
 
     core = Path(get_include()).parent
     sources = [*HERE.glob("*.py"), *HERE.glob("csrc/*"), *HERE.glob("src/**/*.py*")]
-    sources += [core / name for name in ("include/abi.h", "abi.pxd")] + sorted(core.glob("building/*.py"))
+    sources += [core / name for name in ("include/abi.h", "abi.pxd")] + sorted(
+        Path(dovetail_build.__file__).parent.glob("*.py")
+    )
     digest = hashlib.sha256(sys.version.encode())
     for path in sorted(path for path in sources if path.suffix != ".pyc"):
         digest.update(path.read_bytes())

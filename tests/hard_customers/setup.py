@@ -2,7 +2,7 @@
 
 from setuptools import setup
 
-from dovetail.building import COMPILE_ARGUMENTS, extensions
+from dovetail_build import C_SEMANTICS, COMPILE_ARGUMENTS, extensions
 
 setup(
     ext_modules=extensions(
@@ -11,5 +11,6 @@ setup(
         include_dirs=["csrc"],
         compile_arguments=[*COMPILE_ARGUMENTS, "-pthread"],
         link_arguments=["-pthread"],
+        directives=C_SEMANTICS,
     )
 )

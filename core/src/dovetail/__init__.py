@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table below
+    from .contract.abi_version import get_include as get_include
     from .contract.backend_id import BackendId as BackendId
     from .contract.interfaces import HOST as HOST
     from .contract.interfaces import Capabilities as Capabilities
@@ -62,6 +63,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     __version__: str
 
 _NAMES_BY_MODULE = {
+    "contract.abi_version": ("get_include",),
     "contract.backend_id": ("BackendId",),
     "contract.interfaces": (
         "HOST",

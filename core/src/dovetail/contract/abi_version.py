@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 ABI_VERSION = (0, 2)
 """Major and minor. Majors must match; a backend's minor must not be newer than the core's."""
 
 FIRST_CORE = "0.1"
 """First version of the core that speaks this ABI: whoever raises the ABI writes here the core version that it comes with."""
+
+
+def get_include() -> str:
+    """Return the folder that holds `abi.h`."""
+    return str(Path(__file__).resolve().parents[1] / "include")
 
 
 def core_requirement() -> str:

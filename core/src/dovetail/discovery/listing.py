@@ -73,7 +73,7 @@ def _identified(candidate: Candidate) -> Candidate:
 
 def _versioned(candidate: Candidate) -> Candidate:
     fields: Mapping[str, Any] | None = candidate.manifest
-    if candidate.refusal is not None or fields is None:
+    if candidate.refusal is not None or fields is None or "abi" not in fields:
         return candidate
     theirs = (fields["abi"][0], fields["abi"][1])
     text = abi_refusal(theirs)

@@ -2,11 +2,13 @@
 
 A manifest is one object, or a list of them if a package holds several backends::
 
-    {"id": "CpuAcme", "abi": [0, 2], "device": "cpu", "rank": 10, "description": "ACME kernels for AVX2"}
+    {"id": "CpuAcme", "device": "cpu", "rank": 10, "description": "ACME kernels for AVX2"}
 
-`abi` is the version of the kernel protocol that the backend was built for. `device` is "cpu" for everything that computes on
+`device` is "cpu" for everything that computes on
 the host; only these are chosen when a caller names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
 
+- `abi`: version of the kernel protocol that the backend was built for. The build writes it into wheels and into sections; a
+  source tree that is installed in editable form has none, and is compared when it is opened;
 - `library`: name of a shared library beside the manifest that exports the C table; then nothing is imported;
 - `module`, `attribute`: in the section of a Python extension module, its name and the name of the `IBackend` in it ("Backend");
 - `version`, `vendor`: for people;
@@ -30,8 +32,16 @@ FILE_NAME = "dovetail-backend.json"
 LARGEST = 64 * 1024
 """Bytes: a manifest is a few lines, and a huge one must not slow down every listing."""
 
-_REQUIRED: dict[str, type] = {"id": str, "abi": list, "device": str, "rank": int, "description": str}
-_OPTIONAL: dict[str, type] = {"library": str, "module": str, "attribute": str, "version": str, "vendor": str, "claims": dict}
+_REQUIRED: dict[str, type] = {"id": str, "device": str, "rank": int, "description": str}
+_OPTIONAL: dict[str, type] = {
+    "abi": list,
+    "library": str,
+    "module": str,
+    "attribute": str,
+    "version": str,
+    "vendor": str,
+    "claims": dict,
+}
 _LARGEST_NUMBER = 1_000_000_000
 
 
@@ -113,7 +123,7 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
             raise malformed(f"{name!r} in the manifest must be of type {wanted.__name__}, not {shown(value)}")
         if isinstance(value, str) and not value.isprintable():  # a listing must not move the cursor of a terminal
             raise malformed(f"{name!r} in the manifest holds control characters: {shown(value)}")
-    abi = manifest["abi"]
+    abi = manifest.get("abi", [0, 0])
     if len(abi) != 2 or not all(type(number) is int and 0 <= number <= _LARGEST_NUMBER for number in abi):
         raise malformed(f"'abi' in the manifest must be [major, minor], not {shown(abi)}")
     if abs(manifest["rank"]) > _LARGEST_NUMBER:

@@ -108,9 +108,11 @@ def _candidates(descriptor: int, path: str, file: Fingerprint) -> list[Candidate
             return []
         fields: Mapping[str, Any] = manifest.check(content, path)
         name = str(fields["id"])
-        if "library" in fields:
-            text = "a manifest in a library must not name a library"
+        if "abi" not in fields:
+            text = "a manifest in a library must say the 'abi' that it was built for"
             raise Refused(ReasonCode.BAD_MANIFEST, text, path=path)
+        # What a package's manifest calls its library is this file, whatever it is called here.
+        fields = {name: value for name, value in fields.items() if name != "library"}
     except Refused as refusal:
         return [Candidate(name, path, path=path, file=file, refusal=refusal)]
     except OSError as error:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail import BackendError, BackendId, Capabilities, Descriptor, Device, OptionError, layers
-from dovetail.contract.abi_version import abi_refusal
+from dovetail.contract.abi_version import ABI_VERSION, abi_refusal
 from dovetail.contract.claims import IMAGE_AXES, WEIGHT_AXES, Claims, ClaimsError, read_claims
 from dovetail.discovery.manifest import check as check_manifest
 from dovetail.discovery.reasons import Refused
@@ -85,7 +85,8 @@ def manifest_is_valid(subject: Subject) -> None:
         raise ConformanceFailure(str(error)) from error
     if manifest["id"] != subject.id:
         raise ConformanceFailure(f"its manifest says {manifest['id']!r}, its id is {subject.id!r}")
-    refusal = abi_refusal(tuple(manifest["abi"]))
+    # An editable installation states none; what was built is compared when it is opened.
+    refusal = abi_refusal(tuple(manifest.get("abi", ABI_VERSION)))
     if refusal:
         raise ConformanceFailure(f"it is {refusal}")
     if not manifest["description"].strip() or not manifest["device"].strip():

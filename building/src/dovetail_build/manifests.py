@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-from .headers import header_abi
+from dovetail.contract.abi_version import ABI_VERSION
+from dovetail.contract.claims import ClaimsError, read_claims
+from dovetail.discovery.manifest import FILE_NAME, check
+from dovetail.discovery.reasons import Refused
 
-FILE_NAME = "dovetail-backend.json"
-_ABI = re.compile(r'("abi"\s*:\s*)\[[^\]]*\]')
 _LITERAL = 100  # characters of a line of the generated C
 
 _SECTION = """\
@@ -42,12 +42,12 @@ class Manifest:
         self.package = package
         self.path = folder.joinpath(*package.split("."), FILE_NAME)
         try:
-            self._text = self.path.read_text("utf-8")
+            text = self.path.read_text("utf-8")
         except FileNotFoundError:
-            reason = f"there is no {self.path}: is setup.py run from its own folder?"
+            reason = f"there is no {self.path}: is the build run from the project's own folder?"
             raise FileNotFoundError(reason) from None
         try:
-            content = json.loads(self._text)
+            content = json.loads(text)
         except ValueError as error:
             raise ValueError(f"{self.path} is no JSON: {error}") from error
         self._in_list = isinstance(content, list)
@@ -56,17 +56,24 @@ class Manifest:
 
     def _complete(self) -> None:
         """Set the ABI; whoever wrote another did so for other headers."""
-        from ..discovery.manifest import check, check_claims
-        from ..discovery.reasons import Refused
-
-        self._has_abi = all("abi" in entry for entry in self.entries)
         for entry in self.entries:
-            entry["abi"] = list(header_abi())
+            entry["abi"] = list(ABI_VERSION)
             try:
                 check(entry)
-                check_claims(entry)
-            except Refused as error:
+                read_claims(entry.get("claims", {}))
+            except (Refused, ClaimsError) as error:
                 raise ValueError(f"{self.path}: {error}") from error
+
+    @property
+    def id(self) -> str:
+        """The id of the backend.
+
+        Raises:
+            ValueError: There are several.
+        """
+        if len(self.entries) != 1:
+            raise ValueError(f"{self.path} is of {len(self.entries)} backends: write their entry points into pyproject.toml")
+        return str(self.entries[0]["id"])
 
     @property
     def library(self) -> str:
@@ -95,16 +102,3 @@ class Manifest:
                 lines = ["".join(escaped[start : start + _LITERAL]) for start in range(0, len(escaped), _LITERAL)]
                 return _SECTION % "\n".join(f'    "{line}"' for line in lines)
         return None
-
-    def update(self) -> bool:
-        """Bring the source up to date, which an editable installation reads; tell whether it had to be changed."""
-        major, minor = header_abi()
-        if self._has_abi:
-            text = _ABI.sub(rf"\g<1>[{major}, {minor}]", self._text)
-        else:
-            text = json.dumps(self.entries if self._in_list else self.entries[0], indent=2) + "\n"
-        if text == self._text:
-            return False
-        self.path.write_text(text, "utf-8")
-        self._text, self._has_abi = text, True
-        return True

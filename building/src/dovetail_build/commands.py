@@ -18,16 +18,13 @@ from .table_library import TableLibrary, build_library
 
 
 class BuildPackage(build_py):
-    """Writes the manifest, with the ABI that was built for, into the wheel; of an editable installation into the source."""
+    """Writes the manifest, with the ABI that was built for, into the wheel; an editable installation reads the source's."""
 
     manifest: ClassVar[Manifest]
 
     def run(self) -> None:
         super().run()
-        if self.editable_mode:
-            if self.manifest.update():
-                self.announce(f"wrote the ABI of the headers into {self.manifest.path}", level=2)
-        else:
+        if not self.editable_mode:
             target = self._target()
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(self.manifest.text(self.distribution.get_version()), "utf-8")
@@ -103,7 +100,7 @@ class BuildModules(build_ext):
 
 
 class BuildWheel(bdist_wheel):
-    """Tags a wheel without a line of compiled Python as one for every Python."""
+    """Tags a wheel of a library, without a line of compiled Python, as one for every Python."""
 
     manifest: ClassVar[Manifest]
 

@@ -10,8 +10,10 @@ from typing import Any
 
 from setuptools import Extension
 
+from dovetail.contract.abi_version import get_include
+
 from .cython_modules import own_headers
-from .headers import get_include, headers
+from .headers import headers
 from .manifests import Manifest
 
 # As for Cython modules: the same bits on every machine, a small file. Hidden: two vendors' classes of one name must not mix.
@@ -61,7 +63,7 @@ def table_library(
     for pattern in patterns:
         matches = sorted(glob.glob(pattern, recursive=True))
         if not matches:
-            raise FileNotFoundError(f"no file matches {pattern!r}: is setup.py run from its own folder?")
+            raise FileNotFoundError(f"no file matches {pattern!r}: is the build run from the project's own folder?")
         found += [match for match in matches if match not in found]
     folders = list(dict.fromkeys([*map(str, include_dirs), *(str(Path(source).parent) for source in found)]))
     file_name = manifest.library

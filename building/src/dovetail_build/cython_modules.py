@@ -6,17 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .headers import PACKAGE, get_include, headers
+from dovetail.contract.abi_version import get_include
 
-COMPILER_DIRECTIVES: dict[str, Any] = {
-    "language_level": 3,
+from .headers import PACKAGE, headers
+
+PYTHON_SEMANTICS: Mapping[str, Any] = {"language_level": 3, "embedsignature": False}
+"""Cython directives of a vendor's modules: what is written means what it means in Python."""
+
+C_SEMANTICS: Mapping[str, Any] = {
+    **PYTHON_SEMANTICS,
     "boundscheck": False,
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
-    "embedsignature": False,
 }
-"""Cython directives for kernels: C semantics, no hidden checks. They hold for Python objects too: write `x[len(x) - 1]`."""
+"""For packages of kernels: no hidden checks. They hold for Python objects too: write `x[len(x) - 1]`, not `x[-1]`."""
 
 # -ffp-contract=off: the same bits on every machine, with or without fused multiply-add. -g0: a tenth of the wheel.
 COMPILE_ARGUMENTS = (
@@ -41,8 +45,9 @@ def extensions(
     define_macros: Sequence[tuple[str, str | None]] = (),
     compile_arguments: Sequence[str] = COMPILE_ARGUMENTS,
     link_arguments: Sequence[str] = (),
+    directives: Mapping[str, Any] = PYTHON_SEMANTICS,
 ) -> list[Any]:
-    """List one extension per `.pyx` file below `folder/package`.
+    """List one extension per `.pyx` file below `folder/package`; a package may have none.
 
     Setuptools runs Cython itself where it is installed; the generated C goes to the build folder, the `.pyx` into the sdist.
 
@@ -56,16 +61,15 @@ def extensions(
         define_macros: Macros as (name, value).
         compile_arguments: Flags of the C compiler.
         link_arguments: Flags of the linker.
+        directives: Of Cython.
 
     Raises:
-        FileNotFoundError: There is no `.pyx` file, or none of a module that `module_sources` names.
+        FileNotFoundError: There is no `.pyx` file of a module that `module_sources` names.
     """
     from setuptools import Extension
 
     root, include_dirs = Path(folder), list(include_dirs)
     modules = sorted((root / package).rglob("*.pyx"))
-    if not modules:
-        raise FileNotFoundError(f"no .pyx file below {root / package}: is setup.py run from its own folder?")
     names = {path: ".".join(path.relative_to(root).with_suffix("").parts) for path in modules}
     more = dict(module_sources or {})
     unknown = sorted(more.keys() - names.values())
@@ -75,7 +79,7 @@ def extensions(
     includes = [get_include(), str(PACKAGE.parent), *map(str, include_dirs)]
     own = [*own_headers(include_dirs), *map(str, sorted((root / package).rglob("*.pxd")))]
     return [
-        cython_settings(
+        _with_settings(
             Extension(
                 names[path],
                 [str(path), *map(str, sources), *map(str, more.get(names[path], ()))],
@@ -85,7 +89,8 @@ def extensions(
                 define_macros=list(define_macros),
                 extra_compile_args=list(compile_arguments),
                 extra_link_args=list(link_arguments),
-            )
+            ),
+            directives,
         )
         for path in modules
     ]
@@ -97,8 +102,8 @@ def own_headers(include_dirs: Iterable[str | Path]) -> list[str]:
     return [str(path) for folder in include_dirs for path in sorted(Path(folder).rglob("*")) if path.suffix in suffixes]
 
 
-def cython_settings(extension: Any) -> Any:
-    """Return the extension with dovetail's directives, and with its generated C kept out of the source folder."""
-    extension.cython_directives = COMPILER_DIRECTIVES
+def _with_settings(extension: Any, directives: Mapping[str, Any]) -> Any:
+    """Return the extension with Cython's directives, and with its generated C kept out of the source folder."""
+    extension.cython_directives = dict(directives)
     extension.cython_c_in_temp = True
     return extension
