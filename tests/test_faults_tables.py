@@ -133,7 +133,6 @@ def test_device_that_is_busy_is_a_state_for_as_long_as_it_is(scene, built_table,
     marker = scene.root / "busy"
     marker.touch()
     monkeypatch.setenv("DOVETAIL_FAULT_BUSY", str(marker))
-    monkeypatch.setattr("dovetail.runtime.runtime.default_registry", lambda: scene.registry)
     put(scene, built_table("Faulty", "BUSY"))
     backend = scene.registry.get("Faulty")
     assert "self-test not run" in scene.row().notes[0]
@@ -142,11 +141,11 @@ def test_device_that_is_busy_is_a_state_for_as_long_as_it_is(scene, built_table,
     net.output(net.addition(net.input("a", (2,)), net.input("b", (2,))), "y")
     with Runtime(threads=1) as runtime:
         with pytest.raises(BackendError, match="somebody else has the device"):
-            runtime.load(net, optimize={"backends": [backend]})
+            runtime.load(net, optimize={"backends": [backend], "registry": scene.registry})
         row = scene.row()
         assert (row.state, row.code, row.step) == (BackendState.DEVICE_BUSY, "DEVICE_BUSY", "device")
         assert "somebody else" in row.reason
         marker.unlink()
-        runtime.load(net, optimize={"backends": [backend]})
+        runtime.load(net, optimize={"backends": [backend], "registry": scene.registry})
         assert scene.row().state is BackendState.LOADED
     assert scene.registry.verdicts.quarantine() == []

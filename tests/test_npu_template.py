@@ -52,6 +52,9 @@ class Offering:
     def default_preferences(self):
         return tuple(self.backends)
 
+    def device_opened(self, backend):
+        assert backend in self.backends.values()
+
 
 def scale(value, zero=0):
     return Quantization.per_tensor(value, zero)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from dovetail.graph.tensor import DType, TensorInfo
 from dovetail.ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode, OptionError, PlacementError
 from dovetail.layers import ElementwiseBinary
 from dovetail.layers.network import Network
-from dovetail.optimizer import OptimizedNetwork, build_options, optimize
+from dovetail.optimizer import Answers, Assigned, CompileRequest, OptimizedNetwork, build_options, optimize
 
 Answer = Callable[[Layer], Any]
 
@@ -221,7 +222,7 @@ def test_support_may_depend_on_the_neighbours() -> None:
     assert homes(optimize(small(), [Backend("First", answer), Backend("Second")]))["soft"] == "First"
 
 
-# -- wishes -------------------------------------------------------------------------------------------------------------------
+# -- constraints --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", ["soft", "so*", "dovetail.Softmax", "Softmax"])
@@ -242,9 +243,9 @@ def test_forbid(ids: Any) -> None:
 
 
 def test_the_more_specific_requirement_counts() -> None:
-    wishes = {"Softmax": "First", "s*": "Second", "soft": "Third"}
+    constraints = {"Softmax": "First", "s*": "Second", "soft": "Third"}
     backends = [Backend("First"), Backend("Second"), Backend("Third")]
-    assert homes(optimize(small(), backends, require=wishes))["soft"] == "Third"
+    assert homes(optimize(small(), backends, require=constraints))["soft"] == "Third"
     with pytest.raises(OptionError, match="pinned twice"):
         optimize(small(), backends, require={"s*": "First", "*t": "Second"})
 
@@ -259,7 +260,7 @@ def test_a_requirement_that_cannot_be_met_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("constraint", "message"),
     [
         ({"require": {"sofd": "First"}}, "did you mean 'soft'"),
         ({"require": {"Softmx": "First"}}, "did you mean 'Softmax'"),
@@ -269,15 +270,15 @@ def test_a_requirement_that_cannot_be_met_is_an_error() -> None:
         ({"require": {"nothing*": "First"}}, "no layer and no kind"),
     ],
 )
-def test_wishes_about_unknown_names_are_errors(wish: dict[str, Any], message: str) -> None:
+def test_constraints_about_unknown_names_are_errors(constraint: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message) as caught:
-        optimize(small(), [Backend("First")], **wish)
+        optimize(small(), [Backend("First")], **constraint)
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("option", ["require", "forbid"])
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("constraint", "message"),
     [
         ({"x": "First"}, "'x' names 'x' (dovetail.Input), which no backend runs"),
         ({"y": "First"}, "'y' names 'y' (dovetail.Output), which no backend runs"),
@@ -291,15 +292,15 @@ def test_wishes_about_unknown_names_are_errors(wish: dict[str, Any], message: st
         ({"soft": [3]}, "'soft'"),
     ],
 )
-def test_wishes_that_mean_nothing_are_errors(option: str, wish: Any, message: str) -> None:
+def test_constraints_that_mean_nothing_are_errors(option: str, constraint: Any, message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        optimize(small(), [Backend("First")], **{option: wish})
+        optimize(small(), [Backend("First")], **{option: constraint})
     assert caught.value.code is ErrorCode.OPTION_INVALID
     assert message in caught.value.message
     assert caught.value.hint
 
 
-def test_wishes_follow_layers_that_were_folded_into_others() -> None:
+def test_constraints_follow_layers_that_were_folded_into_others() -> None:
     net = Network()
     y = net.convolution2d(net.input("x", (1, 1, 2, 2)), np.ones((1, 1, 1, 1), np.float32), name="conv")
     y = net.batch_normalization(y, *(np.ones(1, np.float32) for _ in range(4)), name="bn")
@@ -317,6 +318,64 @@ def test_without_fallback_every_layer_must_run_on_the_first() -> None:
     assert second.asked == []
     network = optimize(small(), [first, second], fallback=False, require={"soft": "Second", "last": "Second"})
     assert homes(network) == {"conv": "First", "soft": "Second", "last": "Second"}
+
+
+# -- policies -----------------------------------------------------------------------------------------------------------------
+
+
+class LastWilling:
+    """Asks all, and takes the last that is willing."""
+
+    def choose(self, layer: Layer, answers: Answers) -> Assigned | None:
+        return list(answers.willing())[-1]
+
+
+class Budget:
+    """At most one layer on the first backend."""
+
+    def choose(self, layer: Layer, answers: Answers) -> Assigned | None:
+        is_full = any(one is answers[0].candidate for other, one in answers.placed.items() if other is not layer)
+        return next((one for one in answers.willing() if not (is_full and one is answers[0].candidate)), None)
+
+
+def test_a_policy_sees_the_answers_of_all_backends_and_asks_no_more_than_it_looks_at() -> None:
+    first, second, third = Backend("First"), Backend("Second", only("Softmax")), Backend("Third")
+    network = optimize(small(), [first, second, third], policy=LastWilling())
+    assert set(homes(network).values()) == {"Third"}
+    assert len(first.asked) == len(second.asked) == len(third.asked) > 0
+    assert [refusal.backend for refusal in network.placement.layer("last").refusals] == ["Second"]
+    asked = len(second.asked)
+    optimize(small(), [first, second, third])
+    assert len(second.asked) == asked  # the first is willing: the default asks nobody else
+
+
+def test_a_policy_may_budget_and_the_report_says_so() -> None:
+    network = optimize(small(), [Backend("First"), Backend("Second")], policy=Budget(), passes=False)
+    assert homes(network) == {"conv": "First", "soft": "Second", "last": "Second"}
+    assert [row.reason for row in network.placement.layers] == ["first choice", "policy", "policy"]
+    with pytest.raises(PlacementError, match="the placement policy keeps it from the layer") as caught:
+        optimize(small(), [Backend("First")], policy=Budget(), passes=False)
+    assert caught.value.code is ErrorCode.PLACEMENT_FORBIDDEN
+
+
+def test_a_policy_that_chooses_who_refused_is_an_error() -> None:
+    class Stubborn:
+        def choose(self, layer: Layer, answers: Answers) -> Assigned | None:
+            return answers[-1].candidate
+
+    with pytest.raises(OptionError, match="gives layer 'soft' to <Assigned Second>, which is not willing"):
+        optimize(small(), [Backend("First"), Backend("Second", only("Convolution2d"))], policy=Stubborn())
+
+
+def test_a_request_is_one_record_and_unknown_names_are_errors() -> None:
+    request = CompileRequest.of({"backends": "CpuRef", "shapes": None, "passes": False})
+    assert (request.backends, request.shapes, request.passes, request.fallback) == ("CpuRef", {}, False, True)
+    assert CompileRequest.of(request) is request
+    with pytest.raises(OptionError, match="optimize has no argument 'fallbak'") as caught:
+        optimize(small(), ["CpuRef"], fallbak=False)
+    assert "fallback" in str(caught.value.hint)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        request.passes = True  # type: ignore[misc]  # what is tested
 
 
 # -- the list of backends -----------------------------------------------------------------------------------------------------
@@ -482,7 +541,7 @@ def test_an_activation_stays_where_the_backend_refuses() -> None:
     assert getattr(network.graph.layer("add").descriptor, "activation", None) is None
 
 
-def test_folding_may_save_a_fallback_but_respects_wishes() -> None:
+def test_folding_may_save_a_fallback_but_respects_constraints() -> None:
     first, second = Backend("First", only("ElementwiseBinary")), Backend("Second")
     assert homes(optimize(activated(), [first])) == {"add": "First"}, "the activation alone would have no home"
     assert homes(optimize(activated(), [first, second])) == {"add": "First"}

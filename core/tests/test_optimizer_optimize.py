@@ -59,7 +59,7 @@ def test_the_result() -> None:
     net = network()
     first, second = Backend("First", "Softmax"), Backend("Second")
     result = optimize(net, [first, second], shapes={"N": 3})
-    assert result.source is net
+    assert result.source.network is net
     assert result.name == "blocks"
     assert result.inputs == (TensorSpec("image", ("N", 4, 8, 8), DType.FLOAT32),)
     assert result.outputs == (TensorSpec("scores", (3, 4), DType.FLOAT32),)

@@ -21,7 +21,7 @@ from dovetail.graph.tensor import TensorInfo
 from dovetail.ground.errors import ModelError
 from dovetail.layers.network import Network
 from dovetail.loading import parsing
-from dovetail.optimizer import optimize
+from dovetail.optimizer import NetworkSource, optimize
 from dovetail.runtime import Runtime
 
 WEIGHTS = np.arange(4, dtype=np.float32)
@@ -187,7 +187,7 @@ def read_from_a_file(read: list[weakref.ref[Array]], sizes: Sequence[int | str] 
 def test_weights_that_can_be_read_again_are_not_kept(runtime: Runtime, factory: type[Factory]) -> None:
     read: list[weakref.ref[Array]] = []
     net = runtime.load(
-        read_from_a_file(read), optimize={"backends": [Acme(factory)], "reparse": lambda: read_from_a_file(read)}
+        NetworkSource(read_from_a_file(read), lambda: read_from_a_file(read)), optimize={"backends": [Acme(factory)]}
     )
     assert [ref() for ref in read] == [None]
     for _ in range(2):
@@ -196,7 +196,7 @@ def test_weights_that_can_be_read_again_are_not_kept(runtime: Runtime, factory: 
     optimized = net.optimized
     assert net.optimized is optimized
     assert len(read) == (2 if factory is LettingGo else 1)  # else nothing of what was optimized is gone
-    assert [layer.name for layer in optimized.source] == [layer.name for layer in read_from_a_file([])]
+    assert [layer.name for layer in optimized.source.network] == [layer.name for layer in read_from_a_file([])]
     np.testing.assert_array_equal(run(runtime.load(optimized.replan()))[0], WEIGHTS + 1)
 
 
@@ -211,9 +211,9 @@ def test_a_network_that_is_used_up_is_planned_as_one_that_is_kept(runtime: Runti
         return net
 
     placements = [
-        runtime.load(branching(), optimize={"backends": ["CpuRef"], "passes": passes, **more}).placement
+        runtime.load(NetworkSource(branching(), again), optimize={"backends": ["CpuRef"], "passes": passes}).placement
         for passes in (True, False)
-        for more in ({}, {"reparse": branching})
+        for again in (None, branching)
     ]
     assert placements[0] == placements[1]
     assert placements[2] == placements[3]
@@ -222,7 +222,8 @@ def test_a_network_that_is_used_up_is_planned_as_one_that_is_kept(runtime: Runti
 def test_weights_are_kept_where_each_run_may_want_another_plan(runtime: Runtime) -> None:
     read: list[weakref.ref[Array]] = []
     net = runtime.load(
-        read_from_a_file(read, ("N", 4)), optimize={"backends": [Acme(LettingGo)], "reparse": lambda: read_from_a_file(read)}
+        NetworkSource(read_from_a_file(read, ("N", 4)), lambda: read_from_a_file(read)),
+        optimize={"backends": [Acme(LettingGo)]},
     )
     for rows in (1, 3, 1):
         np.testing.assert_array_equal(run(net, rows), np.broadcast_to(WEIGHTS + 1, (rows, 4)))
@@ -236,7 +237,7 @@ def test_weights_are_read_again_where_values_of_inputs_shape_the_result(runtime:
         net.output(net.addition(net.reshape(net.input("x", (6,)), shape), net.constant(np.float32([2.5]))), "y")
         return net
 
-    net = runtime.load(read(), optimize={"backends": ["CpuRef"], "reparse": read})
+    net = runtime.load(NetworkSource(read(), read), optimize={"backends": ["CpuRef"]})
     for shape in ((2, 3), (3, 2), (6, 1)):
         out = net.run({"x": np.arange(6, dtype=np.float32), "shape": np.array(shape)})["y"]
         np.testing.assert_array_equal(out, np.arange(6, dtype=np.float32).reshape(shape) + 2.5)

@@ -9,7 +9,7 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
-import dovetail
+from dovetail.building import get_include
 from dovetail.contract.abi_version import ABI_VERSION
 
 SOURCE = Path(__file__).with_name("fault_module.c")
@@ -44,7 +44,7 @@ def extension(output, id, fault=None, *arguments, name=None, content="default"):
 def table(output, id, fault=None, *, content="default"):
     """Build the library of `fault_table.c`, a backend without Python."""
     content = manifest(id) if content == "default" else content
-    defines = [f"-DID={id}", f"-I{Path(dovetail.__file__).parent}"]
+    defines = [f"-DID={id}", f"-I{get_include()}"]
     if content is not None:
         defines.append("-DMANIFEST=" + json.dumps(json.dumps(content)))
     if fault is not None:

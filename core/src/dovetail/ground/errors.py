@@ -34,6 +34,7 @@ class ErrorCode(StrEnum):
     BACKEND_DUPLICATE = "BACKEND_DUPLICATE"
     BACKEND_BROKEN = "BACKEND_BROKEN"
     BACKEND_CONTRACT = "BACKEND_CONTRACT"
+    COMPILE_FAILED = "COMPILE_FAILED"
     ABI_MISMATCH = "ABI_MISMATCH"
     # placement
     NO_BACKEND_FOR_LAYER = "NO_BACKEND_FOR_LAYER"
@@ -143,7 +144,7 @@ class BackendUnavailableError(BackendError):
 
 
 class PlacementError(DovetailError):
-    """Some layer has no home under the wishes given; `details["refusals"]` lists what each backend said."""
+    """Some layer has no backend under the constraints given; `details["refusals"]` lists what each backend said."""
 
     default_code = ErrorCode.NO_BACKEND_FOR_LAYER
 

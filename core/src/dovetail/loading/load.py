@@ -33,7 +33,7 @@ def load(
     progress: Listener | None = None,
     limits: Limits | None = None,
     plan_cache_bytes: int | None = None,
-    **optimize_options: Any,
+    **wanted: Any,
 ) -> LoadedNetwork:
     """Parse, optimize and load a model.
 
@@ -52,25 +52,39 @@ def load(
         progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the load.
         limits: How much it may take; plans that are made later, for other sizes, have the same limits.
         plan_cache_bytes: How many bytes the plans for different sizes may hold besides what they share; see `Runtime.load`.
-        optimize_options: Further arguments of `dovetail.optimize`.
+        wanted: Whatever else is asked, by name: further attributes of `CompileRequest`.
 
     Raises:
         DovetailError: The file cannot be read, a backend is not there, or a layer gets no home.
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
     """
-    wishes = {"backends": backends, "shapes": shapes, "options": options, "require": require, "forbid": forbid}
-    given: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
-    given |= {"fallback": fallback, "progress": progress}
     with collecting_seldom(), limited(limits):
+        from ..optimizer import CompileRequest, NetworkSource
+
         if runtime is None:
             from ..runtime import default_runtime
 
             runtime = default_runtime()
+        request = CompileRequest.of(
+            {
+                "backends": backends,
+                "shapes": shapes,
+                "options": options,
+                "require": require,
+                "forbid": forbid,
+                "fallback": fallback,
+                "progress": progress,
+                **wanted,
+            }
+        )
+        network: Network | NetworkSource
         if isinstance(model, str | os.PathLike):
             from .parsing import ModelSource
 
             source = ModelSource(model, limits)
-            model = source.parse()
-            if model.files:
-                given["reparse"] = source.parse_again
-        return runtime.load(model, threads=threads, optimize={**given, **optimize_options}, plan_cache_bytes=plan_cache_bytes)
+            parsed = source.parse()
+            network = NetworkSource(parsed, source.parse_again if parsed.files else None)
+            del parsed  # its weights may be consumed
+        else:
+            network = model
+        return runtime.load(network, threads=threads, optimize=request, plan_cache_bytes=plan_cache_bytes)

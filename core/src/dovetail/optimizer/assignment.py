@@ -3,68 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..contract.backend_calls import backend_call, checked
-from ..contract.backend_id import BackendRequest
-from ..contract.interfaces import Capabilities, Device, IBackend, Support
+from ..contract.interfaces import Capabilities, Support
 from ..graph.descriptor import Constant, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import Layer
 from ..graph.layer_state import LayerState
-from ..ground.errors import ErrorCode, PlacementError
+from ..ground.errors import ErrorCode, OptionError, PlacementError
 from ..ground.foreign_text import described, shown
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import under_way
 from ..ground.logs import Log
+from .candidate import BY_THE_CALLER, Assigned, GivenBack, Refusal
+from .constraints import Constraints
 from .core_kinds import Debug, MemoryCopy
-from .wishes import Wishes
+from .policy import Answers, FirstWilling, PlacementPolicy
 
 _log = Log("dovetail.optimizer")
-BY_THE_CALLER = frozenset({"forbidden", "required", "no_fallback"})
-"""Codes of refusals that are a wish of the caller's, not an answer of the backend's."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Assigned:
-    """A backend that is ready, as it was asked for, with its options and the device."""
-
-    request: BackendRequest
-    backend: IBackend
-    options: Any
-    device: Device
-
-    @property
-    def label(self) -> str:
-        """Id, and device where it is not the first."""
-        return str(self.request).rstrip("?")
-
-    def __repr__(self) -> str:
-        return f"<Assigned {self.label}>"
-
-
-class Refusal(NamedTuple):
-    """Why a backend does not run a layer.
-
-    Attributes:
-        backend: Id, with the device where it is not the first.
-        code: What kind of refusal; besides the backend's own words: "version" (an attribute younger than the backend),
-            "contract" (it raised or answered nonsense), "failed" (it gave the layer back), "forbidden", "required",
-            "no_fallback" (the caller).
-        reason: A sentence.
-        attribute: The offending attribute or input.
-    """
-
-    backend: str
-    code: str
-    reason: str
-    attribute: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.backend}: [{self.code}] {self.reason}{f' (attribute {self.attribute})' if self.attribute else ''}"
 
 
 def _problem(answer: Support) -> str:
@@ -95,16 +53,24 @@ class Assigner:
         refusals: For each layer, what the backends before its own said; all of them where it has none.
     """
 
-    def __init__(self, candidates: Sequence[Assigned], wishes: Wishes) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[Assigned],
+        constraints: Constraints,
+        policy: PlacementPolicy | None = None,
+        given_back: Iterable[GivenBack] = (),
+    ) -> None:
         self.candidates = tuple(candidates)
-        self.wishes = wishes
+        self.constraints = constraints
+        self.policy = policy or FirstWilling()
         self.assigned: dict[Layer, Assigned] = {}
         self.refusals: dict[Layer, list[Refusal]] = {}
         self._barred: dict[tuple[Layer, Assigned], str] = {}
+        self._given_back = {(part.backend, name): part.reason for part in given_back for name in part.sources}
         self._private: set[Layer] = set()
 
     def refusal(self, layer: Layer, candidate: Assigned) -> Refusal | None:
-        """Ask one backend; None means yes. Wishes and bars are not looked at."""
+        """Ask one backend; None means yes. Constraints and bars are not looked at."""
         backend, label, kind = candidate.backend, candidate.label, layer.descriptor.kind
         budget = under_way()
         if budget is not None:
@@ -147,14 +113,17 @@ class Assigner:
         return Refusal(label, "contract", f"supports() {problem}")
 
     def _objection(self, layer: Layer, candidate: Assigned) -> Refusal | None:
-        wish = self.wishes.objection(layer, candidate.request, first=candidate is self.candidates[0])
-        if wish is not None:
-            return Refusal(candidate.label, *wish)
+        constraint = self.constraints.objection(layer, candidate.request, first=candidate is self.candidates[0])
+        if constraint is not None:
+            return Refusal(candidate.label, *constraint)
         reason = self._barred.get((layer, candidate))
+        if reason is None and self._given_back:
+            names = ((candidate.label, name) for name in layer.sources)
+            reason = next((self._given_back[name] for name in names if name in self._given_back), None)
         return None if reason is None else Refusal(candidate.label, "failed", reason)
 
     def allows(self, layer: Layer, candidate: Assigned) -> bool:
-        """Say whether the caller's wishes let a backend run a layer; the backend is not asked."""
+        """Say whether the caller's constraints let a backend run a layer; the backend is not asked."""
         return self._objection(layer, candidate) is None
 
     def able(self, capability: str) -> list[Assigned]:
@@ -170,23 +139,41 @@ class Assigner:
 
     def first_willing(self, layer: Layer) -> Assigned | None:
         """Return the backend that a layer would go to; nothing is recorded."""
-        for candidate in self.candidates:
-            if self._objection(layer, candidate) is None and self.refusal(layer, candidate) is None:
-                return candidate
-        return None
+        return self._chosen(layer)[0]
 
     def assign(self, layer: Layer) -> Assigned | None:
         """Give one layer its backend, or record that it has none."""
-        refusals: list[Refusal] = []
-        self.refusals[layer] = refusals
         self.assigned.pop(layer, None)
-        for candidate in self.candidates:
-            refusal = self._objection(layer, candidate) or self.refusal(layer, candidate)
-            if refusal is None:
-                self.assigned[layer] = candidate
-                return candidate
-            refusals.append(refusal)
-        return None
+        home, refusals = self._chosen(layer)
+        self.refusals[layer] = refusals
+        if home is not None:
+            self.assigned[layer] = home
+        return home
+
+    def _chosen(self, layer: Layer) -> tuple[Assigned | None, list[Refusal]]:
+        """Have the policy choose; returns the backend, and the refusals of those that come before it.
+
+        Raises:
+            OptionError: The policy chose a backend that is not willing (`OPTION_INVALID`).
+        """
+        answers = Answers(self.candidates, lambda one: self._objection(layer, one) or self.refusal(layer, one), self.assigned)
+        home = self.policy.choose(layer, answers)
+        refusals: list[Refusal] = []
+        for candidate, refusal in answers.given:
+            if candidate is home:
+                break
+            if refusal is not None:
+                refusals.append(refusal)
+            elif home is None:
+                refusals.append(Refusal(candidate.label, "policy", "the placement policy keeps it from the layer"))
+        if home is not None and not any(home is one.candidate and one.refusal is None for one in answers):
+            raise OptionError(
+                f"the placement policy gives layer {layer.name!r} to {home!r}, which is not willing to run it",
+                code=ErrorCode.OPTION_INVALID,
+                hint="return one of answers.willing(), or None",
+                layer=layer.name,
+            )
+        return home, refusals
 
     def adopt(self, made: Iterable[Layer], home: Assigned, replaced: Iterable[Layer]) -> None:
         """Give private layers to the backend that made them, without asking; what was said of what they replace stays."""
@@ -222,19 +209,19 @@ class Assigner:
 
         Raises:
             PlacementError: Lists all of them, each with what every backend said; `PLACEMENT_FORBIDDEN` where the caller's own
-                wishes were in the way of each.
+                constraints were in the way of each.
         """
         homeless = [layer for layer in layers if self.is_homeless(layer)]
         if not homeless:
             return
         lines = [f"  {layer.name!r} ({layer.kind}): " + "; ".join(map(str, self.refusals.get(layer, []))) for layer in homeless]
-        wished = all(any(r.code in BY_THE_CALLER for r in self.refusals.get(layer, [])) for layer in homeless)
+        constrained = all(any(r.code in BY_THE_CALLER for r in self.refusals.get(layer, [])) for layer in homeless)
         count = "1 layer has" if len(homeless) == 1 else f"{len(homeless)} layers have"
         raise PlacementError(
             f"{count} no backend among {', '.join(c.label for c in self.candidates)}:\n" + "\n".join(lines),
-            code=ErrorCode.PLACEMENT_FORBIDDEN if wished else ErrorCode.NO_BACKEND_FOR_LAYER,
+            code=ErrorCode.PLACEMENT_FORBIDDEN if constrained else ErrorCode.NO_BACKEND_FOR_LAYER,
             hint="loosen require=, forbid= or fallback=False, or add a backend that takes these layers"
-            if wished
+            if constrained
             else "add a backend that takes these layers: optimize(..., backends=[..., id])",
             refusals={layer.name: list(self.refusals.get(layer, [])) for layer in homeless},
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..contract.backend_calls import backend_call, devices_of
 from ..contract.backend_id import BackendId, BackendRequest
@@ -11,33 +11,18 @@ from ..contract.interfaces import Device, IBackend
 from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
 from ..ground.logs import Log
-from .assignment import Assigned
+from .candidate import Assigned, Registry
 from .options import build_options
 
 _log = Log("dovetail")
 
 BackendLike: TypeAlias = str | BackendRequest | IBackend
 """``"AcmeNpu"``, ``"AcmeNpu:1"`` (device), ``"AcmeNpu?"`` (may be absent), or a backend itself."""
-_NOT_THERE = Device(name="not on this machine")
-
 Options: TypeAlias = Mapping[str, Mapping[str, Any] | object]
 """By backend id, or ``"AcmeNpu:1"`` for one device: values by name, or an instance of the backend's `options_type`."""
 
 
-class Registry(Protocol):
-    """What the optimizer asks of a registry."""
-
-    def get(self, id: BackendId) -> IBackend:
-        """Return a backend.
-
-        Raises:
-            BackendUnavailableError: It is not ready; ``details["state"]`` says why.
-        """
-        ...
-
-    def default_preferences(self) -> Sequence[BackendId]:
-        """Return the backends to use where the caller names none, best first."""
-        ...
+_NOT_THERE = Device(name="not on this machine")
 
 
 class Absent(NamedTuple):
@@ -55,7 +40,7 @@ class Absent(NamedTuple):
 
 
 def resolve(
-    backends: Sequence[BackendLike] | BackendLike | None, options: Options | None, registry: Registry | None
+    backends: Sequence[BackendLike] | BackendLike | None, options: Options | None, registry: Registry
 ) -> tuple[list[Assigned], list[Absent]]:
     """Return the backends that are ready, in order of preference, and the optional ones that are not.
 
@@ -73,7 +58,7 @@ def resolve(
     absent: list[Absent] = []
     for entry, request in zip(entries, requests, strict=True):
         try:
-            backend = entry if isinstance(entry, IBackend) else _registry(registry).get(request.id)
+            backend = entry if isinstance(entry, IBackend) else registry.get(request.id)
             device = _device(backend, request)
         except BackendError as error:
             # Nobody asked for a default by name, so that one which is broken must not keep the others from being used.
@@ -84,7 +69,7 @@ def resolve(
             absent.append(Absent(request, str(error.details.get("state", "unavailable")), error.message))
             continue
         given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))
-        ready.append(Assigned(request, backend, build_options(backend, given), device))
+        ready.append(Assigned(request, backend, build_options(backend, given), device, registry))
     if not ready:
         raise BackendUnavailableError(
             "none of the backends is there: " + "; ".join(f"{a.request} ({a.state}): {a.reason}" for a in absent),
@@ -94,18 +79,9 @@ def resolve(
     return ready, absent
 
 
-def _registry(registry: Registry | None) -> Registry:
-    if registry is not None:
-        return registry
-    from ..discovery.registry import default_registry
-
-    found: Registry = default_registry()
-    return found
-
-
-def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Registry | None) -> list[BackendLike]:
+def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Registry) -> list[BackendLike]:
     if backends is None:
-        chosen = list(_registry(registry).default_preferences())
+        chosen = list(registry.default_preferences())
         if not chosen:
             raise BackendUnavailableError(
                 "no backend is installed",

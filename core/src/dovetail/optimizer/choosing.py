@@ -12,7 +12,8 @@ from ..graph.layer import Layer
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.foreign_text import shown
 from ..ground.logs import Log
-from .assignment import Assigned, Assigner
+from .assignment import Assigner
+from .candidate import Assigned
 from .partition import partition
 from .passes.base import Pass
 from .substitution import carry_out

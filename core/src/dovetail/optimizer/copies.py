@@ -11,7 +11,7 @@ from ..contract.interfaces import HOST, MemoryDomain
 from ..graph.descriptor import Constant
 from ..graph.graph import Graph
 from ..graph.layer import InputSlot, Layer, OutputSlot
-from .assignment import Assigned
+from .candidate import Assigned
 from .core_kinds import MemoryCopy
 from .passes.base import Pass
 from .rewriting import bypass, prune, reconnect

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..contract.interfaces import MemoryDomain
-from ..graph.descriptor import Array
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.tensor import Dimension, DType, Quantization
-from .assignment import Assigned
+from ..ground.errors import BackendError, PlacementError
+from ..ground.limits import limited
+from ..ground.logs import Log
+from .candidate import Assigned, GivenBack
 from .passes.fix_inputs import Shapes, Values
+from .passes.share_constants import SharedConstants
 from .placement import Placement
+from .request import CompileRequest, DebugCallback
+from .source import NetworkSource
 
-DebugCallback = Callable[[str, int, Array], None]
-"""Called with a layer's name, the index of its output, and the tensor, valid during the call alone."""
+_log = Log("dovetail.optimizer")
 
 
 class TensorSpec(NamedTuple):
@@ -47,6 +51,10 @@ class OptimizedNetwork:
         name: Of the network.
         inputs, outputs: What the caller hands in and gets back, in order; inputs fixed by `values=` are left out.
         debug: Called by `Debug` layers; None without.
+        request: What was asked.
+        source: Where the network comes from.
+        private: Names of the layers that a backend put in the place of a part.
+        shared: The constants of other results of the same network, for other sizes.
     """
 
     graph: Graph
@@ -58,16 +66,14 @@ class OptimizedNetwork:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     debug: DebugCallback | None
-    _source: Callable[[], Graph]
-    _again: Callable[[Shapes | None, Values | None], OptimizedNetwork]
+    request: CompileRequest
+    source: NetworkSource
+    private: frozenset[str]
+    shared: SharedConstants | None
+    _compile: Callable[[NetworkSource, CompileRequest, SharedConstants | None], OptimizedNetwork]
 
     def __repr__(self) -> str:
         return f"<OptimizedNetwork: {self.placement.summary()}>"
-
-    @property
-    def source(self) -> Graph:
-        """The original network, unchanged; made again, as from its file, where it became `graph`."""
-        return self._source()
 
     def replan(self, shapes: Shapes | None = None, values: Values | None = None) -> OptimizedNetwork:
         """Optimize the original network again, with the same arguments but for these.
@@ -76,4 +82,32 @@ class OptimizedNetwork:
             shapes: In the place of those given before; None keeps them.
             values: Added to those given before.
         """
-        return self._again(shapes, values)
+        return self._again(self.request.but(shapes=shapes, values={**self.request.values, **(values or {})}))
+
+    def give_back(self, layer: str, failure: BackendError) -> OptimizedNetwork:
+        """Optimize the original network again, with a part barred from a backend that claimed it and could not compile it.
+
+        Args:
+            layer: Name of the private layer that stands for the part.
+            failure: What the backend failed with.
+
+        Raises:
+            BackendError: The failure itself, where the caller forbids fallback.
+            PlacementError: No other backend takes the layers of the part.
+        """
+        assigned, sources = self.assignment[layer], self.graph.layer(layer).sources
+        assert assigned is not None  # private layers belong to a backend
+        part = GivenBack(assigned.label, sources, failure.message)
+        known = {(one.backend, name) for one in self.request.given_back for name in one.sources}
+        if not self.request.fallback or known.issuperset((part.backend, name) for name in sources):
+            raise failure
+        text = "backend %s could not compile %s, which is placed anew: %s"
+        _log.warning(text, assigned.label, ", ".join(sources), part.reason)
+        try:
+            return self._again(self.request.but(given_back=(*self.request.given_back, part)))
+        except PlacementError as error:
+            raise error from failure
+
+    def _again(self, request: CompileRequest) -> OptimizedNetwork:
+        with limited(request.limits, joining=True):
+            return self._compile(self.source, replace(request, limits=None), self.shared)

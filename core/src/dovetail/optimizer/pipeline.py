@@ -11,7 +11,8 @@ from ..graph.layer import Layer
 from ..graph.tensor import DType
 from ..ground.errors import OptionError
 from ..ground.limits import budget
-from .assignment import Assigned, Assigner
+from .assignment import Assigner
+from .candidate import Assigned
 from .choosing import Chooser, TakeChoices
 from .copies import InsertCopies
 from .folding import FoldingBudget
@@ -35,8 +36,8 @@ from .passes import (
     ShareConstants,
     Validate,
 )
-from .passes.fix_inputs import Shapes, Values
 from .passes.share_constants import SharedConstants
+from .request import CompileRequest
 from .substitution import OptimizeSubgraphs
 
 _MAX_ROUNDS = 8
@@ -48,17 +49,13 @@ class Compilation:
     """What the passes of one `optimize` call share.
 
     Attributes:
+        request: What is asked.
         computing_integers: The backends for which integer layers are made.
     """
 
+    request: CompileRequest
     assigner: Assigner
-    shapes: Shapes = field(default_factory=dict)
-    values: Values = field(default_factory=dict)
-    reduce_float: DType | None = None
     computing_integers: Sequence[Assigned] = ()
-    debug: bool = False
-    fallback: bool = True
-    passes: bool = True
     chooser: Chooser | None = None
     shared: SharedConstants | None = None
     copies: InsertCopies | None = None
@@ -73,7 +70,7 @@ class Compilation:
     def take_choices(self) -> Pass:
         """Create the pass that takes what was tuned; what it says of layers goes into the report."""
         assert self.chooser is not None  # the step runs only then
-        return TakeChoices(self.assigner, self.chooser, self.tuned, fallback=self.fallback)
+        return TakeChoices(self.assigner, self.chooser, self.tuned, fallback=self.request.fallback)
 
     def insert_copies(self) -> Pass:
         """Create the pass that inserts copies and keep it: what it found goes into the result."""
@@ -111,14 +108,14 @@ def _always(context: Compilation) -> bool:
 
 
 def _optional(context: Compilation) -> bool:
-    return context.passes
+    return context.request.passes
 
 
 PIPELINE: tuple[Step, ...] = (
     Step((lambda c: Validate(),), _always),
     Step((lambda c: DropUnused(),), _optional),
-    Step((lambda c: FixShapes(c.shapes),), _always),
-    Step((lambda c: FixValues(c.values),), _always),
+    Step((lambda c: FixShapes(c.request.shapes),), _always),
+    Step((lambda c: FixValues(c.request.values),), _always),
     Step((lambda c: InferAndFold(keep_dequantize=bool(c.computing_integers), folding=c.folding),), _always),
     Step((lambda c: IntegerLayers(c.accepts_integers, c.home),), lambda c: bool(c.computing_integers)),
     Step((lambda c: InferAndFold(folding=c.folding),), lambda c: bool(c.computing_integers)),
@@ -134,16 +131,19 @@ PIPELINE: tuple[Step, ...] = (
         ),
         _optional,
     ),
-    Step((lambda c: ReduceFloat(c.reduce_float or DType.FLOAT16, c.assigner),), lambda c: c.reduce_float is not None),
+    Step(
+        (lambda c: ReduceFloat(c.request.reduced_dtype or DType.FLOAT16, c.assigner),),
+        lambda c: bool(c.request.reduced_dtype),
+    ),
     Step((lambda c: MergeConstants(),), _optional),
     Step((lambda c: c.share_constants(),), lambda c: c.shared is not None),
     Step((lambda c: AssignBackends(c.assigner),), _always),
     Step((lambda c: FuseActivation(c.assigner),), _optional),
     Step((lambda c: RequireHomes(c.assigner),), _always),
-    Step((lambda c: OptimizeSubgraphs(c.assigner, fallback=c.fallback),), _optional),
-    Step((lambda c: c.take_choices(),), lambda c: c.passes and c.chooser is not None),
+    Step((lambda c: OptimizeSubgraphs(c.assigner, fallback=c.request.fallback),), _optional),
+    Step((lambda c: c.take_choices(),), lambda c: c.chooser is not None),
     Step((lambda c: DropUnused(),), _optional),
-    Step((lambda c: InsertDebug(),), lambda c: c.debug),
+    Step((lambda c: InsertDebug(),), lambda c: bool(c.request.debug)),
     Step((lambda c: c.insert_copies(),), _always),
 )
 """What `optimize` does, in order. With ``passes=False`` only the steps that a network needs to run at all."""

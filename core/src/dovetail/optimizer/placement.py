@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from .assignment import BY_THE_CALLER, Refusal
+from .candidate import BY_THE_CALLER, Refusal
 from .candidates import Absent
 from .copies import CopyReport
 
@@ -82,7 +82,7 @@ class Placement(NamedTuple):
 
     @property
     def idle(self) -> tuple[tuple[LayerReport, Refusal], ...]:
-        """For each backend that was wished for and runs no layer, the first layer that it refused, and what it said."""
+        """For each backend that was asked for and runs no layer, the first layer that it refused, and what it said."""
         busy = {_label(row.backend, row.device) for row in self.layers}
         first: dict[str, tuple[LayerReport, Refusal]] = {}
         for row in self.layers:

@@ -15,7 +15,8 @@ from ..ground.foreign_text import described
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget
 from ..ground.logs import Log
-from .assignment import Assigned, Assigner
+from .assignment import Assigner
+from .candidate import Assigned
 from .partition import partition
 from .passes.base import Pass
 from .rewriting import drop_constants

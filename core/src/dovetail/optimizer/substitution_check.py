@@ -12,7 +12,7 @@ from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, DovetailError, ErrorCode
 from ..ground.foreign_text import described, shown
 from ..ground.host_exceptions import is_of_host
-from .assignment import Assigned
+from .candidate import Assigned
 
 
 def check_answer(view: SubgraphView, answer: object, candidate: Assigned, method: str = "optimize_subgraph") -> None:

@@ -20,7 +20,7 @@ from ..ground.kept_files import KeptFiles
 from ..ground.logs import Log
 
 if TYPE_CHECKING:
-    from .assignment import Assigned
+    from .candidate import Assigned
     from .tuned_keys import Surroundings
 
 _log = Log("dovetail")

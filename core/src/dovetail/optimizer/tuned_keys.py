@@ -19,7 +19,7 @@ from ..discovery.backend_files import content_of
 from ..ground.version import core_version
 
 if TYPE_CHECKING:
-    from .assignment import Assigned
+    from .candidate import Assigned
 
 _CPU_FIELDS = {  # of /proc/cpuinfo: what stays the same from core to core and from start to start
     *("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags"),

@@ -21,7 +21,7 @@ from ..ground.limits import budget, limited
 from ..ground.logs import Log
 from .executor import Binding, NetworkRunner, Plan
 from .lack_of_memory import typed_lack_of_memory
-from .plan_builder import BackendKey, Factory, OpenBackend, PlanBuilder, PlannedMemory
+from .plan_builder import BackendKey, Factory, OpenBackend, PartFailedError, PlanBuilder, PlannedMemory
 from .plan_cache import PlanCache, Planned
 from .resources import Resources
 from .workload import inside_python_workload
@@ -54,7 +54,7 @@ class LoadedNetwork(NetworkRunner):
         outputs: tuple[TensorSpec, ...] | None,
         threads: int,
         *,
-        owns: bool,
+        consumable: bool,
         plan_cache_bytes: int,
     ) -> None:
         self._name = name
@@ -85,7 +85,7 @@ class LoadedNetwork(NetworkRunner):
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
         _networks.add(self)
         if optimized is not None:
-            planned = self._build(optimized, {}, spends=owns)
+            planned = self._build(optimized, {}, consumes=consumable)
             self._keep(_plan_key(_symbol_sizes(inputs, optimized), {}), planned)
             self._change_to(planned.plan)
 
@@ -119,8 +119,8 @@ class LoadedNetwork(NetworkRunner):
             RunError: Nothing was planned yet, since symbolic dimensions are open; run it once, or give `shapes`.
         """
         latest = self._latest
-        if latest.spent:
-            latest.optimized, latest.spent = latest.optimized.replan(), False
+        if latest.consumed:
+            latest.optimized, latest.consumed = latest.optimized.replan(), False
         return latest.optimized
 
     @property
@@ -328,7 +328,7 @@ class LoadedNetwork(NetworkRunner):
     def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> Planned:
         try:
             with limited(self._limits, seconds=timeout):
-                return self._build(self._optimize(symbols, values), values, spends=True)
+                return self._build(self._optimize(symbols, values), values, consumes=True)
         except LoadTimeoutError as error:
             if timeout is None:
                 raise
@@ -340,7 +340,15 @@ class LoadedNetwork(NetworkRunner):
             hint="give more time, or run it once with these sizes beforehand",
         )
 
-    def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, spends: bool) -> Planned:
+    def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, consumes: bool) -> Planned:
+        """Plan; a part that its backend cannot compile is placed anew, until there is none."""
+        while True:
+            try:
+                return self._build_once(optimized, values, consumes=consumes)
+            except PartFailedError as failed:
+                optimized, consumes = optimized.give_back(failed.layer, failed.cause), True
+
+    def _build_once(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, consumes: bool) -> Planned:
         from ..optimizer.optimized import TensorSpec
 
         self._tell_placement(optimized.placement)
@@ -372,16 +380,16 @@ class LoadedNetwork(NetworkRunner):
             self._threads,
             self._network_lock,
             self._spare_arenas,
-            spends=spends,
+            consumes=consumes,
         )
         fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
         for context in fresh:
             notify(context.before_load, self._name)
         failure: BaseException | None = None
         try:
-            return Planned(builder.build(inputs, outputs, dict(values)), optimized, builder.spent)
+            return Planned(builder.build(inputs, outputs, dict(values)), optimized, builder.consumed)
         except BaseException as error:
-            failure = error
+            failure = error.cause if isinstance(error, PartFailedError) else error
             raise
         finally:
             for context in fresh:
@@ -391,7 +399,7 @@ class LoadedNetwork(NetworkRunner):
                 self._factories.update(factories)
 
     def _tell_placement(self, placement: Placement) -> None:
-        """Log what is not as it was wished, once per network: there is a plan for each set of sizes."""
+        """Log what is not as it was asked for, once per network: there is a plan for each set of sizes."""
         for one in placement.absent:
             if one.request not in self._told:
                 self._told.add(one.request)
@@ -412,7 +420,7 @@ class LoadedNetwork(NetworkRunner):
             if assigned is not None:
                 key = BackendKey(assigned.request.id, assigned.request.device)
                 if key not in opened:
-                    opened[key] = self._resources.open_backend(assigned.backend, key.device, assigned.options)
+                    opened[key] = self._resources.open_backend(assigned)
         return opened
 
     # -- the end --------------------------------------------------------------------------------------------------------------

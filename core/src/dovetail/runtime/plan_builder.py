@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
 
 
+_GIVES_BACK = frozenset({ErrorCode.COMPILE_FAILED, ErrorCode.BACKEND_BROKEN})
+"""Failures of a backend to make what it claimed; a breach of the contract or a lack of memory is another thing."""
+
+
 class BackendKey(NamedTuple):
     """One device of one backend, with one set of options."""
 
@@ -94,6 +98,19 @@ class StepInfo(NamedTuple):
     tuned: str = ""
 
 
+class PartFailedError(Exception):
+    """A backend could not make the workload of a part that it had claimed; caught where a plan is made.
+
+    Attributes:
+        layer: Name of the private layer.
+        cause: What the backend failed with.
+    """
+
+    def __init__(self, layer: str, cause: BackendError) -> None:
+        super().__init__(cause.message)
+        self.layer, self.cause = layer, cause
+
+
 @dataclass(slots=True)
 class Draft:
     """A step before memory is planned."""
@@ -130,10 +147,10 @@ class PlanBuilder:
         threads: How many of them a run may use.
         network_lock: Of the network's.
         spare_arenas: Of the network's: host memory that no run context holds.
-        spends: Nobody else has the optimized network: backends may release what its layers hold.
+        consumes: Nobody else has the optimized network: backends may release what its layers hold.
 
     Attributes:
-        spent: A backend was told so; the optimized network cannot be loaded again.
+        consumed: A backend was told so; the optimized network cannot be loaded again.
     """
 
     def __init__(
@@ -146,10 +163,10 @@ class PlanBuilder:
         network_lock: threading.Lock,
         spare_arenas: list[ITensorHandle],
         *,
-        spends: bool = False,
+        consumes: bool = False,
     ) -> None:
-        self.spends = spends
-        self.spent = False
+        self.consumes = consumes
+        self.consumed = False
         self.optimized = optimized
         self.opened = opened
         self.pool = pool
@@ -247,7 +264,7 @@ class PlanBuilder:
             key = self._open(assigned)
             makes_nothing = bool(layer.outputs) and not any(slot.known_info.nbytes for slot in layer.outputs)
             # It will not run, and what a backend prepares for it may be as large as the sizes beside the zero.
-            workload = Workload.host_copy() if makes_nothing else self._create(layer, key, origin)
+            workload = Workload.host_copy() if makes_nothing else self._compiled(layer, key, origin)
         reads = tuple([None if slot.source is None else self.number[slot.source] for slot in layer.inputs])
         writes = tuple([self._tensor(slot) for slot in layer.outputs])
         aliases = self._aliases(workload, reads, writes, origin)
@@ -267,7 +284,7 @@ class PlanBuilder:
         if self.tuned.get(layer.name):
             info = info._replace(tuned=self.tuned[layer.name])
         self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker, aliases))
-        if self.spends and key is not None:
+        if self.consumes and key is not None:
             self._release(layer, self.factories[key].workloads, origin)
 
     def _aliases(self, workload: Workload, reads: Sequence[int | None], writes: Sequence[int], origin: str) -> Sequence[Alias]:
@@ -295,7 +312,7 @@ class PlanBuilder:
 
     def _release(self, layer: Layer, factory: IWorkloadFactory, origin: str) -> None:
         if type(factory).release is not IWorkloadFactory.release:
-            self.spent = True
+            self.consumed = True
             with backend_call(origin, "release"):
                 factory.release(layer)
 
@@ -331,6 +348,19 @@ class PlanBuilder:
             resources = resources_for(backend, key.device, assigned.options, self.threads)
             factory = backend.create_workload_factory(opened.context, resources, assigned.options)
         return Factory(checked(origin, "create_workload_factory", factory, IWorkloadFactory), domain, manager)
+
+    def _compiled(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
+        """Create a workload.
+
+        Raises:
+            PartFailedError: It is that of a claimed part, and the backend cannot make it.
+        """
+        try:
+            return self._create(layer, key, origin)
+        except BackendError as error:
+            if layer.name in self.optimized.private and error.code in _GIVES_BACK:
+                raise PartFailedError(layer.name, error) from error
+            raise
 
     def _create(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
         factory = self.factories[key].workloads

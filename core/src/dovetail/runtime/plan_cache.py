@@ -21,7 +21,7 @@ STEP_BYTES = 8 << 10
 
 @dataclass(eq=False, slots=True)
 class Planned:
-    """A plan, what it was made of, and whether backends released the weights in that.
+    """A plan, what it was made of, and whether backends consumed the weights in that.
 
     Attributes:
         nbytes: What nobody else of the network holds.
@@ -29,7 +29,7 @@ class Planned:
 
     plan: Plan
     optimized: OptimizedNetwork
-    spent: bool
+    consumed: bool
     nbytes: int = 0
 
 

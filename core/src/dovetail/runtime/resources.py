@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..contract.backend_calls import backend_call, checked, devices_of, notify
-from ..contract.interfaces import HostResources, IBackend, IBackendContext
-from ..discovery.registry import default_registry
+from ..contract.interfaces import HostResources, IBackendContext
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, RunError
 from ..ground.logs import Log
 from .backend_resources import resources_for
@@ -20,6 +19,7 @@ from .plan_builder import BackendKey, OpenBackend
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from ..optimizer.candidate import Assigned
     from .guard import Guard
 
 _log = Log("dovetail")
@@ -68,12 +68,13 @@ class Resources:
                 self._submitting = ThreadPoolExecutor(max(4, 2 * (os.cpu_count() or 1)), "dovetail-submit")
             return self._submitting
 
-    def open_backend(self, backend: IBackend, device: int, options: Any) -> OpenBackend:
+    def open_backend(self, assigned: Assigned) -> OpenBackend:
         """Return the context of a backend's device, opening it on first use.
 
         Raises:
             BackendError: There is no such device, or it cannot be opened.
         """
+        backend, device, options = assigned.backend, assigned.request.device, assigned.options
         # By identity too: backends may be handed over as objects, and two of them may have the same id.
         key = (BackendKey(backend.id, device), (id(backend), _hashable(options)))
         with self._lock:
@@ -87,7 +88,7 @@ class Resources:
                         hint=f"its devices are {', '.join(f'{one.index}: {one.name}' for one in devices) or 'none'}",
                     )
                 lent = resources_for(backend, device, options, self.threads)
-                context = _create_context(backend, device, lent, options)
+                context = _create_context(assigned, lent)
                 self._backends[key] = OpenBackend(backend, device, context, _device_lock(key[0]))
             return self._backends[key]
 
@@ -145,8 +146,9 @@ def _device_lock(key: BackendKey) -> threading.Lock:
         return _device_locks.setdefault(key, threading.Lock())
 
 
-def _create_context(backend: IBackend, device: int, lent: HostResources, options: Any) -> Any:
-    """Open a device; the list of backends shows how that went."""
+def _create_context(assigned: Assigned, lent: HostResources) -> Any:
+    """Open a device, and tell the registry how that went."""
+    backend, device = assigned.backend, assigned.request.device
     origin = f"backend {str(backend.id)!r}, device {device}"
     try:
         with backend_call(
@@ -155,10 +157,10 @@ def _create_context(backend: IBackend, device: int, lent: HostResources, options
             code=ErrorCode.BACKEND_UNAVAILABLE,
             hint="check the driver; without this backend, name another one",
         ):
-            context = backend.create_context(device, lent, options)
+            context = backend.create_context(device, lent, assigned.options)
     except BackendUnavailableError as error:
-        default_registry().device_failed(backend, error)
+        assigned.registry.device_failed(backend, error)
         raise
     checked(origin, "create_context", context, IBackendContext, type(None))
-    default_registry().device_opened(backend)
+    assigned.registry.device_opened(backend)
     return context

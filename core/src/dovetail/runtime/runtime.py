@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..graph.descriptor import Array, Constant
+from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
 from ..ground.collecting import collecting_seldom, network_dropped
 from ..ground.errors import ErrorCode, GraphError, OptionError, RunError
@@ -16,13 +18,21 @@ from ..ground.logs import Log
 from ..ground.progress import listening
 from ..ground.usable_cores import usable_cores
 from ..layers.network import Network
+from ..optimizer import (
+    CompileRequest,
+    NetworkSource,
+    OptimizedNetwork,
+    SharedConstants,
+    TensorSpec,
+    compile_network,
+    require_network,
+)
 from .loaded_network import LoadedNetwork
 from .plan_cache import DEFAULT_BYTES
 from .resources import Resources
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
-    from ..optimizer.optimized import OptimizedNetwork
     from .guard import Guard
 
 _log = Log("dovetail")
@@ -69,22 +79,22 @@ class Runtime:
 
     def load(
         self,
-        network: Network | OptimizedNetwork,
+        network: Network | NetworkSource | OptimizedNetwork,
         *,
         threads: int | None = None,
         name: str | None = None,
-        optimize: Mapping[str, Any] | None = None,
+        optimize: CompileRequest | Mapping[str, Any] | None = None,
         plan_cache_bytes: int | None = None,
     ) -> LoadedNetwork:
         """Make a network ready to run.
 
         Args:
-            network: An optimized network, or one that is optimized here.
+            network: An optimized network, or one that is optimized here; a `NetworkSource` if its weights may be consumed.
             threads: At most this many of the runtime's threads.
             name: For reports; default the network's own.
-            optimize: Arguments of `dovetail.optimize` for a network that is not optimized yet. Symbolic dimensions that stay
-                open, and inputs whose value shapes the result, are fixed by each run, and planned for if they are new. Its
-                `limits` count for an optimized network too.
+            optimize: What is asked for a network that is not optimized yet: a `CompileRequest`, or arguments of
+                `dovetail.optimize` by name. Symbolic dimensions that stay open, and inputs whose value shapes the result, are
+                fixed by each run, and planned for if they are new. Its `limits` count for an optimized network too.
             plan_cache_bytes: How many bytes those plans may hold besides what they share (weights, what CPU backends pack from
                 them, memory of runs), 256 MiB by default; beyond that the least recently used are dropped. The latest is kept
                 in any case, and not counted.
@@ -100,28 +110,26 @@ class Runtime:
         if not isinstance(plan_cache_bytes, int) or isinstance(plan_cache_bytes, bool) or plan_cache_bytes < 0:
             text = f"plan_cache_bytes={plan_cache_bytes!r} is not a number of bytes"
             raise OptionError(text, code=ErrorCode.OPTION_INVALID, hint="0 or more")
-        arguments = dict(optimize or {})
+        request = CompileRequest.of(optimize)
         # The listener is of this load only: plans that are made later have none.
-        limits = arguments.pop("limits", None)
-        with collecting_seldom(), listening(arguments.pop("progress", None)), limited(limits):
-            return self._load(network, threads, name, arguments, plan_cache_bytes)
+        later = replace(request, progress=None, limits=None)
+        with collecting_seldom(), listening(request.progress), limited(request.limits):
+            return self._load(network, threads, name, later, plan_cache_bytes)
 
     def _load(
         self,
-        network: Network | OptimizedNetwork,
+        network: Network | NetworkSource | OptimizedNetwork,
         threads: int | None,
         name: str | None,
-        arguments: dict[str, Any],
+        request: CompileRequest,
         plan_cache_bytes: int,
     ) -> LoadedNetwork:
-        from ..optimizer import OptimizedNetwork, SharedConstants, TensorSpec, require_network
-        from ..optimizer import optimize as optimize_network
-        from ..optimizer.symbolic import symbolic_outputs
-
-        threads, is_own = min(threads or self.threads, self.threads), False
+        threads = min(threads or self.threads, self.threads)
         again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork]
+        source: NetworkSource | None = None
+        is_own = False
         if isinstance(network, OptimizedNetwork):
-            if arguments:
+            if request != CompileRequest():
                 raise OptionError("the network is optimized already", code=ErrorCode.OPTION_INVALID, hint="give no `optimize`")
             check_graph(budget(), network.graph)
             optimized: OptimizedNetwork | None = network
@@ -130,27 +138,24 @@ class Runtime:
             outputs = network.outputs
             again = network.replan
         else:
-            require_network(network)
-            check_graph(budget(), network)
-            arguments = {**arguments, "threads": threads}
-            fixed = arguments.get("values") or {}
-            infos = {layer.name: layer.output.known_info for layer in network.inputs if layer.name not in fixed}
-            source, reparse = network, arguments.pop("reparse", None)
-            is_own = reparse is not None
+            source = origin = network if isinstance(network, NetworkSource) else NetworkSource(require_network(network))
+            is_own, graph = source.is_consumable, source.network
+            check_graph(budget(), graph)
+            request = replace(request, threads=threads)
+            fixed = request.values
+            infos = {layer.name: layer.output.known_info for layer in graph.inputs if layer.name not in fixed}
             if not all(info.is_concrete for info in infos.values()):
-                reparse = None  # each set of sizes is planned from the network, weights included
-            optimized = _optimize_if_known(source, {**arguments, "reparse": reparse})
-            if optimized is None and reparse is not None:  # so is each set of values that shape results
-                source, reparse = reparse(), None
-            outputs = symbolic_outputs(source, fixed) if optimized is None else optimized.outputs
+                source.keep()  # each set of sizes is planned from the network, weights included
+            del graph  # weights that may be consumed are held by nobody else
+            optimized = _compile_if_known(source, request)
+            if optimized is None:
+                source.keep()  # so is each set of values that shape results
+            outputs = _open_outputs(source.network, fixed) if optimized is None else optimized.outputs
             inputs = tuple(TensorSpec(name, info.shape, info.dtype, info.quantization) for name, info in infos.items())
-
-            shared = SharedConstants() if reparse is None else None  # else it is made of other arrays each time
+            shared = None if source.is_consumable else SharedConstants()  # else it is made of other arrays each time
 
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork:
-                whole = source if reparse is None else reparse()
-                new = {"shapes": shapes, "values": {**fixed, **values}, "shared": shared}
-                return optimize_network(whole, **{**arguments, **new})
+                return compile_network(origin, replace(request, shapes=shapes, values={**fixed, **values}), shared)
 
         loaded = LoadedNetwork(
             self._resources,
@@ -161,14 +166,14 @@ class Runtime:
             optimized,
             outputs,
             threads,
-            owns=optimized is not network,
+            consumable=optimized is not network,
             plan_cache_bytes=plan_cache_bytes,
         )
-        if optimized is not network:  # nobody else has what was made of it
+        if source is not None:  # nobody else has what was made of it
             weights = 0
             if is_own:
-                weights = loaded.memory.constant_bytes if reparse is not None else _constant_bytes(source)
-            graph = source if optimized is None else optimized.graph
+                weights = loaded.memory.constant_bytes if source.is_consumable else _constant_bytes(source.network)
+            graph = source.network if optimized is None else optimized.graph
             weakref.finalize(loaded, network_dropped, len(graph), weights).atexit = False
         with self._lock:
             self._networks.add(loaded)
@@ -212,19 +217,23 @@ class Runtime:
         self.close()
 
 
-def _optimize_if_known(network: Network, arguments: Mapping[str, Any]) -> OptimizedNetwork | None:
+def _compile_if_known(source: NetworkSource, request: CompileRequest) -> OptimizedNetwork | None:
     """Optimize, or return None if sizes or values are open that only a run brings."""
-    from ..optimizer import optimize
-
     try:
-        return optimize(network, **arguments)
+        return compile_network(source, request)
     except GraphError as error:
         if error.code is ErrorCode.VALUE_REQUIRED or "symbols" in error.details:
             return None
         raise
 
 
-def _constant_bytes(network: Network) -> int:
+def _open_outputs(network: Graph, values: Mapping[str, Any]) -> tuple[TensorSpec, ...] | None:
+    from ..optimizer.symbolic import symbolic_outputs
+
+    return symbolic_outputs(network, values)
+
+
+def _constant_bytes(network: Graph) -> int:
     values = (layer.descriptor.value for layer in network if isinstance(layer.descriptor, Constant))
     return sum({value.__array_interface__["data"][0]: value.nbytes for value in values}.values())
 

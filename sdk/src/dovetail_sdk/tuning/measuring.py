@@ -34,7 +34,7 @@ from .report import LayerTuning, TuningReport
 
 if TYPE_CHECKING:
     from dovetail import Network
-    from dovetail.optimizer.assignment import Assigned
+    from dovetail.optimizer import Assigned
     from dovetail.optimizer.candidates import BackendLike
     from dovetail.runtime import LoadedNetwork, Runtime
 

@@ -10,7 +10,8 @@ from ...graph.layer import InputSlot, Layer, OutputSlot
 from ...graph.tensor import DType
 from ...ground.errors import GraphError
 from ...layers import Cast
-from ..assignment import Assigned, Assigner
+from ..assignment import Assigner
+from ..candidate import Assigned
 from ..rewriting import narrowed, prune, reconnect
 from .base import Pass
 

@@ -68,8 +68,8 @@ class _Rules:
         return named + [rule for rule in self.others if rule.matches(layer)]
 
 
-class Wishes:
-    """Checked wishes: which backends may run which layer, and why others may not.
+class Constraints:
+    """Checked constraints: which backends may run which layer, and why others may not.
 
     A key is the name of a layer, a glob over names (``"decoder*"``), or a kind (``"dovetail.Softmax"`` or ``"Softmax"``).
     Layers are known by the names of the original network, through whatever was folded into them. Of several `require` rules the
@@ -125,7 +125,7 @@ class Wishes:
         return rules[0]
 
     def objection(self, layer: Layer, request: BackendRequest, *, first: bool) -> tuple[str, str] | None:
-        """Return (code, reason) if the wishes keep a backend from a layer; `first` says that it is the first in the list."""
+        """Return (code, reason) if they keep a backend from a layer; `first` says that it is the first in the list."""
         for rule in self._forbid.matching(layer):
             if rule.names(request):
                 return "forbidden", f"the caller forbids it: {rule}"

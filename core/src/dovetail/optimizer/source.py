@@ -1,0 +1,53 @@
+"""Where the network of a compilation comes from, and whether its weights may be consumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..graph.graph import Graph
+
+
+class NetworkSource:
+    """A network to compile.
+
+    Weights are consumed where nobody else needs the network: it is then optimized itself, not a copy, and its values go one by
+    one while backends pack them. What is consumed can be read again.
+
+    Args:
+        network: The network.
+        read_again: Makes an equal network anew, as from its file. Who gives it promises that nobody else has the network or its
+            arrays. None: the network is the caller's, it is never changed.
+
+    Attributes:
+        name: Of the network.
+    """
+
+    def __init__(self, network: Graph, read_again: Callable[[], Graph] | None = None) -> None:
+        self._network: Graph | None = network
+        self._read_again = read_again
+        self.name = network.name
+
+    @property
+    def is_consumable(self) -> bool:
+        """Whether the weights may be consumed."""
+        return self._read_again is not None
+
+    @property
+    def network(self) -> Graph:
+        """The original network, unchanged; read again each time once it was consumed."""
+        if self._network is not None:
+            return self._network
+        assert self._read_again is not None  # else it was never consumed
+        return self._read_again()
+
+    def take(self) -> Graph:
+        """Return the network to compile it: whoever takes it may change it if it is consumable, else a copy of it."""
+        network = self.network
+        if self.is_consumable:
+            self._network = None
+        return network
+
+    def keep(self) -> None:
+        """Consume it no more: it will be compiled again and again, for other sizes or values."""
+        self._network = self.network
+        self._read_again = None
