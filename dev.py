@@ -1,7 +1,7 @@
 """Set up the workspace in .venv, then do something in it. Needs Python 3.11 or newer and a C compiler, on a POSIX system.
 
 python3 dev.py demo                      recognise handwritten digits and show which backend ran each layer
-python3 dev.py test [pytest arguments]   run the tests
+python3 dev.py test [pytest arguments]   run the tests; --all: with the slow ones, as CI does
 python3 dev.py lint                      ruff and mypy
 python3 dev.py bench [arguments]         measure call and layer overhead beside other runtimes
 python3 dev.py aarch64 [arguments]       build for AArch64 and run its Python with these arguments, emulated
@@ -146,8 +146,13 @@ def quietly(name: str, *command: object) -> None:
 def build_config() -> Path:
     """Write the setuptools settings of a build here: compile a member's extensions side by side."""
     path = STATE / "build.cfg"
-    path.write_text("[build_ext]\nparallel = %d\n" % (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2))
+    path.write_text("[build_ext]\nparallel = %d\n" % usable_cores())
     return path
+
+
+def usable_cores() -> int:
+    """Count the processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
 
 
 def without_traceback(lines: "list[str]") -> "list[str]":
@@ -328,9 +333,12 @@ def demo(arguments: "list[str]") -> int:
 
 
 def test(arguments: "list[str]") -> int:
-    """Run the tests."""
+    """Run the tests: a process for each core where nothing but options of whole runs was given."""
     setup(["demo", "test"])
-    return run("-m", "pytest", *arguments)
+    whole = set(arguments) <= {"--all", "-q", "-x"}
+    # A file stays in one process: what its tests share is made once.
+    spread = ["-n", str(usable_cores()), "--dist", "loadfile"] if whole else []
+    return run("-m", "pytest", *spread, *arguments)
 
 
 def lint(arguments: "list[str]") -> int:

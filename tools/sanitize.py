@@ -204,7 +204,7 @@ def main():
     elif given.quick:
         code = guarded(environment, 400, 50, "CpuAcc")
     else:
-        pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=900", "-o", "filterwarnings=default"]
+        pytest = ["-m", "pytest", "--all", "-q", "-p", "no:cacheprovider", "-o", "timeout=900", "-o", "filterwarnings=default"]
         code = max(
             run(environment, *pytest, *TESTS),
             run(environment, *pytest, *KERNELS),
