@@ -23,10 +23,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs slow tests too."""
     parser.addoption("--all", action="store_true", help="run slow tests too, which CI does")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out, unless they were asked for."""
     if config.option.all or config.option.markexpr:
         return
     slow = {item for item in items if item.get_closest_marker("slow")}
@@ -36,6 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say at the end what was left out."""
     is_choice = config.option.all or config.option.markexpr or config.option.keyword
     is_spread = bool(getattr(config.option, "numprocesses", 0))  # then only the workers know what was left out
     if not is_choice and (is_spread or terminalreporter.stats.get("deselected")):

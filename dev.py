@@ -41,6 +41,7 @@ PUBLIC = {".pxd", ".h", ".hpp"}
 PUBLIC_FILES = {"dovetail_build"}
 SKIPPED = {"build", "dist", "tests", "__pycache__"}  # tests may hold C of their own: it goes into no member
 ENVIRONMENT = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")
+NATIVE_ONLY = "DOVETAIL_NATIVE_ONLY"  # has a member optimize what this machine runs, and the rest not
 
 
 def stop(sentence: str) -> None:
@@ -240,10 +241,21 @@ class Member:
         found = self.files({".so", ".pyd"}, set())
         return {path.relative_to(self.path).as_posix(): [path.stat().st_size, path.stat().st_mtime_ns] for path in found}
 
-    def install(self, members: "list[Member]") -> None:
-        """Build and install in editable form, unless exactly this was built before and its binaries still lie there."""
+    def shortens(self) -> bool:
+        """Tell whether its build has a shorter form, for this machine alone."""
+        setup = self.path / "setup.py"
+        return setup.exists() and NATIVE_ONLY in setup.read_text("utf-8")
+
+    def install(self, members: "list[Member]", native_only: bool = False) -> None:
+        """Build and install in editable form, unless exactly this was built before and its binaries still lie there.
+
+        With `native_only` a member that has a shorter build is built so, unless it was built whole: what it has for other
+        machines is there, but slow. Without, it is built whole.
+        """
         digest = self.digest(members)
-        if self.stamp.exists() and json.loads(self.stamp.read_text()) == [digest, self.products()]:
+        shorter = digest + " " + NATIVE_ONLY if native_only and self.shortens() else digest
+        known = json.loads(self.stamp.read_text()) if self.stamp.exists() else None
+        if known in ([digest, self.products()], [shorter, self.products()]):
             return
         self.stamp.unlink(missing_ok=True)
         for product in self.products():  # else the binary of a source that is gone would still be imported
@@ -252,8 +264,14 @@ class Member:
         shutil.rmtree(str(self.path / "build"), ignore_errors=True)
         # One call per member: pip builds every wheel of a call before it installs any, so core's headers would not be found.
         text = self.folder + (": building" if self.files(COMPILED, set()) else ": installing")
-        pip(text, self.stamp.stem, "--no-build-isolation", "--no-deps", "-e", self.path)
-        self.stamp.write_text(json.dumps([digest, self.products()]))
+        if shorter != digest:
+            text += " for this machine"
+            os.environ[NATIVE_ONLY] = "1"
+        try:
+            pip(text, self.stamp.stem, "--no-build-isolation", "--no-deps", "-e", self.path)
+        finally:
+            os.environ.pop(NATIVE_ONLY, None)
+        self.stamp.write_text(json.dumps([shorter, self.products()]))
 
 
 def make_environment() -> None:
@@ -281,18 +299,18 @@ def wait_for_others() -> int:
     return folder
 
 
-def setup(groups: "list[str]", build: bool = True) -> None:
+def setup(groups: "list[str]", build: bool = True, native_only: bool = False) -> None:
     """Bring .venv up to date: tools, third-party requirements, then the members in their order."""
     if build:
         require_compiler()
     lock = wait_for_others()
     try:
-        install(groups, build)
+        install(groups, build, native_only)
     finally:
         os.close(lock)
 
 
-def install(groups: "list[str]", build: bool) -> None:
+def install(groups: "list[str]", build: bool, native_only: bool = False) -> None:
     """Install what is missing or out of date."""
     make_environment()
     config = configuration(ROOT)
@@ -314,7 +332,7 @@ def install(groups: "list[str]", build: bool) -> None:
             stamp.write_text(json.dumps(requirements))
     if build:
         for member in members:
-            member.install(members)
+            member.install(members, native_only)
 
 
 # --- the commands ---------------------------------------------------------------------------------------------------------
@@ -328,7 +346,7 @@ def run(*command: object) -> int:
 
 def demo(arguments: "list[str]") -> int:
     """Recognise handwritten digits."""
-    setup(["demo"])
+    setup(["demo"], native_only=True)
     return run("examples/digits/run.py", *arguments)
 
 

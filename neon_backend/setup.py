@@ -3,7 +3,7 @@
 import os
 import sysconfig
 
-from dovetail_build import C_SEMANTICS, setup_backend
+from dovetail_build import C_SEMANTICS, COMPILE_ARGUMENTS, setup_backend
 
 # -ffp-contract=off: what is fused is written as fma(), so that all instances of a kernel give the same bits.
 # The uninitialized __Y is in GCC's own header (PR 105593).
@@ -45,6 +45,28 @@ flags = INSTRUCTION_SETS.get(machine, {"scalar": []})
 scalar_only = bool(os.environ.get("DOVETAIL_NEON_SCALAR_ONLY"))
 if scalar_only:
     flags = {"scalar": []}
+
+
+def native() -> str:
+    """Name the instruction set that is the fastest of this machine, as far as it can be told."""
+    if machine == "aarch64":
+        return "neon"
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            words = set(next((line for line in file if line.startswith("flags")), "").split())
+    except OSError:
+        words = set()
+    for name, needed in (("avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}), ("avx2", {"avx2", "fma"})):
+        if needed <= words:
+            return name
+    return "scalar"
+
+
+# For `dev.py demo`, which has to be quick: the other instances are there, and slow. Of each pair of flags the last counts.
+glue = COMPILE_ARGUMENTS
+if os.environ.get("DOVETAIL_NATIVE_ONLY"):
+    flags = {name: more if name == native() else [*more, "-O0"] for name, more in flags.items()}
+    glue = (*glue, "-O1")
 sources = {f"csrc/isa/{name}.cpp": KERNEL_ARGUMENTS + more for name, more in flags.items()}
 sources["csrc/isa/choice.cpp"] = [*KERNEL_ARGUMENTS, *(["-DNEON_SCALAR_ONLY"] if scalar_only else [])]
 
@@ -53,5 +75,6 @@ setup_backend(
     include_dirs=["csrc"],
     module_sources={"dovetail_neon.kernels": list(sources)},
     source_arguments=sources,
+    compile_arguments=glue,
     directives=C_SEMANTICS,
 )

@@ -92,6 +92,26 @@ def test_a_binary_that_was_touched_or_lost_is_built_again(dev, tmp_path, monkeyp
     assert built == [False, False, False]  # first, after the loss, after the touch; no old binary is there when building
 
 
+def test_a_build_for_this_machine_serves_the_demo_and_nothing_else(dev, tmp_path, monkeypatch):
+    built = []
+    binary = tmp_path / "backend/src/toy_backend/kernel.so"
+
+    def build(text, *_):
+        built.append((text, os.environ.get(dev.NATIVE_ONLY)))
+        binary.parent.mkdir(parents=True, exist_ok=True)
+        binary.write_text(str(len(built)))
+
+    monkeypatch.setattr(dev, "pip", build)
+    member = dev.Member("backend")
+    member.install([member], native_only=True)
+    assert built == [("backend: building", None)]  # it has no shorter build
+    (tmp_path / "backend/setup.py").write_text(f"import os\nos.environ.get('{dev.NATIVE_ONLY}')\n")
+    for native_only in (True, True, False, True, False):
+        member.install([member], native_only=native_only)
+    assert built[1:] == [("backend: building for this machine", "1"), ("backend: building", None)]
+    assert dev.NATIVE_ONLY not in os.environ
+
+
 def test_distributions_are_compared_by_their_normalized_names(dev):
     assert dev.distribution("Dovetail_Core[x]>=1; python_version > '3'") == "dovetail-core"
 
