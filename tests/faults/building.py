@@ -9,7 +9,7 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
-from dovetail.building import get_include
+from dovetail import get_include
 from dovetail.contract.abi_version import ABI_VERSION
 
 SOURCE = Path(__file__).with_name("fault_module.c")
