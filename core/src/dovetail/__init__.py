@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .contract.interfaces import MemoryDomain as MemoryDomain
     from .contract.interfaces import NoOptions as NoOptions
     from .contract.interfaces import Support as Support
+    from .contract.private_layer import PrivateLayer as PrivateLayer
     from .contract.subgraph import Choices as Choices
     from .contract.subgraph import OptimizationViews as OptimizationViews
     from .contract.subgraph import SubgraphView as SubgraphView
@@ -80,6 +81,7 @@ _NAMES_BY_MODULE = {
         "HostResources",
         "Support",
     ),
+    "contract.private_layer": ("PrivateLayer",),
     "contract.subgraph": ("Choices", "OptimizationViews", "SubgraphView"),
     "discovery.registry": ("backends",),
     "graph.descriptor": ("Constant", "Descriptor"),

@@ -6,13 +6,14 @@ brings its own, and an array handed from one network to the other is shared, not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from ..graph.descriptor import Constant, Descriptor, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import Layer, OutputSlot
 from ..ground.errors import ErrorCode, GraphError
+from .private_layer import PrivateLayer, WholePart
 
 _NO_MEMBERS = (Input, Output, Constant)
 
@@ -120,6 +121,24 @@ class SubgraphView:
         """True if no path leaves the view and comes back: it could run as one step."""
         return self.breach() is None
 
+    def convex_parts(self) -> list[SubgraphView]:
+        """Split the view into parts that each could run as one step, in an order in which they can run.
+
+        A layer's level is the largest number of times that a path to it has left the view and come back; a level is convex.
+        """
+        if self.is_convex:
+            return [self]
+        level: dict[Layer, int] = {}
+        for layer in self.graph.topological_order():
+            levels = [
+                level[slot.source.layer] + (slot.source.layer in self and layer not in self)
+                for slot in layer.inputs
+                if slot.source is not None
+            ]
+            level[layer] = max(levels, default=0)
+        numbers = sorted({level[layer] for layer in self.layers})
+        return [self.part([layer for layer in self.layers if level[layer] == number]) for number in numbers]
+
 
 def _by_id(layer: Layer) -> int:
     return layer.id
@@ -191,6 +210,35 @@ class OptimizationViews:
                 part, for which they stand then.
         """
         self.substitutions.append(Substitution(self._view_of(part), replacement))
+
+    def private_layer(self, part: Part, kind: type[PrivateLayer], **attributes: Any) -> None:
+        """Replace a part by one private layer, whose inputs and outputs are the part's, in order.
+
+        Args:
+            part: What is replaced; convex.
+            kind: Of the layer.
+            attributes: Of the layer, `infos` apart.
+        """
+        view = self._view_of(part)
+        graph = Graph(kind.kind)
+        sources = [graph.add(Input(info=slot.known_info), name=f"in {number}") for number, slot in enumerate(view.inputs)]
+        descriptor = kind(infos=tuple(slot.known_info for slot in view.outputs), **attributes)
+        name = view.layers[0].name if len(view) == 1 else f"{view.layers[0].name} ... {view.layers[-1].name}"
+        layer = graph.add(descriptor, *(source.output for source in sources), name=name)
+        for number, slot in enumerate(layer.outputs):
+            graph.output(slot, f"out {number}")
+        self.substitute(view, graph)
+
+    def compile_whole(self, part: Part, compile: Callable[[Any], Any]) -> None:
+        """Take all of a part as one workload, which is compiled when the network is loaded; placing compiles nothing.
+
+        Args:
+            part: What is taken; convex, as those of `SubgraphView.convex_parts`.
+            compile: Returns the workload as `IWorkloadFactory.create_workload` does: its inputs and outputs are the part's, in
+                order. It is handed the factory that was asked for the workload. What it needs to know of the part it must have
+                kept: the part's layers are gone by then.
+        """
+        self.private_layer(part, WholePart, compile=compile)
 
     def failed(self, part: Part, reason: str) -> None:
         """Give a part back: it is barred from this backend and placed anew; the reason stands in the placement report."""

@@ -62,8 +62,11 @@ class Activation(Descriptor, kind="dovetail.Activation"):
     """Apply a function to each element; the shape and dtype stay."""
 
     function: ActivationFunction
+    """Which."""
     alpha: float = 0.0
+    """First parameter of the function; others leave it unused."""
     beta: float = 0.0
+    """Second parameter of the function; others leave it unused."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -92,8 +95,11 @@ class Softmax(Descriptor, kind="dovetail.Softmax"):
     """exp(beta * x) over its sum along one axis; with `log`, the logarithm of that."""
 
     axis: int = -1
+    """Along which the results add up to one."""
     beta: float = 1.0
+    """Factor of the input."""
     log: bool = False
+    """Give the logarithm of the result."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -162,5 +168,8 @@ class FusedActivation(Descriptor):
     """Attributes of the kinds that may apply an activation to their result before it is stored."""
 
     activation: ActivationFunction | None = None
+    """Applied to the result before it is stored; None: none."""
     activation_alpha: float = 0.0
+    """`alpha` of the function, see `ActivationFunction`."""
     activation_beta: float = 0.0
+    """`beta` of the function, see `ActivationFunction`."""

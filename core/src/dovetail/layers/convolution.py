@@ -44,9 +44,13 @@ class _Windowed(FusedActivation):
     input_names: ClassVar[tuple[str, ...]] = _INPUTS
     required_inputs: ClassVar[int] = 2
     stride: tuple[int, int] = (1, 1)
+    """(height, width): pixels from one window to the next; of a transposed convolution, in the output."""
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """(top, left, bottom, right): zeros around the image; a transposed convolution cuts as much off its output."""
     dilation: tuple[int, int] = (1, 1)
+    """(height, width): pixels from one tap of the filter to the next."""
     layout: DataLayout = DataLayout.NCHW
+    """Order of the axes of an image; weights follow it."""
     auto_padding: AutoPadding = AutoPadding.EXPLICIT
     """Resolved to `padding` once sizes are known; no backend sees another value than EXPLICIT."""
 
@@ -113,6 +117,7 @@ class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
     """
 
     groups: int = 1
+    """Filters and channels are split into so many groups; filters of one see the channels of one."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, weights = self._check(inputs)
@@ -168,7 +173,9 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
     """
 
     output_padding: tuple[int, int] = (0, 0)
+    """(height, width): rows and columns added at the bottom and the right of the output."""
     groups: int = 1
+    """Filters and channels are split into so many groups; filters of one see the channels of one."""
     output_size: tuple[int, int] | None = None
     """Wanted (height, width): resolved to padding, split by `auto_padding` (SAME alone: size * stride)."""
 

@@ -121,6 +121,7 @@ class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
     """Apply a function to each element."""
 
     operation: UnaryOperation
+    """Which function."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -154,6 +155,7 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
     input_names: ClassVar[tuple[str, ...]] = ("a", "b")
     required_inputs: ClassVar[int] = 2
     operation: BinaryOperation
+    """Which function, applied as operation(a, b)."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         a, b = present(inputs, 0), present(inputs, 1)
@@ -193,6 +195,7 @@ class Comparison(Descriptor, kind="dovetail.Comparison"):
     input_names: ClassVar[tuple[str, ...]] = ("a", "b")
     required_inputs: ClassVar[int] = 2
     operation: ComparisonOperation
+    """Which comparison, applied as a operation b."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         a, b = present(inputs, 0), present(inputs, 1)
@@ -237,6 +240,7 @@ class Cast(Descriptor, kind="dovetail.Cast"):
     """
 
     dtype: DType
+    """Of the result."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         return [present(inputs, 0).with_dtype(self.dtype)]

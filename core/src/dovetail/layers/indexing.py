@@ -83,9 +83,13 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "begin", "end", "axes", "stride")
     value_inputs: ClassVar[tuple[int, ...]] = (1, 2, 3, 4)
     begin: tuple[int, ...] = ()
+    """First position for each axis in `axes`."""
     end: tuple[int, ...] = ()
+    """Position behind the last for each axis in `axes`."""
     axes: tuple[int, ...] | None = None
+    """Axes that are cut; None: the first ones."""
     stride: tuple[int, ...] | None = None
+    """Step for each axis in `axes`, negative ones go backward; None: 1."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         if len(values) < 2:
@@ -159,7 +163,9 @@ class Gather(Selection, kind="dovetail.Gather"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
     required_inputs: ClassVar[int] = 2
     axis: int = 0
+    """Of the input, along which slices are picked."""
     batch_dims: int = 0
+    """Leading axes of input and indices that are walked together."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, indices = present(inputs, 0), present(inputs, 1)
@@ -208,6 +214,7 @@ class GatherElements(Selection, kind="dovetail.GatherElements"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
     required_inputs: ClassVar[int] = 2
     axis: int = 0
+    """Of the input, along which the indices count."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, indices = present(inputs, 0), present(inputs, 1)
@@ -230,6 +237,7 @@ class GatherNd(Selection, kind="dovetail.GatherNd"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
     required_inputs: ClassVar[int] = 2
     batch_dims: int = 0
+    """Leading axes of input and indices that are walked together."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, indices = present(inputs, 0), present(inputs, 1)
@@ -264,7 +272,9 @@ class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices", "updates")
     required_inputs: ClassVar[int] = 3
     axis: int = 0
+    """Of the input, along which the indices count."""
     reduction: ScatterReduction = ScatterReduction.NONE
+    """How an update meets what is there."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, indices, updates = (present(inputs, i) for i in range(3))
@@ -292,6 +302,7 @@ class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices", "updates")
     required_inputs: ClassVar[int] = 3
     reduction: ScatterReduction = ScatterReduction.NONE
+    """How an update meets what is there."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, indices, updates = (present(inputs, i) for i in range(3))
@@ -323,7 +334,9 @@ class OneHot(Descriptor, kind="dovetail.OneHot"):
     value_inputs: ClassVar[tuple[int, ...]] = (2,)
     dtype_of: ClassVar[tuple[str, int]] = ("output", 0)
     depth: int = 0
+    """Size of the new axis."""
     axis: int = -1
+    """Where the new axis stands in the result."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         depth = integers(values, 2)
@@ -349,7 +362,9 @@ class Trilu(Descriptor, kind="dovetail.Trilu"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "k")
     value_inputs: ClassVar[tuple[int, ...]] = (1,)
     upper: bool = True
+    """Keep what lies on the diagonal and above it; else on it and below."""
     k: int = 0
+    """Diagonal that is kept: 0 is the main one, positive ones lie above it."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         k = integers(values, 1)
@@ -389,9 +404,13 @@ class Range(Descriptor, kind="dovetail.Range"):
     required_inputs: ClassVar[int] = 0
     value_inputs: ClassVar[tuple[int, ...]] = (0, 1, 2)
     start: float | int = 0
+    """First number."""
     limit: float | int = 0
+    """Where it ends; not reached itself."""
     delta: float | int = 1
+    """From one number to the next; may be negative."""
     dtype: DType = DType.INT64
+    """Of the numbers."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         if len(values) < 3:
@@ -443,8 +462,11 @@ class Fill(Descriptor, kind="dovetail.Fill"):
     value_inputs: ClassVar[tuple[int, ...]] = (0,)
     dtype_of: ClassVar[tuple[str, int]] = ("output", 0)
     value: float | int | bool = 0.0
+    """Of every element."""
     dtype: DType = DType.FLOAT32
+    """Of the result."""
     shape: tuple[int, ...] = ()
+    """Of the result."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         shape = integers(values, 0)

@@ -42,6 +42,7 @@ class Concat(Selection, kind="dovetail.Concat"):
     input_names: ClassVar[tuple[str, ...]] = ("inputs",)
     variadic: ClassVar[bool] = True
     axis: int = 0
+    """Along which the tensors are joined."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         infos = [present(inputs, i) for i in range(len(inputs))]
@@ -72,6 +73,7 @@ class Stack(Selection, kind="dovetail.Stack"):
     input_names: ClassVar[tuple[str, ...]] = ("inputs",)
     variadic: ClassVar[bool] = True
     axis: int = 0
+    """Where the new axis stands in the result."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         infos = [present(inputs, i) for i in range(len(inputs))]
@@ -101,8 +103,11 @@ class Split(Selection, kind="dovetail.Split"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "sizes")
     value_inputs: ClassVar[tuple[int, ...]] = (1,)
     parts: int
+    """How many outputs there are."""
     axis: int = 0
+    """Which is parted."""
     sizes: tuple[int, ...] | None = None
+    """Of the parts along the axis; None: as equal as can be, the last smaller."""
 
     @property
     def output_count(self) -> int:
@@ -158,9 +163,13 @@ class Pad(Selection, kind="dovetail.Pad"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "pads", "value", "axes")
     value_inputs: ClassVar[tuple[int, ...]] = (1, 2, 3)
     before: tuple[int, ...] = ()
+    """Elements added before each axis of the input; a negative count removes some."""
     after: tuple[int, ...] = ()
+    """Elements added after each axis of the input; a negative count removes some."""
     mode: PadMode = PadMode.CONSTANT
+    """What the added elements are."""
     value: float | int | bool = 0
+    """Of the elements that the mode `constant` adds."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         if len(values) < 2:

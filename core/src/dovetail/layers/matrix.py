@@ -64,7 +64,9 @@ class MatMul(Descriptor, kind="dovetail.MatMul"):
     input_names: ClassVar[tuple[str, ...]] = ("a", "b")
     required_inputs: ClassVar[int] = 2
     transpose_a: bool = False
+    """Swap the last two axes of a first."""
     transpose_b: bool = False
+    """Swap the last two axes of b first."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         a, b = present(inputs, 0), present(inputs, 1)

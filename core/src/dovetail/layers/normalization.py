@@ -43,7 +43,9 @@ class BatchNormalization(Descriptor, kind="dovetail.BatchNormalization"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset", "mean", "variance")
     required_inputs: ClassVar[int] = 5
     epsilon: float = 1e-5
+    """Added to the variance before its root is taken."""
     layout: DataLayout = DataLayout.NCHW
+    """Order of the axes of an image; weights follow it."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -61,7 +63,9 @@ class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset")
     required_inputs: ClassVar[int] = 1
     epsilon: float = 1e-5
+    """Added to the variance before its root is taken."""
     layout: DataLayout = DataLayout.NCHW
+    """Order of the axes of an image; weights follow it."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -81,7 +85,9 @@ class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset")
     required_inputs: ClassVar[int] = 1
     groups: int
+    """Channels are split into so many groups, each of which is normalized by itself."""
     epsilon: float = 1e-5
+    """Added to the variance before its root is taken."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -107,8 +113,11 @@ class LayerNormalization(Descriptor, kind="dovetail.LayerNormalization"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset")
     required_inputs: ClassVar[int] = 1
     axis: int = -1
+    """First of the axes that are normalized together."""
     epsilon: float = 1e-5
+    """Added to the variance before its root is taken."""
     center: bool = True
+    """Subtract the mean; else divide by the root mean square alone."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -126,8 +135,11 @@ class LpNormalization(Descriptor, kind="dovetail.LpNormalization"):
     """x over its p-norm along one axis; the norm is at least epsilon."""
 
     axis: int = -1
+    """Along which the norm is taken."""
     p: int = 2
+    """1: sum of magnitudes; 2: root of the sum of squares."""
     epsilon: float = 0.0
+    """Smallest norm that is divided by."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -146,10 +158,15 @@ class LocalResponseNormalization(Descriptor, kind="dovetail.LocalResponseNormali
     """
 
     size: int
+    """Number of neighbouring channels, the channel itself included."""
     alpha: float = 1e-4
+    """Factor of the mean of squares."""
     beta: float = 0.75
+    """Exponent of the divisor."""
     k: float = 1.0
+    """Added to the divisor before the exponent."""
     layout: DataLayout = DataLayout.NCHW
+    """Order of the axes of an image; weights follow it."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)

@@ -50,14 +50,19 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
     """
 
     function: PoolingFunction
+    """What a window becomes."""
     size: tuple[int, int]
+    """(height, width) of a window."""
     stride: tuple[int, int] = (1, 1)
+    """(height, width): pixels from one window to the next."""
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     dilation: tuple[int, int] = (1, 1)
+    """(height, width): pixels from one element of a window to the next."""
     count_padding: bool = False
     ceil_mode: bool = False
     p: int = 2
     layout: DataLayout = DataLayout.NCHW
+    """Order of the axes of an image; weights follow it."""
     auto_padding: AutoPadding = AutoPadding.EXPLICIT
     """Resolved to `padding` once sizes are known; no backend sees another value than EXPLICIT."""
 
@@ -119,8 +124,11 @@ class GlobalPooling(Descriptor, kind="dovetail.GlobalPooling"):
     """Reduce all spatial axes of [N, C, ...] or [N, ..., C] to size one."""
 
     function: PoolingFunction
+    """What an image becomes."""
     p: int = 2
+    """Exponent of `lp`."""
     layout: DataLayout = DataLayout.NCHW
+    """Order of the axes of an image; weights follow it."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)

@@ -31,6 +31,7 @@ class Quantize(Descriptor, kind="dovetail.Quantize"):
     """
 
     dtype: DType
+    """Of the result: an integer type."""
     quantization: Quantization
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
@@ -49,6 +50,7 @@ class Dequantize(Descriptor, kind="dovetail.Dequantize"):
 
     quantization: Quantization
     dtype: DType = DType.FLOAT32
+    """Of the result: a floating type."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         q = present(inputs, 0)

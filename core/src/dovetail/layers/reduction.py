@@ -59,8 +59,11 @@ class Reduce(Descriptor, kind="dovetail.Reduce"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
     value_inputs: ClassVar[tuple[int, ...]] = (1,)
     function: ReduceFunction
+    """What the elements become."""
     axes: tuple[int, ...] | None = None
+    """Which are reduced; None: all, an empty list: none."""
     keep_dims: bool = False
+    """Keep reduced axes with size one."""
     empty_means_none: bool = False
     """A value input of no axes reduces nothing; else it reduces all (ONNX: noop_with_empty_axes)."""
 
@@ -111,10 +114,15 @@ class ArgMinMax(Descriptor, kind="dovetail.ArgMinMax"):
     """Position of the extreme along an axis: the first, or the last with `select_last`. A NaN is both extremes (NumPy)."""
 
     function: ArgFunction
+    """Whose position is wanted."""
     axis: int = -1
+    """Along which positions count."""
     keep_dims: bool = False
+    """Keep the axis with size one."""
     select_last: bool = False
+    """Of equal extremes give the last; else the first."""
     dtype: DType = DType.INT64
+    """Of the positions."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -132,8 +140,11 @@ class CumulativeSum(Descriptor, kind="dovetail.CumulativeSum"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "axis")
     value_inputs: ClassVar[tuple[int, ...]] = (1,)
     axis: int = 0
+    """Along which is summed."""
     exclusive: bool = False
+    """Leave out the element itself."""
     reverse: bool = False
+    """Sum from the end of the axis."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         axis = integers(values, 1)
@@ -157,8 +168,11 @@ class TopK(Selection, kind="dovetail.TopK"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "k")
     value_inputs: ClassVar[tuple[int, ...]] = (1,)
     k: int = 1
+    """How many elements are wanted."""
     axis: int = -1
+    """Along which they are looked for."""
     largest: bool = True
+    """The largest; else the smallest."""
 
     @property
     def output_count(self) -> int:

@@ -60,6 +60,7 @@ class Reshape(_FromValue, kind="dovetail.Reshape"):
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
     shape: tuple[int, ...] | None = None
+    """Wanted sizes; one may be -1, which is worked out."""
     zero_copies: bool = False
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
@@ -106,6 +107,7 @@ class ExpandDims(_FromValue, kind="dovetail.ExpandDims"):
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
     axes: tuple[int, ...] | None = None
+    """Positions in the result of the axes that are inserted."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -129,6 +131,7 @@ class Squeeze(_FromValue, kind="dovetail.Squeeze"):
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
     axes: tuple[int, ...] | None = None
+    """Axes that are removed; None: all of size one."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -151,6 +154,7 @@ class Flatten(Selection, kind="dovetail.Flatten"):
     """Merge the axes before `axis` into one and those from it on into another."""
 
     axis: int = 1
+    """First of the axes that become the second one; the rank of the input: none."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -168,6 +172,7 @@ class Permute(Selection, kind="dovetail.Permute"):
     """Reorder axes: axis i of the result is axis permutation[i] of the input; None reverses them."""
 
     permutation: tuple[int, ...] | None = None
+    """For each axis of the result the axis of the input; None: in reverse."""
 
     def order(self, rank: int) -> tuple[int, ...]:
         """The permutation for this rank."""
@@ -195,6 +200,7 @@ class BroadcastTo(_FromValue, kind="dovetail.BroadcastTo"):
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
     shape: tuple[int, ...] | None = None
+    """The result has the broadcast of this and the shape of the input."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -212,6 +218,7 @@ class Tile(_FromValue, kind="dovetail.Tile"):
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "repeats")
     repeats: tuple[int, ...] | None = None
+    """How often the tensor is repeated along each axis."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -253,7 +260,9 @@ class Shape(Selection, kind="dovetail.Shape"):
     """The input's sizes from axis `start` to before `end`, as int64; known as soon as shapes are, so always folded."""
 
     start: int = 0
+    """First axis whose size is given."""
     end: int | None = None
+    """Axis behind the last one; None: all from `start` on."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         return [TensorInfo((len(present(inputs, 0).shape[self.start : self.end]),), DType.INT64)]
@@ -268,7 +277,9 @@ class SpaceToDepth(Selection, kind="dovetail.SpaceToDepth"):
     """Move blocks of block x block pixels into channels: output channel (dy * block + dx) * C + c."""
 
     block: int
+    """Height and width of a block in pixels."""
     layout: DataLayout = DataLayout.NCHW
+    """Order of the axes of an image; weights follow it."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)
@@ -290,8 +301,11 @@ class DepthToSpace(Selection, kind="dovetail.DepthToSpace"):
     """
 
     block: int
+    """Height and width of a block in pixels."""
     column_first: bool = False
+    """Input channel c * block^2 + dy * block + dx; else (dy * block + dx) * C + c."""
     layout: DataLayout = DataLayout.NCHW
+    """Order of the axes of an image; weights follow it."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)

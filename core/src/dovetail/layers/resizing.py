@@ -75,8 +75,11 @@ class Resize(Descriptor, kind="dovetail.Resize"):
     input_names: ClassVar[tuple[str, ...]] = ("input", "scales", "sizes")
     value_inputs: ClassVar[tuple[int, ...]] = (1, 2)
     method: ResizeMethod = ResizeMethod.NEAREST
+    """Interpolation."""
     coordinates: CoordinateMode = CoordinateMode.HALF_PIXEL
+    """Where in the input an element of the output lies."""
     rounding: NearestRounding = NearestRounding.ROUND_PREFER_FLOOR
+    """How `nearest` rounds that position."""
     sizes: tuple[int, ...] | None = None
     scales: tuple[float, ...] | None = None
     cubic_coefficient: float = -0.75
@@ -84,6 +87,7 @@ class Resize(Descriptor, kind="dovetail.Resize"):
     antialias: bool = False
     axes: tuple[int, ...] | None = None
     aspect: AspectPolicy = AspectPolicy.STRETCH
+    """What the value input `sizes` means; resolved to `stretch`."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         if len(values) < 2:

@@ -30,7 +30,7 @@ from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
 from ..ground.logs import Log
-from .compiled_kind import CompiledPart, LonePart, compiled_kind, convex_parts, replacement
+from .compiled_kind import CompiledPart, LonePart, compiled_kind
 from .layer_view import View
 from .options import options_type
 from .table import CONTEXT, MEMORY, Compiled, Table, TableWorkload, Why
@@ -130,10 +130,10 @@ class NativeBackend(IBackend):
         if not self._table.has_compiler:
             views.untouched(view)
             return views
-        for part in convex_parts(view):
+        for part in view.convex_parts():
             status, why, compiled = self.compiled(part, options, device)
             if compiled is not None:
-                views.substitute(part, replacement(part, self._compiled_kind, compiled))
+                views.private_layer(part, self._compiled_kind, compiled=compiled)
             elif status == _LEAVE and self._table.has_workloads:
                 views.untouched(part)
             elif status == _LEAVE:

@@ -1,0 +1,134 @@
+"""A part taken whole: no network, no descriptor class, no order of inputs is written by hand; and nothing is compiled early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail import BackendId, IBackend, IWorkloadFactory, Network, OptimizationViews, PrivateLayer, SubgraphView, Support
+from dovetail.contract.private_layer import WholePart
+from dovetail.graph.descriptor import descriptor_class
+
+
+class Program:
+    """Evaluates additions and multiplications of a part, as it was when it was taken."""
+
+    def __init__(self, part: SubgraphView) -> None:
+        number = {slot: index for index, slot in enumerate(part.inputs)}
+        self.steps = []
+        for layer in part.layers:
+            operation = np.add if layer.descriptor.operation == "add" else np.multiply  # type: ignore[attr-defined]
+            self.steps.append((operation, [number[slot.source] for slot in layer.inputs if slot.source is not None]))
+            number[layer.output] = len(number)
+        self.results = [number[slot] for slot in part.outputs]
+
+    def execute(self, inputs: list[Any], outputs: list[Any]) -> None:
+        values = list(inputs)
+        for operation, operands in self.steps:
+            values.append(operation(*(values[index] for index in operands)))
+        for array, index in zip(outputs, self.results, strict=True):
+            array[...] = values[index]
+
+
+class Factory(IWorkloadFactory):
+    def create_workload(self, layer: Any) -> Any:
+        assert isinstance(layer.descriptor, WholePart)
+        return layer.descriptor.compile(self)
+
+
+class Whole(IBackend):
+    def __init__(self) -> None:
+        self.compiled: list[Any] = []
+
+    @property
+    def id(self) -> BackendId:
+        return BackendId("Whole")
+
+    def supports(self, layer: Any, options: Any, device: Any) -> Support:
+        is_known = layer.kind == "dovetail.ElementwiseBinary" and layer.descriptor.operation in ("add", "mul")
+        return Support.yes() if is_known else Support.no("kind", "only sums and products")
+
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
+        return Factory()
+
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
+        views = OptimizationViews(view)
+        for part in view.convex_parts():
+            program = Program(part)
+
+            def compile(factory: Any, program: Program = program) -> Program:
+                self.compiled.append(factory)
+                return program
+
+            views.compile_whole(part, compile)
+        return views
+
+
+def crossed() -> Network:
+    network = Network("crossed")
+    a, b = network.input("a", (3,)), network.input("b", (3,))
+    product = network.multiplication(b, a, name="product")
+    network.output(network.addition(product, a, name="sum"), name="y")
+    network.output(product, name="z")
+    return network
+
+
+FEEDS = {"a": np.float32([1, 2, 3]), "b": np.float32([4, 5, 6])}
+
+
+def test_a_part_is_one_layer_with_the_inputs_and_outputs_of_the_part() -> None:
+    backend = Whole()
+    with dovetail.load(crossed(), [backend]) as net:
+        results = net.run(FEEDS)
+        (row,) = net.placement.layers
+    assert row.kind == "dovetail.WholePart"
+    assert set(row.sources) == {"product", "sum"}
+    np.testing.assert_array_equal(results["y"], [5, 12, 21])
+    np.testing.assert_array_equal(results["z"], [4, 10, 18])
+
+
+def test_placing_compiles_nothing() -> None:
+    backend = Whole()
+    optimized = dovetail.optimize(crossed(), backends=[backend])
+    assert [row.kind for row in optimized.placement.layers] == ["dovetail.WholePart"]
+    assert backend.compiled == []
+    with dovetail.Runtime() as runtime, runtime.load(optimized) as net:
+        net.run(FEEDS)
+    assert [type(one) for one in backend.compiled] == [Factory]
+
+
+def test_a_part_that_the_backend_leaves_and_comes_back_to_is_split() -> None:
+    network = Network("around")
+    a, b = network.input("a", (3,)), network.input("b", (3,))
+    around = network.relu(network.addition(a, b, name="first"), name="elsewhere")
+    network.output(network.multiplication(around, a, name="last"), name="y")
+    view = SubgraphView(network, [network.layer("first"), network.layer("last")])
+    assert [[layer.name for layer in part.layers] for part in view.convex_parts()] == [["first"], ["last"]]
+
+
+@descriptor_class
+class Weighted(PrivateLayer, kind="test.Weighted"):
+    weights: Any
+    inner: tuple[Any, ...] = ()
+
+
+def test_a_private_layer_infers_what_it_was_given_and_releases_its_arrays() -> None:
+    network = crossed()
+    infos = (network.layer("sum").output.known_info,)
+    inner = Weighted(weights=np.ones(2), infos=infos)
+    layer = Weighted(weights=np.ones(3), inner=(inner,), infos=infos)
+    assert (layer.output_count, layer.infer([])) == (1, infos)
+    assert layer != Weighted(weights=layer.weights, inner=layer.inner, infos=infos)
+    layer.release()
+    assert layer.weights is None
+    assert inner.weights is None
+
+
+def test_an_unknown_attribute_of_a_private_layer_is_named() -> None:
+    network = crossed()
+    view = SubgraphView(network, [network.layer("sum")])
+    with pytest.raises(TypeError, match="has no attribute 'wights'"):
+        OptimizationViews(view).private_layer(view, Weighted, weights=None, wights=1)
