@@ -44,3 +44,13 @@ def test_open_size_is_one(dovetail: Invoke, classifier: Path) -> None:
     fixed = dovetail(*arguments, "--shape", "picture=2,3,8,8")
     assert fixed.stderr == ""
     assert json.loads(fixed.stdout)["assumed"] == {}
+
+
+def test_json_before_the_model_prints(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+    before = adder.read_bytes()
+    printed = dovetail("benchmark", "--json", adder, "-b", "CpuRef", "--iterations", 1)
+    assert json.loads(printed.stdout)["run_seconds"]["count"] == 1
+    assert adder.read_bytes() == before
+    written = dovetail("benchmark", adder, "--json", tmp_path / "alone.json", "-b", "CpuRef", "--iterations", 1)
+    assert "median" in written.stdout
+    assert json.loads((tmp_path / "alone.json").read_text())["run_seconds"]["count"] == 1

@@ -89,17 +89,6 @@ def model_or_demo(context: click.Context, parameter: click.Parameter, value: Pat
     return demo_model()
 
 
-def _models_or_demo(context: click.Context, parameter: click.Parameter, value: Sequence[Path]) -> list[Path]:
-    return [model_or_demo(context, parameter, path) for path in value]
-
-
-def models_argument(function: _Function) -> _Function:
-    """Add the argument MODEL..., passed on as `models`: files, or ``digits`` for the model of the demo; one at least."""
-    return click.argument(
-        "models", metavar="MODEL...", nargs=-1, required=True, type=click.Path(path_type=Path), callback=_models_or_demo
-    )(function)
-
-
 def model_argument(function: _Function) -> _Function:
     """Add the argument MODEL: a file, or ``digits`` for the model of the demo."""
     return click.argument("model", type=click.Path(path_type=Path), callback=model_or_demo)(function)
@@ -249,53 +238,28 @@ def tell_assumed(assumed: Mapping[str, int]) -> None:
         )
 
 
-class ListsAndFiles(click.Command):
-    """A command whose ``--threads`` may be followed by several numbers, and ``--json`` by a file or by nothing.
+class JsonToFile(click.Command):
+    """A command whose ``--json`` may be followed by a file or by nothing.
 
-    click gives an option a fixed number of values; what stands behind these two is joined, or put in, before it reads them. The
-    arguments as they were given are kept in the context's `meta` as ``dovetail.arguments``.
+    click gives an option a fixed number of values; "-" is put in where none stands behind this one.
     """
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
         """Rewrite the arguments, then read them."""
-        context.meta["dovetail.arguments"] = list(arguments)
         rewritten: list[str] = []
         rest = list(arguments)
         while rest:
             word = rest.pop(0)
             rewritten.append(word)
-            if word == "--threads":
-                numbers = []
-                while rest and re.fullmatch(r"[\d,]+", rest[0], re.ASCII):
-                    numbers.append(rest.pop(0))
-                rewritten += [",".join(numbers)] if numbers else []
-            elif word == "--json":
+            if word == "--json":
                 rewritten.append(rest.pop(0) if rest and rest[0].endswith(".json") else "-")
             elif word == "--":
                 break
         return super().parse_args(context, rewritten + rest)
 
 
-def _thread_counts(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[int]:
-    texts = [text for one in value for text in one.split(",") if text]
-    if not all(text.isascii() and text.isdigit() and int(text) for text in texts):
-        raise click.BadParameter(f"{','.join(texts)!r} are no numbers of threads; write 2, or several: 1 2", context, parameter)
-    return list(dict.fromkeys(map(int, texts)))
-
-
-def thread_counts_option(function: _Function) -> _Function:
-    """Add ``--threads`` with one number or several: a list; for `ListsAndFiles`."""
-    return click.option(
-        "--threads",
-        multiple=True,
-        metavar="N...",
-        callback=_thread_counts,
-        help="CPU threads at most; several are compared. Default: all.",
-    )(function)
-
-
 def json_file_option(function: _Function) -> _Function:
-    """Add ``--json`` with or without a file, passed on as `json_file`: "-" is standard output; for `ListsAndFiles`."""
+    """Add ``--json`` with or without a file, passed on as `json_file`: "-" is standard output; for `JsonToFile`."""
     return click.option(
         "--json",
         "json_file",

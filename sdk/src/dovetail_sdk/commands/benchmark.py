@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,59 +9,40 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from ..options import (
     STDOUT,
-    ListsAndFiles,
+    JsonToFile,
     backend_options_option,
     backends_option,
     in_folder,
     json_file_option,
-    models_argument,
+    model_argument,
     shape_option,
-    thread_counts_option,
+    threads_option,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
 
     from dovetail import LoadedNetwork
 
-    from ..versus.peers import Peer
-    from ..versus.results import Report
 
-ALONE = ("warm_up", "iterations", "profile", "trace")
-BESIDE = ("peer_python", "rounds", "block", "repeats", "starts", "as_markdown")
-
-
-def _peers(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[Peer]:
-    if not value:
-        return []
-    from ..versus.peers import PEERS
-
-    names = list(dict.fromkeys(name.strip() for text in value for name in text.split(",") if name.strip()))
-    unknown = [name for name in names if name not in PEERS]
-    if unknown:
-        raise click.BadParameter(f"there is no runtime {unknown[0]!r} to compare with; choose from {', '.join(PEERS)}")
-    return [PEERS[name] for name in names]
-
-
-@click.command(cls=ListsAndFiles)
-@models_argument
+@click.command(cls=JsonToFile)
+@model_argument
 @backends_option
 @backend_options_option
 @shape_option
-@thread_counts_option
+@threads_option
 @click.option("--warm-up", type=click.IntRange(min=0), default=10, show_default=True, help="Runs before measuring.")
 @click.option("--iterations", type=click.IntRange(min=1), default=100, show_default=True, help="Runs measured.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Give up a run after this long; beside others, a runtime that does not answer for so long (120).",
+    help="Give up a run after this long.",
 )
 @click.option("--profile", is_flag=True, help="Also measure each layer, in further runs.")
 @click.option(
@@ -71,134 +51,8 @@ def _peers(context: click.Context, parameter: click.Parameter, value: Sequence[s
     callback=in_folder,
     help="Write the profile as a Chrome trace.",
 )
-@click.option(
-    "--versus",
-    "peers",
-    multiple=True,
-    metavar="NAME[,NAME...]",
-    callback=_peers,
-    help="Measure these beside dovetail, alternating: onnxruntime, openvino (in float32), openvino-bf16, litert (needs a "
-    ".tflite beside the model).",
-)
-@click.option("--peer-python", metavar="PATH", help="Interpreter that has these installed. Default: the one of dovetail.")
-@click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="Turns of each, beside others.")
-@click.option(
-    "--block",
-    type=click.FloatRange(min=0, min_open=True),
-    default=0.2,
-    show_default=True,
-    metavar="SECONDS",
-    help="Length of a turn.",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(min=0),
-    default=30,
-    show_default=True,
-    help="Turns measured again, per model and number of threads, because other processes took CPU time.",
-)
-@click.option(
-    "--starts",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    help="Processes of each in which loading and the first run are timed.",
-)
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables in Markdown.")
 @json_file_option
-@click.pass_context
 def command(
-    context: click.Context,
-    models: list[Path],
-    backends: list[str] | None,
-    options: dict[str, dict[str, Any]] | None,
-    shape: dict[str, tuple[int, ...]],
-    threads: list[int],
-    warm_up: int,
-    iterations: int,
-    timeout: float | None,
-    profile: bool,
-    trace: Path | None,
-    peers: list[Peer],
-    peer_python: str | None,
-    rounds: int,
-    block: float,
-    repeats: int,
-    starts: int,
-    as_markdown: bool,
-    json_file: Path | None,
-) -> None:
-    """Measure MODEL on random inputs, or beside other runtimes.
-
-    With several models, several numbers of --threads, or --versus, each runtime runs in a process of its own, alternating, and
-    answers are compared first. Inputs, and outputs to compare with, are then read from the file beside MODEL that has its name
-    with the suffix .npz, if it is there.
-    """
-    if not (peers or len(models) > 1 or len(threads) > 1):
-        _refuse(context, BESIDE, "measures beside other runtimes; add --versus")
-        count = threads[0] if threads else None
-        _alone(models[0], backends, options, shape, count, warm_up, iterations, timeout, profile, trace, json_file)
-        return
-    _refuse(context, ALONE, "measures dovetail alone; leave out --versus, and give one model and one number of --threads")
-
-    if sys.platform == "win32":
-        raise click.UsageError("beside other runtimes it measures on POSIX systems only: it stops and continues processes")
-    from ..rendering import progress
-    from ..tuning.interference import usable_cpus
-    from ..versus.measuring import Settings
-    from ..versus.run import measure
-
-    counts = threads or [len(usable_cpus())]
-    settings = Settings(rounds=rounds, block_seconds=block, repeats=repeats, starts=starts, patience_seconds=timeout or 120.0)
-    with progress("measuring", len(models) * len(counts) * rounds * (len(peers) + 1)) as step:
-        report = measure(
-            models,
-            peers,
-            counts,
-            settings,
-            command=shlex.join(["dovetail", "benchmark", *context.meta["dovetail.arguments"]]),
-            python=peer_python,
-            dovetail_options={"backends": backends, "options": options},
-            shape=shape,
-            after=lambda report: _write(report.as_dict(), json_file),
-            step=step,
-        )
-    _show(report, as_markdown, json_file)
-    if not report.is_clean:
-        context.exit(1)
-
-
-def _refuse(context: click.Context, names: Sequence[str], why: str) -> None:
-    for name in names:
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            option = next(one.opts[0] for one in context.command.params if one.name == name)
-            raise click.UsageError(f"{option} {why}")
-
-
-def _write(document: Mapping[str, Any], file: Path | None) -> None:
-    if file is not None and file != STDOUT:
-        import json
-
-        file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-
-
-def _show(report: Report, as_markdown: bool, json_file: Path | None) -> None:
-    from ..rendering import show
-    from ..versus import tables
-
-    if json_file == STDOUT:
-        import json
-
-        click.echo(json.dumps(report.as_dict(), indent=2))
-    elif as_markdown:
-        click.echo(tables.markdown(report))
-    else:
-        click.echo("\n".join(tables.heading(report)) + "\n")
-        show(*(grid.for_terminal() for grid in tables.grids(report)))
-        click.echo("\n".join([*tables.explanation(report), *tables.remarks(report)]))
-
-
-def _alone(
     model: Path,
     backends: list[str] | None,
     options: dict[str, dict[str, Any]] | None,
@@ -211,6 +65,7 @@ def _alone(
     trace: Path | None,
     json_file: Path | None,
 ) -> None:
+    """Measure MODEL on random inputs."""
     import dovetail
 
     from ..feeding import feeds_for, input_specs
@@ -250,6 +105,13 @@ def _alone(
     _print(report, layers if profile else None, json_file)
     if trace is not None and json_file != STDOUT:
         click.echo(f"trace written to {trace}; open it in https://ui.perfetto.dev")
+
+
+def _write(document: Mapping[str, Any], file: Path | None) -> None:
+    if file is not None and file != STDOUT:
+        import json
+
+        file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def _times(

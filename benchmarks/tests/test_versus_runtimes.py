@@ -8,20 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
-
-from dovetail_sdk.versus.peers import PEERS
-from dovetail_sdk.versus.runtimes.litert import fitted, natural, sizes_like
+from versus.peers import PEERS
+from versus.runtimes.litert import fitted, natural, sizes_like
 
 Invoke = Callable[..., Result]
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
-def test_a_peer_that_is_installed(dovetail: Invoke, classifier: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_is_installed(models: Invoke, classifier: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec(PEERS[name].module) is None:
         pytest.skip(f"{name} is not installed: pip install {PEERS[name].distribution}")
     monkeypatch.setenv("CC", "/no/such/cc")
     quick = ("--rounds", 1, "--block", 0.01, "--repeats", 0, "--threads", 1)
-    result = dovetail("benchmark", classifier, "--versus", name, "--shape", "N=2", "-b", "CpuRef", "--json", *quick)
+    result = models(classifier, "--versus", name, "--shape", "N=2", "-b", "CpuRef", "--json", *quick)
     assert result.exit_code == 0, result.output
     (comparison,) = json.loads(result.stdout)["comparisons"]
     assert [entry["state"] for entry in comparison["entries"]] == ["measured", "measured"]

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dovetail import DovetailError
+from dovetail_sdk.tuning.interference import busy_now, is_disturbed
 
-from ..tuning.interference import busy_now, is_disturbed
 from .agreement import Agreement, Answer, Tolerance, judge
 from .child import Child, ChildError
 from .peak import PeakError, PeakMeter

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from versus.agreement import Agreement, Answer, Tolerance, compare, judge
+from versus.peak import PeakError, PeakMeter
+from versus.results import Block, Comparison, Entry, Report, Start, State, geometric_mean, geometric_means
+from versus.tables import Grid, detail, markdown, remarks, starting, summary
 
 from dovetail_sdk.tuning.interference import busy_seconds, is_disturbed, usable_cpus
-from dovetail_sdk.versus.agreement import Agreement, Answer, Tolerance, compare, judge
-from dovetail_sdk.versus.peak import PeakError, PeakMeter
-from dovetail_sdk.versus.results import Block, Comparison, Entry, Report, Start, State, geometric_mean, geometric_means
-from dovetail_sdk.versus.tables import Grid, detail, markdown, remarks, starting, summary
 
 MIB = 2**20
 READY = {"baseline_bytes": MIB, "peak_bytes": 3 * MIB, "facts": {}}

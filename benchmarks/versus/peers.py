@@ -25,7 +25,7 @@ class Peer:
         name: As it is asked for.
         module: What is imported, and where that is missing, what `distribution` provides.
         distribution: What `pip install` takes.
-        source: The module that runs it; see `dovetail_sdk.versus.runtimes`.
+        source: The module that runs it; see `versus.runtimes`.
         suffix: Of the file it loads, which lies beside the ONNX file under the same name.
         exact: It computes float32 in float32: fit to be the best peer.
         channels_last: Its file may hold pictures channels last.

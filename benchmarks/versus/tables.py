@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ..rendering import bytes_text, count_text, seconds_text, table
+from dovetail_sdk.rendering import bytes_text, count_text, seconds_text, table
+
 from .results import TIE, Comparison, Entry, Report, State, geometric_means
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import platform
 from typing import Any
 
-from ..tuning.interference import usable_cpus
+from dovetail_sdk.tuning.interference import usable_cpus
 
 
 def cpu_model() -> str:

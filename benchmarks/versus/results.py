@@ -263,7 +263,7 @@ class Report:
     Attributes:
         date: When it began, ISO 8601.
         command: The command line.
-        machine: What `dovetail_sdk.versus.machine` found.
+        machine: What `versus.machine` found.
         versions: Of dovetail, Python and the peers.
         settings: Rounds, seconds and so on.
         notes: What was left out, and why.

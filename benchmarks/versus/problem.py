@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import dovetail
 from dovetail import ErrorCode, InputError
 from dovetail.layers import Dequantize, Quantize
-
-from ..feeding import Array, InputSpec, feeds_for, input_specs, load_npz
-from ..options import one_for_open_sizes, shapes_for
-from ..pictures import PictureSettings
-from ..summary import summarize, with_known_shapes
+from dovetail_sdk.feeding import Array, InputSpec, feeds_for, input_specs, load_npz
+from dovetail_sdk.options import one_for_open_sizes, shapes_for
+from dovetail_sdk.pictures import PictureSettings
+from dovetail_sdk.summary import summarize, with_known_shapes
 
 if TYPE_CHECKING:
     from dovetail import Network

@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
+from versus import peers as table
+from versus import run
+from versus.child import Child, ChildError
+from versus.peers import Peer
 
 from dovetail import ErrorCode
-from dovetail_sdk.versus import peers as table
-from dovetail_sdk.versus import run
-from dovetail_sdk.versus.child import Child, ChildError
-from dovetail_sdk.versus.peers import Peer
 
 Invoke = Callable[..., Result]
 
+BENCHMARKS = Path(__file__).parents[1]
 FAKE = Path(__file__).with_name("fake_runtime.py")
 QUICK = ("--rounds", 2, "--block", 0.01, "--repeats", 0, "--starts", 1)
 
@@ -46,10 +47,10 @@ def entries_of(file: Path, comparison: int = 0) -> dict[str, dict[str, object]]:
     return {entry["runtime"]: entry for entry in document["comparisons"][comparison]["entries"]}
 
 
-def test_every_fate_of_a_peer(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+def test_every_fate_of_a_peer(models: Invoke, adder: Path, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     peers = "agree,slow,disagree,crash,crash-later,hang,raise,absent,twin,inexact"
-    result = dovetail("benchmark", adder, "--versus", peers, "--threads", 1, "--timeout", 3, "--json", file, *QUICK)
+    result = models(adder, "--versus", peers, "--threads", 1, "--timeout", 3, "--json", file, *QUICK)
     assert result.exit_code == 1, result.output
     assert "Traceback" not in result.output
     found = entries_of(file)
@@ -87,23 +88,23 @@ def test_every_fate_of_a_peer(dovetail: Invoke, adder: Path, tmp_path: Path) -> 
     assert "percent of peak is left out: no C compiler (/no/such/cc) is on PATH" in result.stdout
 
 
-def test_dovetail_itself(dovetail: Invoke, adder: Path, classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dovetail_itself(models: Invoke, adder: Path, classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "DOVETAIL", table.DOVETAIL)
-    result = dovetail("benchmark", adder, "--versus", "agree", "-b", "CpuRef", "--threads", 1, "--json", *QUICK)
+    result = models(adder, "--versus", "agree", "-b", "CpuRef", "--threads", 1, "--json", *QUICK)
     assert result.exit_code == 0, result.output
     ours, _ = json.loads(result.stdout)["comparisons"][0]["entries"]
     assert ours["facts"] == {"backends": ["CpuRef"]}
     assert ours["agreement"]["against"] == "agree"
-    alone = dovetail("benchmark", adder, classifier, "--shape", "N=2", "-b", "CpuRef", "--threads", 1, *QUICK)
+    alone = models(adder, classifier, "--versus", "", "--shape", "N=2", "-b", "CpuRef", "--threads", 1, *QUICK)
     assert alone.exit_code == 1  # the adder has no N
     assert "best peer" not in alone.stdout
     assert "adder.onnx: not measured: --shape N=...: the network has no such input" in alone.stdout
     assert "classifier.onnx (30 MAC)" in alone.stdout
 
 
-def test_each_start_is_a_process_of_its_own(dovetail: Invoke, adder: Path) -> None:
+def test_each_start_is_a_process_of_its_own(models: Invoke, adder: Path) -> None:
     quick = QUICK[: QUICK.index("--starts")]
-    result = dovetail("benchmark", adder, "--versus", "agree", "--threads", 1, "--json", *quick, "--starts", 3)
+    result = models(adder, "--versus", "agree", "--threads", 1, "--json", *quick, "--starts", 3)
     assert result.exit_code == 0, result.output
     for entry in json.loads(result.stdout)["comparisons"][0]["entries"]:
         assert len({start["load_seconds"] for start in entry["starts"]}) == 3  # no two clocks say the same
@@ -112,11 +113,11 @@ def test_each_start_is_a_process_of_its_own(dovetail: Invoke, adder: Path) -> No
             assert 0 < start["baseline_bytes"] <= start["imported_bytes"] <= start["peak_bytes"]
 
 
-def test_models_and_threads_in_one_run(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+def test_models_and_threads_in_one_run(models: Invoke, adder: Path, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     other = adder.with_name("other.onnx")
     other.write_bytes(adder.read_bytes())
-    result = dovetail("benchmark", adder, other, "--versus", "agree", "--threads", "1", "2", "--json", file, *QUICK)
+    result = models(adder, other, "--versus", "agree", "--threads", "1", "2", "--json", file, *QUICK)
     assert result.exit_code == 0, result.output
     document = json.loads(file.read_text())
     assert [(one["model"], one["threads"]) for one in document["comparisons"]] == [
@@ -124,76 +125,77 @@ def test_models_and_threads_in_one_run(dovetail: Invoke, adder: Path, tmp_path: 
     ]
     assert document["geometric_means"].keys() == {"1", "2"}
     assert document["geometric_means"]["1"]["models"] == 2
-    for text in ("geometric mean of 2", "machine: ", "versions: dovetail ", "date: ", f"command: dovetail benchmark {adder}"):
+    for text in (
+        "geometric mean of 2",
+        "machine: ",
+        "versions: dovetail ",
+        "date: ",
+        f"command: python3 dev.py bench models {adder}",
+    ):
         assert text in result.stdout
 
 
-def test_expected_outputs_beside_the_model(dovetail: Invoke, adder: Path) -> None:
+def test_expected_outputs_beside_the_model(models: Invoke, adder: Path) -> None:
     a, b = np.ones((2, 3), np.float32), np.full((2, 3), 2, np.float32)
     np.savez(adder.with_suffix(".npz"), in_a=a, in_b=b, ref_sum=a + b, ref_1=-a - b)
-    good = dovetail("benchmark", adder, "--versus", "agree", "--markdown", *QUICK)
+    good = models(adder, "--versus", "agree", "--markdown", *QUICK)
     assert good.exit_code == 0, good.output
     assert "| model | threads | runtime |" in good.stdout
     np.savez(adder.with_suffix(".npz"), a=a, b=b, sum=a - b, negative=b - a)
-    bad = dovetail("benchmark", adder, "--versus", "agree", *QUICK)
+    bad = models(adder, "--versus", "agree", *QUICK)
     assert bad.exit_code == 1
     assert "dovetail answers otherwise than adder.npz" in bad.stdout
     np.savez(adder.with_suffix(".npz"), a=a)
-    partial = dovetail("benchmark", adder, "--versus", "agree", *QUICK)
+    partial = models(adder, "--versus", "agree", *QUICK)
     assert partial.exit_code == 1
     assert "none for 'b'" in partial.stdout
 
 
-def test_an_unreadable_model_does_not_end_the_run(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+def test_an_unreadable_model_does_not_end_the_run(models: Invoke, adder: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no protobuf")
-    result = dovetail("benchmark", broken, adder, "--versus", "agree", "--json", *QUICK)
+    result = models(broken, adder, "--versus", "agree", "--json", *QUICK)
     assert result.exit_code == 1
     document = json.loads(result.stdout)
     assert document["failures"].keys() == {"broken.onnx"}
     assert [one["model"] for one in document["comparisons"]] == ["adder.onnx"]
 
 
-def test_a_later_answer_counts_too(dovetail: Invoke, adder: Path) -> None:
-    result = dovetail("benchmark", adder, "--versus", "agree,drift", *QUICK)
+def test_a_later_answer_counts_too(models: Invoke, adder: Path) -> None:
+    result = models(adder, "--versus", "agree,drift", *QUICK)
     assert result.exit_code == 1
     assert "drift answers otherwise than agree" in result.stdout
 
 
-def test_no_peer_is_there(dovetail: Invoke, adder: Path) -> None:
-    result = dovetail("benchmark", adder, "--versus", "absent")
+def test_no_peer_is_there(models: Invoke, adder: Path) -> None:
+    result = models(adder, "--versus", "absent")
     assert result.exit_code == 1
     assert "none of the runtimes to compare with is there: absent" in result.stderr
     assert "pip install no-such-runtime" in result.stderr
     assert "--peer-python" in result.stderr
 
 
-def test_an_interpreter_that_is_none(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+def test_an_interpreter_that_is_none(models: Invoke, adder: Path, tmp_path: Path) -> None:
     for python in (tmp_path / "python", Path("/bin/false")):
-        result = dovetail("benchmark", adder, "--versus", "agree", "--peer-python", python)
+        result = models(adder, "--versus", "agree", "--peer-python", python)
         assert result.exit_code == 1
         assert f"the interpreter '{python}' cannot run peers" in result.stderr
 
 
-def test_wrong_command_lines(dovetail: Invoke, adder: Path) -> None:
-    unknown = dovetail("benchmark", adder, "--versus", "tensorrt")
+def test_wrong_command_lines(models: Invoke, adder: Path) -> None:
+    unknown = models(adder, "--versus", "tensorrt")
     assert unknown.exit_code == 2
     assert "there is no runtime 'tensorrt'" in unknown.stderr
     assert "openvino-bf16" in unknown.stderr
-    assert "--profile measures dovetail alone" in dovetail("benchmark", adder, "--versus", "agree", "--profile").stderr
-    assert "--rounds measures beside other runtimes" in dovetail("benchmark", adder, "--rounds", 3).stderr
-    assert dovetail("benchmark", adder, "--threads", "two").exit_code == 2
-    assert dovetail("benchmark", adder, "--threads", "0").exit_code == 2
+    assert models(adder, "--threads", "two").exit_code == 2
+    assert models(adder, "--threads", "0").exit_code == 2
 
 
-def test_json_before_the_model_prints(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
-    before = adder.read_bytes()
-    printed = dovetail("benchmark", "--json", adder, "-b", "CpuRef", "--iterations", 1)
-    assert json.loads(printed.stdout)["run_seconds"]["count"] == 1
-    assert adder.read_bytes() == before
-    written = dovetail("benchmark", adder, "--json", tmp_path / "alone.json", "-b", "CpuRef", "--iterations", 1)
-    assert "median" in written.stdout
-    assert json.loads((tmp_path / "alone.json").read_text())["run_seconds"]["count"] == 1
+def test_folders_stand_for_their_models_and_nothing_for_the_demo(models: Invoke, adder: Path) -> None:
+    folder = models(adder.parent, "--versus", "agree", "--threads", 1, "--json", *QUICK)
+    assert [one["model"] for one in json.loads(folder.stdout)["comparisons"]] == [adder.name]
+    demo = models("--versus", "agree", "--threads", 1, "--json", *QUICK)
+    assert [one["model"] for one in json.loads(demo.stdout)["comparisons"]] == ["digits.onnx"]
 
 
 def task(tmp_path: Path, behaviour: str = "") -> dict[str, object]:
@@ -245,7 +247,8 @@ def test_a_hang_is_a_timeout(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 def test_a_stopped_child_ends_with_its_parent(tmp_path: Path) -> None:
     program = (
-        "import json, os, signal, sys; from dovetail_sdk.versus.child import Child\n"
+        f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
+        "import json, os, signal; from versus.child import Child\n"
         "child = Child('agree', sys.executable, json.loads(sys.argv[1]), 30)\n"
         "print(child._process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )

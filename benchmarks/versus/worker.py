@@ -76,7 +76,7 @@ class Measured:
     """A runtime that is loaded and warm.
 
     Args:
-        task: What `dovetail_sdk.versus.child` sends.
+        task: What `versus.child` sends.
     """
 
     def __init__(self, task: dict[str, Any]) -> None:
