@@ -6,6 +6,10 @@ from .activation import FUSABLE, Activation, ActivationFunction, ActivationLayer
 from .branching import BranchingLayers, Conditional
 from .convolution import Convolution2d, ConvolutionLayers, DepthwiseConvolution2d, TransposeConvolution2d
 from .elementwise import (
+    BITWISE_OPERATIONS,
+    LOGICAL_OPERATIONS,
+    OPERATIONS_ON_NUMBERS,
+    SHIFT_OPERATIONS,
     BinaryOperation,
     Cast,
     Comparison,
@@ -61,7 +65,11 @@ from .resizing import AspectPolicy, CoordinateMode, NearestRounding, Resize, Res
 from .shape_rules import AutoPadding
 
 __all__ = [
+    "BITWISE_OPERATIONS",
     "FUSABLE",
+    "LOGICAL_OPERATIONS",
+    "OPERATIONS_ON_NUMBERS",
+    "SHIFT_OPERATIONS",
     "Activation",
     "ActivationFunction",
     "ActivationLayers",

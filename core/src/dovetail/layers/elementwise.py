@@ -100,19 +100,21 @@ class ComparisonOperation(StrEnum):
 
 
 _TO_BOOL = {UnaryOperation.IS_NAN, UnaryOperation.IS_INF, UnaryOperation.IS_POSITIVE_INF, UnaryOperation.IS_NEGATIVE_INF}
-_OF_NUMBERS = {
-    UnaryOperation.ABS,
-    UnaryOperation.NEG,
-    UnaryOperation.SIGN,
-    UnaryOperation.FLOOR,
-    UnaryOperation.CEIL,
-    UnaryOperation.ROUND,
-}
+OPERATIONS_ON_NUMBERS = frozenset(
+    {
+        UnaryOperation.ABS,
+        UnaryOperation.NEG,
+        UnaryOperation.SIGN,
+        UnaryOperation.FLOOR,
+        UnaryOperation.CEIL,
+        UnaryOperation.ROUND,
+    }
+)
 """Defined for integers as for floats; other functions that are neither logical nor bitwise are of real numbers."""
 _ORDERS = {BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM}
-_LOGICAL = {BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR}
-_BITWISE = {BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR}
-_SHIFTS = {BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT}
+LOGICAL_OPERATIONS = frozenset({BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR})
+BITWISE_OPERATIONS = frozenset({BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR})
+SHIFT_OPERATIONS = frozenset({BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT})
 _INTEGERS = tuple(d for d in DType if d.is_integer)
 
 
@@ -129,7 +131,7 @@ class ElementwiseUnary(Descriptor, kind="dovetail.ElementwiseUnary"):
             require_dtype(x, [DType.BOOL], "input")
         elif self.operation is UnaryOperation.BITWISE_NOT:
             require_dtype(x, _INTEGERS, "input")
-        elif self.operation in _OF_NUMBERS:
+        elif self.operation in OPERATIONS_ON_NUMBERS:
             require_number(x, "input")
         else:
             require_real(x, "input")
@@ -161,11 +163,11 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
         a, b = present(inputs, 0), present(inputs, 1)
         if self.operation is not BinaryOperation.POW:
             require_same_dtype([a, b])
-        if self.operation in _LOGICAL:
+        if self.operation in LOGICAL_OPERATIONS:
             require_dtype(a, [DType.BOOL], "input")
-        elif self.operation in _BITWISE:
+        elif self.operation in BITWISE_OPERATIONS:
             require_dtype(a, (*_INTEGERS, DType.BOOL), "input")
-        elif self.operation in _SHIFTS:
+        elif self.operation in SHIFT_OPERATIONS:
             require_dtype(a, _INTEGERS, "input")
         elif self.operation not in _ORDERS:
             require_number(a, "input")
@@ -181,7 +183,7 @@ class ElementwiseBinary(FusedActivation, kind="dovetail.ElementwiseBinary"):
         function = _BINARY_ON_CONSTANTS.get(self.operation)
         if operands is None or function is None or info.dtype is DType.BFLOAT16 or self.activation is not None:
             return None
-        if info.dtype is DType.BOOL and self.operation not in _LOGICAL:
+        if info.dtype is DType.BOOL and self.operation not in LOGICAL_OPERATIONS:
             return None  # NumPy's bools are no numbers
         if self.operation is BinaryOperation.DIV and info.dtype.is_integer:
             function = _truncated_division

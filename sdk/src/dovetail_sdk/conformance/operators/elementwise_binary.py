@@ -11,7 +11,7 @@ import numpy as np
 from dovetail import DType, Quantization
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary
+from dovetail.layers import LOGICAL_OPERATIONS, SHIFT_OPERATIONS, ActivationFunction, BinaryOperation, ElementwiseBinary
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples
@@ -20,9 +20,6 @@ from ..references.precision import units
 from ..references.quantized_elementwise import ONE_QUANTUM, combined
 from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
 
-_LOGICAL = (BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR)
-_BITWISE = (BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR)
-_SHIFTS = (BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT)
 _REMAINDERS = (BinaryOperation.MOD, BinaryOperation.FMOD)
 _EXTREMES = (BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM)
 _FOUR = (BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL, BinaryOperation.DIV)
@@ -140,7 +137,7 @@ def _integers(
         ranges = [(-(root // 2), root // 2)] * 2 if signed else [(root // 2, root), (0, root // 2)]
     elif operation is BinaryOperation.POW:
         ranges = [(-3, 3), (0, 4)]
-    elif operation in _SHIFTS:
+    elif operation in SHIFT_OPERATIONS:
         # Only of a left shift does the descriptor say what a count of the width or more gives.
         ranges = [(0, maximum), (0, dtype.bits + (1 if operation is BinaryOperation.SHIFT_LEFT else -1))]
     elif operation in (BinaryOperation.DIV, *_REMAINDERS):
@@ -173,7 +170,7 @@ def _expected(operation: BinaryOperation, a: Array, b: Array, dtype: DType, seco
             return None
         with np.errstate(all="ignore"):
             return _ON_REALS[operation](samples.reals(a, dtype), samples.reals(b, second))
-    if operation in _LOGICAL or (operation in _SHIFTS and dtype.is_signed):
+    if operation in LOGICAL_OPERATIONS or (operation in SHIFT_OPERATIONS and dtype.is_signed):
         return None
     return _combine_integers(operation, a, b, dtype)
 
