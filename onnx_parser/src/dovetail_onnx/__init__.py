@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .node import Node
 from .parser import OnnxParser, parse
+from .registry import operator
+from .unsupported import Unsupported
 
 if TYPE_CHECKING:
     from .exporting import ExportedModel as ExportedModel
     from .exporting import export as export
     from .exporting import unsayable as unsayable
 
-__all__ = ["ExportedModel", "OnnxParser", "export", "parse", "unsayable"]
+__all__ = ["ExportedModel", "Node", "OnnxParser", "Unsupported", "export", "operator", "parse", "unsayable"]
 
 _OF_EXPORTING = ("ExportedModel", "export", "unsayable")
 

@@ -1,4 +1,9 @@
-"""The table of operators: which function translates which operator from which operator set on."""
+"""The table of operators: which function translates which operator from which operator set on.
+
+A package from outside adds translations for a domain of its own, or of somebody else's. It registers
+them by `operator`, in a module that it offers as an entry point of the group
+`dovetail.onnx_operators`, named after the domain. The module is imported when a model uses the domain.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dovetail.graph.layer import OutputSlot
+from dovetail.ground.host_exceptions import is_of_host
+
+from .unsupported import Unsupported
 
 if TYPE_CHECKING:
     from .node import Node
@@ -31,7 +39,11 @@ class Operator(NamedTuple):
     ignored: frozenset[str]
 
 
+GROUP = "dovetail.onnx_operators"
+"""Entry points that name a module which registers the operators of a domain."""
+
 _TABLE: dict[tuple[str, str], list[Operator]] = {}
+_asked: set[str] = set()
 
 
 def operator(*names: str, since: int = 1, domain: str = "", ignored: Sequence[str] = ()) -> Callable[[Translator], Translator]:
@@ -48,7 +60,13 @@ def operator(*names: str, since: int = 1, domain: str = "", ignored: Sequence[st
 
 
 def find(domain: str, name: str, opset: int) -> Operator | None:
-    """Return the translation that fits an operator set, if there is one."""
+    """Return the translation that fits an operator set, if there is one.
+
+    Raises:
+        Unsupported: A package offers translations for the domain, but they cannot be imported.
+    """
+    if domain and domain not in _asked:
+        _import_translations(domain)
     for entry in reversed(_TABLE.get((domain, name), ())):
         if entry.since <= opset:
             return entry
@@ -58,3 +76,19 @@ def find(domain: str, name: str, opset: int) -> Operator | None:
 def is_known(domain: str, name: str) -> bool:
     """Tell whether some operator set of this operator is translated."""
     return (domain, name) in _TABLE
+
+
+def _import_translations(domain: str) -> None:
+    """Import what packages offer for a domain; one that failed is tried again by the next model."""
+    from importlib.metadata import entry_points  # which takes longer to import than most models to read
+
+    for offered in entry_points(group=GROUP, name=domain):
+        try:
+            offered.load()
+        except Exception as error:
+            if is_of_host(error):
+                raise
+            origin = "a package" if offered.dist is None else f"{offered.dist.name} {offered.dist.version}"
+            reason = f"{origin} translates domain {domain!r} by {offered.value}, which cannot be imported: {error}"
+            raise Unsupported(reason) from error
+    _asked.add(domain)
