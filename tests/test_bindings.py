@@ -284,7 +284,7 @@ def test_a_binding_says_that_its_outputs_have_other_shapes(load_onnx):
         ({"x": ones(4)}, {1: ones(4), "a": ones(4)}, ErrorCode.OUTPUT_NAME),
         ({"x": ones(4)}, {"y": 1}, ErrorCode.INPUT_DTYPE),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_cannot_be_bound_is_a_typed_error(net, inputs, outputs, code):
     with pytest.raises(InputError) as error:

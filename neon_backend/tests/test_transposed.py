@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from dovetail.interfaces import Device
 
 import dovetail
+from dovetail.contract.interfaces import Device
 from dovetail_neon import NeonBackend, NeonOptions
 from dovetail_neon.kernels import instruction_sets, precisions
 
