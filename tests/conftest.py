@@ -3,6 +3,7 @@
 import functools
 import gc
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -182,6 +183,8 @@ def npu_library(npu_template):
 @pytest.fixture
 def npu(npu_library):
     """The backend of the NPU's template."""
+    from dovetail.contract.claims import read_claims
     from dovetail.native import load_backend
 
-    return load_backend(npu_library, expected_id="AcmeNpu")
+    manifest = json.loads(npu_library.with_name("dovetail-backend.json").read_text("utf-8"))
+    return load_backend(npu_library, expected_id=manifest["id"], claims=read_claims(manifest["claims"]))

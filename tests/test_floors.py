@@ -24,6 +24,7 @@ PUBLIC = (
     "dovetail.contract.claims",
     "dovetail.contract.interfaces",
     "dovetail.contract.memory",
+    "dovetail.contract.own_manifest",
     "dovetail.contract.subgraph",
     "dovetail.graph.descriptor",
     "dovetail.graph.graph",
@@ -41,9 +42,11 @@ PUBLIC = (
 """Modules that backends, parsers and what a vendor writes may import."""
 
 FOR_THE_SDK = (
+    "dovetail.contract.conditions",
+    "dovetail.contract.device",
     "dovetail.contract.part_facts",
+    "dovetail.contract.quantities",
     "dovetail.ground.progress",
-    "dovetail.contract.part_facts",
     "dovetail.discovery.content",
     "dovetail.discovery.manifest",
     "dovetail.discovery.reasons",

@@ -1,6 +1,5 @@
 """The template of an NPU: its numbers, bit for bit, and whether it takes what its manifest claims."""
 
-import json
 import math
 import re
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 from dovetail import DataLayout, Device, Network, Quantization, Runtime
-from dovetail.contract.claims import read_claims, refusal_of
 from dovetail.layers import (
     Convolution2d,
     DepthwiseConvolution2d,
@@ -222,13 +220,6 @@ def test_numbers(npu, runtime, kind, passes):
 # -- claims --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def claims(npu_template):
-    return read_claims(
-        json.loads((npu_template / "src" / "dovetail_acme_npu" / "dovetail-backend.json").read_text("utf-8"))["claims"]
-    )
-
-
 class Careless(Maker):
     """Makes layers that break one limit or another, or none."""
 
@@ -308,23 +299,26 @@ class Careless(Maker):
         return self.weights(net, shape, axis)
 
 
-def test_the_claims_say_what_the_code_takes(npu, claims):
+def test_what_is_claimed_is_compiled_and_the_rest_refused_in_words(npu, runtime):
     answers = {True: 0, False: 0}
-    codes = {}
-    for seed in range(3000):
-        layer = Careless(seed).layer(Network("one"))
-        claimed, found = refusal_of(layer, claims), npu.supports(layer, npu.options_type(), npu.devices()[0])
-        assert claimed.supported == found.supported, f"seed {seed}: {layer.descriptor} {layer.input_infos}: {claimed} {found}"
+    codes = set()
+    for seed in range(1500):
+        network = Network("one")
+        layer = Careless(seed).layer(network)
+        found = npu.supports(layer, npu.options_type(), npu.devices()[0])
         answers[found.supported] += 1
-        if not found:
-            assert found.code, layer
-            assert re.search(r"it takes .|has no instruction", found.reason), found
-            codes[found.code] = codes.get(found.code, 0) + 1
-    assert min(answers.values()) > 300, answers
-    assert set(codes) == {"dtype", "attribute", "shape", "quantization", "constant"}, codes
+        if found.supported:
+            if answers[True] <= 150:
+                network.output(layer.output, "y")
+                runtime.load(network, optimize={"backends": [npu], "passes": False}).unload()
+        else:
+            assert re.search(r" is .*; .* is taken|is not taken; .* (is|are)$", found.reason), found
+            codes.add(found.code)
+    assert min(answers.values()) > 150, answers
+    assert codes == {"dtype", "attribute", "shape", "quantization", "constant"}
 
 
-def test_what_no_backend_can_take_is_refused_beyond_the_claims(npu):
+def test_what_no_backend_can_take_is_refused(npu):
     net = Network("wrong")
     x = net.input("x", (1, 8, 8, 8), "int8", scale(0.1))
     along_inputs = net.constant(np.ones((8, 1, 1, 8), np.int8), quantization=Quantization.per_axis([0.1] * 8, axis=3))
@@ -333,4 +327,4 @@ def test_what_no_backend_can_take_is_refused_beyond_the_claims(npu):
     for layer, subject in ((convolution, "weights"), (pooling, "output")):
         refused = npu.supports(layer, npu.options_type(), npu.devices()[0])
         assert (refused.code, refused.attribute) == ("quantization", subject)
-        assert not ReferenceBackend().supports(layer, None, Device())
+        assert not ReferenceBackend().supports(layer, None, Device()).supported

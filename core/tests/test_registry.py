@@ -422,7 +422,7 @@ def test_interrupt_that_the_backend_raises_itself_is_a_row(site: Site) -> None:
         ("Backend = None", "not an IBackend"),
         ("Backend = 7", "an instance of builtins.int"),
         ("class Backend: id = 'Fake'", "fake_fake.Backend, which is not an IBackend"),
-        ("from dovetail import IBackend\nclass Backend(IBackend): id = 'Fake'", "lacks create_workload_factory, supports"),
+        ("from dovetail import IBackend\nclass Backend(IBackend): id = 'Fake'", "lacks create_workload_factory"),
     ],
 )
 def test_offer_that_breaks_the_contract(site: Site, source: str, text: str) -> None:

@@ -82,6 +82,6 @@ REFUSALS = [
 @pytest.mark.parametrize(("descriptor", "infos", "output", "code", "reason"), REFUSALS, ids=[row[-1] for row in REFUSALS])
 def test_refusals_say_why(descriptor, infos, output, code, reason):
     answer = refusal(descriptor, *infos, output=output)
-    assert not answer
+    assert not answer.supported
     assert answer.code == code
     assert reason in answer.reason

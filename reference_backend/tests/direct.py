@@ -191,7 +191,7 @@ def create(layer: Layer):
     """Return the workload's capsule, having asked `supports` first."""
     backend = ReferenceBackend()
     support = backend.supports(layer, backend.options_type(), Device())
-    assert support, f"{layer.kind} refused: {support.code}: {support.reason}"
+    assert support.supported, f"{layer.kind} refused: {support.code}: {support.reason}"
     return backend.create_workload_factory(None, None, None).create_workload(layer)
 
 

@@ -269,5 +269,5 @@ class TestQuantized:
         x = np.ones((1, 4, 3, 3), np.int8)
         layer, _ = direct.build_layer(build, x, quantizations=[Quantization.per_tensor(0.1)])
         support = direct.ReferenceBackend().supports(layer, None, Device())
-        assert bool(support) is taken
+        assert support.supported is taken
         assert taken or (support.code, support.attribute) == ("quantization", "weights")

@@ -379,7 +379,7 @@ def test_refusals_have_a_reason(direct, samples, build, labels, code):
 
     layer, _ = direct.build_layer(build, *(samples.array(label, 3) for label in labels))
     support = ReferenceBackend().supports(layer, None, Device())
-    assert not support
+    assert not support.supported
     assert support.code == code
     assert support.reason
 

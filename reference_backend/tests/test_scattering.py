@@ -94,7 +94,7 @@ def test_refusal(direct, reduction):
         lambda net, a, i, u: net.scatter_elements(a, i, u, reduction=reduction), x, np.zeros((1, 1), np.int64), x[:1, :1]
     )
     support = ReferenceBackend().supports(layer, None, Device())
-    assert (support.supported, support.code, support.attribute) == (False, "dtype", "reduction")
+    assert (support.supported, support.code, support.attribute) == (False, "attribute", "reduction")
 
 
 def test_cancelled(run_layer, direct):

@@ -34,7 +34,7 @@ from dovetail import (
     Support,
     TensorInfo,
 )
-from dovetail.contract.claims import read_claims, refusal_of
+from dovetail.contract.claims import read_claims
 from dovetail.graph.descriptor import Infos
 from dovetail.graph.graph import Graph
 
@@ -84,22 +84,24 @@ class Factory(IWorkloadFactory):
 class Correct(IBackend):
     """Takes exactly what it claims, and computes it."""
 
-    manifest: ClassVar[Mapping[str, Any]] = manifest_with(ADDITION)
+    manifest: Mapping[str, Any] = manifest_with(ADDITION)
     workload: ClassVar[Callable[[Layer], Any]] = Workload
 
     @property
     def id(self) -> BackendId:
         return BackendId("CpuSmall")
 
-    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
-        return refusal_of(layer, CLAIMS)
-
     def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return Factory(type(self).workload)
 
 
 class WithoutClaims(Correct):
+    """Says by code alone what it takes."""
+
     manifest = manifest_with(None)
+
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
+        return CLAIMS.support(layer, device)
 
 
 # -- level 0 ------------------------------------------------------------------------------------------------------------------
@@ -160,7 +162,8 @@ class Clairvoyant(Correct):
 
 class RefusesWithoutReason(Correct):
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
-        return super().supports(layer, options, device) or Support.no("kind", "")
+        answer = super().supports(layer, options, device)
+        return answer if answer.supported else Support.no("kind", "")
 
 
 class RaisesInSupports(Correct):
@@ -184,7 +187,7 @@ class SupportsAtRandom(Correct):
 
 class AnswersTrue(Correct):
     def supports(self, layer: Layer, options: Any, device: Any) -> Any:
-        return bool(super().supports(layer, options, device))
+        return super().supports(layer, options, device).supported
 
 
 class AcceptsEverything(Correct):
@@ -343,7 +346,7 @@ class WrongOutsideTheClaim(Correct):
         wider = {"dovetail.ElementwiseBinary": [{**ADDITION["dovetail.ElementwiseBinary"][0]}]}
         entry = wider["dovetail.ElementwiseBinary"][0]
         entry["where"] = {**entry["where"], "output.-1": {"min": 1, "max": 9}}
-        return refusal_of(layer, read_claims(wider))
+        return read_claims(wider).support(layer, device)
 
     class workload(Workload):
         def execute(self, inputs: list[Any], outputs: list[Any]) -> None:

@@ -16,7 +16,8 @@ import pytest
 from click.testing import Result
 
 from dovetail import DType
-from dovetail.contract.claims import Condition
+from dovetail.contract.conditions import Condition, Range
+from dovetail.contract.quantities import Quantity
 from dovetail_sdk.commands.conform import options_of, seconds_of
 from dovetail_sdk.conformance.cases import EXACT, Tolerance
 from dovetail_sdk.conformance.checks import Check, Level, all_checks, check, checks_up_to, troubleshooting_of
@@ -236,20 +237,27 @@ def test_awkward_arrays_hold_the_same_values() -> None:
         assert all(awkward_array(np.ones(shape, np.int64), number).shape == shape for number in range(3))
 
 
+def condition(*alternatives: Any) -> Condition:
+    ranges = [one for one in alternatives if isinstance(one, Range)]
+    return Condition(Quantity("c"), [one for one in alternatives if not isinstance(one, Range)], ranges)
+
+
 @pytest.mark.parametrize(
-    ("condition", "like", "values"),
+    ("limits", "like", "values"),
     [
-        (Condition("c", None, 1, 8), 3, [1, 0, 2, 8, 7, 9]),
-        (Condition("c", None, None, None, 8), 8, [8, 16, 7, 9]),
-        (Condition("c", None, 4, None, 16), 8, [16, 32, 15, 17, 3, 5]),
-        (Condition("c", ("NHWC",)), "NCHW", ["NHWC"]),
-        (Condition("c", None, 1, 2), (1, 1), [(1, 1), (0, 0), (0, 1), (2, 2), (2, 1), (3, 3), (3, 1)]),
-        (Condition("c", None, None, 1 << 40), 3, []),
-        (Condition("c", (None, 3)), 3, [3]),
+        (condition(Range(1, 8)), 3, [1, 0, 2, 8, 7, 9]),
+        (condition(Range(multiple_of=8)), 8, [8, 16, 7, 9]),
+        (condition(Range(4, multiple_of=16)), 8, [16, 32, 15, 17, 3, 5]),
+        (condition("NHWC"), "NCHW", ["NHWC"]),
+        (condition(Range(1, 2)), (1, 1), [(1, 1), (0, 0), (0, 1), (2, 2), (2, 1), (3, 3), (3, 1)]),
+        (condition(Range(maximum=1 << 40)), 3, []),
+        (condition(None, 3), 3, [3]),
+        (condition(2, Range(4, multiple_of=4)), 3, [2, 3, 4, 5, 8]),
+        (condition(Range(1, Quantity("d"))), 3, [0, 1, 2]),
     ],
 )
-def test_values_on_both_sides_of_a_boundary(condition: Condition, like: Any, values: list[Any]) -> None:
-    assert sorted(map(str, dict.fromkeys(boundary_values(condition, like)))) == sorted(map(str, values))
+def test_values_on_both_sides_of_a_boundary(limits: Condition, like: Any, values: list[Any]) -> None:
+    assert sorted(map(str, dict.fromkeys(boundary_values(limits, like)))) == sorted(map(str, values))
 
 
 # -- checks -------------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from typing import Any
 
 from dovetail.contract.abi_version import ABI_VERSION
 from dovetail.contract.claims import ClaimsError, read_claims
-from dovetail.discovery.manifest import FILE_NAME, check
+from dovetail.contract.own_manifest import FILE_NAME
+from dovetail.discovery.manifest import check
 from dovetail.discovery.reasons import Refused
 
 _LITERAL = 100  # characters of a line of the generated C

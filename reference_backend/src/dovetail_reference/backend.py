@@ -9,7 +9,6 @@ from dovetail import (
     BackendId,
     Capabilities,
     Device,
-    DType,
     HostResources,
     IBackend,
     IBackendContext,
@@ -18,8 +17,7 @@ from dovetail import (
     Support,
 )
 
-from .claims import CLAIMS, WIDENED, Claim
-from .refusals import first_refusal
+from .families import FAMILIES, WIDENED
 
 _ID = BackendId("CpuRef")
 
@@ -33,32 +31,29 @@ class ReferenceFactory(IWorkloadFactory):
     """Creates workloads; holds nothing."""
 
     def create_workload(self, layer: Layer) -> Any:
-        """Return the capsule of a layer's workload; 16-bit floats are computed in float32 where the claim says so."""
-        claim = CLAIMS[layer.kind]
+        """Return the capsule of a layer's workload; 16-bit floats are computed in float32 where the family says so."""
+        family = FAMILIES[layer.kind]
         dtype = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
-        create = _workloads(claim.module).create
-        if claim.widens and dtype in WIDENED:
+        create = _workloads(family.module).create
+        if family.widens and dtype in WIDENED:
             return _workloads("widening").widen(layer, create)
         return create(layer, dtype)
 
 
 class ReferenceBackend(IBackend):
-    """Runs every kind of `claims.CLAIMS` on plain host memory, on the calling thread."""
+    """Runs every kind of `families.FAMILIES` on plain host memory, on the calling thread."""
 
     @property
     def id(self) -> BackendId:
         return _ID
 
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
-        """Ask the table of claims first, then the family's own finer check."""
-        claim = CLAIMS.get(layer.kind)
-        if claim is None:
-            return Support.no("kind", f"CpuRef has no workload for {layer.kind}")
-        refusal = first_refusal(_pending_attributes(layer), _dtype_refusal(layer, claim))
-        if not refusal:
-            return refusal
-        support: Support = _workloads(claim.module).supports(layer)
-        return support
+        """Ask the claims; of a resize, also whether its scales and sums make sense, which claims cannot say."""
+        answer = super().supports(layer, options, device)
+        if answer.supported and layer.kind == "dovetail.Resize":
+            finer: Support = _workloads("resizing").supports(layer)
+            return finer
+        return answer
 
     def create_workload_factory(
         self, context: IBackendContext | None, resources: HostResources, options: Any
@@ -67,23 +62,3 @@ class ReferenceBackend(IBackend):
 
     def capabilities(self) -> Capabilities:
         return Capabilities(deterministic=True, float16=True, bfloat16=True)
-
-
-def _pending_attributes(layer: Layer) -> Support | None:
-    """Refuse a layer with an attribute that the core has yet to work out from sizes or constants."""
-    descriptor = layer.descriptor
-    if getattr(descriptor, "auto_padding", "explicit") != "explicit":
-        return Support.no("attribute", "auto_padding must be resolved to explicit padding first", "auto_padding")
-    for index in descriptor.value_inputs:
-        if index < len(layer.inputs) and layer.inputs[index].source is not None:
-            name = descriptor.input_names[index]
-            return Support.no("attribute", f"input {name!r} must be a constant, resolved to an attribute first", name)
-    return None
-
-
-def _dtype_refusal(layer: Layer, claim: Claim) -> Support | None:
-    dtype: DType | None = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
-    if dtype in claim.dtypes:
-        return None
-    known = ", ".join(d.label for d in claim.dtypes)
-    return Support.no("dtype", f"{layer.kind} of {dtype} is not implemented; CpuRef computes it in {known}")

@@ -27,7 +27,7 @@ static const dovetail_device_info DEVICES[] = {
     {sizeof(dovetail_device_info), 1, 0, 1 << 16, "ACME NPU mini (software)", "A0", {}},
 };
 
-// A layer may fill a quarter of the memory: other layers of its part need theirs. Devices differ, so claims cannot say it.
+// A layer may fill a quarter of the memory: other layers of its part need theirs. Claims cannot add up bytes.
 static void require_room(const dovetail_device_info &device, const dovetail_layer &layer) {
     int64_t bytes = 0;
     for (int i = 0; i < layer.n_inputs; i++) bytes += layer.inputs[i] ? dovetail_info_bytes(layer.inputs[i]) : 0;
@@ -88,9 +88,8 @@ static void describe(void *context, Compiled program, int host_tensor, dovetail_
 static void describe_compiling(dovetail_backend *table) {
     table->supports = [](void *, Asked device, const dovetail_layer *layer, Attributes, Answer why) {
         return guarded(why, [&] {
-            const bool taken = supports(*layer, why);
-            if (taken) require_room(*device, *layer);
-            return int{taken};
+            require_room(*device, *layer);
+            return 1;
         });
     };
     table->compile_subgraph = [](void *, Asked, const dovetail_subgraph *part, Attributes options,
@@ -115,7 +114,8 @@ static void describe_compiling(dovetail_backend *table) {
 }
 
 static void describe_workloads(dovetail_backend *table) {
-    table->create_workload = [](void *, void *context, const dovetail_layer *layer, Resources, Attributes, Made made, Answer why) {
+    table->create_workload = [](void *, void *context, const dovetail_layer *layer, Resources, Attributes, Made made,
+                                Answer why) {
         return guarded(why, [&] {
             const dovetail_subgraph part{sizeof part, &layer, layer->inputs, layer->outputs, 1, layer->n_inputs, 1, 0};
             describe(context, std::make_shared<Program>(compile(part, 0, nullptr)), -1, made);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cpp_backend.h"
-#include "layer_rules.h"
 
 namespace npu {
 
@@ -47,10 +46,7 @@ struct Program {
     const char *constants() const { return reinterpret_cast<const char *>(instructions() + header().instructions); }
 };
 
-// Whether this NPU takes a layer; if not, `why` says what was found and what would be taken.
-bool supports(const dovetail_layer &layer, dovetail_answer *why);
-
-// Compile layers that `supports` took, for `compile_ms` at least. Throws dovetail::Refusal if the caller gives up.
+// Compile layers that the manifest claims, for `compile_ms` at least. Throws dovetail::Refusal if the caller gives up.
 Program compile(const dovetail_subgraph &part, int64_t compile_ms, const dovetail_progress *progress);
 
 Program assemble(const std::vector<Tensor> &tensors, const std::vector<Instruction> &steps, const std::string &constants,

@@ -1,93 +1,57 @@
-"""What a backend's manifest claims: kinds, element types and the limits within which it takes them, as data.
+"""What a backend's manifest claims: kinds, element types, and the limits within which it takes them.
 
-In a manifest::
+The claims decide which layers a backend is given (`IBackend.supports`). The page docs/claims.md
+describes their language; in short::
 
     "claims": {
-        "dovetail.Convolution2d": [
+        "image": {"input.rank": 4, "input.batch": 1},
+        "dovetail.Pooling2d, dovetail.GlobalPooling": [
             {
-                "dtypes": ["int8"],
-                "where": {"layout": "NHWC", "stride": {"min": 1, "max": 2}, "input.channels": {"multiple_of": 8}}
+                "dtypes": ["float", "int8"],
+                "where": ["image", {"function": ["max", "average"], "stride": {"min": 1, "max": 2}}]
             }
         ]
     }
 
-A kind has one claim or several, of which any may hold. A condition is a value, a list of values, or an object of `min`, `max`
-and `multiple_of`. It speaks of a quantity:
+A kind has one claim or several, of which any may hold. All conditions of a claim must hold, each
+for every value of its quantity (`quantities.py`). A condition is one alternative, or a list of
+which any may hold:
 
-- the name of an attribute; of a list, every element must fit;
-- `<slot>.<axis>`, where a slot is the name of an input, or `output`, and the axis is a number or, of images with the attribute
-  `layout`, one of batch, channels, height and width (of weights: filters, channels, height, width);
-- `<slot>.rank`, `<slot>.elements`, `<slot>.dtype`, `<slot>.constant` (true or false), `<slot>.quantization` ("none",
-  "per_tensor", "per_axis").
+- a value; `null` fits what a layer does not have, such as an input that is left out;
+- an object of `min`, `max` and `multiple_of`; a limit may be the name of another quantity;
+- an object of `same_as`: the name of another quantity, whose values it must have.
 
-What a layer does not have (a left-out input, an attribute of another kind) fits no condition but `null`.
+A name without a dot is a set of conditions, for use in `where`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from ..graph.tensor import DataLayout, DType
+from ..graph.layer import Layer
+from ..graph.tensor import DType
 from ..ground.close_names import close_names
+from .conditions import Condition, Limit, Range, are, joined
+from .device import DEFAULT_DEVICE, Device
+from .quantities import Quantity
+from .support import Support
 
-if TYPE_CHECKING:
-    from ..graph.layer import Layer
-    from ..graph.tensor import TensorInfo
-    from .interfaces import Support
-
-IMAGE_AXES = ("batch", "channels", "height", "width")
-WEIGHT_AXES = ("filters", "channels", "height", "width")
-_LIMITS = ("min", "max", "multiple_of")
+DTYPE_GROUPS: Mapping[str, tuple[DType, ...]] = {
+    "float": tuple(dtype for dtype in DType if dtype.is_float),
+    "integer": tuple(dtype for dtype in DType if dtype.is_integer),
+    "any": tuple(DType),
+}
+"""Names that stand for several element types."""
+_MAX_NAMED = 4
+"""Kinds that a refusal names, if there are no more."""
+_RANGE = ("min", "max", "multiple_of")
+_NAMES: Mapping[str, tuple[DType, ...]] = {**DTYPE_GROUPS, **{dtype.label: (dtype,) for dtype in DType}}
 
 
 class ClaimsError(Exception):
     """Claims are malformed; the text says where and how."""
-
-
-class Condition(NamedTuple):
-    """What the values of one quantity must be.
-
-    Attributes:
-        quantity: What it speaks of.
-        one_of: Values allowed, or None for any.
-        minimum, maximum: Bounds, both inclusive, or None.
-        multiple_of: Every value is a multiple of it; 1 for any.
-    """
-
-    quantity: str
-    one_of: tuple[Any, ...] | None = None
-    minimum: int | float | None = None
-    maximum: int | float | None = None
-    multiple_of: int = 1
-
-    def holds(self, values: Sequence[Any]) -> bool:
-        """Tell whether every value fits; an absent quantity has no values and fits `null` alone."""
-        if not values:
-            return self.one_of is not None and None in self.one_of
-        return all(map(self._fits, values))
-
-    def _fits(self, value: Any) -> bool:
-        if self.one_of is not None:
-            return any(value == allowed and isinstance(value, bool) == isinstance(allowed, bool) for allowed in self.one_of)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        above = self.minimum is None or value >= self.minimum
-        below = self.maximum is None or value <= self.maximum
-        return above and below and value % self.multiple_of == 0
-
-    def __str__(self) -> str:
-        if self.one_of is not None:
-            allowed = ", ".join(str(value) for value in self.one_of)
-            return (
-                f"{self.quantity} must be {allowed}" if len(self.one_of) == 1 else f"{self.quantity} must be one of {allowed}"
-            )
-        limits = [f"at least {self.minimum}"] * (self.minimum is not None) + [f"at most {self.maximum}"] * (
-            self.maximum is not None
-        )
-        limits += [f"a multiple of {self.multiple_of}"] * (self.multiple_of != 1)
-        return f"{self.quantity} must be {' and '.join(limits)}"
 
 
 class Claim(NamedTuple):
@@ -102,10 +66,70 @@ class Claim(NamedTuple):
     where: tuple[Condition, ...] = ()
 
 
-Claims = Mapping[str, tuple[Claim, ...]]
+class Claims(Mapping[str, tuple[Claim, ...]]):
+    """What a manifest claims, by kind. `read_claims` makes it."""
+
+    def __init__(self, by_kind: Mapping[str, tuple[Claim, ...]]) -> None:
+        self._by_kind = dict(by_kind)
+
+    def __getitem__(self, kind: str) -> tuple[Claim, ...]:
+        return self._by_kind[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_kind)
+
+    def __len__(self) -> int:
+        return len(self._by_kind)
+
+    def _kinds(self) -> str:
+        if len(self) > _MAX_NAMED:
+            return f"{len(self)} other kinds are"
+        names = joined(self)
+        return f"{' and '.join(names)} {are(names)}"
+
+    def support(self, layer: Layer, device: Device = DEFAULT_DEVICE) -> Support:
+        """Say whether a layer whose infos are concrete is claimed for a device.
+
+        A refusal speaks of the claim that came closest; of the element type only if no claim has it.
+        """
+        claims = self._by_kind.get(layer.kind)
+        if not claims:
+            return Support.no("kind", f"{layer.kind} is not taken; {self._kinds()}")
+        dtype = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
+        fitting = [claim for claim in claims if dtype in claim.dtypes]
+        if not fitting:
+            known = joined(dict.fromkeys(one.label for claim in claims for one in claim.dtypes))
+            return Support.no("dtype", f"{layer.kind} of {dtype} is not taken; {' and '.join(known)} {are(known)}")
+        for claim in fitting:
+            for condition in claim.where:
+                if not condition.holds(layer, device):
+                    break
+            else:
+                return _YES
+        # Where other types are taken otherwise, the type is part of the reason.
+        return _refusal(layer, device, fitting, "" if len(fitting) == len(claims) else f" for {dtype}")
 
 
-def read_claims(content: Any) -> dict[str, tuple[Claim, ...]]:
+_YES = Support.yes()
+
+
+def _refusal(layer: Layer, device: Device, claims: Iterable[Claim], whose: str) -> Support:
+    """Make the sentence: what the first condition that fails in the closest claim found, and what would be taken."""
+    broken = [[condition for condition in claim.where if not condition.holds(layer, device)] for claim in claims]
+    fewest = min(map(len, broken))
+    closest = [conditions for conditions in broken if len(conditions) == fewest]
+    blamed = closest[0][0]
+    others = [one for conditions in closest for one in conditions if one.quantity.name == blamed.quantity.name]
+    taken = joined(dict.fromkeys(text for condition in others for text in condition.taken(layer, device)))
+    name = blamed.quantity.name
+    reason = f"{name} is {blamed.found(layer, device)}; {' or '.join(taken)} is taken{whose}"
+    return Support.no(blamed.code(layer), reason, name.partition(".")[0])
+
+
+# -- reading ------------------------------------------------------------------------------------------------------------------
+
+
+def read_claims(content: Any) -> Claims:
     """Read the claims of a manifest.
 
     Raises:
@@ -113,122 +137,105 @@ def read_claims(content: Any) -> dict[str, tuple[Claim, ...]]:
     """
     if not isinstance(content, dict):
         raise ClaimsError(f"'claims' must be an object, by kind, not {type(content).__name__}")
+    sets: dict[str, tuple[Condition, ...]] = {}
+    for name, entry in content.items():
+        if "." not in name and isinstance(entry, dict):
+            sets[name] = _conditions(f"the conditions {name!r}", entry, {})
     claims: dict[str, tuple[Claim, ...]] = {}
-    for kind, entries in content.items():
-        if "." not in kind:
-            raise ClaimsError(f"{kind!r} in 'claims' is no kind; write it as 'dovetail.Convolution2d'")
-        if not isinstance(entries, list):
-            raise ClaimsError(f"the claims of {kind} must be a list")
-        claims[kind] = tuple(_claim(kind, entry) for entry in entries)
-    return claims
+    for name, entries in content.items():
+        if name in sets:
+            continue
+        for kind in name.replace(",", " ").split():
+            if "." not in kind:
+                raise ClaimsError(f"{kind!r} in 'claims' is no kind; write it as 'dovetail.Convolution2d'")
+            if not isinstance(entries, list):
+                raise ClaimsError(f"the claims of {kind} must be a list")
+            if kind in claims:
+                raise ClaimsError(f"{kind} stands in 'claims' twice; give it one list")
+            claims[kind] = tuple(_claim(kind, entry, sets) for entry in entries)
+    return Claims(claims)
 
 
-def _claim(kind: str, entry: Any) -> Claim:
+def _claim(kind: str, entry: Any, sets: Mapping[str, tuple[Condition, ...]]) -> Claim:
     if not isinstance(entry, dict) or not set(entry) <= {"dtypes", "where"} or "dtypes" not in entry:
         raise ClaimsError(f"a claim of {kind} must be an object of 'dtypes' and, optionally, 'where'")
-    labels = {dtype.label: dtype for dtype in DType}
-    dtypes, where = entry["dtypes"], entry.get("where", {})
-    if not isinstance(dtypes, list) or not dtypes or not all(isinstance(label, str) and label in labels for label in dtypes):
-        raise ClaimsError(f"'dtypes' of {kind} must be a list of {', '.join(labels)}")
-    if not isinstance(where, dict):
-        raise ClaimsError(f"'where' of {kind} must be an object, by quantity")
-    return Claim(tuple(labels[label] for label in dtypes), tuple(_condition(kind, *item) for item in where.items()))
+    labels = entry["dtypes"]
+    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) and label in _NAMES for label in labels):
+        raise ClaimsError(f"'dtypes' of {kind} must be a list of {', '.join(_NAMES)}")
+    dtypes = tuple(dict.fromkeys(dtype for label in labels for dtype in _NAMES[label]))
+    return Claim(dtypes, _conditions(kind, entry.get("where", {}), sets))
 
 
-def _condition(kind: str, quantity: str, wanted: Any) -> Condition:
-    if not isinstance(wanted, dict):
-        allowed = tuple(wanted) if isinstance(wanted, list) else (wanted,)
-        if not allowed or not all(value is None or isinstance(value, str | int | float) for value in allowed):
-            raise ClaimsError(f"{quantity!r} of {kind} must be a value, a list of values, or an object of {', '.join(_LIMITS)}")
-        return Condition(quantity, allowed)
-    unknown = [name for name in wanted if name not in _LIMITS]
+def _conditions(of: str, where: Any, sets: Mapping[str, tuple[Condition, ...]]) -> tuple[Condition, ...]:
+    found: list[Condition] = []
+    for part in where if isinstance(where, list) else [where]:
+        if isinstance(part, str):
+            if part not in sets:
+                known = ", ".join(map(repr, sets)) or "there are none"
+                raise ClaimsError(f"'where' of {of} names the conditions {part!r}, which 'claims' does not have: {known}")
+            found += sets[part]
+        elif isinstance(part, dict):
+            found += [_condition(of, *item) for item in part.items()]
+        else:
+            raise ClaimsError(f"'where' of {of} must be an object, by quantity, or a list of such and of names of conditions")
+    return tuple(found)
+
+
+def _condition(of: str, quantity: str, wanted: Any) -> Condition:
+    one_of: list[Any] = []
+    ranges: list[Range] = []
+    same_as: list[Quantity] = []
+    for alternative in wanted if isinstance(wanted, list) else [wanted]:
+        if isinstance(alternative, dict) and "same_as" in alternative:
+            same_as.append(_other(of, quantity, alternative))
+        elif isinstance(alternative, dict):
+            ranges.append(_range(of, quantity, alternative))
+        elif alternative is None or isinstance(alternative, str | int | float):
+            one_of += _values(quantity, alternative)
+        else:
+            raise ClaimsError(_expected(of, quantity))
+    if not (one_of or ranges or same_as):
+        raise ClaimsError(_expected(of, quantity))
+    return Condition(Quantity(quantity), one_of, ranges, same_as)
+
+
+def _expected(of: str, quantity: str) -> str:
+    return (
+        f"{quantity!r} of {of} must be a value, an object of {', '.join(_RANGE)}, an object of 'same_as', "
+        "or a list of values and such objects"
+    )
+
+
+def _values(quantity: str, value: Any) -> list[Any]:
+    """Return what a value stands for: of element types a name may stand for several."""
+    if quantity.rpartition(".")[2] == "dtype" and isinstance(value, str) and value in DTYPE_GROUPS:
+        return [dtype.label for dtype in DTYPE_GROUPS[value]]
+    return [value]
+
+
+def _other(of: str, quantity: str, wanted: Mapping[str, Any]) -> Quantity:
+    name = wanted["same_as"]
+    if len(wanted) != 1 or not isinstance(name, str) or not name:
+        raise ClaimsError(f"'same_as' of {quantity!r} of {of} must stand alone and be the name of a quantity")
+    return Quantity(name)
+
+
+def _range(of: str, quantity: str, wanted: Mapping[str, Any]) -> Range:
+    unknown = [name for name in wanted if name not in _RANGE]
     if unknown or not wanted:
-        close = close_names(unknown[0], _LIMITS, count=1) if unknown else []
+        close = close_names(unknown[0], (*_RANGE, "same_as"), count=1) if unknown else []
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ClaimsError(f"{quantity!r} of {kind} takes {', '.join(_LIMITS)}, not {', '.join(unknown) or 'nothing'}{hint}")
-    for name, value in wanted.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not is_number or (name == "multiple_of" and (not isinstance(value, int) or value < 1)):
-            raise ClaimsError(
-                f"{name!r} of {quantity!r} of {kind} must be a {'positive integer' if name == _LIMITS[2] else 'number'}"
-            )
-    return Condition(quantity, None, wanted.get("min"), wanted.get("max"), wanted.get("multiple_of", 1))
+        raise ClaimsError(f"{quantity!r} of {of} takes {', '.join(_RANGE)}, not {', '.join(unknown) or 'nothing'}{hint}")
+    step = wanted.get("multiple_of", 1)
+    if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+        raise ClaimsError(f"'multiple_of' of {quantity!r} of {of} must be a positive integer")
+    low, high = (_limit(of, quantity, name, wanted.get(name)) for name in _RANGE[:2])
+    return Range(low, high, step)
 
 
-def quantity_values(layer: Layer, quantity: str) -> list[Any]:
-    """Return the values of a quantity of a layer whose infos are concrete; none if the layer does not have it."""
-    slot, dot, what = quantity.partition(".")
-    if not dot:
-        return _attribute_values(getattr(layer.descriptor, quantity, None))
-    info, is_constant = _slot_info(layer, slot)
-    if info is None:
-        return []
-    simple = {
-        "rank": info.rank,
-        "elements": info.elements if info.is_concrete else None,
-        "dtype": info.dtype.label,
-        "constant": is_constant,
-        "quantization": _quantization(info),
-    }
-    if what in simple:
-        return [simple[what]]
-    axis = int(what) if what.lstrip("-").isdecimal() else _named_axis(layer, slot, what, info.rank)
-    return [info.shape[axis]] if axis is not None and -info.rank <= axis < info.rank else []
-
-
-def _attribute_values(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    values = list(value) if isinstance(value, tuple) else [value]
-    return [str(one) if isinstance(one, str) else one for one in values]
-
-
-def _slot_info(layer: Layer, slot: str) -> tuple[TensorInfo | None, bool]:
-    if slot == "output":
-        return (layer.output_infos[0] if layer.outputs else None), False
-    names = layer.descriptor.input_names
-    if slot not in names or names.index(slot) >= len(layer.inputs):
-        return None, False
-    index = names.index(slot)
-    return layer.input_infos[index], layer.constant(index) is not None
-
-
-def _quantization(info: TensorInfo) -> str:
-    if info.quantization is None:
-        return "none"
-    return "per_axis" if info.quantization.is_per_axis else "per_tensor"
-
-
-def _named_axis(layer: Layer, slot: str, name: str, rank: int) -> int | None:
-    layout = getattr(layer.descriptor, "layout", None)
-    names = WEIGHT_AXES if slot == "weights" else IMAGE_AXES
-    if layout is None or name not in names or rank != len(names):
-        return None
-    order = names if DataLayout(layout) is DataLayout.NCHW else (names[0], names[2], names[3], names[1])
-    return order.index(name)
-
-
-def refusal_of(layer: Layer, claims: Claims) -> Support:
-    """Say whether claims cover a layer, for a backend's `supports` that lets its manifest decide, and for tools.
-
-    The refusal of the claim that came closest is given: the dtype is named only if no claim has it.
-    """
-    from .interfaces import Support
-
-    kind = claims.get(layer.kind)
-    if not kind:
-        return Support.no("kind", f"{layer.kind} is not among the {len(claims)} kinds that are claimed")
-    dtype = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
-    fitting = [claim for claim in kind if dtype in claim.dtypes]
-    if not fitting:
-        known = ", ".join(dict.fromkeys(one.label for claim in kind for one in claim.dtypes))
-        return Support.no("dtype", f"{layer.kind} of {dtype} is not claimed; it is claimed for {known}")
-    broken = [[c for c in claim.where if not c.holds(quantity_values(layer, c.quantity))] for claim in fitting]
-    closest = min(broken, key=len)
-    if not closest:
-        return Support.yes()
-    condition = closest[0]
-    slot, dot, what = condition.quantity.partition(".")
-    found = ", ".join(map(str, quantity_values(layer, condition.quantity))) or "none"
-    code = "attribute" if not dot else "dtype" if what == "dtype" else "shape"
-    return Support.no(code, f"{condition}, found {found}", slot)
+def _limit(of: str, quantity: str, name: str, value: Any) -> Limit:
+    if value is None or (isinstance(value, str) and value):
+        return Quantity(value) if value else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ClaimsError(f"{name!r} of {quantity!r} of {of} must be a number or the name of a quantity")
+    return value

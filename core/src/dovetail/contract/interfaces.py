@@ -12,104 +12,35 @@ When called, and with what held
     other networks meanwhile, never the one that it is being asked for. The hot path is C: see `abi.h`.
 
 What may be left out
-    Methods marked "(optional)" have the default that their text states. Required are `id`, `supports` and
-    `create_workload_factory`.
+    Methods marked "(optional)" have the default that their text states. Required are `id` and `create_workload_factory`.
+
+What a backend takes
+    The claims of its manifest decide it (`claims.py`). A backend overrides `supports` for what data cannot say.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 from .backend_id import BackendId
+from .claims import Claims, read_claims
+from .device import DEFAULT_DEVICE as DEFAULT_DEVICE
+from .device import Device as Device
+from .device import Fact as Fact
+from .own_manifest import own_manifest
+from .support import Support as Support
 
 if TYPE_CHECKING:
     from ..layers.network import Network
     from .artefacts import ArtefactStore
     from .subgraph import Choices, OptimizationViews, SubgraphView
-
-
-class Support(NamedTuple):
-    """Answer to "can you run this layer?". A refusal is false, so `check(layer) or Support.yes()` always says yes.
-
-    Attributes:
-        supported: Yes or no.
-        code: For a no: what kind of refusal, a short stable word such as "dtype", "kind", "attribute", "shape".
-        reason: For a no: a sentence for people, with what was found and what would be taken.
-        attribute: The offending attribute or input, if one is to blame.
-    """
-
-    supported: bool
-    code: str = ""
-    reason: str = ""
-    attribute: str | None = None
-
-    def __bool__(self) -> bool:
-        return self.supported
-
-    @classmethod
-    def yes(cls) -> Support:
-        """Accept the layer."""
-        return _YES
-
-    @classmethod
-    def no(cls, code: str, reason: str, attribute: str | None = None) -> Support:
-        """Refuse the layer; a refusal without a code and a reason is against the contract."""
-        return cls(False, code, reason, attribute)
-
-
-_YES = Support(True)
-
-
-Fact = str | int | float | bool
-
-
-@dataclass(frozen=True)
-class Device:
-    """A device as its backend states it: what is known without opening it.
-
-    Two devices of one backend may differ, so every question about a layer, a part or an artefact comes with the device that it
-    is asked for. The core compares and shows facts; what they mean is the backend's own business.
-
-    Attributes:
-        index: Its place in `IBackend.devices`.
-        name: For people.
-        memory_bytes: Memory of its own; None: not said.
-        half_precision: Whether it computes in float16; None: not said.
-        revision: Of the chip and what else decides what it can do, such as "B1"; empty: not said.
-        facts: Whatever else the backend's own code asks for, by name.
-    """
-
-    index: int = 0
-    name: str = "CPU"
-    memory_bytes: int | None = None
-    half_precision: bool | None = None
-    revision: str = ""
-    facts: Mapping[str, Fact] = field(default_factory=dict, hash=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """All that tells devices apart, in JSON's terms; not the index, so that what was made for one serves its twin."""
-        return {
-            "name": self.name,
-            "memory_bytes": self.memory_bytes,
-            "half_precision": self.half_precision,
-            "revision": self.revision,
-            "facts": dict(sorted(self.facts.items())),
-        }
-
-
-DEFAULT_DEVICE = Device()
-"""The one device of a backend that lists none: device 0, without facts."""
 
 
 class MemoryDomain(NamedTuple):
@@ -291,13 +222,36 @@ class IBackend(ABC):
     def id(self) -> BackendId:
         """The id; equals the name of the entry point."""
 
-    @abstractmethod
-    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
-        """Say whether a device can run a layer, all of whose infos are concrete.
+    @cached_property
+    def manifest(self) -> Mapping[str, Any] | None:
+        """(optional) What the manifest says, None without one.
 
+        The registry sets it to the manifest under which it found the backend. Default: the entry of this id in the
+        `dovetail-backend.json` in the top-level package of its class.
+        """
+        return own_manifest(type(self), str(self.id))
+
+    @cached_property
+    def claims(self) -> Claims | None:
+        """What the manifest claims; None if it claims nothing.
+
+        Raises:
+            ClaimsError: The claims are malformed.
+        """
+        content = (self.manifest or {}).get("claims")
+        return None if content is None else read_claims(content)
+
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
+        """(optional) Say whether a device can run a layer, all of whose infos are concrete. Default: by the manifest's claims.
+
+        Override it for what data cannot say, and ask the default first: ``answer = super().supports(layer, options, device)``.
         The layer is seen in its graph, so that a pattern can be answered too. Must not raise, and must answer the same for the
         same layer and device. Input, output and constant layers are never asked about.
         """
+        claims = self.claims
+        if claims is None:
+            return Support.no("kind", f"{self.id} has no claims in its manifest and no supports() of its own: it takes nothing")
+        return claims.support(layer, device)
 
     @abstractmethod
     def create_workload_factory(

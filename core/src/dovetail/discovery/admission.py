@@ -10,7 +10,7 @@ from ..ground.errors import BackendUnavailableError
 from ..ground.logs import Log
 from .candidates import Candidate
 from .content import Files, check_libraries, check_lock, files_of
-from .manifest import check_claims
+from .manifest import claims_of
 from .reasons import QUARANTINING, Step
 from .verdicts import Verdict, VerdictStore
 
@@ -53,7 +53,7 @@ def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: b
     lock = settings.lock_file()
     if lock is not None:
         check_lock(candidate, files, lock)
-    check_claims(candidate.manifest, candidate.path)
+    claims_of(candidate.manifest, candidate.path)
     quarantined = store.quarantined(candidate.id, lambda: files)
     if quarantined is not None:
         raise quarantined.refusal

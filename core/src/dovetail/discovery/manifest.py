@@ -12,7 +12,7 @@ the host; only these are chosen when a caller names no backend, highest `rank` f
 - `library`: name of a shared library beside the manifest that exports the C table; then nothing is imported;
 - `module`, `attribute`: in the section of a Python extension module, its name and the name of the `IBackend` in it ("Backend");
 - `version`, `vendor`: for people;
-- `claims`: see `claims.py`; looked at when the backend is first used.
+- `claims`: which layers it takes, see `claims.py`; read when the backend is first used.
 
 Fields of other names are left to later versions of the format.
 """
@@ -23,12 +23,15 @@ import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..contract.own_manifest import FILE_NAME
 from ..ground.foreign_text import shown
 from .reasons import ReasonCode, Refused
 
-FILE_NAME = "dovetail-backend.json"
+if TYPE_CHECKING:
+    from ..contract.claims import Claims
+
 LARGEST = 64 * 1024
 """Bytes: a manifest is a few lines, and a huge one must not slow down every listing."""
 
@@ -137,18 +140,18 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
     return manifest
 
 
-def check_claims(manifest: Mapping[str, Any] | None, path: str | None = None) -> None:
-    """Check the claims of a manifest, if it has any; imports NumPy, so that listing leaves it to the first use.
+def claims_of(manifest: Mapping[str, Any] | None, path: str | None = None) -> Claims | None:
+    """Read the claims of a manifest, None if it has none; imports NumPy, so that listing leaves it to the first use.
 
     Raises:
         Refused: They are malformed.
     """
     if manifest is None or "claims" not in manifest:
-        return
+        return None
     from ..contract.claims import ClaimsError, read_claims
 
     try:
-        read_claims(manifest["claims"])
+        return read_claims(manifest["claims"])
     except ClaimsError as error:
         raise Refused(ReasonCode.BAD_MANIFEST, f"in the manifest {error}", path=path) from error
 

@@ -22,6 +22,7 @@ from .content import read_lock
 from .entry_points import load_object, reference
 from .host_state import interrupts_told_apart, restored
 from .locked_imports import import_from_sources
+from .manifest import claims_of
 from .reasons import ReasonCode, Refused
 from .search_path import Fingerprint
 
@@ -102,6 +103,11 @@ def _checked(backend: Any, candidate: Candidate) -> IBackend:
         listed = "its entry point is named" if candidate.value else "its manifest says"
         text = f"{listed} {candidate.id!r} but its id is {shown(name)}"
         raise against(ReasonCode.ID_MISMATCH, text)
+    if candidate.form is not Form.LIBRARY:
+        backend.manifest, backend.claims = candidate.manifest, claims_of(candidate.manifest, candidate.path)
+        if backend.claims is None and type(backend).supports is IBackend.supports:
+            text = "it has no supports() of its own, and its manifest claims nothing: it would take no layer"
+            raise against(ReasonCode.NOT_A_BACKEND, text, missing=["claims"])
     return backend
 
 
@@ -152,7 +158,7 @@ def _library(candidate: Candidate) -> Any:
         text = "the folder of its package cannot be found"
         raise Refused(ReasonCode.ENTRY_POINT_BROKEN, text, phase="import")
     try:
-        backend = load_backend(library)
+        backend = load_backend(library, claims=claims_of(candidate.manifest, candidate.path))
     except (BackendUnavailableError, Refused):
         raise
     except DovetailError as error:

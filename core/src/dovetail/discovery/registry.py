@@ -25,7 +25,7 @@ from ..ground.settings import SearchFolder
 from .backend_rows import BackendRow, BackendState, duplicate_error, error_of, facts, listed, ready, refused, unavailable
 from .candidates import Candidate
 from .listing import duplicates, installed, scanned
-from .manifest import check
+from .manifest import check, claims_of
 from .reasons import ReasonCode, Refused, Step
 from .scanning import FolderReport
 
@@ -216,6 +216,8 @@ class Registry:
         name = BackendId(backend.id)
         try:
             fields = check(dict(manifest)) if manifest is not None else None
+            if fields is not None:
+                backend.manifest, backend.claims = fields, claims_of(fields)
         except Refused as refusal:
             raise BackendError(f"backend {name!s}: {refusal.text}", code=ErrorCode.BACKEND_CONTRACT) from refusal
         row = BackendRow(name, BackendState.LOADED, None, None, IN_PROCESS, fields, step=str(Step.LOAD))

@@ -403,7 +403,8 @@ typedef struct {
     /* (optional) default: a name and no facts. Fill in `info`: it comes zeroed, with the core's `size`; set `size` to yours. */
     int (*device_info)(void *state, int32_t device, dovetail_device_info *info, dovetail_answer *why);
     int (*device_state)(void *state, int32_t device, dovetail_answer *why);     /* (optional) default: READY */
-    /* 1: yes; 0: no, with code, text and subject in `why`. The same layer gets the same answer for the same device. Constants
+    /* (optional) default: the claims of the manifest decide. Asked about layers that are claimed, for what claims cannot say.
+     * 1: yes; 0: no, with code, text and subject in `why`. The same layer gets the same answer for the same device. Constants
      * show their value. */
     int (*supports)(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
                     const dovetail_attributes *options, dovetail_answer *why);

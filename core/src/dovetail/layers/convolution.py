@@ -107,6 +107,11 @@ class _Windowed(FusedActivation):
         """(height, width) of the filter."""
         return self._spatial(weights)  # whose axes are ordered as those of images
 
+    @property
+    def filter_axis(self) -> int:
+        """Axis of the weights that counts the filters: the one along which they may have a scale each."""
+        return 0
+
 
 @descriptor_class
 class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
@@ -145,6 +150,10 @@ class DepthwiseConvolution2d(_Windowed, kind="dovetail.DepthwiseConvolution2d"):
     bias [C * multiplier]. Output channel c * multiplier + m reads input channel c.
     """
 
+    @property
+    def filter_axis(self) -> int:
+        return 0 if self.layout is DataLayout.NCHW else 3
+
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, weights = self._check(inputs)
         channels = x.sizes[self.layout.channel_axis]
@@ -178,6 +187,10 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
     """Filters and channels are split into so many groups; filters of one see the channels of one."""
     output_size: tuple[int, int] | None = None
     """Wanted (height, width): resolved to padding, split by `auto_padding` (SAME alone: size * stride)."""
+
+    @property
+    def filter_axis(self) -> int:
+        return 1 if self.layout is DataLayout.NCHW else 0
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         if self.auto_padding is AutoPadding.EXPLICIT and self.output_size is None:

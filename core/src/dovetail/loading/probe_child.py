@@ -40,7 +40,7 @@ def main(request_fd: int, reply_fd: int) -> None:
 def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
     from ..discovery.candidates import Candidate, Form
     from ..discovery.host_state import LASTING, HostState
-    from ..discovery.manifest import check_claims
+    from ..discovery.manifest import claims_of
     from ..discovery.opening import open_backend
     from ..discovery.reasons import ReasonCode, Refused
     from ..ground.errors import BackendUnavailableError
@@ -57,7 +57,7 @@ def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
     changes: list[str] = []
     notes: list[str] = []
     try:
-        check_claims(candidate.manifest)
+        claims_of(candidate.manifest)
         backend = open_backend(candidate, changes)
         loaded = HostState.capture()
         test, is_postponed = self_test(backend)

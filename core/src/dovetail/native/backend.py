@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from ..contract.artefacts import ArtefactKey, ArtefactStore, device_facts, folder_of, option_facts
 from ..contract.backend_id import BackendId
+from ..contract.claims import Claims
 from ..contract.interfaces import (
     HOST,
     Capabilities,
@@ -44,7 +45,9 @@ _VERDICTS = {_ARTEFACT_RECOMPILE: "must be compiled again", _ARTEFACT_UNUSABLE: 
 _DETERMINISTIC, _ASYNC, _FLOAT16, _BFLOAT16, _INTEGERS = 1, 2, 4, 8, 16
 
 
-def load_backend(path: str | os.PathLike[str], *, expected_id: str | None = None) -> NativeBackend:
+def load_backend(
+    path: str | os.PathLike[str], *, expected_id: str | None = None, claims: Claims | None = None
+) -> NativeBackend:
     """Open a shared library that holds a backend table (`dovetail_backend` in abi.h).
 
     The library stays in the process for good; its table is closed once nothing of it is in use.
@@ -52,6 +55,7 @@ def load_backend(path: str | os.PathLike[str], *, expected_id: str | None = None
     Args:
         path: The library.
         expected_id: The id that its manifest gives.
+        claims: What its manifest claims; None if it claims nothing, so that its `supports` alone decides what it takes.
 
     Raises:
         BackendError: It cannot be opened, was built for another ABI (`ABI_MISMATCH`), or is not what it says or must be
@@ -61,7 +65,10 @@ def load_backend(path: str | os.PathLike[str], *, expected_id: str | None = None
     if expected_id is not None and table.id != expected_id:
         table.close()
         raise table.broken(f"says that its id is {table.id!r}; its manifest says {expected_id!r}")
-    return NativeBackend(table)
+    if claims is None and not table.has_supports:
+        table.close()
+        raise table.broken("has no supports(), and its manifest claims nothing: it would take no layer")
+    return NativeBackend(table, claims)
 
 
 class NativeBackend(IBackend):
@@ -73,8 +80,9 @@ class NativeBackend(IBackend):
         abi: Major and minor of the ABI that it was built for.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, claims: Claims | None = None) -> None:
         self._table = table
+        self.claims = claims
         try:
             self._id = BackendId(table.id)
         except BackendError as error:
@@ -110,6 +118,10 @@ class NativeBackend(IBackend):
         return self._devices
 
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
+        if self.claims is not None:
+            claimed = self.claims.support(layer, device)
+            if not claimed.supported or not self._table.has_supports:
+                return claimed
         try:
             view = View.of_layer(layer)
         except DovetailError as error:

@@ -318,7 +318,6 @@ cdef class Table:
             raise self.broken("has no id", "set table->id")
         self.id, self.version = _decoded(c.id), _decoded(c.version)
         missing = [name for name, there in (
-            ("supports", c.supports != NULL),
             ("create_workload or compile_subgraph", c.create_workload != NULL or c.compile_subgraph != NULL),
             ("compiled_release", c.compile_subgraph == NULL or c.compiled_release != NULL),
             ("create_compiled_workload", c.compile_subgraph == NULL or c.create_compiled_workload != NULL),
@@ -351,6 +350,11 @@ cdef class Table:
     def capabilities(self):
         """The bits DOVETAIL_BACKEND_..."""
         return self.c.capabilities
+
+    @property
+    def has_supports(self):
+        """True if the table says itself what it takes, beyond its manifest."""
+        return self.c.supports != NULL
 
     @property
     def has_compiler(self):

@@ -1,1 +1,1 @@
-"""One module per family of layers: `supports(layer)` and `create(layer, dtype)` stand in one file."""
+"""One module per family of layers; `create(layer, dtype)` makes the workload of one that the claims take."""

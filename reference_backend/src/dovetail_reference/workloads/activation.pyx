@@ -30,7 +30,7 @@ from dovetail_reference.workloads.operations cimport clamp_whole
 from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail import DType, Support
+from dovetail import DType
 from dovetail.layers import ActivationFunction, Prelu
 
 from .movement import Copy, Relation, movement_workload
@@ -38,22 +38,6 @@ from .operations import integer_clamp
 from .quantized import CLAMPS, clamp_range, integer_range
 from .strides import broadcast, contiguous
 from .tables import function_table, hard_swish_table, two_slopes_table
-
-
-def supports(layer):
-    """Refuse integers that stand for no real numbers, unless the function is a clamp."""
-    info, result = layer.inputs[0].info, layer.output.known_info
-    given = [slot.quantization for slot in (*filter(None, layer.input_infos), result)]
-    if not any(given):
-        if info.dtype.is_float or isinstance(layer.descriptor, Prelu) or layer.descriptor.function in CLAMPS:
-            return Support.yes()
-        reason = f"{layer.descriptor.function} of {info.dtype} without a quantization is not defined; relu and bounded_relu are"
-        return Support.no("dtype", reason, "function")
-    if None in given:
-        return Support.no("quantization", "some of the tensors carry a quantization and some do not")
-    if info.dtype not in (DType.INT8, DType.UINT8) or any(q.is_per_axis for q in given):
-        return Support.no("quantization", f"quantized {info.dtype} is not implemented; int8 and uint8 with one scale are")
-    return Support.yes()
 
 
 def create(layer, dtype):

@@ -15,7 +15,6 @@ from dovetail_reference.workloads.blocks cimport (
 from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail import Support
 
 from .movement import Copy, Relation, movement_workload
 
@@ -43,11 +42,6 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
     cdef char *bases[2]
     bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
     return run_walk(&self.route, bases, convert_row, self, call)
-
-
-def supports(layer):
-    """Take every pair of types."""
-    return Support.yes()
 
 
 def create(layer, dtype):

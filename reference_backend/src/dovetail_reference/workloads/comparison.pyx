@@ -15,7 +15,6 @@ from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_r
 from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail import Support
 from dovetail.layers import Where
 
 from .strides import broadcast, contiguous
@@ -35,16 +34,6 @@ _ACCEPTED = {
     "less": LESS,
     "less_or_equal": LESS | EQUAL,
 }
-
-
-def supports(layer):
-    """Refuse quantized operands that do not mean the same; integers are compared as they are stored."""
-    infos = [info for info in layer.input_infos if info is not None]
-    if isinstance(layer.descriptor, Where):
-        infos = [*infos[1:], layer.output.known_info]
-    if len({info.quantization for info in infos}) > 1:
-        return Support.no("quantization", "the tensors differ in quantization; requantize them first")
-    return Support.yes()
 
 
 def create(layer, dtype):

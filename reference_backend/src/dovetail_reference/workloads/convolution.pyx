@@ -44,11 +44,10 @@ from dovetail_reference.workloads.product cimport (
 from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport errand, go_on
 
-from dovetail import DType, DataLayout, Support
+from dovetail import DataLayout
 from dovetail.layers import DepthwiseConvolution2d, TransposeConvolution2d
 
-from ..refusals import first_refusal
-from .quantized import clamp_range, is_quantized, output_refusal, product_refusal
+from .quantized import clamp_range, is_quantized
 
 ctypedef fused element:
     float
@@ -436,23 +435,6 @@ cdef void fill_quantization(State *s, object layer, int64_t filters) except *:
         which = i if weights.is_per_axis else 0
         s.factors[i] = requantization_of(product_scale(in_scale, weights.scale[which], s.images == UINT8) / out_scale)
         s.weight_zeros[i] = weights.zero_point[which]
-
-
-def filter_axis(descriptor):
-    """Axis of the weights that counts the filters: the only one along which they may be quantized."""
-    nchw = descriptor.layout is DataLayout.NCHW
-    if isinstance(descriptor, DepthwiseConvolution2d):
-        return 0 if nchw else 3
-    return 1 if isinstance(descriptor, TransposeConvolution2d) and nchw else 0
-
-
-def supports(layer):
-    """Refuse dtypes that do not go together, and quantized layers that TensorFlow Lite has no rule for."""
-    descriptor = layer.descriptor
-    if getattr(descriptor, "output_size", None) is not None:
-        return Support.no("attribute", "output_size must be resolved to padding first", "output_size")
-    filters = layer.output_infos[0].sizes[descriptor.layout.channel_axis]
-    return first_refusal(product_refusal(layer, filter_axis(descriptor), filters), output_refusal(layer))
 
 
 def create(layer, dtype):

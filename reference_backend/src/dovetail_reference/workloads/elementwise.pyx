@@ -41,86 +41,16 @@ from dovetail_reference.workloads.operations cimport (
 from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail import DType, Support
-from dovetail.layers import BinaryOperation, ElementwiseUnary, UnaryOperation
+from dovetail import DType
+from dovetail.layers import BinaryOperation, ElementwiseUnary
 
 from .movement import Copy, Relation, movement_workload
 from .operations import integer_clamp, real_unary_function
-from ..refusals import first_refusal
-from .quantized import CLAMPS, activation_refusal, clamp_range
+from .quantized import clamp_range
 from .strides import broadcast, contiguous
 from .tables import function_table
 
-_EIGHT_BITS = (DType.INT8, DType.UINT8)
-_UNARY_OF_INTEGERS = {
-    UnaryOperation.ABS,
-    UnaryOperation.NEG,
-    UnaryOperation.SIGN,
-    UnaryOperation.FLOOR,
-    UnaryOperation.CEIL,
-    UnaryOperation.ROUND,
-    UnaryOperation.BITWISE_NOT,
-}
-_LOGICAL = {BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR}
-_BITWISE = {BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR}
-_SHIFTS = {BinaryOperation.SHIFT_LEFT, BinaryOperation.SHIFT_RIGHT}
-_EXTREMES = {BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM}
 _QUANTIZED = {BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL}
-
-
-def supports(layer):
-    """Refuse functions of real numbers on plain integers, and quantizations that TensorFlow Lite has no rule for."""
-    infos = [info for info in layer.input_infos if info is not None]
-    given = [info.quantization for info in (*infos, layer.output.known_info)]
-    if any(given):
-        refusal = _quantization_refusal(layer.descriptor, infos[0].dtype, given)
-        if refusal is not None:
-            return refusal
-    if isinstance(layer.descriptor, ElementwiseUnary):
-        return _supports_unary(layer.descriptor.operation, infos[0].dtype, any(given))
-    return _supports_binary(layer.descriptor, infos[0].dtype, any(given))
-
-
-def _quantization_refusal(descriptor, dtype, given):
-    if None in given:
-        reason = "some of the tensors carry a quantization and some do not: what the integers mean is not known"
-        return Support.no("quantization", reason)
-    if descriptor.operation in _EXTREMES:
-        if len(set(given)) == 1:
-            return None
-        reason = f"{descriptor.operation} compares integers: operands and result must have one quantization"
-        return Support.no("quantization", reason)
-    if dtype not in _EIGHT_BITS or any(q.is_per_axis for q in given):
-        return Support.no("quantization", f"quantized {dtype} is not implemented; int8 and uint8 with one scale are")
-    return None
-
-
-def _supports_unary(operation, dtype, quantized):
-    if dtype.is_float or quantized:
-        return Support.yes()
-    if dtype.is_integer and operation in _UNARY_OF_INTEGERS:
-        return Support.yes()
-    if dtype is DType.BOOL and operation is UnaryOperation.LOGICAL_NOT:
-        return Support.yes()
-    return Support.no("dtype", f"{operation} of {dtype} is not defined", "operation")
-
-
-def _supports_binary(descriptor, dtype, quantized):
-    operation, activation = descriptor.operation, descriptor.activation
-    if quantized and operation not in _QUANTIZED | _EXTREMES:
-        return Support.no("quantization", f"{operation} of quantized tensors is not implemented; dequantize first", "operation")
-    if dtype is DType.BOOL and operation not in _LOGICAL | _BITWISE | _EXTREMES:
-        return Support.no("dtype", f"{operation} of bool is not defined; cast to an integer type first", "operation")
-    if dtype.is_float and operation in _LOGICAL | _BITWISE | _SHIFTS:
-        return Support.no("dtype", f"{operation} of {dtype} is not defined", "operation")
-    if quantized and operation in _EXTREMES and activation is not None:
-        return Support.no("attribute", f"{operation} of quantized tensors applies no activation", "activation")
-    if quantized:
-        return first_refusal(activation_refusal(activation))
-    if not dtype.is_float and activation not in CLAMPS:
-        reason = f"activation {activation} of {dtype} is not defined; relu and bounded_relu are"
-        return Support.no("attribute", reason, "activation")
-    return Support.yes()
 
 
 def create(layer, dtype):

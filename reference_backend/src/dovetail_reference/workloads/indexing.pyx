@@ -23,17 +23,11 @@ from dovetail_reference.workloads.walking cimport errand, go_on, plan_walk, run_
 
 import math
 
-from dovetail import Support
 from dovetail.layers import Fill, Gather, GatherElements, GatherNd, OneHot, StridedSlice
 
 from .blocks import element_bytes
 from .movement import Copy, Relation, fill_workload, movement_workload
 from .strides import coalesce, contiguous
-
-
-def supports(layer):
-    """Take every layer of these kinds."""
-    return Support.yes()
 
 
 def create(layer, dtype):

@@ -11,39 +11,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail import DType, Layer, Quantization, Support, TensorInfo
-from dovetail.layers import Concat, Pad, Split, Stack
+from dovetail import DType, Layer, Quantization, TensorInfo
+from dovetail.layers import Pad, Split, Stack
 
 from .blocks import element_bytes
 from .movement import Copy, Relation, movement_workload
 from .padding import pad_workload
 from .strides import contiguous
 from .tables import requantization_table
-
-
-def supports(layer: Layer) -> Support:
-    """Refuse parts that cannot be brought to one quantization."""
-    descriptor = layer.descriptor
-    infos, result = _inputs(layer), layer.outputs[0].known_info
-    if isinstance(descriptor, Concat | Stack):
-        for index, info in enumerate(infos):
-            refusal = _requantizable(info, result, index)
-            if refusal is not None:
-                return refusal
-    return Support.yes()
-
-
-def _requantizable(info: TensorInfo, result: TensorInfo, index: int) -> Support | None:
-    mine, theirs = info.quantization, result.quantization
-    if mine == theirs:
-        return None
-    if mine is None or theirs is None or mine.is_per_axis or theirs.is_per_axis:
-        reason = f"input {index} and the output differ in quantization, and not both have one scale: {mine} and {theirs}"
-        return Support.no("quantization", reason, "inputs")
-    if info.dtype not in (DType.INT8, DType.UINT8):
-        reason = f"input {index} would have to be requantized, which is done for int8 and uint8 alone"
-        return Support.no("dtype", reason, "inputs")
-    return None
 
 
 def create(layer: Layer, dtype: DType) -> Any:

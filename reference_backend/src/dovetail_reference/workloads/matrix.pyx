@@ -54,11 +54,9 @@ from dovetail_reference.workloads.requantize cimport (
     rescale,
 )
 
-from dovetail import Support
 from dovetail.layers import FullyConnected
 
-from ..refusals import first_refusal
-from .quantized import clamp_range, is_quantized, output_refusal, product_refusal, quantization_refusal
+from .quantized import clamp_range, is_quantized
 
 
 cdef struct Side:
@@ -396,25 +394,6 @@ def quantized_product(layer):
         return is_quantized(layer)
     infos = (*layer.input_infos, *layer.output_infos)
     return is_quantized(layer) and any(info.quantization is not None for info in infos)
-
-
-def supports(layer):
-    """Refuse dtypes that do not go together, activations of integers, and what TensorFlow Lite has no rule for."""
-    if max(info.rank for info in layer.output_infos + layer.input_infos[:2]) > MAX_RANK:
-        return Support.no("shape", f"CpuRef multiplies matrices of at most {MAX_RANK} axes")
-    if isinstance(layer.descriptor, FullyConnected):
-        activation = layer.descriptor.activation
-        if activation is not None and layer.input_infos[0].dtype.is_integer and not is_quantized(layer):
-            return Support.no("attribute", "an activation of plain integers is not defined", "activation")
-        return first_refusal(product_refusal(layer, 0, layer.input_infos[1].sizes[0]), output_refusal(layer))
-    if not quantized_product(layer):
-        return Support.yes()
-    a, b = layer.input_infos
-    y = layer.output_infos[0]
-    for name, info in (("a", a), ("b", b), ("output", y)):
-        if info.quantization is not None and info.quantization.is_per_axis:
-            return Support.no("quantization", f"{name} of a quantized matmul must be quantized per tensor", name)
-    return first_refusal(quantization_refusal(layer, {"a": a, "b": b, "output": y}))
 
 
 def create(layer, dtype):

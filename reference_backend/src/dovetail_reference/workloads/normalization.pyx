@@ -32,10 +32,9 @@ from dovetail_reference.workloads.walking cimport errand, span_end
 
 import math
 
-from dovetail import DataLayout, Support
+from dovetail import DataLayout
 from dovetail.layers import BatchNormalization, GroupNormalization, InstanceNormalization
 
-from ..refusals import first_refusal
 
 
 cdef extern from "half.h" nogil:
@@ -195,18 +194,6 @@ cdef void fill_tail(State *s, object layer, tuple x) except *:
         broadcast_strides(s.scale_strides, layer.input_infos[1].sizes, s.rank)
     if s.moved:
         broadcast_strides(s.offset_strides, layer.input_infos[2].sizes, s.rank)
-
-
-def supports(layer):
-    """Refuse integer parameters; floats of any width are taken, whatever the input's."""
-    refusals = [
-        Support.no("dtype", f"{name} is {info.dtype}; parameters of a normalization are floats", name)
-        for name, info in zip(layer.descriptor.input_names, layer.input_infos)
-        if info is not None and not info.dtype.is_float
-    ]
-    if layer.input_infos[0].rank > MAX_RANK:
-        refusals.append(Support.no("shape", f"CpuRef normalizes tensors of at most {MAX_RANK} axes", "input"))
-    return first_refusal(*refusals)
 
 
 def create(layer, dtype):

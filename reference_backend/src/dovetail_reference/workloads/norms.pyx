@@ -17,7 +17,7 @@ from dovetail_reference.workloads.walking cimport errand, go_on, span_end
 
 import math
 
-from dovetail import DataLayout, Support
+from dovetail import DataLayout
 from dovetail.layers import LpNormalization
 
 
@@ -99,11 +99,6 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
     if s.element == FLOAT32:
         return normalize(s, call, <const float *>x, <float *>y)
     return normalize(s, call, <const double *>x, <double *>y)
-
-
-def supports(layer):
-    """Take every layer."""
-    return Support.yes()
 
 
 def create(layer, dtype):

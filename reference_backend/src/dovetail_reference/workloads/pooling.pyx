@@ -33,11 +33,10 @@ from dovetail_reference.workloads.walking cimport errand, go_on, span_end
 
 import math
 
-from dovetail import DType, DataLayout, Support
+from dovetail import DataLayout
 from dovetail.layers import GlobalPooling, PoolingFunction
 
-from ..refusals import first_refusal
-from .quantized import integer_range, is_quantized, quantization_refusal
+from .quantized import integer_range, is_quantized
 
 cdef enum Function:
     MAXIMUM
@@ -236,26 +235,6 @@ cdef Function function_of(object function) except *:
     if function == PoolingFunction.MAX:
         return MAXIMUM
     return AVERAGE if function == PoolingFunction.AVERAGE else NORM
-
-
-def supports(layer):
-    """Refuse functions that an integer type has no definition of, and a change of quantization."""
-    descriptor, x, y = layer.descriptor, layer.input_infos[0], layer.output_infos[0]
-    if descriptor.function == PoolingFunction.LP and descriptor.p < 1:
-        return Support.no("attribute", f"an L{descriptor.p} norm is not defined; p must be at least 1", "p")
-    if x.dtype.is_float or descriptor.function == PoolingFunction.MAX:
-        return first_refusal(_requantization_refusal(x, y))
-    if descriptor.function == PoolingFunction.LP or x.dtype not in (DType.INT8, DType.UINT8, DType.INT16):
-        return Support.no("dtype", f"{descriptor.function} pooling of {x.dtype} is not defined", "function")
-    unknown = quantization_refusal(layer, {"input": x, "output": y}) if is_quantized(layer) else None
-    return first_refusal(unknown, _requantization_refusal(x, y))
-
-
-def _requantization_refusal(x, y):
-    """TensorFlow Lite's rule: pooling keeps the quantization."""
-    if x.quantization == y.quantization:
-        return None
-    return Support.no("quantization", "pooling keeps the quantization: input and output must have the same", "output")
 
 
 def create(layer, dtype):

@@ -19,7 +19,6 @@ from dovetail_reference.workloads.blocks cimport (
 from dovetail_reference.workloads.elements cimport FLOAT64, INT64, UINT64, Element, allocate_state, element_of
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
 
-from dovetail import Support
 from dovetail.layers import Quantize
 
 from .strides import contiguous
@@ -108,14 +107,6 @@ cdef int execute_quantize(void *state, const dovetail_call *call) noexcept nogil
 
 cdef int execute_dequantize(void *state, const dovetail_call *call) noexcept nogil:
     return execute(<quantizing_state *>state, call, False)
-
-
-def supports(layer):
-    """Take every layer of these kinds whose real side is a float."""
-    real = layer.inputs[0].info if isinstance(layer.descriptor, Quantize) else layer.output.known_info
-    if real.dtype.is_float:
-        return Support.yes()
-    return Support.no("dtype", f"the real numbers are {real.dtype}, not a float", "dtype")
 
 
 def create(layer, dtype):

@@ -31,7 +31,7 @@ from dovetail_reference.workloads.elements cimport Element, allocate_state, elem
 from dovetail_reference.workloads.requantize cimport requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, run_walk, walk
 
-from dovetail import DType, Support
+from dovetail import DType
 from dovetail.layers import CumulativeSum, ReduceFunction
 
 from .quantized import integer_range
@@ -61,29 +61,6 @@ _CODES = {
     ReduceFunction.LOG_SUM: LOG_SUM,
     ReduceFunction.LOG_SUM_EXP: LOG_SUM_EXP,
 }
-_OF_BOOL = (ReduceFunction.MAX, ReduceFunction.MIN)
-_OF_QUANTIZED = (ReduceFunction.SUM, ReduceFunction.MEAN, ReduceFunction.MAX, ReduceFunction.MIN)
-
-
-def supports(layer):
-    """Refuse arithmetic on bool, and quantized functions beyond sum, mean and extremes."""
-    descriptor, info, result = layer.descriptor, layer.inputs[0].info, layer.output.known_info
-    mine, theirs = info.quantization, result.quantization
-    if isinstance(descriptor, CumulativeSum):
-        if mine is None and theirs is None:
-            return Support.yes()
-        return Support.no("quantization", "a quantized running sum is not implemented; dequantize first")
-    if info.dtype is DType.BOOL and descriptor.function not in _OF_BOOL:
-        return Support.no("dtype", f"{descriptor.function} of bool is not defined; max (any) and min (all) are", "function")
-    if mine is None and theirs is None:
-        return Support.yes()
-    if mine is None or theirs is None:
-        return Support.no("quantization", "one of input and output carries a quantization and the other does not")
-    if info.dtype not in (DType.INT8, DType.UINT8) or mine.is_per_axis or theirs.is_per_axis:
-        return Support.no("quantization", f"quantized {info.dtype} is not implemented; int8 and uint8 with one scale are")
-    if descriptor.function not in _OF_QUANTIZED:
-        return Support.no("quantization", f"{descriptor.function} of quantized tensors is not implemented", "function")
-    return Support.yes()
 
 
 def create(layer, dtype):

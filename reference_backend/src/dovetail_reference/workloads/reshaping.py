@@ -9,18 +9,13 @@ import array
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail import DataLayout, Descriptor, DType, Layer, Support
+from dovetail import DataLayout, Descriptor, DType, Layer
 from dovetail.layers import BroadcastTo, DepthToSpace, Permute, Shape, SpaceToDepth, Tile
 
 from .movement import Copy, Relation, fill_workload, movement_workload
 from .strides import broadcast, coalesce, contiguous
 
 _View = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def supports(layer: Layer) -> Support:
-    """Take every layer of these kinds."""
-    return Support.yes()
 
 
 def create(layer: Layer, dtype: DType) -> Any:

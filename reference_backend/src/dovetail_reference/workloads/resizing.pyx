@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from dovetail import DType, Support
+from dovetail import Support
 from dovetail.layers import ResizeMethod
 
 from .movement import Copy, Relation, movement_workload, selection_workload
@@ -25,40 +25,27 @@ from .quantized import integer_range
 from .resampling import most_taps, nearest, reach, taps
 from .strides import contiguous
 
-_INEXACT = (DType.INT64, DType.UINT64, DType.BOOL)
-
-
-_LONGEST_RESIZED = 1 << 24
 _MAX_TAPS = 1 << 27             # of an axis: positions and weights of all are worked out beforehand
 _MAX_TAPS_OF_RESULT = 1 << 22   # between two looks at the time
 
 
 def supports(layer):
-    """Refuse interpolation of what a double cannot hold, and of integers that mean different things."""
+    """Refuse scales that fit no image, and sums that are too long: what claims cannot say."""
     descriptor, info, result = layer.descriptor, layer.inputs[0].info, layer.output.known_info
     if descriptor.sizes is None and descriptor.scales is None:
         return Support.no("attribute", "neither sizes nor scales are known", "sizes")
     scales = descriptor.axis_scales(info)
     if result.elements and not (len(scales) == info.rank and all(math.isfinite(scale) and scale > 0 for scale in scales)):
         return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
-    if descriptor.method is not ResizeMethod.NEAREST and result.elements:
-        if any(reach(descriptor, scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
-            return Support.no("attribute", f"scales {scales} do not fit {info.shape_text} and {result.shape_text}", "scales")
-        for size, wanted, scale in zip(info.sizes, result.sizes, scales, strict=True):
-            each = most_taps(descriptor, scale)
-            if (size != wanted or scale != 1.0) and (each > _MAX_TAPS_OF_RESULT or each * wanted > _MAX_TAPS):
-                reason = f"{wanted} weighted sums of {each} elements each are too many: the weights are worked out beforehand"
-                return Support.no("shape", reason, "antialias")
-    if max(result.sizes, default=0) > _LONGEST_RESIZED:
-        return Support.no("shape", f"an axis of {max(result.sizes)} elements is too long: positions are worked out beforehand", "sizes")
-    if info.quantization != result.quantization:
-        return Support.no("quantization", "input and output differ in quantization; requantize separately")
-    if descriptor.method is not ResizeMethod.NEAREST:
-        if info.dtype in _INEXACT:
-            reason = f"{descriptor.method} interpolation of {info.dtype} is not implemented; nearest is"
-            return Support.no("dtype", reason, "method")
-        if info.quantization is not None and info.quantization.is_per_axis:
-            return Support.no("quantization", "interpolation of tensors quantized per axis is not implemented", "method")
+    if descriptor.method is ResizeMethod.NEAREST or not result.elements:
+        return Support.yes()
+    if any(reach(descriptor, scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
+        return Support.no("attribute", f"scales {scales} do not fit {info.shape_text} and {result.shape_text}", "scales")
+    for size, wanted, scale in zip(info.sizes, result.sizes, scales, strict=True):
+        each = most_taps(descriptor, scale)
+        if (size != wanted or scale != 1.0) and (each > _MAX_TAPS_OF_RESULT or each * wanted > _MAX_TAPS):
+            reason = f"{wanted} weighted sums of {each} elements each are too many: the weights are worked out beforehand"
+            return Support.no("shape", reason, "antialias")
     return Support.yes()
 
 

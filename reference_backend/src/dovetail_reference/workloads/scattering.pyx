@@ -33,7 +33,6 @@ from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_wal
 
 import math
 
-from dovetail import DType, Support
 from dovetail.layers import BinaryOperation, ScatterElements, ScatterReduction
 
 from .strides import contiguous
@@ -44,17 +43,6 @@ _OPERATIONS = {
     ScatterReduction.MAX: BinaryOperation.MAXIMUM,
     ScatterReduction.MIN: BinaryOperation.MINIMUM,
 }
-
-
-def supports(layer):
-    """Refuse arithmetic on bool, and tensors whose integers mean different things."""
-    infos, result, reduction = layer.input_infos, layer.output.known_info, layer.descriptor.reduction
-    if infos[0].dtype is DType.BOOL and reduction in (ScatterReduction.ADD, ScatterReduction.MUL):
-        return Support.no("dtype", f"reduction {reduction} of bool is not defined; max (or) and min (and) are", "reduction")
-    given = {info.quantization for info in (infos[0], infos[2], result)}
-    if len(given) > 1 or (None not in given and reduction in (ScatterReduction.ADD, ScatterReduction.MUL)):
-        return Support.no("quantization", "the tensors differ in quantization, or arithmetic on quantized ones is asked for")
-    return Support.yes()
 
 
 cdef struct scatter_state:

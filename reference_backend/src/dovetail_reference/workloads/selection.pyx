@@ -12,18 +12,9 @@ from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_r
 from dovetail_reference.workloads.elements cimport INT64, Element, allocate_state, element_of, free_state
 from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, walk
 
-from dovetail import Support
 from dovetail.layers import ArgFunction, TopK
 
 from .strides import contiguous
-
-
-def supports(layer):
-    """Refuse positions that are no integers."""
-    *_, positions = layer.output_infos
-    if positions.dtype.is_integer:
-        return Support.yes()
-    return Support.no("dtype", f"positions cannot be {positions.dtype}", "dtype")
 
 
 def create(layer, dtype):

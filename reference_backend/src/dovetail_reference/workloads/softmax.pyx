@@ -17,7 +17,6 @@ from dovetail_reference.workloads.walking cimport errand, span_end
 
 import math
 
-from dovetail import Support
 
 
 cdef struct State:
@@ -81,11 +80,6 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
     if s.element == FLOAT32:
         return softmax(s, call, <const float *>x, <float *>y)
     return softmax(s, call, <const double *>x, <double *>y)
-
-
-def supports(layer):
-    """Take every layer."""
-    return Support.yes()
 
 
 def create(layer, dtype):

@@ -22,7 +22,7 @@ _ENOUGH = 12  # kinds
 
 def trials_of(subject: Subject, operator: Operator, per_dtype: int) -> Iterator[Trial]:
     """Yield the first cases of an operator in each of its element types."""
-    claims = (subject.claims or {}).get(operator.kind, ())
+    claims = subject.claims_of(operator.kind)
     for dtype in operator.dtypes:
         made = 0
         for variant in variants(operator, dtype, claims):
@@ -64,7 +64,7 @@ def _search(subject: Subject) -> list[Trial]:
         taken = 0
         # Without claims nothing tells which parameters a backend takes: a few of each type are enough to find some.
         for trial in trials_of(subject, operators[kind], 24):
-            if trial.support:
+            if trial.is_taken:
                 (others if taken else firsts).append(trial)
                 taken += 1
             if taken >= 3:

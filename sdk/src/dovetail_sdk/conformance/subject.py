@@ -26,7 +26,7 @@ from dovetail import (
     Support,
     optimize,
 )
-from dovetail.contract.claims import Claims, ClaimsError, read_claims
+from dovetail.contract.claims import Claim, Claims, ClaimsError
 from dovetail.discovery.manifest import manifest_of
 from dovetail.discovery.reasons import Refused
 from dovetail.discovery.registry import BackendRow, default_registry
@@ -75,8 +75,9 @@ def open_target(what: str | IBackend | Target, manifest: Mapping[str, Any] | Non
         return what
     if isinstance(what, IBackend):
         rows = [row for row in default_registry().rows() if row.id == what.id and row.distribution is None]
-        facts = manifest or getattr(what, "manifest", None) or (rows[0].manifest if rows else None)
-        return Target(what, None, rows[0] if rows else None, facts)
+        if manifest is not None:
+            what.manifest = manifest
+        return Target(what, None, rows[0] if rows else None, what.manifest)
     if ":" in what:
         return _from_module(what)
     backend = default_registry().get(what)
@@ -180,11 +181,14 @@ class Subject:
     @cached_property
     def claims(self) -> Claims | None:
         """What the manifest claims; None if it claims nothing, or malformed things, which level 0 reports."""
-        content = (self.target.manifest or {}).get("claims")
         try:
-            return read_claims(content) if content is not None else None
+            return self.backend.claims
         except ClaimsError:
             return None
+
+    def claims_of(self, kind: str) -> tuple[Claim, ...]:
+        """Return what the manifest claims of a kind."""
+        return () if self.claims is None else self.claims.get(kind, ())
 
     @property
     def rewrites(self) -> bool:

@@ -44,7 +44,7 @@ class _Accepts:
         self.subject = subject
 
     def __call__(self, layer: Layer) -> bool:
-        return bool(self.subject.ask(layer))
+        return self.subject.ask(layer).supported
 
 
 def random_graphs(

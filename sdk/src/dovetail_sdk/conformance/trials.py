@@ -41,6 +41,11 @@ class Trial:
     support: Support
 
     @property
+    def is_taken(self) -> bool:
+        """True if the backend takes all layers of the case."""
+        return self.support.supported
+
+    @property
     def described(self) -> str:
         """The layer in one line."""
         return described(self.layer)
@@ -69,7 +74,7 @@ def prepare(subject: Subject, operator: Operator, dtype: DType, variant: Variant
     judged = [layer for layer in layers if layer.kind == operator.kind]
     if not judged:
         raise ValueError(f"the case {id} of the kit builds no layer of {operator.kind}")
-    return Trial(id, case, judged[0], next((answer for answer in answers if not answer), answers[0]))
+    return Trial(id, case, judged[0], next((answer for answer in answers if not answer.supported), answers[0]))
 
 
 def add_case(graph: Graph, case: Case, prefix: str) -> tuple[dict[str, Feed], Sequence[OutputSlot]]:

@@ -8,7 +8,9 @@ from enum import Enum
 from typing import Any
 
 from dovetail import DType
-from dovetail.contract.claims import Claim, Condition
+from dovetail.contract.claims import Claim
+from dovetail.contract.conditions import Condition, Range
+from dovetail.contract.quantities import Quantity
 
 from .cases import Operator, Parameters
 
@@ -57,7 +59,7 @@ def variants(operator: Operator, dtype: DType, claims: Sequence[Claim]) -> list[
         for parameters in _around(operator, base):
             add(parameters, is_invented)
         for condition in claim.where:
-            name = parameter_of(operator, condition.quantity)
+            name = parameter_of(operator, condition.quantity.name)
             if name is not None:
                 for value in boundary_values(condition, base[name]):
                     add({**base, name: value}, True)
@@ -85,8 +87,8 @@ def _plainest(operator: Operator, claim: Claim, defaults: Mapping[str, Any]) -> 
     base, invented = dict(defaults), False
     by_parameter: dict[str, list[Condition]] = {}
     for condition in claim.where:
-        name = parameter_of(operator, condition.quantity)
-        if name is not None:
+        name = parameter_of(operator, condition.quantity.name)
+        if name is not None and (condition.one_of or condition.ranges):
             by_parameter.setdefault(name, []).append(condition)
     for name, conditions in by_parameter.items():
         known = [value for value in operator.parameters[name] if _fits(value, conditions)]
@@ -101,7 +103,8 @@ def _plainest(operator: Operator, claim: Claim, defaults: Mapping[str, Any]) -> 
 
 
 def _fits(value: Any, conditions: Iterable[Condition]) -> bool:
-    return all(condition.holds(_plain_values(value)) for condition in conditions)
+    values = _plain_values(value) or [None]
+    return all(condition.fits(one) for condition in conditions for one in values)
 
 
 def _plain_values(value: Any) -> list[Any]:
@@ -114,11 +117,14 @@ def _plain_values(value: Any) -> list[Any]:
 
 def boundary_values(condition: Condition, like: Any) -> list[Any]:
     """Return values inside, exactly at, and on both sides of each boundary of a condition, shaped like a parameter's value."""
-    if condition.one_of is not None:
-        return [_shaped(value, like) for value in condition.one_of if value is not None]
+    listed = [_shaped(value, like) for value in condition.one_of if value is not None]
+    return listed + [value for limits in condition.ranges for value in _around_limits(limits, like)]
+
+
+def _around_limits(limits: Range, like: Any) -> list[Any]:
     numbers: list[int | float] = []
-    step = condition.multiple_of
-    low, high = condition.minimum, condition.maximum
+    step = limits.multiple_of
+    low, high = (None if isinstance(limit, Quantity) else limit for limit in limits[:2])
     if step > 1:
         numbers += [step, 2 * step, step - 1, step + 1]
     if low is not None:

@@ -1,6 +1,6 @@
 """Maximum and average over the windows of an image [N, C, H, W] of float32.
 
-Whether a layer can be run, and how, stand in one file, so that they cannot drift apart.
+Which layers come here stands in dovetail-backend.json, under "claims".
 """
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
@@ -9,23 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport dovetail_call, tensor_data, workload_capsule
 
-from dovetail import DType, Support
-
-# What is taken, by attribute of dovetail.layers.Pooling2d. The manifest claims the same; conformance tests compare the two.
-TAKEN = {"function": ("max", "average"), "layout": ("NCHW",), "dilation": ((1, 1),), "count_padding": (False,)}
 ELEMENTS_PER_CHUNK = 4096  # What a thread takes at once: some 10 µs of work, more than it costs to hand it out.
-
-
-def supports(layer):
-    """Say whether the layer can be run."""
-    dtype = layer.inputs[0].info.dtype
-    if dtype is not DType.FLOAT32:
-        return Support.no("dtype", f"pooling of {dtype} is not implemented; that of float32 is")
-    for name, taken in TAKEN.items():
-        found = getattr(layer.descriptor, name)
-        if found not in taken:
-            return Support.no("attribute", f"{name} {found} is not implemented; {' and '.join(map(str, taken))} is", name)
-    return Support.yes()
 
 
 # What execute has to know. The core hands it over at each run and frees it by `release`; in between it is only read.
@@ -92,7 +76,7 @@ cdef void release(void *state) noexcept nogil:
 
 
 def create(layer):
-    """Return the workload of a layer that `supports` took: a capsule around `execute` and its state."""
+    """Return the workload of a layer that is claimed: a capsule around `execute` and its state."""
     cdef pooling_state *self = <pooling_state *>PyMem_RawCalloc(1, sizeof(pooling_state))
     if self == NULL:
         raise MemoryError

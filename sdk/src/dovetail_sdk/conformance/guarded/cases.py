@@ -142,9 +142,9 @@ class Cases:
         """Return a case that is taken, if there is one near the operator's defaults or within the claims."""
         key = (operator.kind, dtype)
         if key not in self._known:
-            claims = (self.subject.claims or {}).get(operator.kind, ())
+            claims = self.subject.claims_of(operator.kind)
             trials = (prepare(self.subject, operator, dtype, one) for one in variants(operator, dtype, claims)[:_TRIES])
-            self._known[key] = next((trial for trial in trials if trial is not None and trial.support), None)
+            self._known[key] = next((trial for trial in trials if trial is not None and trial.is_taken), None)
         return self._known[key]
 
     def _operator(self, number: int) -> GuardedCase:
@@ -177,7 +177,7 @@ class Cases:
         for _ in range(_TRIES):
             parameters = _parameters(operator, random)
             trial = prepare(self.subject, operator, dtype, Variant(parameters, label_of(parameters, defaults), invented=True))
-            if trial is not None and trial.support:
+            if trial is not None and trial.is_taken:
                 return trial
         known = self._first(operator, dtype)
         assert known is not None  # `taken` found it

@@ -57,7 +57,7 @@ def ways_are_right(subject: Subject) -> None:
     count = 0
     for operator in all_operators(subject.settings.operators).values():
         for dtype in operator.dtypes:
-            trials = [trial for trial in ask_all(subject, operator, dtype, ()) if trial.support]
+            trials = [trial for trial in ask_all(subject, operator, dtype, ()) if trial.is_taken]
             count += _try_ways(subject, trials)
     if not count:
         raise NotApplicable("it offers no choices for any operator by itself")

@@ -66,7 +66,7 @@ def refuses_strange_kinds(subject: Subject) -> None:
         layer = network.add(_Stranger(), x)
         network.output(layer.output, "y")
         answer = subject.ask(layer)
-        if answer:
+        if answer.supported:
             raise ConformanceFailure(f"it accepts {described(layer)}, a kind that was made up for this check")
 
 
@@ -118,7 +118,7 @@ def _require_same(first: list[tuple[str, Support]], second: list[tuple[str, Supp
 
 
 def _said(answer: Support) -> str:
-    return "yes" if answer else f"no ([{answer.code}] {answer.reason})"
+    return "yes" if answer.supported else f"no ([{answer.code}] {answer.reason})"
 
 
 def _odd_layers() -> Iterator[Layer]:

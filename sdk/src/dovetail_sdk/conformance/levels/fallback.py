@@ -63,7 +63,7 @@ def refused_layers_fall_back(subject: Subject) -> None:
     for number in range(2 * GRAPHS):
         graph = draw(
             tried[number % len(tried)],
-            lambda layer: bool(other.supports(layer, None, Device())),
+            lambda layer: other.supports(layer, None, Device()).supported,
             subject.rng(f"refused/{number}"),
         )
         if not graph.layers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import subprocess
 import sys
@@ -12,12 +11,13 @@ from typing import Any
 
 from dovetail import BackendError, BackendId, Capabilities, Descriptor, Device, OptionError, layers
 from dovetail.contract.abi_version import ABI_VERSION, abi_refusal
-from dovetail.contract.claims import IMAGE_AXES, WEIGHT_AXES, Claims, ClaimsError, read_claims
+from dovetail.contract.claims import ClaimsError, read_claims
 from dovetail.discovery.manifest import check as check_manifest
 from dovetail.discovery.reasons import Refused
 from dovetail.discovery.registry import BackendState, default_registry
 from dovetail.optimizer import build_options
 
+from ...coverage import doubts_about
 from ..checks import check
 from ..endings import ConformanceFailure, NotApplicable
 from ..subject import Subject
@@ -31,7 +31,6 @@ maps = open("/proc/self/maps").read() if os.path.exists("/proc/self/maps") else 
 opened = sorted({line.split()[-1] for line in maps.splitlines() if ".so" in line})
 print(json.dumps({"ids": [row.id for row in rows], "modules": sorted(set(sys.modules) - before), "opened": opened}))
 """
-_SLOT_FACTS = ("rank", "elements", "dtype", "constant", "quantization")
 
 
 @check(level=0, title="has a valid id, always the same")
@@ -107,39 +106,9 @@ def claims_are_wellformed(subject: Subject) -> None:
         claims = read_claims(content)
     except ClaimsError as error:
         raise ConformanceFailure(str(error)) from error
-    problems = list(_doubts(claims))
+    problems = doubts_about(claims)
     if problems:
         raise ConformanceFailure("\n".join(problems))
-
-
-def _doubts(claims: Claims) -> list[str]:
-    known = {one.kind: one for one in vars(layers).values() if isinstance(one, type) and issubclass(one, Descriptor)}
-    problems: list[str] = []
-    for kind, entries in claims.items():
-        if kind not in known:
-            if kind.startswith("dovetail."):
-                close = difflib.get_close_matches(kind, known, n=1)
-                problems.append(f"{kind} is no kind of dovetail{f'; did you mean {close[0]}?' if close else ''}")
-            continue
-        quantities = dict.fromkeys(condition.quantity for claim in entries for condition in claim.where)
-        problems += [problem for quantity in quantities if (problem := _doubt(known[kind], quantity))]
-    return problems
-
-
-def _doubt(kind: type[Descriptor], quantity: str) -> str:
-    slot, dot, what = quantity.partition(".")
-    attributes = [one.name for one in dataclasses.fields(kind)]  # type: ignore[arg-type]  # kinds are dataclasses
-    if not dot:
-        if quantity in attributes:
-            return ""
-        close = difflib.get_close_matches(quantity, attributes, n=1)
-        return f"{kind.kind} has no attribute {quantity!r}{f'; did you mean {close[0]!r}?' if close else ''}"
-    if slot != "output" and slot not in kind.input_names:
-        return f"{kind.kind} has no input {slot!r} (in {quantity!r}); it has {', '.join(kind.input_names)}"
-    axes = WEIGHT_AXES if slot == "weights" else IMAGE_AXES
-    if what in _SLOT_FACTS or what.lstrip("-").isdecimal() or (what in axes and "layout" in attributes):
-        return ""
-    return f"{quantity!r} of {kind.kind}: {what!r} is no axis and none of {', '.join(_SLOT_FACTS)}"
 
 
 @check(level=0, title="is listed without being imported or opened")

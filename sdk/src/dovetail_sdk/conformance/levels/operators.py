@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dovetail import DType
-from dovetail.contract.claims import Claim, refusal_of
+from dovetail.contract.claims import Claim
 
 from ..cases import Operator
 from ..catalogue import all_operators, kinds
@@ -78,11 +78,12 @@ def judge_operator(subject: Subject, operator: Operator) -> None:
 
 def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: dict[str, str]) -> int:
     """Try one operator in one element type; returns how many cases ran or should have."""
-    claims = (subject.claims or {}).get(operator.kind, ())
+    claims = subject.claims_of(operator.kind)
     trials = ask_all(subject, operator, dtype, claims)
-    claimed = {trial.id for trial in trials if subject.claims is not None and refusal_of(trial.layer, subject.claims)}
-    accepted = [trial for trial in trials if trial.support]
-    refused = [trial for trial in trials if not trial.support]
+    known = subject.claims
+    claimed = {trial.id for trial in trials if known is not None and known.support(trial.layer).supported}
+    accepted = [trial for trial in trials if trial.is_taken]
+    refused = [trial for trial in trials if not trial.is_taken]
     broken = [trial for trial in refused if trial.id in claimed]
     for trial in broken:
         said = f"[{trial.support.code}] {trial.support.reason}"
@@ -119,7 +120,7 @@ def ask_all(subject: Subject, operator: Operator, dtype: DType, claims: Sequence
         trial = prepare(subject, operator, dtype, variant)
         if trial is not None:
             trials.append(trial)
-        if subject.claims is not None and not claims and len(trials) == _ENOUGH and not any(one.support for one in trials):
+        if subject.claims is not None and not claims and len(trials) == _ENOUGH and not any(one.is_taken for one in trials):
             break
     return trials
 

@@ -1,0 +1,52 @@
+"""A device of a backend, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+Fact = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as its backend states it: what is known without opening it.
+
+    Two devices of one backend may differ, so every question about a layer, a part or an artefact comes with the device that it
+    is asked for. The core compares and shows facts; what they mean is the backend's own business.
+
+    Attributes:
+        index: Its place in `IBackend.devices`.
+        name: For people.
+        memory_bytes: Memory of its own; None: not said.
+        half_precision: Whether it computes in float16; None: not said.
+        revision: Of the chip and what else decides what it can do, such as "B1"; empty: not said.
+        facts: Whatever else the backend's own code asks for, by name.
+    """
+
+    index: int = 0
+    name: str = "CPU"
+    memory_bytes: int | None = None
+    half_precision: bool | None = None
+    revision: str = ""
+    facts: Mapping[str, Fact] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that tells devices apart, in JSON's terms; not the index, so that what was made for one serves its twin."""
+        return {
+            "name": self.name,
+            "memory_bytes": self.memory_bytes,
+            "half_precision": self.half_precision,
+            "revision": self.revision,
+            "facts": dict(sorted(self.facts.items())),
+        }
+
+
+DEFAULT_DEVICE = Device()
+"""The one device of a backend that lists none: device 0, without facts."""

@@ -1,0 +1,131 @@
+"""`dovetail claims`: what a backend takes, from its manifest alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import json_option, model_or_demo, shape_option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dovetail.contract.claims import Claims
+
+    from ..coverage import Coverage
+
+
+@click.command()
+@click.argument("backend")
+@click.option(
+    "--model", type=click.Path(path_type=Path), callback=model_or_demo, help="Tell which layers of this model are taken."
+)
+@shape_option
+@click.option(
+    "--fact",
+    "facts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What the device says of itself, such as half_precision=true; may be given several times.",
+)
+@json_option
+def command(backend: str, model: Path | None, shape: dict[str, tuple[int, ...]], facts: tuple[str, ...], as_json: bool) -> None:
+    """Show what BACKEND takes: an id, or the path of a manifest. Runs nothing of it and needs no device.
+
+    With --model it tells which layers of a model the claims take, and why not the others.
+    """
+    import json
+
+    from ..coverage import as_data, coverage_of, doubts_about
+
+    manifest = _manifest(backend)
+    claims = _claims(manifest, backend)
+    for doubt in doubts_about(claims):
+        click.echo(f"{click.style('warning', fg='yellow')} {doubt}", err=True)
+    if model is None:
+        if as_json:
+            click.echo(json.dumps(as_data(claims), indent=2))
+        else:
+            _show_claims(claims)
+        return
+    coverage = coverage_of(claims, model, shape, dict(map(_fact, facts)))
+    if as_json:
+        click.echo(json.dumps([layer._asdict() for layer in coverage.layers], indent=2))
+    else:
+        _show_coverage(coverage, manifest["id"])
+
+
+def _manifest(backend: str) -> Mapping[str, Any]:
+    from dovetail import BackendUnavailableError
+    from dovetail.discovery.manifest import choose, parse
+    from dovetail.discovery.registry import default_registry
+
+    path = Path(backend)
+    if path.is_file():
+        content = parse(path.read_bytes(), backend)
+        first = content[0] if isinstance(content, list) and content else content
+        return choose(content, first.get("id", "") if isinstance(first, dict) else "", backend)
+    rows = {row.id: row for row in default_registry().rows()}
+    if backend not in rows:
+        raise BackendUnavailableError(
+            f"backend {backend!r} is not installed, and there is no file of that name",
+            hint=f"name a manifest, or one of {', '.join(sorted(rows))}",
+            backend=backend,
+        )
+    return rows[backend].manifest or {"id": backend}
+
+
+def _claims(manifest: Mapping[str, Any], backend: str) -> Claims:
+    from dovetail import BackendError, ErrorCode
+    from dovetail.contract.claims import ClaimsError, read_claims
+
+    if "claims" not in manifest:
+        raise BackendError(
+            f"the manifest of {backend!r} claims nothing",
+            code=ErrorCode.BACKEND_CONTRACT,
+            hint="what such a backend takes is known to its code alone: dovetail explain MODEL -b ID",
+        )
+    try:
+        return read_claims(manifest["claims"])
+    except ClaimsError as error:
+        raise BackendError(
+            f"in the manifest of {backend!r} {error}", code=ErrorCode.BACKEND_CONTRACT, hint="see docs/claims.md"
+        ) from error
+
+
+def _fact(text: str) -> tuple[str, str | int | float | bool]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--fact")
+    if value in ("true", "false"):
+        return name, value == "true"
+    for number in (int, float):
+        try:
+            return name, number(value)
+        except ValueError:
+            continue
+    return name, value
+
+
+def _show_claims(claims: Claims) -> None:
+    from ..coverage import dtypes_text
+
+    for kind, several in claims.items():
+        click.echo(click.style(kind, bold=True))
+        for claim in several:
+            click.echo(f"  {dtypes_text(claim)}")
+            for condition in claim.where:
+                click.echo(f"    {condition}")
+
+
+def _show_coverage(coverage: Coverage, id: str) -> None:
+    from ..rendering import show, table
+
+    rows = [(layer.name, layer.kind, "yes" if layer.taken else layer.code, layer.reason) for layer in coverage.layers]
+    show(table(["layer", "kind", "taken", "why not"], rows))
+    taken = sum(layer.taken for layer in coverage.layers)
+    click.echo(f"{id} takes {taken} of {len(coverage.layers)} layers by its claims")
+    if coverage.assumed:
+        click.echo(f"assumed for open sizes: {', '.join(f'{name} = {size}' for name, size in coverage.assumed.items())}")
