@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from dovetail.graph.tensor import DType, Quantization, TensorInfo
 from dovetail.ground.errors import ErrorCode, GraphError
 from dovetail.layers import Activation, ActivationFunction, BinaryOperation, ElementwiseBinary, Fill, Permute, Reshape
 from dovetail.layers.network import Network
-from dovetail.optimizer.graph_dump import to_dict, to_dot, to_json
 
 
 def chain() -> Network:
@@ -328,37 +326,6 @@ def test_quantization_given_to_the_builder_stands_on_the_slot() -> None:
     layer = net.add(Activation(function=ActivationFunction.RELU), x, quantization=Quantization.per_tensor(0.25))
     assert x.known_info.quantization == q
     assert layer.output.known_info.quantization == Quantization.per_tensor(0.25)
-
-
-def test_dumps() -> None:
-    net = chain()
-    plain = json.loads(to_json(net))
-    assert plain == to_dict(net)
-    assert plain["inputs"] == ["x"]
-    by_name = {layer["name"]: layer for layer in plain["layers"]}
-    conv = by_name["conv"]
-    assert conv["attributes"]["layout"] == "NCHW"
-    assert conv["attributes"]["stride"] == [1, 1]
-    assert conv["inputs"][0] == {"name": "input", "from": ["x", 0]}
-    assert by_name["conv.1"]["attributes"]["value"] == {"shape": [2, 3, 1, 1], "dtype": "float32"}
-    assert by_name["x"]["outputs"] == [{"shape": ["N", 3, 4, 4], "dtype": "float32"}]
-    dot = to_dot(net)
-    assert '"conv" -> "relu"' in dot
-    assert "weights: float32[2, 3, 1, 1]" in dot
-    assert '"conv.1" ->' in to_dot(net, constants=True)
-
-
-def test_names_are_escaped_in_dot() -> None:
-    net = Graph('a"b')
-    net.input('in"put', (1,))
-    assert '"in\\"put"' in to_dot(net)
-
-
-def test_infinite_attributes_cross_json() -> None:
-    net = Network()
-    net.output(net.activation(net.input("x", (1,)), "bounded_relu", alpha=float("inf")), "y")
-    attributes = json.loads(to_json(net))["layers"][1]["attributes"]
-    assert attributes["alpha"] == "inf"
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 class OnnxParser:
     """Parser of ONNX files; fits `dovetail.contract.interfaces.IParser`."""
 
-    suffixes = (".onnx",)
-
     def parse(self, path: Path) -> Network:
         """Read a model file; nothing in it is ever executed.
 
