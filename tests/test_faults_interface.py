@@ -206,13 +206,13 @@ class FaultyBackend(IBackend):
 
         return self.fault("create_context", honest)
 
-    def memory_domain(self, device):
-        return self.fault("memory_domain", lambda: DOMAIN)
+    def memory_domains(self, device):
+        return self.fault("memory_domains", lambda: (DOMAIN,))
 
     def importable_domains(self, device):
         return self.fault("importable_domains", frozenset)
 
-    def create_memory_manager(self, context):
+    def create_memory_manager(self, context, domain):
         return self.fault("create_memory_manager", lambda: Manager(self.fault))
 
     def optimize_subgraph(self, view, options, device):
@@ -280,7 +280,7 @@ def everything(backend, runtime):
 
 
 METHODS_OF_LOADING = (
-    "id", "options_type", "kind_versions", "supports", "create_workload_factory", "create_context", "memory_domain",
+    "id", "options_type", "kind_versions", "supports", "create_workload_factory", "create_context", "memory_domains",
     "importable_domains", "create_memory_manager", "optimize_subgraph", "capabilities", "devices", "create_workload",
     "create_copy", "__dovetail_workload__",
 )  # fmt: skip
@@ -439,7 +439,7 @@ class Odd(ITensorHandle):
 
     def __init__(self, nbytes, alignment, *, domain=DOMAIN, shift=0, less=0, address=None):
         self.block = HostMemory(nbytes + 256, alignment)
-        self.block.map()[:] = b"\xa5" * (nbytes + 256)
+        ctypes.memset(self.block.address, 0xA5, nbytes + 256)
         self.domain, self.nbytes = domain, nbytes - less
         self._address = self.block.address + shift if address is None else address
         self.was_released = False
@@ -453,7 +453,7 @@ class Odd(ITensorHandle):
 
     @property
     def untouched(self):
-        return bytes(self.block.map()) == b"\xa5" * self.block.nbytes
+        return ctypes.string_at(self.block.address, self.block.nbytes) == b"\xa5" * self.block.nbytes
 
 
 HANDLES = {
@@ -479,7 +479,7 @@ def test_memory_that_no_tensor_can_lie_in_is_refused_before_it_is_written(runtim
             return made[-1]
 
     class OddBackend(FaultyBackend):
-        def create_memory_manager(self, context):
+        def create_memory_manager(self, context, domain):
             return OddManager(self.fault)
 
     net = load(runtime, OddBackend())
@@ -501,7 +501,7 @@ def test_an_alignment_that_is_none_is_refused(runtime, neighbour, alignment):
     OddManager.alignment = alignment
 
     class OddBackend(FaultyBackend):
-        def create_memory_manager(self, context):
+        def create_memory_manager(self, context, domain):
             return OddManager(self.fault)
 
     with pytest.raises(BackendError, match="alignment") as caught:
@@ -553,7 +553,7 @@ def test_every_allocation_is_released_once(runtime):
             return Counting(self.fault, nbytes, alignment)
 
     class CountingBackend(FaultyBackend):
-        def create_memory_manager(self, context):
+        def create_memory_manager(self, context, domain):
             return CountingManager(self.fault)
 
     for _ in range(20):

@@ -151,8 +151,11 @@ static void fill_in_call(dvt_context *context, const dvt_plan *plan, const dvt_a
     if (step->queue >= 0) {
         call->queue = context->queues[step->queue];
     }
-    if (step->workspace.index >= 0) {
+    if (step->workspace.index >= 0 && arenas[step->workspace.index].on_host) {
         point(context, plan, arenas, filled, &call->workspace, &step->workspace);
+    } else if (step->workspace.index >= 0) {
+        call->workspace = arenas[step->workspace.index].address;
+        call->workspace_offset = (size_t)step->workspace.offset;
     }
     if (step->worker_workspace.index >= 0) {
         point(context, plan, arenas, filled, &call->worker_workspace, &step->worker_workspace);

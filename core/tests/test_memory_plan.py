@@ -18,6 +18,11 @@ from dovetail.runtime.intervals import Entry, Intervals
 from dovetail.runtime.memory_plan import ALIGNMENT, MemoryPlan, Step, Storage, Tensor, plan_memory
 
 DEVICES = [MemoryDomain("Device", 0, "x"), MemoryDomain("Device", 1, "x"), HOST]  # queue 2 works in host memory
+IMAGES = MemoryDomain("Device", 0, "images", True)
+"""A second memory of the device of queue 0, which the host can map."""
+DOMAINS = {None: [HOST], 0: [DEVICES[0], IMAGES], 1: [DEVICES[1]], 2: [HOST]}
+WHOLE = [frozenset([*DEVICES[:2], IMAGES]), frozenset([IMAGES]), frozenset()]
+"""Memories without offsets, by seed."""
 
 
 @dataclass
@@ -133,7 +138,7 @@ class Generator:
         self.luck = random.Random(seed)
         self.case = Case()
         self.in_flight: dict[int, int] = {}
-        self.living: dict[MemoryDomain, list[int]] = {domain: [] for domain in DEVICES}
+        self.living: dict[MemoryDomain, list[int]] = {domain: [] for domain in (*DEVICES, IMAGES)}
         for index in range(self.luck.randint(1, 3)):
             self.add_source(Storage.INPUT, index)
         for index in range(self.luck.randint(0, 2)):
@@ -159,8 +164,12 @@ class Generator:
     def place(self) -> tuple[MemoryDomain, int | None]:
         """Where the next step works: on the host, or on a queue."""
         queue = self.luck.choice([None, None, 0, 1, 2])
-        domain = HOST if queue is None else DEVICES[queue]
+        domain = self.luck.choice(DOMAINS[queue])
         return (domain, queue) if self.living[domain] else (HOST, None)
+
+    def beside(self, domain: MemoryDomain) -> MemoryDomain:
+        """Return a memory that a step which works in a memory can work in too, for tensors of its choice and scratch."""
+        return self.luck.choice(DOMAINS[0]) if domain in DOMAINS[0] else domain
 
     def pick(self, domain: MemoryDomain) -> int:
         recent = self.living[domain][-6:]
@@ -172,7 +181,8 @@ class Generator:
             self.case.steps.append(Step(queue=queue, is_wait=True))
             self.in_flight = {tensor: q for tensor, q in self.in_flight.items() if q != queue}
         self.case.steps.append(step)
-        self.living[domain].extend(step.writes)
+        for tensor in step.writes:
+            self.living[self.case.tensors[tensor].domain].append(tensor)
         if step.queue is not None:
             self.in_flight.update(dict.fromkeys(step.writes, step.queue))
 
@@ -184,16 +194,20 @@ class Generator:
 
     def compute(self) -> None:
         domain, queue = self.place()
-        reads: list[int | None] = [self.pick(domain) for _ in range(self.luck.randint(1, 3))]
+        reads: list[int | None] = [self.pick(domain)]
+        for _ in range(self.luck.randint(0, 2)):
+            beside = self.beside(domain)
+            reads.append(self.pick(beside if self.living[beside] else domain))
         sizes = [self.case.tensors[reads[0]].nbytes if self.luck.random() < 0.7 else self.size()]
         sizes += [self.size()] * (self.luck.random() < 0.2)
-        writes = [self.fresh(domain, size) for size in sizes]
+        writes = [self.fresh(self.beside(domain), size) for size in sizes]
         aliases = [Alias(Relation.IN_PLACE, 0, i) for i in range(len(reads)) if self.luck.random() < 0.6]
         if self.luck.random() < 0.2:
             reads.insert(0, None)
             aliases = [Alias(a.relation, a.output, a.input + 1) for a in aliases]
         workspace = self.luck.choice([0, 0, 0, 64, 200, 1000])
-        self.emit(Step(reads, writes, workspace, aliases=aliases, queue=queue), domain)
+        scratch = self.beside(domain) if self.luck.random() < 0.9 else HOST
+        self.emit(Step(reads, writes, workspace, scratch, aliases=aliases, queue=queue), domain)
 
     def view(self) -> None:
         domain, queue = self.place()
@@ -220,7 +234,12 @@ class Generator:
 
     def copy(self) -> None:
         queue = self.luck.choice([0, 1])
-        source, target = self.luck.choice([(HOST, DEVICES[queue]), (DEVICES[queue], HOST)])
+        device = self.luck.choice(DOMAINS[queue])
+        source, target = self.luck.choice([(HOST, device), (device, HOST), tuple(self.luck.sample(DOMAINS[0], 2))])
+        if queue == 1 and IMAGES in (source, target):
+            return
+        if {source, target} == {HOST, IMAGES}:
+            queue = None  # the core copies, by mapping
         if self.living[source]:
             tensor = self.pick(source)
             content = self.case.contents[tensor]
@@ -229,7 +248,7 @@ class Generator:
 
 def planned(seed: int) -> tuple[Case, MemoryPlan]:
     case = Generator(seed).generate(5 + seed % 40)
-    return case, plan_memory(case.tensors, case.steps, offsets=seed % 3 != 0)
+    return case, plan_memory(case.tensors, case.steps, whole=WHOLE[seed % 3])
 
 
 SEEDS = range(400)
@@ -304,9 +323,24 @@ def test_a_device_gets_the_offsets_that_it_can_do() -> None:
             if place.storage is Storage.ARENA and tensor.domain != HOST:
                 seen += 1
                 assert place.offset % tensor.alignment == 0
-                if seed % 3 == 0:
+                if tensor.domain in WHOLE[seed % 3]:
                     assert place.offset == 0
     assert seen > 1000
+
+
+def test_tensors_and_scratch_lie_in_the_memory_that_was_chosen_for_them() -> None:
+    mixed = scratch = 0
+    for seed in SEEDS:
+        case, plan = planned(seed)
+        for tensor, place in zip(case.tensors, plan.placements, strict=True):
+            if place.storage is Storage.ARENA and tensor.nbytes:
+                assert plan.arenas[place.index].domain == tensor.domain
+        for step, place in zip(case.steps, plan.workspaces, strict=True):
+            if place is not None:
+                assert plan.arenas[place.index].domain == step.workspace_domain
+                scratch += step.workspace_domain == IMAGES
+            mixed += len({case.tensors[one].domain for one in (*step.reads, *step.writes) if one is not None}) > 1
+    assert min(mixed, scratch) > 20, "the cases do not exercise what they should"
 
 
 def test_the_plan_is_deterministic() -> None:
@@ -373,7 +407,7 @@ def test_whatever_is_declared_no_byte_belongs_to_two() -> None:
     for seed in range(800):
         liar = Liar(seed)
         case = liar.generate(5 + seed % 20)
-        plan = plan_memory(case.tensors, case.steps, offsets=seed % 3 != 0)
+        plan = plan_memory(case.tensors, case.steps, whole=WHOLE[seed % 3])
         simulate(case, plan, seed)
         sound += liar.sound
         shared += sum(len(buffer.members) > 1 for buffer in plan.buffers)

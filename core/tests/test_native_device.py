@@ -131,11 +131,12 @@ def test_second_device(build: Any, flags: list[str]) -> None:
     one = Device(build("device.c", "device" + "".join(flags), "-pthread", *flags))
     backend = one.backend
     context = backend.create_context(1, HostResources(1, ArtefactStore("TableDevice", "", dict)), backend.options_type())
-    manager = backend.create_memory_manager(context)
+    domain = backend.memory_domains(1)[0]
+    manager = backend.create_memory_manager(context, domain)
     assert manager is not None
-    assert (str(manager.domain), manager.alignment) == (str(backend.memory_domain(1)), 1024)
-    assert backend.memory_domain(0) != backend.memory_domain(1)
-    assert backend.memory_domain(1).kind == "dram"
+    assert (manager.domain, manager.alignment) == (domain, 1024)
+    assert set(backend.memory_domains(0)).isdisjoint(backend.memory_domains(1))
+    assert [(one.kind, one.host_visible) for one in backend.memory_domains(1)] == [("dram", False), ("window", True)]
     del manager
     if context is not None:
         context.close()

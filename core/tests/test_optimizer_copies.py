@@ -38,8 +38,8 @@ class Device(IBackend):
     def create_workload_factory(self, *arguments: Any) -> Any:
         raise NotImplementedError
 
-    def memory_domain(self, device: int) -> MemoryDomain:
-        return self.domain
+    def memory_domains(self, device: int) -> tuple[MemoryDomain, ...]:
+        return (self.domain,)
 
     def importable_domains(self, device: int) -> frozenset[MemoryDomain]:
         return self.imports
@@ -159,8 +159,8 @@ def test_an_input_that_is_an_output_needs_nothing() -> None:
 
 def test_two_devices_of_one_backend_have_two_memories() -> None:
     class Two(Device):
-        def memory_domain(self, device: int) -> MemoryDomain:
-            return MemoryDomain("Two", device, "vram")
+        def memory_domains(self, device: int) -> tuple[MemoryDomain, ...]:
+            return (MemoryDomain("Two", device, "vram"),)
 
         def devices(self) -> tuple[interfaces.Device, ...]:
             return (interfaces.Device(0, "a"), interfaces.Device(1, "b"))
@@ -210,7 +210,7 @@ def test_a_copy_within_one_memory_is_cancelled() -> None:
     assert cancel_round_trips(net) == 1
 
 
-@pytest.mark.parametrize("method", ["memory_domain", "importable_domains"])
+@pytest.mark.parametrize("method", ["memory_domains", "importable_domains"])
 def test_a_backend_that_cannot_say_where_it_lives_is_named(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(device: int) -> Any:
         raise OSError("no such device")

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dovetail import (
-    HOST,
     BackendId,
     Capabilities,
     Choices,
@@ -225,8 +224,8 @@ class AsynchronousWithoutQueues(Correct):
 
 
 class Handle(ITensorHandle):
-    def __init__(self, storage: Any, nbytes: int) -> None:
-        self.domain, self.nbytes, self.storage = HOST, nbytes, storage
+    def __init__(self, domain: MemoryDomain, storage: Any, nbytes: int) -> None:
+        self.domain, self.nbytes, self.storage = domain, nbytes, storage
 
     @property
     def address(self) -> int:
@@ -242,18 +241,24 @@ class OverlappingMemory(Correct):
     class Manager(IMemoryManager):
         storage = (ctypes.c_char * ((1 << 20) + 64))()
 
+        def __init__(self, domain: MemoryDomain) -> None:
+            self.domain = domain
+
         def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
             if nbytes > 1 << 20:
                 raise MemoryError
-            return Handle(self.storage, nbytes)
+            return Handle(self.domain, self.storage, nbytes)
 
-    def create_memory_manager(self, context: Any) -> IMemoryManager:
-        return self.Manager()
+    def memory_domains(self, device: int) -> tuple[MemoryDomain, ...]:
+        return (MemoryDomain(self.id, device, "shared"),)
+
+    def create_memory_manager(self, context: Any, domain: MemoryDomain) -> IMemoryManager:
+        return self.Manager(domain)
 
 
 class MemoryOfSomebodyElse(Correct):
-    def memory_domain(self, device: int) -> MemoryDomain:
-        return MemoryDomain("GpuOther", 0, "vram")
+    def memory_domains(self, device: int) -> tuple[MemoryDomain, ...]:
+        return (MemoryDomain("GpuOther", 0, "vram"),)
 
 
 class HookRaises(Correct):

@@ -248,7 +248,7 @@ class NeverReusesMemory(PrivateHonest):
         super().__init__()
         self.manager = Budget(self.domain)
 
-    def create_memory_manager(self, context: Any) -> IMemoryManager:
+    def create_memory_manager(self, context: Any, domain: MemoryDomain) -> IMemoryManager:
         return self.manager
 
 

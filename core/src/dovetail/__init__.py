@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .contract.interfaces import MemoryDomain as MemoryDomain
     from .contract.interfaces import NoOptions as NoOptions
     from .contract.interfaces import Support as Support
+    from .contract.interfaces import TensorDomains as TensorDomains
     from .contract.private_layer import PrivateLayer as PrivateLayer
     from .contract.subgraph import Choices as Choices
     from .contract.subgraph import OptimizationViews as OptimizationViews
@@ -80,6 +81,7 @@ _NAMES_BY_MODULE = {
         "NoOptions",
         "HostResources",
         "Support",
+        "TensorDomains",
     ),
     "contract.private_layer": ("PrivateLayer",),
     "contract.subgraph": ("Choices", "OptimizationViews", "SubgraphView"),

@@ -80,6 +80,8 @@ cdef extern from "abi.h" nogil:
         void *run_data
         void *queue
         int32_t workers
+        int32_t reserved
+        size_t workspace_offset
 
     ctypedef struct dovetail_alias:
         int32_t relation
@@ -110,7 +112,7 @@ cdef extern from "abi.h" nogil:
         dovetail_release_run release_run
         const dovetail_alias *aliases
         int32_t n_aliases
-        int32_t reserved
+        int32_t workspace_memory
         size_t private_bytes
 
     ctypedef struct dovetail_queues:
@@ -227,8 +229,11 @@ cdef extern from "abi.h" nogil:
         DOVETAIL_ARTEFACT_UNUSABLE
 
     enum:
-        DOVETAIL_COPY_FROM_HOST
-        DOVETAIL_COPY_TO_HOST
+        DOVETAIL_HOST_MEMORY
+
+    enum:
+        DOVETAIL_MAP_READ
+        DOVETAIL_MAP_WRITE
 
     ctypedef struct dovetail_device_info:
         size_t size
@@ -307,12 +312,21 @@ cdef extern from "abi.h" nogil:
             void *state, void *context, void *compiled, const dovetail_resources *resources,
             const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why) noexcept nogil
         int (*queues)(void *state, void *context, dovetail_queues *queues, dovetail_answer *why) noexcept nogil
-        int (*memory)(void *state, int32_t device, dovetail_memory *memory, dovetail_answer *why) noexcept nogil
+        int (*memory)(
+            void *state, int32_t device, int32_t index, dovetail_memory *memory, dovetail_answer *why) noexcept nogil
+        int32_t (*tensor_memory)(
+            void *state, const dovetail_device_info *device, const dovetail_layer *layer, const dovetail_tensor_info *tensor,
+            int32_t slot, int32_t is_output, const dovetail_attributes *options) noexcept nogil
         int (*memory_allocate)(
-            void *state, void *context, size_t bytes, size_t alignment, void **data, dovetail_answer *why) noexcept nogil
-        void (*memory_release)(void *state, void *context, void *data) noexcept nogil
+            void *state, void *context, int32_t memory, size_t bytes, size_t alignment, void **data,
+            dovetail_answer *why) noexcept nogil
+        void (*memory_release)(void *state, void *context, int32_t memory, void *data) noexcept nogil
+        int (*memory_map)(
+            void *state, void *context, int32_t memory, void *data, size_t offset, size_t bytes, int32_t access,
+            void **address, dovetail_answer *why) noexcept nogil
+        int (*memory_unmap)(void *state, void *context, int32_t memory, void *data) noexcept nogil
         int (*create_copy)(
-            void *state, void *context, int32_t direction, const dovetail_tensor_info *tensor,
+            void *state, void *context, int32_t source, int32_t target, const dovetail_tensor_info *tensor,
             dovetail_workload *workload, dovetail_answer *why) noexcept nogil
         void (*close)(void *state) noexcept nogil
         const void *(*extension)(void *state, const char *name) noexcept nogil

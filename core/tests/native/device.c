@@ -1,4 +1,7 @@
-/* A device with queues of its own, each a thread, and memory whose addresses are handles: float32 additions of equal shapes, ReLU.
+/* A device with queues of its own, each a thread, and memories whose addresses are handles: float32 additions of equal shapes, ReLU.
+ *
+ * Memory 0 is its own. Memory 1, the window, the host can map: it sees a copy, so that nothing is seen too early. With the option
+ * `window` additions read there, and ReLU writes there. With `scratch` additions work in a workspace of their own.
  *
  * -DDEVICES=n, -DNO_CONTEXT, -DSYNCHRONOUS (no queues: work is done as it comes). The functions `count_alive`, `set_device` and `set_open` are for the tests.
  */
@@ -18,7 +21,8 @@
 #define HANDLE_STEP UINT64_C(0x100000000)
 #define ANY_DEVICE -1
 enum { MAX_HANDLES = 256 };
-enum { CONTEXTS, MEMORIES, QUEUES, QUEUE_TABLES, WORKLOADS, OPEN_TABLES, KINDS_OF_THINGS };
+enum { CONTEXTS, MEMORIES, QUEUES, QUEUE_TABLES, WORKLOADS, OPEN_TABLES, MAPPINGS, KINDS_OF_THINGS };
+enum { HOST = DOVETAIL_HOST_MEMORY, OWN = 0, WINDOW = 1 };
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static int alive[KINDS_OF_THINGS];
@@ -29,7 +33,12 @@ static struct {
     char *bytes;
     size_t count;
     int device;
+    int memory;
+    char *mapped;           /* what the host sees */
+    size_t offset, length;
+    int access;
 } memories[MAX_HANDLES];
+static int copies_made, maps_made, refuse_maps;
 
 struct context {
     int device;
@@ -38,10 +47,11 @@ struct context {
     int hang;
 };
 
-enum operation { ADD, RELU, FROM_HOST, TO_HOST };
+enum operation { ADD, RELU, COPY };
 
 struct workload {
     enum operation operation;
+    int from, to;           /* memories */
     struct context context;
 };
 
@@ -49,7 +59,7 @@ struct job {
     struct job *next;
     const struct workload *workload;
     const char *in[2];
-    char *out;
+    char *out, *scratch;
     size_t bytes;
 };
 
@@ -72,6 +82,9 @@ int count_alive(int what)
 void set_device(int device, int state) { device_states[device] = state; }
 void set_open(const char *code) { snprintf(open_code, sizeof open_code, "%s", code); }
 
+int count_copies(void) { return copies_made; }
+int count_maps(void) { return maps_made; }
+void set_refuse_maps(int refuse) { refuse_maps = refuse; }
 int threads_of_context(void) { return context_threads; }
 int threads_of_workload(void) { return workload_threads; }
 
@@ -82,18 +95,29 @@ static void change(int what, int by)
     pthread_mutex_unlock(&guard);
 }
 
-/* Where the bytes of a tensor are: on the device, which must be the one, or on the host. NULL: neither. */
-static char *resolve(const dovetail_tensor *tensor, int device, int on_host)
+/* Where bytes of the device are, of a memory of it. NULL: they are not there. */
+static char *find(const void *handle, uint64_t offset, uint64_t bytes, int device, int memory)
 {
-    const uint64_t data = (uint64_t)(uintptr_t)tensor->data;
-    if (data < HANDLE_BASE)
-        return on_host ? dovetail_data(tensor) : NULL;
+    const uint64_t data = (uint64_t)(uintptr_t)handle;
     const uint64_t slot = (data - HANDLE_BASE) / HANDLE_STEP;
-    if (data % HANDLE_STEP || slot >= MAX_HANDLES || memories[slot].bytes == NULL ||
+    if (data < HANDLE_BASE || data % HANDLE_STEP || slot >= MAX_HANDLES || memories[slot].bytes == NULL ||
         (device != ANY_DEVICE && memories[slot].device != ANY_DEVICE && memories[slot].device != device) ||
-        tensor->byte_offset + dovetail_elements(tensor->ndim, tensor->shape) * tensor->dtype.bits / 8 > memories[slot].count)
+        memories[slot].memory != memory || memories[slot].mapped != NULL || offset + bytes > memories[slot].count)
         return NULL;
-    return memories[slot].bytes + tensor->byte_offset;
+    return memories[slot].bytes + offset;
+}
+
+static uint64_t bytes_of(const dovetail_tensor *tensor)
+{
+    return dovetail_elements(tensor->ndim, tensor->shape) * tensor->dtype.bits / 8;
+}
+
+/* Where the bytes of a tensor are: in a memory of the device, which must be the one, or on the host. NULL: not there. */
+static char *resolve(const dovetail_tensor *tensor, int device, int memory)
+{
+    if ((uint64_t)(uintptr_t)tensor->data < HANDLE_BASE)
+        return memory == HOST ? dovetail_data(tensor) : NULL;
+    return find(tensor->data, tensor->byte_offset, bytes_of(tensor), device, memory);
 }
 
 static void carry_out(const struct job *job)
@@ -101,6 +125,8 @@ static void carry_out(const struct job *job)
     const float *a = (const float *)job->in[0], *b = (const float *)job->in[1];
     float *out = (float *)job->out;
     const size_t n = job->bytes / sizeof(float);
+    if (job->scratch != NULL)
+        a = memcpy(job->scratch, a, job->bytes);
     switch (job->workload->operation) {
     case ADD:
         for (size_t i = 0; i < n; ++i)
@@ -225,15 +251,22 @@ static int execute(void *state, const dovetail_call *call)
     struct job *job = calloc(1, sizeof *job);
     const int device = queue != NULL ? queue->device : workload->context.device;
     job->workload = workload;
-    for (int i = 0; i < call->n_inputs; ++i) {     /* constants lie in host memory */
-        job->in[i] = resolve(&call->inputs[i], device, workload->operation != TO_HOST);
+    for (int i = 0; i < call->n_inputs; ++i) {
+        job->in[i] = resolve(&call->inputs[i], device, workload->from);
+        if (job->in[i] == NULL && workload->operation != COPY)
+            job->in[i] = resolve(&call->inputs[i], device, HOST);       /* a constant */
         if (job->in[i] == NULL)
             return free(job), call->host->fail(call, DOVETAIL_FAILED, "an input is not where it must be");
     }
-    job->out = resolve(&call->outputs[0], device, workload->operation == TO_HOST);
+    job->out = resolve(&call->outputs[0], device, workload->to);
     if (job->out == NULL)
         return free(job), call->host->fail(call, DOVETAIL_FAILED, "the output is not where it must be");
-    job->bytes = dovetail_elements(call->outputs[0].ndim, call->outputs[0].shape) * call->outputs[0].dtype.bits / 8;
+    job->bytes = bytes_of(&call->outputs[0]);
+    if (call->workspace != NULL) {
+        job->scratch = find(call->workspace, call->workspace_offset, job->bytes, device, OWN);
+        if (job->scratch == NULL || call->workspace_offset % 256)
+            return free(job), call->host->fail(call, DOVETAIL_FAILED, "the workspace is not where it must be");
+    }
     if (queue == NULL) {
         carry_out(job);
         free(job);
@@ -253,10 +286,20 @@ static void workload_release(void *state)
     change(WORKLOADS, -1);
 }
 
-static int make(dovetail_workload *workload, enum operation operation, const struct context *context)
+static int workspace_of(void *state, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
+                        size_t *shared, size_t *per_worker)
+{
+    (void)state, (void)inputs, (void)workers, (void)per_worker;
+    *shared = bytes_of(outputs);
+    return DOVETAIL_OK;
+}
+
+static int make(dovetail_workload *workload, enum operation operation, int from, int to, const struct context *context)
 {
     struct workload *made = calloc(1, sizeof *made);
     made->operation = operation;
+    made->from = from;
+    made->to = to;
     if (context != NULL)
         made->context = *context;
     dovetail_begin_workload(workload);
@@ -273,18 +316,38 @@ static int make(dovetail_workload *workload, enum operation operation, const str
 static int create_workload(void *state, void *context, const dovetail_layer *layer, const dovetail_resources *resources,
                            const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why)
 {
-    (void)state, (void)options, (void)why;
+    (void)state, (void)why;
+    const int window = dovetail_integer(options, "window", 0, 0) ? WINDOW : OWN;
     workload_threads = resources->threads;
-    return make(workload, dovetail_is_kind(layer, "dovetail.Activation") ? RELU : ADD, context);
+    if (dovetail_is_kind(layer, "dovetail.Activation"))
+        return make(workload, RELU, OWN, window, context);
+    const int status = make(workload, ADD, window, OWN, context);
+    const int scratch = (int)dovetail_integer(options, "scratch", 0, 0);
+    if (scratch) {
+        workload->workspace = workspace_of;
+        workload->workspace_memory = scratch;
+    }
+    return status;
 }
 
-static int create_copy(void *state, void *context, int32_t direction, const dovetail_tensor_info *tensor,
+static int32_t tensor_memory(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                             const dovetail_tensor_info *tensor, int32_t slot, int32_t is_output,
+                             const dovetail_attributes *options)
+{
+    (void)state, (void)device, (void)tensor, (void)slot;
+    if (!dovetail_integer(options, "window", 0, 0))
+        return OWN;
+    return dovetail_is_kind(layer, "dovetail.Activation") == is_output ? WINDOW : OWN;
+}
+
+static int create_copy(void *state, void *context, int32_t source, int32_t target, const dovetail_tensor_info *tensor,
                        dovetail_workload *workload, dovetail_answer *why)
 {
+    ++copies_made;
     (void)state;
     if (dovetail_info_bytes(tensor) > 1 << 20)
         return dovetail_fail(why, "memory", "", "the window of the bus takes 1 MiB, not %lld bytes", (long long)dovetail_info_bytes(tensor));
-    return make(workload, direction == DOVETAIL_COPY_TO_HOST ? TO_HOST : FROM_HOST, context);
+    return make(workload, COPY, source, target, context);
 }
 
 static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
@@ -380,17 +443,21 @@ static int queues(void *state, void *context, dovetail_queues *table, dovetail_a
     return DOVETAIL_OK;
 }
 
-static int memory(void *state, int32_t device, dovetail_memory *memory, dovetail_answer *why)
+static int memory(void *state, int32_t device, int32_t index, dovetail_memory *memory, dovetail_answer *why)
 {
     (void)state, (void)why;
+    if (index > WINDOW)
+        return 1;
     memory->size = sizeof *memory;
-    memory->kind = device == 0 ? "sram" : "dram";
+    memory->kind = index == WINDOW ? "window" : device == 0 ? "sram" : "dram";
     memory->alignment = device == 0 ? 256 : 1024;
-    memory->offsets = 1;
+    memory->offsets = index == OWN;
+    memory->host_visible = index == WINDOW;
     return DOVETAIL_OK;
 }
 
-static int memory_allocate(void *state, void *context, size_t bytes, size_t alignment, void **data, dovetail_answer *why)
+static int memory_allocate(void *state, void *context, int32_t memory, size_t bytes, size_t alignment, void **data,
+                           dovetail_answer *why)
 {
     (void)state, (void)alignment;
     const int device = context == NULL ? ANY_DEVICE : ((struct context *)context)->device;
@@ -402,6 +469,7 @@ static int memory_allocate(void *state, void *context, size_t bytes, size_t alig
             memories[i].bytes = malloc(bytes + 1);
             memories[i].count = bytes;
             memories[i].device = device;
+            memories[i].memory = memory;
             *data = (void *)(uintptr_t)(HANDLE_BASE + (uint64_t)i * HANDLE_STEP);
             ++alive[MEMORIES];
             pthread_mutex_unlock(&guard);
@@ -411,11 +479,44 @@ static int memory_allocate(void *state, void *context, size_t bytes, size_t alig
     return dovetail_fail(why, "memory", "", "no handles are left");
 }
 
-static void memory_release(void *state, void *context, void *data)
+static int memory_map(void *state, void *context, int32_t memory, void *data, size_t offset, size_t bytes, int32_t access,
+                      void **address, dovetail_answer *why)
+{
+    (void)state;
+    const int device = context == NULL ? ANY_DEVICE : ((struct context *)context)->device;
+    char *found = find(data, offset, bytes, device, memory);
+    if (found == NULL || memory != WINDOW || refuse_maps)
+        return dovetail_fail(why, "memory", "", "the window cannot show these bytes");
+    const uint64_t slot = ((uint64_t)(uintptr_t)data - HANDLE_BASE) / HANDLE_STEP;
+    char *mapped = malloc(bytes + 1);
+    memcpy(mapped, found, access & DOVETAIL_MAP_READ ? bytes : 0);
+    memories[slot].mapped = mapped;
+    memories[slot].offset = offset;
+    memories[slot].length = bytes;
+    memories[slot].access = access;
+    change(MAPPINGS, 1);
+    ++maps_made;
+    *address = mapped;
+    return DOVETAIL_OK;
+}
+
+static int memory_unmap(void *state, void *context, int32_t memory, void *data)
+{
+    (void)state, (void)context, (void)memory;
+    const uint64_t slot = ((uint64_t)(uintptr_t)data - HANDLE_BASE) / HANDLE_STEP;
+    if (memories[slot].access & DOVETAIL_MAP_WRITE)
+        memcpy(memories[slot].bytes + memories[slot].offset, memories[slot].mapped, memories[slot].length);
+    free(memories[slot].mapped);
+    memories[slot].mapped = NULL;
+    change(MAPPINGS, -1);
+    return DOVETAIL_OK;
+}
+
+static void memory_release(void *state, void *context, int32_t memory, void *data)
 {
     (void)state;
     const uint64_t slot = ((uint64_t)(uintptr_t)data - HANDLE_BASE) / HANDLE_STEP;
-    if (context != NULL && memories[slot].device != ((struct context *)context)->device)
+    if (memories[slot].memory != memory || (context != NULL && memories[slot].device != ((struct context *)context)->device))
         abort();
     free(memories[slot].bytes);
     memories[slot].bytes = NULL;
@@ -435,12 +536,18 @@ static const dovetail_attribute fail = {
     .size = sizeof fail, .name = "fail", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
 static const dovetail_attribute hang = {
     .size = sizeof hang, .name = "hang", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
+static const dovetail_attribute window = {
+    .size = sizeof window, .name = "window", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
+static const dovetail_attribute scratch = {
+    .size = sizeof scratch, .name = "scratch", .type = DOVETAIL_ATTRIBUTE_INT, .since = 1, .count = 1, .integers = &zero};
 static const dovetail_option choices[] = {
     {.size = sizeof(dovetail_option), .value = &delay, .description = "microseconds that each job takes"},
     {.size = sizeof(dovetail_option), .value = &fail, .description = "computing fails, after it was enqueued"},
     {.size = sizeof(dovetail_option), .value = &hang, .description = "computing takes until the queue is aborted"},
+    {.size = sizeof(dovetail_option), .value = &window, .description = "additions read in the window, and ReLU writes there"},
+    {.size = sizeof(dovetail_option), .value = &scratch, .description = "workspace_memory of additions; 0: they need none"},
 };
-static const dovetail_option *const options[] = {&choices[0], &choices[1], &choices[2]};
+static const dovetail_option *const options[] = {&choices[0], &choices[1], &choices[2], &choices[3], &choices[4]};
 
 int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why)
 {
@@ -460,7 +567,7 @@ int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *t
     table->supports = supports;
 #ifndef NO_CONTEXT
     table->options = options;
-    table->n_options = 3;
+    table->n_options = 5;
     table->context_open = context_open;
     table->context_close = context_close;
 #else
@@ -471,6 +578,9 @@ int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *t
     table->memory = memory;
     table->memory_allocate = memory_allocate;
     table->memory_release = memory_release;
+    table->tensor_memory = tensor_memory;
+    table->memory_map = memory_map;
+    table->memory_unmap = memory_unmap;
     table->create_copy = create_copy;
     table->close = close_table;
     change(OPEN_TABLES, 1);

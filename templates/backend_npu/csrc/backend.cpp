@@ -124,14 +124,14 @@ static void describe_workloads(dovetail_backend *table) {
     table->create_compiled_workload = [](void *, void *context, void *compiled, Resources, Attributes, Made made, Answer why) {
         return guarded(why, [&] { describe(context, as<Compiled>(compiled), -1, made); });
     };
-    table->create_copy = [](void *, void *context, int32_t direction, const Info *tensor, Made made, Answer why) {
+    table->create_copy = [](void *, void *context, int32_t source, int32_t, const Info *tensor, Made made, Answer why) {
         return guarded(why, [&] {
             const uint64_t bytes = dovetail_info_bytes(tensor);
             Instruction step{};
             step.opcode = Opcode::COPY, step.output = 1, step.in[CHANNELS] = int32_t(bytes);
             const std::vector<Tensor> tensors = {{Place::INPUT, 0, 0, bytes}, {Place::OUTPUT, 0, 0, bytes}};
             const auto program = std::make_shared<Program>(assemble(tensors, {step}, std::string("copy", 5), 0));
-            describe(context, program, direction == DOVETAIL_COPY_FROM_HOST ? 0 : 1, made);
+            describe(context, program, source == DOVETAIL_HOST_MEMORY ? 0 : 1, made);
         });
     };
 }
@@ -154,14 +154,14 @@ static void describe_device(dovetail_backend *table) {
         });
     };
     table->context_close = [](void *, void *context) { delete &as<Device>(context); };
-    table->memory = [](void *, int32_t, dovetail_memory *memory, Answer) {
+    table->memory = [](void *, int32_t, int32_t index, dovetail_memory *memory, Answer) {
         *memory = {sizeof *memory, "sram", 64, 1, 0};
-        return int{DOVETAIL_OK};
+        return index;   // there is one
     };
-    table->memory_allocate = [](void *, void *context, size_t bytes, size_t, void **data, Answer why) {
+    table->memory_allocate = [](void *, void *context, int32_t, size_t bytes, size_t, void **data, Answer why) {
         return guarded(why, [&] { *data = reinterpret_cast<void *>(as<Device>(context).memory.allocate(bytes)); });
     };
-    table->memory_release = [](void *, void *context, void *data) {
+    table->memory_release = [](void *, void *context, int32_t, void *data) {
         as<Device>(context).memory.release(reinterpret_cast<uint64_t>(data));
     };
     table->queues = [](void *, void *context, dovetail_queues *queues, Answer) {

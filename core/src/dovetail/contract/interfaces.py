@@ -50,17 +50,33 @@ class MemoryDomain(NamedTuple):
         owner: A backend's id, or "host" for plain memory, which all CPU backends share.
         device: Index of the device.
         kind: The backend's own name for the kind of memory.
+        host_visible: The host can map it (`ITensorHandle.map`): the core copies from and to it by
+            mapping, and asks for no copy workload.
     """
 
     owner: str = "host"
     device: int = 0
     kind: str = "host"
+    host_visible: bool = False
 
     def __str__(self) -> str:
         return self.owner if self.owner == "host" else f"{self.owner}:{self.device}/{self.kind}"
 
 
 HOST = MemoryDomain()
+
+
+class TensorDomains(NamedTuple):
+    """Where one layer reads and writes its tensors.
+
+    Attributes:
+        inputs: The domain of each input, in slot order; entries of constants and of inputs that are left
+            out count for nothing.
+        outputs: The domain of each output.
+    """
+
+    inputs: Sequence[MemoryDomain]
+    outputs: Sequence[MemoryDomain]
 
 
 class Capabilities(NamedTuple):
@@ -112,12 +128,22 @@ class ITensorHandle(ABC):
     def release(self) -> None:
         """Free the memory; the core calls it once, when no step can touch it any more."""
 
-    def map(self) -> memoryview:
-        """(optional) Make the bytes visible to the host until `unmap`; default: refuses."""
+    def map(self, offset: int, nbytes: int, *, writes: bool) -> int:
+        """(optional) Let the host see some bytes until `unmap`; return a pointer to the first of them.
+
+        Required in a domain that is `host_visible`. The core maps while a run is in progress, on its
+        thread, after it waited for the queue that last wrote the tensor; one mapping of an allocation at
+        a time. Default: refuses.
+
+        Args:
+            offset: Of the first byte in the allocation.
+            nbytes: How many.
+            writes: The host writes all of these bytes, and reads none; else it reads them.
+        """
         raise TypeError(f"memory of {self.domain} cannot be mapped")
 
     def unmap(self) -> None:
-        """(optional) End a `map`; default: nothing."""
+        """(optional) End a `map`: what the host wrote is seen by everything that is enqueued later. Default: nothing."""
         return
 
 
@@ -127,8 +153,8 @@ class IMemoryManager(ABC):
     domain: MemoryDomain = HOST
     alignment: ClassVar[int] = 64
     """Bytes that every planned offset is a multiple of."""
-    host_visible: ClassVar[bool] = True
-    """True if `address` is a pointer that the host may follow."""
+    pointers: ClassVar[bool] = True
+    """True if `address` is a pointer, not an opaque handle: it is then never 0, and aligned as it was asked for."""
     offsets: ClassVar[bool] = True
     """True if a tensor may lie at an offset in an arena; else each tensor gets an allocation of its own."""
 
@@ -136,7 +162,7 @@ class IMemoryManager(ABC):
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
         """Allocate.
 
-        The core refuses a handle of another domain, of fewer bytes, or, if it is visible to the host, at address 0 or
+        The core refuses a handle of another domain, of fewer bytes, or, if addresses are pointers, at address 0 or
         misaligned; it is then released, and nothing was written to it.
 
         Raises:
@@ -172,7 +198,8 @@ class IWorkloadFactory(ABC):
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
         """(optional) Return a workload with one input in `source` and one output in `target`, one of them this backend's.
 
-        Required of a backend with a memory domain of its own. Default: refuses.
+        Required between two domains of the backend, and between a domain of it that is not `host_visible` and the host.
+        Default: refuses.
         """
         raise NotImplementedError(f"no copy from {source} to {target}")  # the core reports it as a contract violation
 
@@ -267,16 +294,27 @@ class IBackend(ABC):
         """
         return None
 
-    def memory_domain(self, device: int) -> MemoryDomain:
-        """(optional) Say where this backend's tensors live. Default: `HOST`, shared with all CPU backends without copies."""
-        return HOST
+    def memory_domains(self, device: int) -> Sequence[MemoryDomain]:
+        """(optional) List where this backend keeps tensors and scratch. Default: `HOST`, shared with all CPU backends.
+
+        Tensors lie in the first, unless `tensor_domains` says otherwise.
+        """
+        return (HOST,)
+
+    def tensor_domains(self, layer: Layer, options: Any, device: Device) -> TensorDomains | None:
+        """(optional) Choose a domain for each tensor of a layer of this backend, private ones included.
+
+        A tensor that lies elsewhere is copied there; a result may also be put into an importable domain if that saves copies.
+        Default: None, all in the first of `memory_domains`.
+        """
+        return None
 
     def importable_domains(self, device: int) -> frozenset[MemoryDomain]:
-        """(optional) Domains whose tensors this backend reads and writes in place, besides its own. Default: none."""
+        """(optional) Domains whose tensors every layer reads and writes in place, whatever it chose. Default: none."""
         return frozenset()
 
-    def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager | None:
-        """(optional) Return the provider of memory in `memory_domain`. Default: None, the core's own of host memory."""
+    def create_memory_manager(self, context: IBackendContext | None, domain: MemoryDomain) -> IMemoryManager | None:
+        """(optional) Return the provider of memory in one of `memory_domains`; never asked for `HOST`. Default: None."""
         return None
 
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:

@@ -16,17 +16,14 @@ class HostMemory(ITensorHandle):
         self.nbytes = nbytes
         self._storage: np.ndarray[tuple[int], np.dtype[np.uint8]] | None = np.empty(nbytes + alignment, np.uint8)
         base = self._storage.ctypes.data
-        self._offset = -base % alignment
-        self._address = base + self._offset
+        self._address = base + -base % alignment
 
     @property
     def address(self) -> int:
         return self._address
 
-    def map(self) -> memoryview:
-        if self._storage is None:
-            raise ValueError("the memory was released")
-        return self._storage[self._offset : self._offset + self.nbytes].data
+    def map(self, offset: int, nbytes: int, *, writes: bool) -> int:
+        return self._address + offset
 
     def release(self) -> None:
         self._storage = None

@@ -104,12 +104,15 @@ typedef struct dovetail_call {
     const dovetail_tensor *outputs;
     int32_t n_inputs;
     int32_t n_outputs;
-    void *workspace;            /* shared part: 64-byte aligned, uninitialised, or NULL if none was asked for */
+    void *workspace;            /* shared part: uninitialised, or NULL if none was asked for. 64-byte aligned in host memory, else
+                                 * what memory_allocate gave, and workspace_offset bytes behind it */
     void *worker_workspace;     /* part of worker w: (char *)worker_workspace + w * worker_stride */
     size_t worker_stride;
     void *run_data;             /* from create_run */
     void *queue;                /* of an asynchronous backend */
     int32_t workers;            /* parallel_for never uses more */
+    int32_t reserved;
+    size_t workspace_offset;    /* of a workspace in memory of the backend, else 0 */
 } dovetail_call;
 
 /* Where an output may share bytes with an input. All are permissions: execute works either way and sees from the addresses
@@ -158,12 +161,13 @@ typedef struct {
     void *state;                                                /* read-only while running */
     dovetail_execute execute;
     dovetail_release release;           /* (optional) free state; called once, by the core alone */
-    dovetail_workspace workspace;       /* (optional) default: none; always host memory */
+    dovetail_workspace workspace;       /* (optional) default: none */
     dovetail_create_run create_run;     /* (optional) what one run needs for itself; pooled, never shared by two runs at once */
     dovetail_release_run release_run;
     const dovetail_alias *aliases;                              /* owned by state */
     int32_t n_aliases;
-    int32_t reserved;
+    /* Where the workspace lies. 0: host memory; n: number n - 1 of the backend's memories, where there are no parts of workers. */
+    int32_t workspace_memory;
     size_t private_bytes;                                       /* memory this workload holds beyond what the core plans */
 } dovetail_workload;
 
@@ -329,8 +333,12 @@ enum {
 };
 
 enum {
-    DOVETAIL_COPY_FROM_HOST = 0,
-    DOVETAIL_COPY_TO_HOST = 1
+    DOVETAIL_HOST_MEMORY = -1           /* where the number of a memory of the backend may stand */
+};
+
+enum {
+    DOVETAIL_MAP_READ = 1,              /* the host reads what the device wrote */
+    DOVETAIL_MAP_WRITE = 2              /* the host writes all of it, and reads nothing */
 };
 
 /* A device, as its backend states it: what is known without opening it. Texts and facts stay where they are until close.
@@ -345,13 +353,13 @@ typedef struct {
     dovetail_attributes facts;          /* (optional) whatever else its own code asks for: BOOL, INT, FLOAT, STRING */
 } dovetail_device_info;
 
-/* Memory of the backend's own. */
+/* A memory of the backend's own: one of several, each known by its number. */
 typedef struct {
     size_t size;
     const char *kind;                   /* its own name for it, such as "sram" */
     size_t alignment;                   /* every planned offset is a multiple of it: a power of two */
     int32_t offsets;                    /* non-zero: tensors may lie at offsets in one allocation */
-    int32_t host_visible;               /* non-zero: the addresses are pointers that the host may follow */
+    int32_t host_visible;               /* non-zero: the host can map it: the core copies by memory_map, not by create_copy */
 } dovetail_memory;
 
 /* What the user lets a backend have of the host: known wherever something is made that lasts. */
@@ -436,13 +444,27 @@ typedef struct {
                                     const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why);
     /* Fill in `queues` likewise; needed with DOVETAIL_BACKEND_ASYNC. */
     int (*queues)(void *state, void *context, dovetail_queues *queues, dovetail_answer *why);
-    /* (optional) default: plain host memory, shared with every CPU backend. Fill in `memory` likewise; needs no context. */
-    int (*memory)(void *state, int32_t device, dovetail_memory *memory, dovetail_answer *why);
+    /* (optional) default: plain host memory, shared with every CPU backend. Fill in `memory` number `index`, counted from 0,
+     * likewise; 1: there are no more, number 0 apart. Needs no context. Tensors lie in number 0 unless tensor_memory says otherwise. */
+    int (*memory)(void *state, int32_t device, int32_t index, dovetail_memory *memory, dovetail_answer *why);
+    /* (optional) default: 0. The number of the memory in which a layer reads input `slot`, or writes output `slot`; a tensor that
+     * lies elsewhere is copied. `layer` is NULL for inputs and outputs of what was compiled. DOVETAIL_HOST_MEMORY is one too. */
+    int32_t (*tensor_memory)(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
+                             const dovetail_tensor_info *tensor, int32_t slot, int32_t is_output,
+                             const dovetail_attributes *options);
     /* The device is the context's: with more than one device, memory needs context_open. */
-    int (*memory_allocate)(void *state, void *context, size_t bytes, size_t alignment, void **data, dovetail_answer *why);
-    void (*memory_release)(void *state, void *context, void *data);
-    /* Fill in `workload` with a copy of such a tensor from or to host memory (DOVETAIL_COPY_...); needed with `memory`. */
-    int (*create_copy)(void *state, void *context, int32_t direction, const dovetail_tensor_info *tensor,
+    int (*memory_allocate)(void *state, void *context, int32_t memory, size_t bytes, size_t alignment, void **data,
+                           dovetail_answer *why);
+    void (*memory_release)(void *state, void *context, int32_t memory, void *data);
+    /* Let the host see `bytes` bytes from `offset` on until memory_unmap, which makes what the host wrote visible to everything that
+     * is enqueued later; needed where a memory is host_visible. Called during a run, on its thread, beside other calls of the table;
+     * one mapping of an allocation at a time, once the queue that wrote the tensor was waited for. */
+    int (*memory_map)(void *state, void *context, int32_t memory, void *data, size_t offset, size_t bytes, int32_t access,
+                      void **address, dovetail_answer *why);
+    int (*memory_unmap)(void *state, void *context, int32_t memory, void *data);
+    /* Fill in `workload` with a copy of a tensor from one memory to another, one of them DOVETAIL_HOST_MEMORY or both the backend's;
+     * needed with `memory`, but between the host and what is host_visible. */
+    int (*create_copy)(void *state, void *context, int32_t source, int32_t target, const dovetail_tensor_info *tensor,
                        dovetail_workload *workload, dovetail_answer *why);
 
     void (*close)(void *state);         /* (optional) nothing of the backend is in use any more */

@@ -38,7 +38,7 @@ DOVETAIL_AT(dovetail_host, fail, 32);
 DOVETAIL_AT(dovetail_host, profile_mark, 40);
 DOVETAIL_AT(dovetail_host, extension, 48);
 
-DOVETAIL_SIZE(dovetail_call, 96);
+DOVETAIL_SIZE(dovetail_call, 104);
 DOVETAIL_AT(dovetail_call, size, 0);
 DOVETAIL_AT(dovetail_call, host, 8);
 DOVETAIL_AT(dovetail_call, context, 16);
@@ -52,6 +52,8 @@ DOVETAIL_AT(dovetail_call, worker_stride, 64);
 DOVETAIL_AT(dovetail_call, run_data, 72);
 DOVETAIL_AT(dovetail_call, queue, 80);
 DOVETAIL_AT(dovetail_call, workers, 88);
+DOVETAIL_AT(dovetail_call, reserved, 92);
+DOVETAIL_AT(dovetail_call, workspace_offset, 96);
 
 DOVETAIL_SIZE(dovetail_alias, 24);
 DOVETAIL_AT(dovetail_alias, relation, 0);
@@ -74,7 +76,7 @@ DOVETAIL_AT(dovetail_workload, create_run, 56);
 DOVETAIL_AT(dovetail_workload, release_run, 64);
 DOVETAIL_AT(dovetail_workload, aliases, 72);
 DOVETAIL_AT(dovetail_workload, n_aliases, 80);
-DOVETAIL_AT(dovetail_workload, reserved, 84);
+DOVETAIL_AT(dovetail_workload, workspace_memory, 84);
 DOVETAIL_AT(dovetail_workload, private_bytes, 88);
 
 DOVETAIL_SIZE(dovetail_queues, 72);
@@ -192,7 +194,7 @@ DOVETAIL_AT(dovetail_backend_host, library, 16);
 DOVETAIL_AT(dovetail_backend_host, log, 24);
 DOVETAIL_AT(dovetail_backend_host, extension, 32);
 
-DOVETAIL_SIZE(dovetail_backend, 224);
+DOVETAIL_SIZE(dovetail_backend, 248);
 DOVETAIL_AT(dovetail_backend, size, 0);
 DOVETAIL_AT(dovetail_backend, abi_major, 8);
 DOVETAIL_AT(dovetail_backend, abi_minor, 12);
@@ -219,11 +221,14 @@ DOVETAIL_AT(dovetail_backend, create_workload, 152);
 DOVETAIL_AT(dovetail_backend, create_compiled_workload, 160);
 DOVETAIL_AT(dovetail_backend, queues, 168);
 DOVETAIL_AT(dovetail_backend, memory, 176);
-DOVETAIL_AT(dovetail_backend, memory_allocate, 184);
-DOVETAIL_AT(dovetail_backend, memory_release, 192);
-DOVETAIL_AT(dovetail_backend, create_copy, 200);
-DOVETAIL_AT(dovetail_backend, close, 208);
-DOVETAIL_AT(dovetail_backend, extension, 216);
+DOVETAIL_AT(dovetail_backend, tensor_memory, 184);
+DOVETAIL_AT(dovetail_backend, memory_allocate, 192);
+DOVETAIL_AT(dovetail_backend, memory_release, 200);
+DOVETAIL_AT(dovetail_backend, memory_map, 208);
+DOVETAIL_AT(dovetail_backend, memory_unmap, 216);
+DOVETAIL_AT(dovetail_backend, create_copy, 224);
+DOVETAIL_AT(dovetail_backend, close, 232);
+DOVETAIL_AT(dovetail_backend, extension, 240);
 
 #undef DOVETAIL_SIZE
 #undef DOVETAIL_AT

@@ -25,6 +25,7 @@ from ..contract.interfaces import (
     IWorkloadFactory,
     MemoryDomain,
     Support,
+    TensorDomains,
 )
 from ..contract.subgraph import OptimizationViews, SubgraphView
 from ..graph.layer import Layer
@@ -43,6 +44,7 @@ _DEVICE_STATES = {1: "driver_missing", 2: "no_device", 3: "device_busy"}
 _ARTEFACT_OK, _ARTEFACT_RECOMPILE, _ARTEFACT_UNUSABLE = range(3)
 _VERDICTS = {_ARTEFACT_RECOMPILE: "must be compiled again", _ARTEFACT_UNUSABLE: "is unusable"}
 _DETERMINISTIC, _ASYNC, _FLOAT16, _BFLOAT16, _INTEGERS = 1, 2, 4, 8, 16
+_HOST_MEMORY = -1
 
 
 def load_backend(
@@ -93,7 +95,7 @@ class NativeBackend(IBackend):
         self.kind_versions = table.kind_versions()  # type: ignore[misc]
         self._devices: tuple[Device, ...] = table.devices()
         self._compiled_kind = compiled_kind(table.id)
-        self._memories: dict[int, tuple[str, int, bool, bool]] = {}
+        self._memories: dict[int, list[tuple[str, int, bool, bool]]] = {}
         self._stores: dict[Any, ArtefactStore] = {}
         self._shown_options: tuple[Any, View] | None = None
         self._shown_device: tuple[Device, View] | None = None
@@ -221,22 +223,47 @@ class NativeBackend(IBackend):
             self.fail("context_open", status, why)
         return NativeContext(self._table, context, device)
 
-    def memory_domain(self, device: int) -> MemoryDomain:
-        return MemoryDomain(str(self._id), device, self._memory(device)[0]) if self._table.has_memory else HOST
-
-    def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager | None:
+    def memory_domains(self, device: int) -> Sequence[MemoryDomain]:
         if not self._table.has_memory:
-            return None
-        device = context.device if isinstance(context, NativeContext) else 0
-        return NativeMemoryManager(self, self._table, context, self.memory_domain(device), self._memory(device))
+            return (HOST,)
+        return tuple(MemoryDomain(str(self._id), device, kind, visible) for kind, _, _, visible in self._memory(device))
 
-    def _memory(self, device: int) -> tuple[str, int, bool, bool]:
+    def tensor_domains(self, layer: Layer, options: Any, device: Device) -> TensorDomains | None:
+        if not self._table.has_memory or not self._table.chooses_memory:
+            return None
+        domains = self.memory_domains(device.index)
+        view = None if isinstance(layer.descriptor, CompiledPart) else View.of_layer(layer)
+
+        def domain(info: TensorInfo | None, slot: int, is_output: bool) -> MemoryDomain:
+            if info is None:
+                return domains[0]
+            number = self._table.tensor_memory(
+                self.shown_device(device), view, View.of_tensor(info), slot, is_output, self.shown(options)
+            )
+            if not _HOST_MEMORY <= number < len(domains):
+                raise self._table.broken(f"tensor_memory() answered {number}; there are {len(domains)} memories")
+            return HOST if number == _HOST_MEMORY else domains[number]
+
+        return TensorDomains(
+            [domain(info, slot, False) for slot, info in enumerate(layer.input_infos)],
+            [domain(info, slot, True) for slot, info in enumerate(layer.output_infos)],
+        )
+
+    def create_memory_manager(self, context: IBackendContext | None, domain: MemoryDomain) -> IMemoryManager | None:
+        number = self.memory_domains(domain.device).index(domain)
+        return NativeMemoryManager(self, self._table, context, domain, number, self._memory(domain.device)[number])
+
+    def _memory(self, device: int) -> list[tuple[str, int, bool, bool]]:
         if device not in self._memories:
-            status, why, memory = self._table.memory(device)
-            if memory is None:
+            status, why, memories = self._table.memories(device)
+            if memories is None:
                 self.fail("memory", status, why)
-            self._memories[device] = memory
+            self._memories[device] = memories
         return self._memories[device]
+
+    def number_of(self, domain: MemoryDomain) -> int:
+        """Return the number that the table gives a memory."""
+        return _HOST_MEMORY if domain == HOST else self.memory_domains(domain.device).index(domain)
 
     def queues(self, context: IBackendContext | None) -> Any:
         if not self._table.capabilities & _ASYNC:
@@ -345,7 +372,13 @@ def address(context: IBackendContext | None) -> int:
 
 
 class NativeMemoryManager(IMemoryManager):
-    """Memory of a table's device."""
+    """One memory of a table's device.
+
+    Attributes:
+        number: Which of them.
+    """
+
+    pointers = False  # they are the table's own word for it
 
     def __init__(
         self,
@@ -353,27 +386,35 @@ class NativeMemoryManager(IMemoryManager):
         table: Table,
         context: IBackendContext | None,
         domain: MemoryDomain,
+        number: int,
         memory: tuple[str, int, bool, bool],
     ) -> None:
-        self.domain = domain
-        _, self.alignment, self.offsets, self.host_visible = memory  # type: ignore[misc]  # each table has its own
+        self.domain, self.number = domain, number
+        _, self.alignment, self.offsets, _ = memory  # type: ignore[misc]  # each memory has its own
         self._backend, self._table, self._context = backend, table, context
 
+    @property
+    def mapping(self) -> tuple[int, int, int, int, int]:
+        """What copies by mapping call, without the GIL."""
+        return self._table.mapping(address(self._context), self.number)
+
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
-        status, why, data = self._table.memory_allocate(address(self._context), nbytes, alignment)
+        status, why, data = self._table.memory_allocate(address(self._context), self.number, nbytes, alignment)
         if status != 0:
             if status == _OUT_OF_MEMORY:
                 raise MemoryError(why.text or f"{nbytes} bytes in {self.domain}")
             self._backend.fail("memory_allocate", status, why)
-        return NativeMemory(self._table, self._context, self.domain, data, nbytes)
+        return NativeMemory(self._table, self._context, self, data, nbytes)
 
 
 class NativeMemory(ITensorHandle):
     """One allocation of a table."""
 
-    def __init__(self, table: Table, context: IBackendContext | None, domain: MemoryDomain, data: int, nbytes: int) -> None:
-        self.domain, self.nbytes = domain, nbytes
-        self._table, self._context, self._data = table, context, data
+    def __init__(
+        self, table: Table, context: IBackendContext | None, manager: NativeMemoryManager, data: int, nbytes: int
+    ) -> None:
+        self.domain, self.nbytes = manager.domain, nbytes
+        self._table, self._context, self._data, self._number = table, context, data, manager.number
         self._pid = os.getpid()
         self._released = False
 
@@ -385,7 +426,7 @@ class NativeMemory(ITensorHandle):
         if not self._released:
             self._released = True
             context = self._context.address if isinstance(self._context, NativeContext) else 0
-            self._table.release(MEMORY, context, self._data, self._pid)
+            self._table.release(MEMORY, context, self._data, self._pid, self._number)
 
 
 class NativeWorkloadFactory(IWorkloadFactory):
@@ -408,9 +449,10 @@ class NativeWorkloadFactory(IWorkloadFactory):
         return self._checked("create_workload", *made)
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> TableWorkload:
-        if not self._table.has_memory or HOST not in (source, target):
+        if any(domain != HOST and domain.owner != str(self._backend.id) for domain in (source, target)):
             raise NotImplementedError(f"no copy from {source} to {target}")
-        made = self._table.create_copy(address(self._context), int(target == HOST), View.of_tensor(info))
+        start, end = self._backend.number_of(source), self._backend.number_of(target)
+        made = self._table.create_copy(address(self._context), start, end, View.of_tensor(info))
         return self._checked("create_copy", *made)
 
     def _compile_alone(self, layer: Layer) -> Compiled:

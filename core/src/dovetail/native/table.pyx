@@ -40,6 +40,7 @@ from dovetail.abi cimport (
     dovetail_backend,
     dovetail_backend_host,
     dovetail_device_info,
+    dovetail_layer,
     dovetail_memory,
     dovetail_open_backend,
     dovetail_progress,
@@ -99,6 +100,9 @@ _log = logging.getLogger("dovetail")
 
 LONGEST_LIST = 4096
 """More options, kinds or devices than this are taken for garbage."""
+
+MAX_MEMORIES = 64
+"""More of them are no list that somebody made."""
 
 CONTEXT, MEMORY, COMPILED = range(3)
 
@@ -325,6 +329,7 @@ cdef class Table:
             ("memory_allocate", c.memory == NULL or c.memory_allocate != NULL),
             ("memory_release", c.memory == NULL or c.memory_release != NULL),
             ("create_copy", c.memory == NULL or c.create_copy != NULL),
+            ("memory_unmap", c.memory_map == NULL or c.memory_unmap != NULL),
             ("context_close", c.context_open == NULL or c.context_close != NULL),
         ) if not there]
         if missing:
@@ -519,14 +524,15 @@ cdef class Table:
         cdef void *first
         cdef void *second
         cdef int what
+        cdef int32_t number
         while self.pending:
-            what, a, b = self.pending.pop(0)
+            what, a, b, number = self.pending.pop(0)
             first, second = <void *><size_t>a, <void *><size_t>b
             with nogil:
                 if what == 0:
                     self.c.context_close(self.c.state, first)
                 elif what == 1:
-                    self.c.memory_release(self.c.state, first, second)
+                    self.c.memory_release(self.c.state, first, number, second)
                 else:
                     self.c.compiled_release(self.c.state, first)
             self.users -= 1
@@ -541,16 +547,17 @@ cdef class Table:
         """False in a forked child for a table that has a device, which is the parent's to close."""
         return self.home == getpid() or not self.has_device
 
-    def release(self, int what, size_t first, size_t second=0, int pid=0):
+    def release(self, int what, size_t first, size_t second=0, int pid=0, int number=0):
         """End a context, memory (of a context) or what was compiled; now, or when the table is free.
 
         Args:
             pid: The process that it belongs to, 0 if to any: nothing happens in another.
+            number: Of the memory.
         """
         if pid and pid != getpid():
             self.users -= 1
             return
-        self.pending.append((what, first, second))
+        self.pending.append((what, first, second, number))
         self._release_pending()
 
     cdef int _left(self) except -1:
@@ -701,29 +708,58 @@ cdef class Table:
             self.end()
         return status, _why(&answer), <size_t>context
 
-    def memory(self, int device):
-        """Return (status, why, (kind, alignment, offsets, host_visible))."""
+    def memories(self, int device):
+        """Return (status, why, what `memory` says of each: kind, alignment, offsets, host_visible)."""
         cdef dovetail_answer answer
         cdef dovetail_memory memory
-        cdef int status
-        _empty(&answer)
-        memset(&memory, 0, sizeof(memory))
-        memory.size = sizeof(memory)
+        cdef int status, index
+        result = []
+        for index in range(MAX_MEMORIES):
+            _empty(&answer)
+            memset(&memory, 0, sizeof(memory))
+            memory.size = sizeof(memory)
+            self.begin()
+            try:
+                with nogil:
+                    status = self.c.memory(self.c.state, device, index, &memory, &answer)
+            finally:
+                self.end()
+            if status == 1 and index:
+                return DOVETAIL_OK, _why(&answer), result
+            if status != DOVETAIL_OK:
+                return status, _why(&answer), None
+            if not MIN_MEMORY_SIZE <= memory.size <= sizeof(memory) or memory.kind == NULL:
+                raise self.broken("memory() set no kind, or a size that dovetail_memory does not have")
+            if memory.alignment == 0 or memory.alignment & (memory.alignment - 1):
+                raise self.broken(f"memory() says that its alignment is {memory.alignment}, which is no power of two")
+            if memory.host_visible and self.c.memory_map == NULL:
+                raise self.broken("memory() says that the host can see it, but there is no memory_map()")
+            result.append((_decoded(memory.kind), memory.alignment, bool(memory.offsets), bool(memory.host_visible)))
+        raise self.broken(f"memory() tells of {MAX_MEMORIES} memories and more", "answer 1 where there are no more")
+
+    def tensor_memory(self, View device, View layer, View tensor, int slot, bint is_output, View options):
+        """Return the number of the memory of one tensor; `layer` is None for what was compiled."""
+        cdef const dovetail_layer *shown = NULL if layer is None else layer.subgraph.layers[0]
+        cdef int32_t number = 0
         self.begin()
         try:
             with nogil:
-                status = self.c.memory(self.c.state, device, &memory, &answer)
+                number = self.c.tensor_memory(
+                    self.c.state, &device.device, shown, tensor.tensor, slot, is_output, &options.attributes)
         finally:
             self.end()
-        if status != DOVETAIL_OK:
-            return status, _why(&answer), None
-        if not MIN_MEMORY_SIZE <= memory.size <= sizeof(memory) or memory.kind == NULL:
-            raise self.broken("memory() set no kind, or a size that dovetail_memory does not have")
-        if memory.alignment == 0 or memory.alignment & (memory.alignment - 1):
-            raise self.broken(f"memory() says that its alignment is {memory.alignment}, which is no power of two")
-        return status, _why(&answer), (_decoded(memory.kind), memory.alignment, bool(memory.offsets), bool(memory.host_visible))
+        return number
 
-    def memory_allocate(self, size_t context, size_t nbytes, size_t alignment):
+    @property
+    def chooses_memory(self):
+        """True if the backend chooses the memory of each tensor."""
+        return self.c.tensor_memory != NULL
+
+    def mapping(self, size_t context, int number):
+        """Return the addresses of what lets the host see memory, and which memory that is."""
+        return <size_t>self.c.memory_map, <size_t>self.c.memory_unmap, <size_t>self.c.state, context, number
+
+    def memory_allocate(self, size_t context, int number, size_t nbytes, size_t alignment):
         """Return (status, why, address)."""
         cdef dovetail_answer answer
         cdef int status
@@ -732,7 +768,7 @@ cdef class Table:
         self.begin()
         try:
             with nogil:
-                status = self.c.memory_allocate(self.c.state, <void *>context, nbytes, alignment, &data, &answer)
+                status = self.c.memory_allocate(self.c.state, <void *>context, number, nbytes, alignment, &data, &answer)
             if status == DOVETAIL_OK:
                 self.users += 1
         finally:
@@ -775,7 +811,7 @@ cdef class Table:
             self.end()
         return status, _why(&answer), made.finish("create_compiled_workload") if status == DOVETAIL_OK else None
 
-    def create_copy(self, size_t context, int direction, View tensor):
+    def create_copy(self, size_t context, int source, int target, View tensor):
         """Return (status, why, workload)."""
         cdef TableWorkload made = TableWorkload.__new__(TableWorkload)
         cdef dovetail_answer answer
@@ -785,7 +821,8 @@ cdef class Table:
         self.begin()
         try:
             with nogil:
-                status = self.c.create_copy(self.c.state, <void *>context, direction, tensor.tensor, made.c, &answer)
+                status = self.c.create_copy(
+                    self.c.state, <void *>context, source, target, tensor.tensor, made.c, &answer)
         finally:
             self.end()
         return status, _why(&answer), made.finish("create_copy") if status == DOVETAIL_OK else None

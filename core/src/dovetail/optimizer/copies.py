@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from ..contract.backend_calls import backend_call, checked
-from ..contract.interfaces import HOST, MemoryDomain
+from ..contract.interfaces import HOST, IBackend, MemoryDomain, TensorDomains
 from ..graph.descriptor import Constant
 from ..graph.graph import Graph
 from ..graph.layer import InputSlot, Layer, OutputSlot
+from ..ground.errors import BackendError, ErrorCode
 from .candidate import Assigned
 from .core_kinds import MemoryCopy
 from .passes.base import Pass
@@ -27,6 +28,7 @@ class CopyReport(NamedTuple):
         backend: Who makes it; None for the core.
         nbytes: Size.
         reason: Who wrote the tensor and who reads it.
+        mapped: The core copies, in memory that the host can see; else `backend` does.
     """
 
     name: str
@@ -36,46 +38,96 @@ class CopyReport(NamedTuple):
     backend: str | None
     nbytes: int
     reason: str
+    mapped: bool = False
 
 
 @dataclass(slots=True)
 class Domains:
-    """Which domain each backend works in, and which others it can touch in place; each is asked once."""
+    """Where each backend keeps its tensors, and which other domains it can touch in place; each is asked once.
+
+    Attributes:
+        homes: The backend of each layer that has one.
+        own: The domains of each backend; the first is where tensors lie that it says nothing of.
+        chosen: What backends said of the tensors of a layer.
+    """
 
     homes: dict[Layer, Assigned]
-    own: dict[Assigned, MemoryDomain] = field(default_factory=dict)
+    own: dict[Assigned, tuple[MemoryDomain, ...]] = field(default_factory=dict)
     importable: dict[Assigned, frozenset[MemoryDomain]] = field(default_factory=dict)
+    chosen: dict[Layer, TensorDomains] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for home in dict.fromkeys(self.homes.values()):
-            self.own[home] = _own_domain(home)
+            self.own[home] = own_domains(home)
             self.importable[home] = _importable_domains(home)
+        for layer, home in self.homes.items():
+            if type(home.backend).tensor_domains is not IBackend.tensor_domains:
+                answer = _tensor_domains(layer, home, self.own[home])
+                if answer is not None:
+                    self.chosen[layer] = answer
 
-    def of(self, layer: Layer) -> MemoryDomain:
-        """Return where a layer works; what the core runs works in host memory."""
-        home = self.homes.get(layer)
-        return HOST if home is None else self.own[home]
+    def written(self, slot: OutputSlot) -> MemoryDomain:
+        """Return where a layer writes a result by itself; what the core runs works in host memory."""
+        chosen = self.chosen.get(slot.layer)
+        return self._usual(slot.layer) if chosen is None else chosen.outputs[slot.index]
 
-    def can_touch(self, layer: Layer, domain: MemoryDomain) -> bool:
-        """Say whether a layer reads and writes tensors in a domain without a copy."""
-        home = self.homes.get(layer)
-        return domain == self.of(layer) or (home is not None and domain in self.importable[home])
+    def read(self, slot: InputSlot) -> MemoryDomain:
+        """Return where a layer reads an input by itself."""
+        chosen = self.chosen.get(slot.layer)
+        return self._usual(slot.layer) if chosen is None else chosen.inputs[slot.index]
+
+    def can_read(self, slot: InputSlot, domain: MemoryDomain) -> bool:
+        """Say whether a layer reads an input in a domain without a copy."""
+        return domain == self.read(slot) or self._imports(slot.layer, domain)
+
+    def can_write(self, slot: OutputSlot, domain: MemoryDomain) -> bool:
+        """Say whether a layer writes a result in a domain without a copy."""
+        return domain == self.written(slot) or self._imports(slot.layer, domain)
+
+    def maps(self, source: MemoryDomain, target: MemoryDomain) -> bool:
+        """Say whether the core copies between two domains, because the host can see both."""
+        return self._owner(source, target) is None and all(domain == HOST or domain.host_visible for domain in (source, target))
 
     def copier(self, source: MemoryDomain, target: MemoryDomain) -> Assigned | None:
-        """Return who copies directly between two domains: an owner whose other side is the host, or can be imported."""
+        """Return who copies directly between two domains; None: the core, by mapping, or nobody.
+
+        It is an owner of one, whose other side is its own too, can be imported, or is the host's.
+        """
+        owner = self._owner(source, target)
+        if owner is None and HOST in (source, target) and not self.maps(source, target):
+            device = target if source == HOST else source
+            owner = next((home for home, own in self.own.items() if device in own), None)
+        return owner
+
+    def is_direct(self, source: MemoryDomain, target: MemoryDomain) -> bool:
+        """Say whether a copy from one domain to another need not stop at the host."""
+        return HOST in (source, target) or self.maps(source, target) or self.copier(source, target) is not None
+
+    def _usual(self, layer: Layer) -> MemoryDomain:
+        home = self.homes.get(layer)
+        return HOST if home is None else self.own[home][0]
+
+    def _imports(self, layer: Layer, domain: MemoryDomain) -> bool:
+        home = self.homes.get(layer)
+        return home is not None and domain in self.importable[home]
+
+    def _owner(self, source: MemoryDomain, target: MemoryDomain) -> Assigned | None:
+        """Return an owner of one of two domains of devices that can touch the other."""
         for home, own in self.own.items():
-            other = target if own == source else source if own == target else None
-            if other is not None and own != HOST and (other == HOST or other in self.importable[home]):
-                return home
+            for mine, other in ((source, target), (target, source)):
+                if HOST not in (mine, other) and mine in own and (other in own or other in self.importable[home]):
+                    return home
         return None
 
 
-def _own_domain(home: Assigned) -> MemoryDomain:
+def own_domains(home: Assigned) -> tuple[MemoryDomain, ...]:
+    """Ask a backend where it keeps its tensors."""
     origin = f"backend {home.label}"
-    with backend_call(origin, "memory_domain"):
-        answer = home.backend.memory_domain(home.request.device)
-    domain: MemoryDomain = checked(origin, "memory_domain", answer, MemoryDomain)
-    return domain
+    with backend_call(origin, "memory_domains"):
+        answer = tuple(home.backend.memory_domains(home.request.device))
+    for domain in answer or (None,):
+        checked(origin, "memory_domains", domain, MemoryDomain)
+    return answer
 
 
 def _importable_domains(home: Assigned) -> frozenset[MemoryDomain]:
@@ -85,12 +137,32 @@ def _importable_domains(home: Assigned) -> frozenset[MemoryDomain]:
     return frozenset(checked(origin, "importable_domains", domain, MemoryDomain) for domain in answer)
 
 
+def _tensor_domains(layer: Layer, home: Assigned, own: tuple[MemoryDomain, ...]) -> TensorDomains | None:
+    origin = f"backend {home.label}, layer {layer.name!r} ({layer.kind})"
+    with backend_call(origin, "tensor_domains"):
+        answer = home.backend.tensor_domains(layer, home.options, home.device)
+    if answer is None:
+        return None
+    checked(origin, "tensor_domains", answer, TensorDomains)
+    counts = (len(layer.inputs), len(layer.outputs))
+    if counts != (len(answer.inputs), len(answer.outputs)) or not {HOST, *own}.issuperset((*answer.inputs, *answer.outputs)):
+        raise BackendError(
+            f"{origin}: tensor_domains() answered {answer!r}",
+            code=ErrorCode.BACKEND_CONTRACT,
+            hint=f"give a domain for each of {counts[0]} inputs and {counts[1]} outputs: dovetail.HOST, or one of "
+            f"memory_domains(): {', '.join(map(str, own))}",
+            method="tensor_domains",
+        )
+    return answer
+
+
 class InsertCopies(Pass):
     """Let every layer read only what it can touch.
 
     Inputs, outputs and constants of the network live in host memory; a constant is handed to every backend as it is. A result
-    lives in its producer's domain, or in one that the producer can write in place if that saves copies. Between two domains of
-    which neither owner can touch the other, the way is through the host. A copy is shared by all who need it.
+    lives where its producer says, or in a domain that the producer can write in place if that saves copies. An owner that can
+    touch both domains copies; the core does, by mapping, where the host can see both; otherwise the way is through the host. A
+    copy is shared by all who need it.
 
     After `run`, `domains` (of every slot), `copiers` (who makes each copy) and `reports` tell what was done.
 
@@ -124,19 +196,17 @@ class InsertCopies(Pass):
     def _serve(self, graph: Graph, slot: OutputSlot, world: Domains) -> None:
         strangers: dict[MemoryDomain, list[InputSlot]] = {}
         for consumer in slot.consumers:
-            if not isinstance(consumer.layer.descriptor, MemoryCopy) and not world.can_touch(
-                consumer.layer, self.domains[slot]
-            ):
-                strangers.setdefault(world.of(consumer.layer), []).append(consumer)
+            if not isinstance(consumer.layer.descriptor, MemoryCopy) and not world.can_read(consumer, self.domains[slot]):
+                strangers.setdefault(world.read(consumer), []).append(consumer)
         made: dict[MemoryDomain, OutputSlot] = {self.domains[slot]: slot}
         # The host first: a copy there may be a stop on the way elsewhere, and then it is the same one.
         for target in sorted(strangers, key=lambda domain: (domain != HOST, domain)):
             readers = strangers[target]
             reason = self._reason(slot, readers)
             source = self.domains[slot]
-            if HOST not in (source, target) and world.copier(source, target) is None and HOST not in made:
+            direct = world.is_direct(source, target)
+            if not direct and HOST not in made:
                 made[HOST] = self._copy(graph, slot, slot, HOST, world, f"{reason}; no direct way, so through the host")
-            direct = HOST in (source, target) or world.copier(source, target) is not None
             made[target] = self._copy(graph, slot if direct else made[HOST], slot, target, world, reason)
             for reader in readers:
                 reconnect(graph, reader, made[target])
@@ -145,10 +215,11 @@ class InsertCopies(Pass):
         self, graph: Graph, source: OutputSlot, origin: OutputSlot, target: MemoryDomain, world: Domains, reason: str
     ) -> OutputSlot:
         start = self.domains[source]
+        name = f"{origin.name}.to_{target.owner}"
         layer = graph.add(
             MemoryCopy(source=start, target=target),
             source,
-            name=f"{origin.name}.to_{target.owner}",
+            name=f"{name}_{target.kind}" if name in graph else name,
             sources_of=origin.layer.sources,
         )
         copier = world.copier(start, target)
@@ -163,6 +234,7 @@ class InsertCopies(Pass):
                 None if copier is None else copier.label,
                 origin.known_info.nbytes,
                 reason,
+                world.maps(start, target),
             )
         )
         return layer.output
@@ -179,16 +251,14 @@ class InsertCopies(Pass):
 
 def _best_domain(slot: OutputSlot, world: Domains) -> MemoryDomain:
     """Return the domain that the producer can write and that needs the fewest copies; its own where that is as good."""
-    own = world.of(slot.layer)
-    choices = [
-        own,
-        *sorted({world.of(c.layer) for c in slot.consumers if world.can_touch(slot.layer, world.of(c.layer))} - {own}),
-    ]
+    own = world.written(slot)
+    reads = [(consumer, world.read(consumer)) for consumer in slot.consumers]
+    choices = [own, *sorted({domain for _, domain in reads if world.can_write(slot, domain)} - {own})]
     if len(choices) == 1 or slot.known_info.opaque is not None:
         return own
 
     def copies(domain: MemoryDomain) -> int:
-        return len({world.of(c.layer) for c in slot.consumers if not world.can_touch(c.layer, domain)})
+        return len({wanted for consumer, wanted in reads if not world.can_read(consumer, domain)})
 
     return min(choices, key=copies)  # the first of equals: its own
 

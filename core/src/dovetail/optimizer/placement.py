@@ -147,9 +147,7 @@ class Placement(NamedTuple):
     def _copy_table(self) -> str:
         rows = [("copy", "from", "to", "by", "bytes", "why")]
         for copy in self.copies:
-            rows.append(
-                (copy.tensor, str(copy.source), str(copy.target), copy.backend or "core", str(copy.nbytes), copy.reason)
-            )
+            rows.append((copy.tensor, str(copy.source), str(copy.target), _copier(copy), str(copy.nbytes), copy.reason))
         return _table(rows) if self.copies else ""
 
     def _fallback_line(self) -> str:
@@ -175,6 +173,10 @@ class Placement(NamedTuple):
     def to_json(self, indent: int | None = None) -> str:
         """Return the report as JSON text."""
         return json.dumps(self.to_dict(), indent=indent)
+
+
+def _copier(copy: CopyReport) -> str:
+    return "core, mapped" if copy.mapped else copy.backend or "core"
 
 
 def _label(backend: str | None, device: int | None) -> str:

@@ -11,13 +11,33 @@ from ..ground.limits import ADDRESSABLE
 from .memory_plan import Arena
 
 
-def allocator(arena: Arena, manager: IMemoryManager, origin: str) -> Callable[[], ITensorHandle]:
+class _Findable(ITensorHandle):
+    """An allocation that copies by mapping find by its address, as long as it lives."""
+
+    def __init__(self, handle: ITensorHandle, known: dict[int, ITensorHandle]) -> None:
+        self.domain, self.nbytes = handle.domain, handle.nbytes
+        self._handle, self._known = handle, known
+        known[handle.address] = handle
+
+    @property
+    def address(self) -> int:
+        return self._handle.address
+
+    def release(self) -> None:
+        self._known.pop(self._handle.address, None)
+        self._handle.release()
+
+
+def allocator(
+    arena: Arena, manager: IMemoryManager, origin: str, known: dict[int, ITensorHandle] | None = None
+) -> Callable[[], ITensorHandle]:
     """Return what allocates an arena for one run.
 
     Args:
         arena: Its domain, size and alignment.
         manager: Of the memory in this domain.
         origin: Whose manager it is, for messages.
+        known: Where those who map allocations find them by their address; None if nobody does.
 
     Raises:
         BackendError: When it is called: there is not so much memory (`OUT_OF_MEMORY`), or the manager hands out memory that no
@@ -36,7 +56,8 @@ def allocator(arena: Arena, manager: IMemoryManager, origin: str) -> Callable[[]
                     code=ErrorCode.OUT_OF_MEMORY,
                     hint="run fewer at once, use a smaller batch, or free memory",
                 ) from error
-        return _sound_handle(origin, checked(origin, "allocate", handle, ITensorHandle), arena, manager)
+        sound = _sound_handle(origin, checked(origin, "allocate", handle, ITensorHandle), arena, manager)
+        return sound if known is None else _Findable(sound, known)
 
     return allocate
 
@@ -64,9 +85,9 @@ def _sound_handle(origin: str, handle: ITensorHandle, arena: Arena, manager: IMe
         problem = f"of {nbytes!r} bytes, expected {arena.nbytes} or more"
     elif not isinstance(address, int) or not 0 <= address < 1 << 64:
         problem = f"whose address is {type(address).__name__} {address!r}, expected a pointer or handle of 64 bits"
-    elif manager.host_visible and address == 0:
+    elif manager.pointers and address == 0:
         problem = "at address 0"
-    elif manager.host_visible and address % arena.alignment:
+    elif manager.pointers and address % arena.alignment:
         problem = f"at {address:#x}, which is not a multiple of {arena.alignment}"
     if not problem:
         return handle

@@ -247,7 +247,7 @@ class GuardedPlanBuilder(PlanBuilder):
             else:
                 placements.append(Placement(tensor.storage, tensor.index, 0))
         workspaces = [
-            arena(step.workspace_domain, self._workspace_bytes(draft, step.workspace), memory_plan.ALIGNMENT)
+            arena(step.workspace_domain, self._workspace_bytes(draft, step.workspace), step.workspace_alignment)
             if step.workspace
             else None
             for draft, step in zip(self.final, steps, strict=True)

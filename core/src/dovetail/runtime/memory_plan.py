@@ -68,7 +68,9 @@ class Step:
 
     Attributes:
         reads, writes: Tensor numbers, in slot order; None for an input that is left out.
-        workspace: Bytes of scratch, in the same domain as the outputs.
+        workspace: Bytes of scratch.
+        workspace_domain: Where it lies.
+        workspace_alignment: Of its address, bytes.
         aliases: Permissions of the workload.
         elidable: The step has nothing to do once all its aliases are taken up.
         queue: Queue of an asynchronous step, or of a wait.
@@ -79,6 +81,7 @@ class Step:
     writes: Sequence[int] = ()
     workspace: int = 0
     workspace_domain: MemoryDomain = HOST
+    workspace_alignment: int = ALIGNMENT
     aliases: Sequence[Alias] = ()
     elidable: bool = False
     queue: int | None = None
@@ -158,7 +161,9 @@ class MemoryPlan(NamedTuple):
     lower_bound: int
 
 
-def plan_memory(tensors: Sequence[Tensor], steps: Sequence[Step], *, offsets: bool = True) -> MemoryPlan:
+def plan_memory(
+    tensors: Sequence[Tensor], steps: Sequence[Step], *, whole: frozenset[MemoryDomain] = frozenset()
+) -> MemoryPlan:
     """Place all tensors.
 
     Building a concatenation in place saves its copy, but makes the whole result live from its first part on: the plan is made
@@ -169,12 +174,12 @@ def plan_memory(tensors: Sequence[Tensor], steps: Sequence[Step], *, offsets: bo
     Args:
         tensors: What to place.
         steps: In order of execution, waits included.
-        offsets: False if tensors cannot lie at an offset into an arena of a device domain.
+        whole: Domains in which a tensor cannot lie at an offset into an arena: each begins an allocation.
     """
     steps = [_sound(tensors, step) for step in watched(steps)]
     has_parts = any(alias.relation is Relation.PART for step in steps for alias in step.aliases)
     ways = (True, False) if has_parts else (False,)  # without parts both are one
-    plans = [_Planner(tensors, steps, in_parts=in_parts, offsets=offsets).plan() for in_parts in ways]
+    plans = [_Planner(tensors, steps, in_parts=in_parts, whole=whole).plan() for in_parts in ways]
     return min(plans, key=lambda plan: (plan.peak_bytes, -len(plan.elided)))
 
 
@@ -206,11 +211,13 @@ def releases(steps: Sequence[Step]) -> list[int]:
 class _Planner:
     """One attempt."""
 
-    def __init__(self, tensors: Sequence[Tensor], steps: Sequence[Step], *, in_parts: bool, offsets: bool) -> None:
+    def __init__(
+        self, tensors: Sequence[Tensor], steps: Sequence[Step], *, in_parts: bool, whole: frozenset[MemoryDomain]
+    ) -> None:
         self.tensors = tensors
         self.steps = steps
         self.in_parts = in_parts
-        self.offsets = offsets
+        self.whole = whole
         self.release = releases(steps)
         self.producer: dict[int, int] = {}
         self.last_read = [-1] * len(tensors)
@@ -313,7 +320,7 @@ class _Planner:
             return False
         if offset % mine.element or (offset % mine.alignment and (mine.alignment > ALIGNMENT or mine.domain != HOST)):
             return False  # a device's manager said what every offset is a multiple of
-        if offset and mine.domain != HOST and not self.offsets:
+        if offset and mine.domain in self.whole:
             return False
         if alias.relation is Relation.VIEW:
             return True
@@ -370,7 +377,7 @@ class _Planner:
             and part.nbytes == self.tensors[source].nbytes
             and self.place_of[source] == part.origin
             and offset % part.alignment == 0
-            and (self.offsets or whole.domain == HOST)
+            and whole.domain not in self.whole
             and not part.is_output
             and part.newest < number
         )
@@ -439,7 +446,7 @@ class _Planner:
             if step.workspace == 0 or number in self.elided:
                 result.append(None)
                 continue
-            buffer = Buffer(step.workspace, step.workspace_domain, ALIGNMENT, Storage.ARENA, 0)
+            buffer = Buffer(step.workspace, step.workspace_domain, step.workspace_alignment, Storage.ARENA, 0)
             buffer.start, buffer.end = number, self.release[number]
             result.append(buffer)
         return result
@@ -452,7 +459,7 @@ class _Planner:
         for buffer in buffers:
             by_domain[buffer.domain].append(buffer)
         for domain, group in by_domain.items():
-            if domain != HOST and not self.offsets:
+            if domain in self.whole:
                 arenas.extend(_separate_arenas(domain, group, len(arenas)))
                 continue
             alignment = max(buffer.alignment for buffer in group)

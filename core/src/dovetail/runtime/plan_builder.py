@@ -17,6 +17,8 @@ from ..graph.layer_state import LayerState
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.limits import budget, watched
+from ..optimizer.copies import own_domains
+from ..optimizer.core_kinds import MemoryCopy
 from . import memory_plan
 from .aliases import Alias, gap_in, problem_with
 from .arenas import allocator, sound_manager
@@ -46,12 +48,14 @@ class Factory(NamedTuple):
     """What makes the workloads of a network for one device: all its plans use the same.
 
     Attributes:
-        domain, manager: Where the device's tensors live, and what provides this memory; the core does in the host.
+        workloads: The backend's own.
+        domains: Where the device keeps tensors and scratch, in the backend's order.
+        managers: What provides memory there; the core does in the host.
     """
 
     workloads: IWorkloadFactory
-    domain: MemoryDomain
-    manager: IMemoryManager
+    domains: tuple[MemoryDomain, ...]
+    managers: Mapping[MemoryDomain, IMemoryManager]
 
 
 @dataclass
@@ -122,6 +126,7 @@ class Draft:
     shared: int = 0
     per_worker: int = 0
     aliases: Sequence[Alias] = ()
+    workspace_domain: MemoryDomain = HOST
 
 
 class _Tap:
@@ -177,6 +182,7 @@ class PlanBuilder:
         self.factories = factories
         self.managers: dict[MemoryDomain, IMemoryManager] = {HOST: HostMemoryManager()}
         self.owners: dict[MemoryDomain, str] = {}
+        self.mapped: dict[MemoryDomain, dict[int, ITensorHandle]] = {}
         self.queues: list[tuple[Queues, int]] = []
         self.queue_of: dict[BackendKey, int] = {}
         self.tensors: list[memory_plan.Tensor] = []
@@ -283,9 +289,29 @@ class PlanBuilder:
         info = StepInfo(layer.name, layer.kind, backend, layer.sources, queue, private_bytes=workload.private_bytes)
         if self.tuned.get(layer.name):
             info = info._replace(tuned=self.tuned[layer.name])
-        self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker, aliases))
+        where = self._workspace_domain(workload, key, per_worker, origin)
+        self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker, aliases, where))
         if self.consumes and key is not None:
             self._release(layer, self.factories[key].workloads, origin)
+
+    def _workspace_domain(self, workload: Workload, key: BackendKey | None, per_worker: int, origin: str) -> MemoryDomain:
+        """Return where the scratch of a workload lies.
+
+        Raises:
+            BackendError: There is no such domain, or it is not one that threads of the host can work in.
+        """
+        number = workload.workspace_memory
+        if not number or key is None:
+            return HOST
+        domains = self.factories[key].domains
+        if number <= len(domains) and (not per_worker or domains[number - 1] == HOST):
+            return domains[number - 1]
+        raise BackendError(
+            f"{origin}: its workload wants its workspace in memory {number}, with {per_worker} bytes for each worker",
+            code=ErrorCode.BACKEND_CONTRACT,
+            hint=f"0 is host memory, 1 to {len(domains)} are those of the backend; parts for workers lie in host memory alone",
+            method="workspace",
+        )
 
     def _aliases(self, workload: Workload, reads: Sequence[int | None], writes: Sequence[int], origin: str) -> Sequence[Alias]:
         """Return what a workload says of bytes that its outputs and inputs share.
@@ -317,7 +343,9 @@ class PlanBuilder:
                 factory.release(layer)
 
     def _core_workload(self, layer: Layer) -> Workload:
-        """The core runs `Debug` layers, whose callback only the optimized network knows, and copies within host memory."""
+        """The core runs `Debug` layers, whose callback only the optimized network knows, and copies where the host can see."""
+        if isinstance(layer.descriptor, MemoryCopy):
+            return Workload.mapped_copy(*(self._mapping(one) for one in (layer.descriptor.source, layer.descriptor.target)))
         if layer.kind != "dovetail.Debug" or self.optimized.debug is None:
             return Workload.host_copy()
         return Workload.take(_Tap(layer.descriptor, self.optimized.debug), f"layer {layer.name!r}")
@@ -326,28 +354,27 @@ class PlanBuilder:
         key = BackendKey(assigned.request.id, assigned.request.device)
         if key not in self.factories:
             self.factories[key] = self._factory(assigned, key)
-        made = self.factories[key]
-        if made.domain != HOST and made.domain not in self.managers:
-            self.managers[made.domain] = made.manager
-            self.owners[made.domain] = f"backend {str(key.id)!r}"
+        for domain, manager in self.factories[key].managers.items():
+            if domain not in self.managers:
+                self.managers[domain] = manager
+                self.owners[domain] = f"backend {str(key.id)!r}"
         return key
 
     def _factory(self, assigned: Any, key: BackendKey) -> Factory:
         opened = self.opened[key]
         backend, origin = assigned.backend, f"backend {str(key.id)!r}"
-        with backend_call(origin, "memory_domain"):
-            domain = backend.memory_domain(key.device)
-        checked(origin, "memory_domain", domain, MemoryDomain)
-        with backend_call(origin, "create_memory_manager"):
-            made = backend.create_memory_manager(opened.context)
-        checked(origin, "create_memory_manager", made, IMemoryManager, type(None))
-        manager = self.managers[HOST] if made is None else made
-        if domain != HOST:
-            sound_manager(origin, manager)
+        domains = own_domains(assigned)
+        managers = {domain: self._manager_of(opened, domain, origin) for domain in domains if domain != HOST}
         with backend_call(origin, "create_workload_factory"):
             resources = resources_for(backend, key.device, assigned.options, self.threads)
             factory = backend.create_workload_factory(opened.context, resources, assigned.options)
-        return Factory(checked(origin, "create_workload_factory", factory, IWorkloadFactory), domain, manager)
+        return Factory(checked(origin, "create_workload_factory", factory, IWorkloadFactory), domains, managers)
+
+    @staticmethod
+    def _manager_of(opened: OpenBackend, domain: MemoryDomain, origin: str) -> IMemoryManager:
+        with backend_call(origin, "create_memory_manager"):
+            made = opened.backend.create_memory_manager(opened.context, domain)
+        return sound_manager(origin, checked(origin, "create_memory_manager", made, IMemoryManager))
 
     def _compiled(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
         """Create a workload.
@@ -385,14 +412,25 @@ class PlanBuilder:
             )
         return Workload.take(made, origin)
 
+    def _mapping(self, domain: MemoryDomain) -> Any:
+        """Return what maps memory of a domain: its manager, where that does it by itself, or the handles of its arenas."""
+        if domain == HOST:
+            return None
+        manager = self._manager(domain)
+        return manager if hasattr(manager, "mapping") else self.mapped.setdefault(domain, {})
+
     def _manager(self, domain: MemoryDomain) -> IMemoryManager:
+        if domain not in self.managers:  # the core copies there before the first layer of the backend comes
+            for assigned in self.optimized.assignment.values():
+                if assigned is not None:
+                    self._open(assigned)
         try:
             return self.managers[domain]
         except KeyError:
             raise BackendError(
                 f"no backend in use provides memory of {domain}",
                 code=ErrorCode.BACKEND_CONTRACT,
-                hint="memory_domain() and create_memory_manager() must speak of the same domain",
+                hint="memory_domains() and create_memory_manager() must speak of the same domains",
             ) from None
 
     def _queue(self, key: BackendKey, origin: str) -> int:
@@ -450,6 +488,8 @@ class PlanBuilder:
                 reads=draft.reads,
                 writes=draft.writes,
                 workspace=0 if number in idle else shared[id(draft)] + stride[id(draft)] * self.threads,
+                workspace_domain=draft.workspace_domain,
+                workspace_alignment=max(memory_plan.ALIGNMENT, self._manager(draft.workspace_domain).alignment),
                 aliases=draft.aliases,
                 elidable=draft.workload.elidable if draft.workload else False,
                 queue=draft.info.queue,
@@ -517,7 +557,8 @@ class PlanBuilder:
         load.take_memory(nbytes, what)
 
     def _plan_memory(self, steps: Sequence[memory_plan.Step]) -> MemoryPlan:
-        return memory_plan.plan_memory(self.tensors, steps, offsets=all(m.offsets for m in self.managers.values()))
+        whole = frozenset(domain for domain, manager in self.managers.items() if not manager.offsets)
+        return memory_plan.plan_memory(self.tensors, steps, whole=whole)
 
     def _shared_arena(self, plan: MemoryPlan) -> tuple[int, int, int] | None:
         """Return (index, bytes, alignment) of the arena in host memory: of plans that do not run at once, one will do."""
@@ -525,7 +566,10 @@ class PlanBuilder:
 
     def _allocators(self, plan: MemoryPlan) -> list[Callable[[], ITensorHandle]]:
         return [
-            allocator(arena, self._manager(arena.domain), self.owners.get(arena.domain, "the core")) for arena in plan.arenas
+            allocator(
+                arena, self._manager(arena.domain), self.owners.get(arena.domain, "the core"), self.mapped.get(arena.domain)
+            )
+            for arena in plan.arenas
         ]
 
     def _makes_nothing(self, draft: Draft) -> bool:

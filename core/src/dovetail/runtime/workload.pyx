@@ -10,14 +10,15 @@ cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
-from libc.stdint cimport uint32_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memcpy, memset
 
 from dovetail.abi cimport (
     DOVETAIL_ABI_MAJOR,
     DOVETAIL_ABI_MINOR,
     DOVETAIL_CONCURRENCY_DEVICE,
     DOVETAIL_FAILED,
+    DOVETAIL_MAP_WRITE,
     DOVETAIL_OK,
     DOVETAIL_QUEUES_CAPSULE,
     DOVETAIL_USED_QUEUES_CAPSULE,
@@ -27,6 +28,7 @@ from dovetail.abi cimport (
     DOVETAIL_WORKLOAD_ELIDABLE,
     DOVETAIL_WORKLOAD_NONDETERMINISTIC,
     dovetail_alias,
+    dovetail_answer,
     dovetail_call,
     dovetail_queues,
     dovetail_tensor,
@@ -45,7 +47,19 @@ from .aliases import Alias, Relation
 cnp.import_array()
 
 cdef extern from "host_copy.h" nogil:
+    ctypedef struct dvt_mapping:
+        int (*map)(
+            void *state, void *context, int32_t memory, void *data, size_t offset, size_t bytes, int32_t access,
+            void **address, dovetail_answer *why) noexcept nogil
+        int (*unmap)(void *state, void *context, int32_t memory, void *data) noexcept nogil
+        void *state
+        void *context
+        int32_t memory
+    ctypedef struct dvt_mapped_copy:
+        dvt_mapping source
+        dvt_mapping target
     int dvt_copy_execute(void *state, const dovetail_call *call) noexcept
+    int dvt_mapped_copy_execute(void *state, const dovetail_call *call) noexcept
 
 cdef extern from "executor.h" nogil:
     ctypedef struct dvt_context:
@@ -106,6 +120,59 @@ cdef bytes _described(error):
         return f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace")
     except BaseException:
         return f"{type(error).__name__} (its text cannot be printed)".encode("utf-8", "backslashreplace")
+
+
+cdef int map_handle(
+    void *state, void *context, int32_t memory, void *data, size_t offset, size_t nbytes, int32_t access, void **address,
+    dovetail_answer *why,
+) noexcept with gil:
+    """Map an allocation of a Python memory manager, which is found by its address."""
+    try:
+        pointer = (<dict>state)[<size_t>data].map(offset, nbytes, writes=bool(access & DOVETAIL_MAP_WRITE))
+        address[0] = <void *><size_t>pointer
+        return DOVETAIL_OK
+    except BaseException as error:
+        text = _described(error)[:sizeof(why.text) - 1]
+        memcpy(why.text, PyBytes_AS_STRING(text), len(text))
+        return DOVETAIL_FAILED
+
+
+cdef int unmap_handle(void *state, void *context, int32_t memory, void *data) noexcept with gil:
+    try:
+        (<dict>state)[<size_t>data].unmap()
+        return DOVETAIL_OK
+    except BaseException:
+        return DOVETAIL_FAILED
+
+
+cdef class MappedCopy:
+    """The state of a copy by mapping.
+
+    Args:
+        source, target: None for host memory; a manager whose `mapping` holds the addresses of memory_map, memory_unmap, state
+            and context of a table, and the number of the memory; or handles by address.
+    """
+
+    cdef dvt_mapped_copy c
+    cdef tuple kept
+
+    def __cinit__(self, source, target):
+        self.kept = (source, target)
+        self._fill_in(&self.c.source, source)
+        self._fill_in(&self.c.target, target)
+
+    cdef int _fill_in(self, dvt_mapping *mapping, given) except -1:
+        memset(mapping, 0, sizeof(dvt_mapping))
+        if isinstance(given, dict):
+            mapping.map, mapping.unmap, mapping.state = map_handle, unmap_handle, <void *>given
+        elif given is not None:
+            map_at, unmap_at, state, context, number = given.mapping
+            mapping.map = <int (*)(
+                void *, void *, int32_t, void *, size_t, size_t, int32_t, void **, dovetail_answer *) noexcept nogil><size_t>map_at
+            mapping.unmap = <int (*)(void *, void *, int32_t, void *) noexcept nogil><size_t>unmap_at
+            mapping.state, mapping.context = <void *><size_t>state, <void *><size_t>context
+            mapping.memory = number
+        return 0
 
 
 cdef object _NUMPY_TYPES = {
@@ -198,6 +265,18 @@ cdef class Workload:
         self.table = &self.own
         return self
 
+    @staticmethod
+    def mapped_copy(source, target):
+        """Return the core's own copy between memories that the host can see; see `MappedCopy`."""
+        cdef Workload self = Workload.__new__(Workload)
+        cdef MappedCopy state = MappedCopy(source, target)
+        self.own.size = sizeof(dovetail_workload)
+        self.own.execute = dvt_mapped_copy_execute
+        self.own.state = <void *>&state.c
+        self.table = &self.own
+        self.kept = state
+        return self
+
     def __dealloc__(self):
         if self.taken != NULL:
             if self.own.release != NULL:
@@ -229,6 +308,11 @@ cdef class Workload:
     def private_bytes(self):
         """Memory that the workload holds beyond what the core plans."""
         return self.table.private_bytes
+
+    @property
+    def workspace_memory(self):
+        """Where the workspace lies. 0: host memory; n: number n - 1 of the backend's memories."""
+        return self.table.workspace_memory
 
     @property
     def aliases(self):
@@ -313,6 +397,10 @@ cdef int _check_declared(const dovetail_workload *table, str origin) except -1:
     if table.concurrency > DOVETAIL_CONCURRENCY_DEVICE:
         raise _contract(
             origin, f"its workload has the concurrency {table.concurrency}", "set one of DOVETAIL_CONCURRENCY_... of abi.h")
+    if table.workspace_memory < 0:
+        raise _contract(
+            origin, f"its workload wants its workspace in memory {table.workspace_memory}",
+            "0 is host memory, n number n - 1 of the backend's memories")
     if table.private_bytes >= MEMORY_LIMIT:
         raise _contract(
             origin, f"its workload says that it holds {table.private_bytes} private bytes",

@@ -8,7 +8,6 @@ from typing import Any
 from unittest import mock
 
 from dovetail import (
-    HOST,
     BackendId,
     Capabilities,
     Device,
@@ -23,6 +22,7 @@ from dovetail import (
     OptimizationViews,
     SubgraphView,
     Support,
+    TensorDomains,
 )
 from dovetail.contract.memory import HostMemoryManager
 
@@ -73,7 +73,7 @@ class _FailingManager(IMemoryManager):
     def __init__(self, manager: IMemoryManager, allocations: Allocations) -> None:
         self._manager = manager
         self._allocations = allocations
-        for name in ("domain", "alignment", "host_visible", "offsets"):
+        for name in ("domain", "alignment", "pointers", "offsets"):
             setattr(self, name, getattr(manager, name))
 
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
@@ -108,15 +108,18 @@ class _Stand(IBackend):
     def create_context(self, device: int, resources: HostResources, options: Any) -> IBackendContext | None:
         return self._backend.create_context(device, resources, options)
 
-    def memory_domain(self, device: int) -> MemoryDomain:
-        return self._backend.memory_domain(device)
+    def memory_domains(self, device: int) -> Sequence[MemoryDomain]:
+        return self._backend.memory_domains(device)
+
+    def tensor_domains(self, layer: Layer, options: Any, device: Device) -> TensorDomains | None:
+        return self._backend.tensor_domains(layer, options, device)
 
     def importable_domains(self, device: int) -> frozenset[MemoryDomain]:
         return self._backend.importable_domains(device)
 
-    def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager | None:
-        manager = self._backend.create_memory_manager(context)
-        return manager if manager is None or manager.domain == HOST else _FailingManager(manager, self._allocations)
+    def create_memory_manager(self, context: IBackendContext | None, domain: MemoryDomain) -> IMemoryManager | None:
+        manager = self._backend.create_memory_manager(context, domain)
+        return None if manager is None else _FailingManager(manager, self._allocations)
 
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
         return self._backend.optimize_subgraph(view, options, device)

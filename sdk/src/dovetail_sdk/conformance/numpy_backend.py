@@ -61,11 +61,11 @@ class NumpyBackend(IBackend):
     ) -> IWorkloadFactory:
         return _Factory()
 
-    def memory_domain(self, device: int) -> MemoryDomain:
-        return self.domain
+    def memory_domains(self, device: int) -> Sequence[MemoryDomain]:
+        return (self.domain,)
 
-    def create_memory_manager(self, context: IBackendContext | None) -> IMemoryManager | None:
-        return None if self.domain == HOST else _PrivateMemory(self.domain)
+    def create_memory_manager(self, context: IBackendContext | None, domain: MemoryDomain) -> IMemoryManager | None:
+        return _PrivateMemory(domain)
 
 
 class _Factory(IWorkloadFactory):
@@ -101,8 +101,6 @@ class _PrivateHandle(HostMemory):
 
 
 class _PrivateMemory(IMemoryManager):
-    host_visible = False
-
     def __init__(self, domain: MemoryDomain) -> None:
         self.domain = domain
 

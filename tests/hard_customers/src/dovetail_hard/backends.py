@@ -164,7 +164,7 @@ class DeviceMemoryManager(IMemoryManager):
     """Allocates on the device."""
 
     alignment = 128
-    host_visible = False
+    pointers = False
 
     def __init__(self, context: DeviceContext) -> None:
         self._context = context
@@ -318,14 +318,14 @@ class TestDevice(IBackend):
         self.contexts.append(DeviceContext(device, options))
         return self.contexts[-1]
 
-    def create_memory_manager(self, context: Any) -> IMemoryManager:
+    def create_memory_manager(self, context: Any, domain: MemoryDomain) -> IMemoryManager:
         return self.memory_type(context)
 
     def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
         return DeviceFactory(context.device)
 
-    def memory_domain(self, device: int) -> MemoryDomain:
-        return MemoryDomain("TestDevice", device, "opaque")
+    def memory_domains(self, device: int) -> tuple[MemoryDomain, ...]:
+        return (MemoryDomain("TestDevice", device, "opaque"),)
 
     def devices(self) -> Sequence[Device]:
         return (Device(0, "first"), Device(1, "second"))

@@ -141,16 +141,21 @@ def _odd_layers() -> Iterator[Layer]:
 
 @check(level=1, title="says where its tensors live")
 def memory_domains_are_valid(subject: Subject) -> None:
-    """Ask for the memory domain and those that can be imported, for each device.
+    """Ask for the memory domains and those that can be imported, for each device.
 
-    Troubleshooting: Return `dovetail.HOST` for plain memory, or a `MemoryDomain` whose owner is the backend's id.
+    Troubleshooting: Return `dovetail.HOST` for plain memory, or `MemoryDomain`s whose owner is the backend's id, each once.
     """
     for device in range(len(subject.backend.devices())):
-        domain = subject.backend.memory_domain(device)
-        if not isinstance(domain, MemoryDomain) or domain != subject.backend.memory_domain(device):
-            raise ConformanceFailure(f"memory_domain({device}) is {domain!r}; expected one MemoryDomain, always the same")
-        if domain != HOST and domain.owner != subject.id:
-            raise ConformanceFailure(f"memory_domain({device}) belongs to {domain.owner!r}; expected 'host' or {subject.id!r}")
+        domains = tuple(subject.backend.memory_domains(device))
+        if not domains or len(set(domains)) != len(domains) or domains != tuple(subject.backend.memory_domains(device)):
+            raise ConformanceFailure(f"memory_domains({device}) is {domains!r}; expected one or more, always the same")
+        for domain in domains:
+            if not isinstance(domain, MemoryDomain):
+                raise ConformanceFailure(f"memory_domains({device}) lists {domain!r}, which is no MemoryDomain")
+            if domain != HOST and domain.owner != subject.id:
+                raise ConformanceFailure(
+                    f"{domain} of device {device} is of {domain.owner!r}; expected 'host' or {subject.id!r}"
+                )
         imported = subject.backend.importable_domains(device)
         if not isinstance(imported, frozenset) or not all(isinstance(one, MemoryDomain) for one in imported):
             raise ConformanceFailure(f"importable_domains({device}) is {imported!r}, not a frozenset of MemoryDomain")
@@ -191,33 +196,30 @@ def _context(subject: Subject) -> IBackendContext | None:
 
 @check(level=1, title="hands out memory and takes it back")
 def memory_is_handed_out(subject: Subject) -> None:
-    """Allocate nothing, little and much; write to what the host can see; ask for more than there is.
+    """Allocate nothing, little and much in each memory; write to what the host can see; ask for more than there is.
 
     Troubleshooting: `allocate` returns an `ITensorHandle` of at least that size at an address of at least that alignment, or
-    raises MemoryError, nothing else. `release` is called once per handle.
+    raises MemoryError, nothing else. `release` is called once per handle. `map` returns a pointer to the bytes, which hold what
+    was written to them when they are mapped again.
     """
     context = _context(subject)
     try:
-        manager = subject.backend.create_memory_manager(context)
-        if manager is None:
-            if subject.backend.memory_domain(0) != HOST:
-                raise ConformanceFailure(
-                    f"create_memory_manager() returned None, but its tensors live in {subject.backend.memory_domain(0)}"
-                )
+        domains = [domain for domain in subject.backend.memory_domains(0) if domain != HOST]
+        if not domains:
             raise NotApplicable("its memory is the core's own")
-        if not isinstance(manager, IMemoryManager):
-            raise ConformanceFailure(f"create_memory_manager() returned {manager!r}, not an IMemoryManager")
-        alignment = manager.alignment
-        if alignment < 1 or alignment & (alignment - 1):
-            raise ConformanceFailure(f"its alignment is {alignment}, not a power of two")
-        if manager.domain != subject.backend.memory_domain(0):
-            raise ConformanceFailure(
-                f"its memory manager is of {manager.domain}, its tensors of {subject.backend.memory_domain(0)}"
-            )
-        for nbytes in (1, 64, 4095, 1 << 20):
-            _use(manager, nbytes)
-        _ask_for_too_much(manager)
-        _use(manager, 64)
+        for domain in domains:
+            manager = subject.backend.create_memory_manager(context, domain)
+            if not isinstance(manager, IMemoryManager):
+                raise ConformanceFailure(f"create_memory_manager({domain}) returned {manager!r}, not an IMemoryManager")
+            alignment = manager.alignment
+            if alignment < 1 or alignment & (alignment - 1):
+                raise ConformanceFailure(f"its alignment is {alignment}, not a power of two")
+            if manager.domain != domain:
+                raise ConformanceFailure(f"its memory manager is of {manager.domain}, its tensors of {domain}")
+            for nbytes in (1, 64, 4095, 1 << 20):
+                _use(manager, nbytes)
+            _ask_for_too_much(manager)
+            _use(manager, 64)
     finally:
         if context is not None:
             context.close()
@@ -231,18 +233,20 @@ def _use(manager: IMemoryManager, nbytes: int) -> None:
                 raise ConformanceFailure(f"allocate({nbytes}) returned {handle!r}, not an ITensorHandle")
             if handle.nbytes < nbytes or handle.domain != manager.domain:
                 raise ConformanceFailure(f"allocate({nbytes}) returned {handle.nbytes} bytes in {handle.domain}")
-            if manager.host_visible and manager.offsets and handle.address % manager.alignment:
+            if manager.pointers and handle.address % manager.alignment:
                 raise ConformanceFailure(
                     f"allocate({nbytes}) returned {handle.address:#x}, not a multiple of {manager.alignment}"
                 )
         if len({handle.address for handle in handles}) != len(handles):
             raise ConformanceFailure(f"allocate({nbytes}) returned one address twice: {[hex(h.address) for h in handles]}")
-        if manager.host_visible:
+        if manager.domain.host_visible and not hasattr(manager, "mapping"):  # behind a table copies map, see level 3
             for number, handle in enumerate(handles):
-                ctypes.memset(handle.address, number + 1, nbytes)
+                ctypes.memset(handle.map(0, nbytes, writes=True), number + 1, nbytes)
+                handle.unmap()
             for number, handle in enumerate(handles):
-                if ctypes.string_at(handle.address, nbytes) != bytes([number + 1]) * nbytes:
+                if ctypes.string_at(handle.map(0, nbytes, writes=False), nbytes) != bytes([number + 1]) * nbytes:
                     raise ConformanceFailure(f"two allocations of {nbytes} bytes overlap")
+                handle.unmap()
     finally:
         for handle in handles:
             handle.release()

@@ -112,9 +112,9 @@ def _check_report(subject: Subject, graph: RandomGraph, net: LoadedNetwork) -> N
             if not refusal.code.strip() or not refusal.reason.strip() or refusal.code == "contract":
                 raise ConformanceFailure(f"the refusal of layer {row.name!r} has no code and text of its own: {refusal}")
     json.loads(placement.to_json())
-    domain = subject.backend.memory_domain(0)
+    domains = set(subject.backend.memory_domains(0))
     for copy in placement.copies:
-        if copy.source == copy.target or (domain not in (copy.source, copy.target) and copy.backend == subject.id):
+        if copy.source == copy.target or (domains.isdisjoint((copy.source, copy.target)) and copy.backend == subject.id):
             raise ConformanceFailure(f"copy {copy.name!r} from {copy.source} to {copy.target} makes no sense")
 
 
@@ -125,8 +125,8 @@ def copies_are_exact(subject: Subject) -> None:
     Troubleshooting: look at `create_copy`: direction, number of bytes (`info.nbytes`, not the number of elements), offsets
     (`byte_offset` of the tensor in device memory), and that the copy is enqueued on the queue of the run.
     """
-    domain = subject.backend.memory_domain(0)
-    if domain == HOST:
+    domains = {domain for domain in subject.backend.memory_domains(0) if domain != HOST}
+    if not domains:
         raise NotApplicable("it works in host memory, and nothing is copied")
     crossed = 0
     for graph in random_graphs(subject, "copies", 6):
@@ -136,13 +136,13 @@ def copies_are_exact(subject: Subject) -> None:
         net = subject.load(
             graph.network, extra_backends=[outer], fallback=True, passes=False, require=dict.fromkeys(theirs, NAME)
         )
-        into = [copy for copy in net.placement.copies if copy.target == domain]
-        back = [copy for copy in net.placement.copies if copy.source == domain]
+        into = [copy for copy in net.placement.copies if copy.target in domains]
+        back = [copy for copy in net.placement.copies if copy.source in domains]
         crossed += len(into) + len(back)
         mine = any(row.backend == subject.id for row in net.placement.layers)
         if mine and not into:
             raise ConformanceFailure(
-                f"layers run on {subject.id} in {domain}, and nothing was copied there:\n{net.placement.explain()}"
+                f"layers run on {subject.id} in its own memory, and nothing was copied there:\n{net.placement.explain()}"
             )
         for feeds in (graph.feeds, {name: np.ascontiguousarray(value[::-1]) for name, value in graph.feeds.items()}):
             Judge(graph, "the graph that goes in and out of its memory").check(run(net, feeds), feeds)

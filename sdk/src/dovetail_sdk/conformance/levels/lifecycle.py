@@ -228,13 +228,15 @@ def survives_fork(subject: Subject) -> None:
     """Fork a process in which a network is loaded; run it in both.
 
     Troubleshooting: A backend on host memory must not keep threads or locks of its own that a fork leaves behind; the core's
-    pool comes back by itself. For a device the core refuses runs in the child with FORKED: say by `memory_domain` or
+    pool comes back by itself. For a device the core refuses runs in the child with FORKED: say by `memory_domains` or
     `capabilities` that it is one.
     """
     if not hasattr(os, "fork"):
         raise NotApplicable("this system has no fork")
     accepted(subject, 1)
-    is_device = subject.backend.memory_domain(0) != HOST or subject.backend.capabilities().asynchronous
+    is_device = (
+        any(domain != HOST for domain in subject.backend.memory_domains(0)) or subject.backend.capabilities().asynchronous
+    )
     _expect(subject, "fork", "forked" if is_device else "works")
 
 
