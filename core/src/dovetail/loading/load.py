@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..ground.collecting import collecting_seldom
+from ..ground.gc_deferral import gc_deferred
 from ..ground.limits import Limits, limited
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def load(
         DovetailError: The file cannot be read, a backend is not there, or a layer gets no home.
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
     """
-    with collecting_seldom(), limited(limits):
+    with gc_deferred(), limited(limits):
         from ..optimizer import CompileRequest, NetworkSource
 
         if runtime is None:

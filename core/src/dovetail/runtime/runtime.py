@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..graph.descriptor import Array, Constant
 from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
-from ..ground.collecting import collecting_seldom, network_dropped
 from ..ground.errors import ErrorCode, GraphError, OptionError, RunError
+from ..ground.gc_deferral import gc_deferred, network_dropped
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
 from ..ground.progress import listening
@@ -113,7 +113,7 @@ class Runtime:
         request = CompileRequest.of(optimize)
         # The listener is of this load only: plans that are made later have none.
         later = replace(request, progress=None, limits=None)
-        with collecting_seldom(), listening(request.progress), limited(request.limits):
+        with gc_deferred(), listening(request.progress), limited(request.limits):
             return self._load(network, threads, name, later, plan_cache_bytes)
 
     def _load(

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from dovetail.ground import collecting
-from dovetail.ground.collecting import collecting_seldom, network_dropped
+from dovetail.ground import gc_deferral
+from dovetail.ground.gc_deferral import gc_deferred, network_dropped
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def thresholds() -> Iterator[tuple[int, int, int]]:
 
 
 def test_it_runs_less_often_inside_and_as_before_afterwards(thresholds: tuple[int, int, int]) -> None:
-    with collecting_seldom():
+    with gc_deferred():
         inside = gc.get_threshold()
     assert inside[0] > thresholds[0]
     assert inside[1] > thresholds[1]
@@ -36,7 +36,7 @@ def test_it_runs_less_often_inside_and_as_before_afterwards(thresholds: tuple[in
 
 
 def test_it_is_as_before_after_an_error(thresholds: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match="inside"), collecting_seldom():
+    with pytest.raises(ValueError, match="inside"), gc_deferred():
         raise ValueError("inside")
     assert gc.get_threshold() == thresholds
 
@@ -47,7 +47,7 @@ def test_it_is_as_before_when_the_collection_is_interrupted(
     def interrupted(generation: int = 2) -> int:
         raise KeyboardInterrupt
 
-    load = collecting_seldom()
+    load = gc_deferred()
     load.__enter__()
     made = [[number] for number in range(2000)]
     with monkeypatch.context() as patch:
@@ -59,7 +59,7 @@ def test_it_is_as_before_when_the_collection_is_interrupted(
 
 
 def test_loads_that_overlap_leave_it_as_the_first_found_it(thresholds: tuple[int, int, int]) -> None:
-    first, second = collecting_seldom(), collecting_seldom()
+    first, second = gc_deferred(), gc_deferred()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -70,20 +70,20 @@ def test_loads_that_overlap_leave_it_as_the_first_found_it(thresholds: tuple[int
 @pytest.mark.parametrize("own", [0, 1_000_000], ids=["off", "higher"])
 def test_what_the_program_set_itself_stays(own: int) -> None:
     gc.set_threshold(own, 5, 5)
-    with collecting_seldom():
+    with gc_deferred():
         assert gc.get_threshold() == (own, 5, 5)
     assert gc.get_threshold() == (own, 5, 5)
 
 
 def test_what_is_set_inside_stays() -> None:
-    with collecting_seldom():
+    with gc_deferred():
         gc.set_threshold(123, 4, 5)
     assert gc.get_threshold() == (123, 4, 5)
 
 
 def test_what_was_put_off_counts(thresholds: tuple[int, int, int]) -> None:
     gc.collect()
-    with collecting_seldom():
+    with gc_deferred():
         kept = [[index] for index in range(25 * thresholds[0])]
     assert len(kept) > gc.get_count()[0] < thresholds[0]
     assert 5 <= gc.get_count()[1] < 10  # of every eighth load the collector's own are among them
@@ -101,7 +101,7 @@ def test_a_large_load_looks_once_at_what_it_makes() -> None:
     gc.collect()
     gc.callbacks.append(look)
     try:
-        with collecting_seldom():
+        with gc_deferred():
             kept = [[index] for index in range(500_000)]
             inside = list(seen)
     finally:
@@ -118,7 +118,7 @@ def test_garbage_of_a_load_is_gone_when_it_is_done() -> None:
         itself: Node
         layers: list[list[int]]
 
-    with collecting_seldom():
+    with gc_deferred():
         node = Node()
         node.itself, node.layers = node, [[index] for index in range(100_000)]
         dropped = weakref.ref(node)
@@ -134,7 +134,7 @@ def test_two_threads_leave_it_as_they_found_it(thresholds: tuple[int, int, int])
         try:
             for number in range(200):
                 barrier.wait(timeout=60)
-                with contextlib.suppress(ValueError), collecting_seldom():
+                with contextlib.suppress(ValueError), gc_deferred():
                     kept = [[index] for index in range((seed * 37 + number * 101) % 3000)]
                     if len(kept) % 3 == 0:
                         raise ValueError
@@ -154,11 +154,11 @@ def test_two_threads_leave_it_as_they_found_it(thresholds: tuple[int, int, int])
 def test_what_the_host_froze_stays_frozen() -> None:
     code = """
 import gc
-from dovetail.ground.collecting import collecting_seldom
+from dovetail.ground.gc_deferral import gc_deferred
 gc.freeze()
 frozen = gc.get_freeze_count()
 for _ in range(20):
-    with collecting_seldom():
+    with gc_deferred():
         kept = [[index] for index in range(20_000)]
 assert gc.get_freeze_count() == frozen > 1000, (gc.get_freeze_count(), frozen)
 """
@@ -170,17 +170,18 @@ def test_a_network_that_is_dropped_waits_with_its_layers() -> None:
     code = """
 import gc
 gc.disable()
-import dovetail, dovetail.ground.collecting as collecting
+import dovetail
+from dovetail.ground import gc_deferral
 network = dovetail.Network("chain")
 x = network.input("x", (4,))
 for number in range(50):
     x = network.tanh(x)
 network.output(x, "y")
 loaded = dovetail.load(network, ["CpuRef"])
-before = collecting._waiting[0]
+before = gc_deferral._waiting[0]
 loaded.unload()
 del loaded
-assert collecting._waiting[0] - before > 50 * 4_000, collecting._waiting
+assert gc_deferral._waiting[0] - before > 50 * 4_000, gc_deferral._waiting
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -189,7 +190,7 @@ def test_networks_that_wait_to_be_found_are_looked_for() -> None:
     gc.collect()
     dropped = []
     for nbytes in (40 << 20, 40 << 20, 1 << 20):
-        with collecting_seldom():
+        with gc_deferred():
             weights = np.zeros(1)
             node: list[object] = [weights]
             node.append(node)
@@ -202,12 +203,12 @@ def test_networks_that_wait_to_be_found_are_looked_for() -> None:
 
 _ONLY_LOADS = """
 import gc, weakref
-from dovetail.ground.collecting import collecting_seldom
+from dovetail.ground.gc_deferral import gc_deferred
 class Node: ...
 gc.set_threshold(700, 10, 10)
 dropped = []
 for _ in range(400):
-    with collecting_seldom():
+    with gc_deferred():
         node = Node()
         node.itself, node.layers = node, [[index] for index in range(2_000)]
         dropped.append(weakref.ref(node))
@@ -224,7 +225,7 @@ def test_a_collector_that_is_off_is_not_called() -> None:
     gc.collect()
     gc.disable()
     try:
-        with collecting_seldom():
+        with gc_deferred():
             kept = [[index] for index in range(3_000)]
         assert gc.get_count()[0] >= len(kept)
     finally:
@@ -236,7 +237,7 @@ def test_many_short_loads_on_threads_leave_the_threshold(thresholds: tuple[int, 
 
     def load() -> None:
         for _ in range(60):
-            with collecting_seldom():
+            with gc_deferred():
                 kept = [[index] for index in range(1_500)]
             assert len(kept) == 1_500
             del kept  # here: those that are dropped inside the next would not count
@@ -259,13 +260,13 @@ def test_a_load_that_starts_at_the_momentary_threshold_does_not_keep_it(threshol
 
     def look(phase: str, facts: dict[str, int]) -> None:
         if gc.get_threshold()[0] == 1 and not later:
-            later.append(collecting_seldom())
+            later.append(gc_deferred())
             later[0].__enter__()
 
     gc.callbacks.append(look)
     try:
         for _ in range(40):
-            with collecting_seldom():
+            with gc_deferred():
                 kept = [[index] for index in range(8_000)]
             assert len(kept) == 8_000
             del kept  # here: those that are dropped inside the next would not count
@@ -301,16 +302,16 @@ def test_it_is_as_before_wherever_a_handler_raises(thresholds: tuple[int, int, i
     for number in range(1, 100):
         with monkeypatch.context() as patch:
             host = _Interrupting(number)
-            patch.setattr(collecting, "gc", host)
-            patch.setattr(collecting, "_loads", [collecting._LOADS - 1])  # what is due is looked at, too
+            patch.setattr(gc_deferral, "gc", host)
+            patch.setattr(gc_deferral, "_loads", [gc_deferral._LOADS - 1])  # what is due is looked at, too
             try:
-                with collecting_seldom():
+                with gc_deferred():
                     kept = [[index] for index in range(3_000)]
                     assert len(kept) == 3_000
             except KeyboardInterrupt:
                 interrupted += 1
         assert gc.get_threshold() == thresholds, number
-        with collecting_seldom():
+        with gc_deferred():
             assert gc.get_threshold()[0] > thresholds[0]  # the next one is not in the way of the last
         assert gc.get_threshold() == thresholds, number
         if host.left > 0:
@@ -320,19 +321,19 @@ def test_it_is_as_before_wherever_a_handler_raises(thresholds: tuple[int, int, i
 
 _FORKS = """
 import gc, os, threading, warnings
-from dovetail.ground.collecting import collecting_seldom
+from dovetail.ground.gc_deferral import gc_deferred
 warnings.simplefilter("ignore")
 gc.set_threshold(700, 10, 10)
 inside, done = threading.Event(), threading.Event()
 def load():
-    with collecting_seldom():
+    with gc_deferred():
         inside.set()
         done.wait(60)
 def forked():
     child = os.fork()
     if not child:
         before = gc.get_threshold()
-        with collecting_seldom():
+        with gc_deferred():
             within = gc.get_threshold()
         os._exit(0 if (before, within[0] > 700, gc.get_threshold()) == ((700, 10, 10), True, (700, 10, 10)) else 1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -340,7 +341,7 @@ thread = threading.Thread(target=load, daemon=True)
 thread.start()
 inside.wait(60)
 assert forked() == 0
-with collecting_seldom():
+with gc_deferred():
     child = os.fork()
     assert gc.get_threshold()[0] > 700
 if not child:

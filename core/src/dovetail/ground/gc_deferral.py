@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 _MANY = 10_000
 """Containers made since the last collection: a network of some hundred layers has about as many, and keeps them."""
@@ -31,12 +30,14 @@ _loads = [0]
 _Threshold = tuple[int, int, int]
 
 
-@dataclass
 class _PutOff:
     """The threshold as the host had it before the first load under way, and the collections up to the last that ended."""
 
-    host: _Threshold
-    collections: int
+    __slots__ = ("collections", "host")
+
+    def __init__(self, host: _Threshold, collections: int) -> None:
+        self.host = host
+        self.collections = collections
 
     @property
     def ours(self) -> _Threshold:
@@ -61,7 +62,7 @@ def network_dropped(layers: int, weights: int) -> None:
 
 
 @contextmanager
-def collecting_seldom() -> Iterator[None]:
+def gc_deferred() -> Iterator[None]:
     """Put collections off until a load is done: what it makes it keeps, so that looking for garbage in it finds little.
 
     At the usual threshold (700) a load of some hundred layers sets off collections of all generations, the last of which walks
