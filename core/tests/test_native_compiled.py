@@ -30,7 +30,7 @@ def lone(made: dovetail.Network, build: Any, feeds: dict[str, Any]) -> np.ndarra
 
 
 @pytest.mark.parametrize("case", ["two", "constant", "constant first", "twice", "both constant"])
-def test_a_lone_layer_has_all_its_inputs(build: Any, case: str) -> None:
+def test_without_optimization_each_layer_is_a_part_of_its_own(build: Any, case: str) -> None:
     made = dovetail.Network(case)
     a, b = made.input("a", (2, 3)), made.input("b", (2, 3))
     fixed, other = np.float32([[1, -2, 3], [4, 5, 6]]), np.float32([[9, 8, 7], [6, 5, 4]])
@@ -46,7 +46,7 @@ def test_a_lone_layer_has_all_its_inputs(build: Any, case: str) -> None:
 
 
 @pytest.mark.parametrize(("scale", "bias"), [(False, False), (True, False), (True, True), (False, True)])
-def test_a_lone_layer_whose_inputs_are_left_out(build: Any, scale: bool, bias: bool) -> None:
+def test_a_part_of_one_layer_whose_inputs_are_left_out(build: Any, scale: bool, bias: bool) -> None:
     made = dovetail.Network("normalized")
     x = np.random.default_rng(3).standard_normal((4, 5)).astype(np.float32)
     factor, shift = np.float32([1, 2, 3, 4, 5]), np.float32([-1, 0, 1, 2, 3])

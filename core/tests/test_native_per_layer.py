@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -202,6 +203,45 @@ def test_compile_failure_falls_back(build: Build) -> None:
         dovetail.load(_additions(), [compiler, cpu], runtime=runtime, options=options) as loaded,
     ):
         assert "2 layers are too many" in str(loaded.placement.layers)
+
+
+def test_claiming_is_not_compiling_and_a_failure_goes_back(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+    compiler, cpu = load_backend(build("compiler.c", "compiler")), load_backend(build("per_layer.c"))
+    count = ctypes.c_int.from_address(compiler.extension("test.compilations"))
+    assert compiler.extension("test.nothing") == 0
+    before = count.value
+    optimized = dovetail.optimize(_additions(), [compiler, cpu], options={"TableCompiler": {"fail": True}})
+    assert [(row.backend, row.words) for row in optimized.placement.layers] == [("TableCompiler", "sum of 3 tensors")]
+    assert "private: sum of 3 tensors" in optimized.placement.explain()
+    assert count.value == before
+    with dovetail.Runtime() as runtime, runtime.load(optimized) as loaded:
+        assert count.value == before + 1
+        assert {row.backend for row in loaded.placement.layers} == {"TableCpu"}
+        assert {refusal.code for row in loaded.placement.fallbacks for refusal in row.refusals} == {"failed"}
+        assert "backend TableCompiler could not compile" in caplog.text
+        feeds = {name: np.full((2, 3), value, np.float32) for name, value in zip("abc", (1, 2, 4), strict=True)}
+        np.testing.assert_array_equal(loaded.run(feeds)["out"], np.full((2, 3), 7, np.float32))
+        with pytest.raises(dovetail.PlacementError, match="2 layers are too many") as caught:
+            runtime.load(dovetail.optimize(_additions(), compiler, options={"TableCompiler": {"fail": True}}))
+        assert isinstance(caught.value.__cause__, dovetail.BackendError)
+        arguments = {"backends": [compiler, cpu], "options": {"TableCompiler": {"fail": True}}, "fallback": False}
+        with pytest.raises(dovetail.BackendError, match="2 layers are too many") as failed:
+            runtime.load(_additions(), optimize=arguments)
+        assert failed.value.code == "COMPILE_FAILED"
+
+
+def test_a_table_may_leave_a_part_unclaimed(build: Build) -> None:
+    compiler, cpu = load_backend(build("compiler.c", "compiler")), load_backend(build("per_layer.c"))
+    placement = dovetail.optimize(_additions(), [compiler, cpu], options={"TableCompiler": {"leave": True}}).placement
+    assert {row.backend for row in placement.layers} == {"TableCpu"}
+    assert "2 layers are not claimed" in placement.explain()
+
+
+def test_a_deadline_ends_a_compilation(build: Build) -> None:
+    compiler = load_backend(build("compiler.c", "compiler"))
+    limits = dovetail.Limits(seconds=0.05)
+    with pytest.raises(dovetail.LoadTimeoutError):
+        dovetail.load(_additions(), compiler, limits=limits, progress=lambda *_: time.sleep(0.1))
 
 
 def test_ctrl_c_in_a_listener_ends_the_load(build: Build) -> None:

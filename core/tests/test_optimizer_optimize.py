@@ -147,6 +147,7 @@ def test_without_passes_layers_stay_as_they_are() -> None:
         "fold_constants",
         "assign_backends",
         "require_homes",
+        "optimize_subgraphs",
         "insert_copies",
     }
 

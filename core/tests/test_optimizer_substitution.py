@@ -325,10 +325,10 @@ def test_partitions_are_offered_one_by_one_and_only_to_their_backend() -> None:
     assert network.partition_of == {"blob": 0, "blob_3": 1, "blob_2": 2}
 
 
-def test_without_passes_nothing_is_offered() -> None:
+def test_without_passes_each_layer_is_offered_by_itself() -> None:
     backend = Rewriting("Acme", whole)
     optimize(diamond(), [backend], passes=False)
-    assert backend.offered == []
+    assert backend.offered == [["a"], ["b"], ["c"], ["d"]]
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------------------

@@ -289,6 +289,9 @@ cdef extern from "abi.h" nogil:
         int (*supports)(
             void *state, const dovetail_device_info *device, const dovetail_layer *layer, const dovetail_attributes *options,
             dovetail_answer *why) noexcept nogil
+        int (*claim_subgraph)(
+            void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
+            const dovetail_attributes *options, dovetail_answer *answer) noexcept nogil
         int (*compile_subgraph)(
             void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
             const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,

@@ -8,7 +8,7 @@ struct compiled {
     int normalizes, n_inputs;
     double epsilon;
     const float *constants[8];
-    int left_out[8];
+    int position[8];            /* among the inputs of the part; -1 for a constant, -2 for one that is left out */
 };
 
 static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
@@ -28,19 +28,21 @@ static int compile_subgraph(void *state, const dovetail_device_info *device, con
 {
     (void)state, (void)device, (void)options, (void)progress;
     const dovetail_layer *layer = part->layers[0];
-    if (part->n_layers != 1 || part->n_inputs != layer->n_inputs || part->n_outputs != 1)
-        return dovetail_fail(why, "shape", "", "%d layers with %d inputs", part->n_layers, part->n_inputs);
-    for (int i = 0; i < part->n_inputs; ++i)
-        if (part->inputs[i] != layer->inputs[i])
-            return dovetail_fail(why, "shape", "", "input %d of the part is not that of the layer", i);
+    if (part->n_layers != 1 || part->n_outputs != 1)
+        return dovetail_fail(why, "shape", "", "%d layers with %d outputs", part->n_layers, part->n_outputs);
     struct compiled *made = calloc(1, sizeof *made);
     made->normalizes = dovetail_is_kind(layer, "dovetail.LayerNormalization");
     made->epsilon = dovetail_real(&layer->attributes, "epsilon", 0, 0);
     made->n_inputs = part->n_inputs;
-    for (int i = 0; i < part->n_inputs; ++i) {
-        made->left_out[i] = part->inputs[i] == NULL;
-        made->constants[i] = part->inputs[i] == NULL ? NULL : part->inputs[i]->constant;
+    for (int i = 0; i < layer->n_inputs; ++i) {
+        made->position[i] = layer->inputs[i] == NULL ? -2 : -1;
+        made->constants[i] = layer->inputs[i] == NULL ? NULL : layer->inputs[i]->constant;
+        for (int k = 0; k < part->n_inputs; ++k)
+            if (layer->inputs[i] != NULL && layer->inputs[i]->id == part->inputs[k]->id)
+                made->position[i] = k;
     }
+    for (int i = layer->n_inputs; i < 8; ++i)
+        made->position[i] = -2;
     *compiled = made;
     return DOVETAIL_OK;
 }
@@ -59,11 +61,8 @@ static int execute(void *state, const dovetail_call *call)
     const int64_t n = dovetail_elements(call->outputs[0].ndim, call->outputs[0].shape);
     if (call->n_inputs != compiled->n_inputs)
         return call->host->fail(call, DOVETAIL_FAILED, "another number of inputs than was compiled for");
-    for (int i = 0; i < call->n_inputs; ++i) {
-        if (compiled->left_out[i] != (call->inputs[i].data == NULL && call->inputs[i].ndim == -1))
-            return call->host->fail(call, DOVETAIL_FAILED, "an input is left out where it was not");
-        in[i] = compiled->constants[i] != NULL ? compiled->constants[i] : compiled->left_out[i] ? NULL : dovetail_data(&call->inputs[i]);
-    }
+    for (int i = 0; i < 8; ++i)
+        in[i] = compiled->position[i] >= 0 ? dovetail_data(&call->inputs[compiled->position[i]]) : compiled->constants[i];
     if (!compiled->normalizes) {
         for (int64_t i = 0; i < n; ++i)
             out[i] = in[0][i] + in[1][i];
@@ -78,7 +77,7 @@ static int execute(void *state, const dovetail_call *call)
             squares += (in[0][begin + i] - sum / row) * (in[0][begin + i] - sum / row);
         for (int64_t i = 0; i < row; ++i) {
             const double value = (in[0][begin + i] - sum / row) / sqrt(squares / row + compiled->epsilon);
-            out[begin + i] = (float)(value * (in[1] ? in[1][i] : 1) + (call->n_inputs > 2 && in[2] ? in[2][i] : 0));
+            out[begin + i] = (float)(value * (in[1] ? in[1][i] : 1) + (in[2] ? in[2][i] : 0));
         }
     }
     return DOVETAIL_OK;

@@ -19,11 +19,24 @@ static int supports(void *state, const dovetail_device_info *device, const dovet
     return 1;
 }
 
+static int compilations;
+
+static int claim_subgraph(void *state, const dovetail_device_info *device, const dovetail_subgraph *part,
+                          const dovetail_attributes *options, dovetail_answer *answer)
+{
+    (void)state, (void)device;
+    if (dovetail_integer(options, "leave", 0, 0))
+        return dovetail_fail(answer, "shape", "", "%d layers are not claimed", part->n_layers);
+    snprintf(answer->text, sizeof answer->text, "sum of %d tensors", part->n_inputs);
+    return DOVETAIL_OK;
+}
+
 static int compile_subgraph(void *state, const dovetail_device_info *device, const dovetail_subgraph *part,
                             const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
                             dovetail_answer *why)
 {
     (void)state, (void)device;
+    ++compilations;
     for (int i = 0; i < 4; ++i)
         if (progress->report(progress->context, i / 4.0, "packing"))
             return DOVETAIL_CANCELLED;
@@ -96,7 +109,16 @@ static const int64_t zero = 0;
 static const dovetail_attribute fail = {
     .size = sizeof fail, .name = "fail", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
 static const dovetail_option option = {.size = sizeof option, .value = &fail, .description = "refuse to compile"};
-static const dovetail_option *const options[] = {&option};
+static const dovetail_attribute leave = {
+    .size = sizeof leave, .name = "leave", .type = DOVETAIL_ATTRIBUTE_BOOL, .since = 1, .count = 1, .integers = &zero};
+static const dovetail_option second = {.size = sizeof second, .value = &leave, .description = "claim nothing"};
+static const dovetail_option *const options[] = {&option, &second};
+
+static const void *extension(void *state, const char *name)
+{
+    (void)state;
+    return strcmp(name, "test.compilations") == 0 ? &compilations : NULL;
+}
 
 void set_verdict(int what) { verdict = what; }
 int artefacts_loaded(void) { return loaded; }
@@ -116,9 +138,11 @@ int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *t
     table->version = "1";
     table->n_devices = 1;
     table->options = options;
-    table->n_options = 1;
+    table->n_options = 2;
     table->supports = supports;
+    table->claim_subgraph = claim_subgraph;
     table->compile_subgraph = compile_subgraph;
+    table->extension = extension;
     table->compiled_release = compiled_release;
     table->create_compiled_workload = create_compiled_workload;
     table->artefact_save = artefact_save;

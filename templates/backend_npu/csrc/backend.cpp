@@ -85,6 +85,13 @@ static void describe(void *context, Compiled program, int host_tensor, dovetail_
     workload->release_run = [](void *, void *run) { delete &as<Run>(run); };
 }
 
+static int64_t compilations = 0;    // since the library was opened, for tests: what only asks compiles nothing
+
+// What a part becomes, in words for `dovetail explain`.
+static std::string words_for(const dovetail_subgraph &part) {
+    return "one program of " + std::to_string(part.n_layers) + (part.n_layers == 1 ? " command" : " commands");
+}
+
 static void describe_compiling(dovetail_backend *table) {
     table->supports = [](void *, Asked device, const dovetail_layer *layer, Attributes, Answer why) {
         return guarded(why, [&] {
@@ -92,9 +99,13 @@ static void describe_compiling(dovetail_backend *table) {
             return 1;
         });
     };
+    table->claim_subgraph = [](void *, Asked, const dovetail_subgraph *part, Attributes, Answer answer) {
+        return dovetail::explain(answer, DOVETAIL_OK, "", "", words_for(*part));
+    };
     table->compile_subgraph = [](void *, Asked, const dovetail_subgraph *part, Attributes options,
                                  const dovetail_progress *progress, void **compiled, Answer why) {
         return guarded(why, [&] {
+            compilations++;
             *compiled = new Compiled(new Program(compile(*part, OPTIONS.number(options, "compile_ms"), progress)));
         });
     };
@@ -114,13 +125,6 @@ static void describe_compiling(dovetail_backend *table) {
 }
 
 static void describe_workloads(dovetail_backend *table) {
-    table->create_workload = [](void *, void *context, const dovetail_layer *layer, Resources, Attributes, Made made,
-                                Answer why) {
-        return guarded(why, [&] {
-            const dovetail_subgraph part{sizeof part, &layer, layer->inputs, layer->outputs, 1, layer->n_inputs, 1, 0};
-            describe(context, std::make_shared<Program>(compile(part, 0, nullptr)), -1, made);
-        });
-    };
     table->create_compiled_workload = [](void *, void *context, void *compiled, Resources, Attributes, Made made, Answer why) {
         return guarded(why, [&] { describe(context, as<Compiled>(compiled), -1, made); });
     };
@@ -175,6 +179,9 @@ extern "C" __attribute__((visibility("default")))
 int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *, dovetail_backend *table, dovetail_answer *) {
     dovetail::describe(table, DOVETAIL_BACKEND_ID, DOVETAIL_BACKEND_VERSION,
                        DOVETAIL_BACKEND_DETERMINISTIC | DOVETAIL_BACKEND_ASYNC, npu::OPTIONS);
+    table->extension = [](void *, const char *name) -> const void * {
+        return std::strcmp(name, "acme.compilations") == 0 ? &npu::compilations : nullptr;
+    };
     npu::describe_compiling(table), npu::describe_workloads(table), npu::describe_device(table);
     return DOVETAIL_OK;
 }

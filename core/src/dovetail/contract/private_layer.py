@@ -58,9 +58,14 @@ class WholePart(PrivateLayer, kind="dovetail.WholePart"):
 
     Attributes:
         compile: Makes the workload when the network is loaded, given the factory that is asked for it.
+        words: What it is, for people.
     """
 
     compile: Callable[[Any], Any]
+    words: str = ""
+
+    def in_words(self) -> str:
+        return self.words
 
     def release(self) -> None:
         """Release what was to be compiled."""

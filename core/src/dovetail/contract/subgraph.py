@@ -229,16 +229,19 @@ class OptimizationViews:
             graph.output(slot, f"out {number}")
         self.substitute(view, graph)
 
-    def compile_whole(self, part: Part, compile: Callable[[Any], Any]) -> None:
+    def compile_whole(self, part: Part, compile: Callable[[Any], Any], words: str = "") -> None:
         """Take all of a part as one workload, which is compiled when the network is loaded; placing compiles nothing.
 
         Args:
             part: What is taken; convex, as those of `SubgraphView.convex_parts`.
             compile: Returns the workload as `IWorkloadFactory.create_workload` does: its inputs and outputs are the part's, in
                 order. It is handed the factory that was asked for the workload. What it needs to know of the part it must have
-                kept: the part's layers are gone by then.
+                kept: the part's layers are gone by then. If it raises, the part goes back to the next backend.
+            words: What the workload is, for placement reports; default: how many layers it runs.
         """
-        self.private_layer(part, WholePart, compile=compile)
+        view = self._view_of(part)
+        counted = "1 layer" if len(view) == 1 else f"{len(view)} layers"
+        self.private_layer(view, WholePart, compile=compile, words=words or f"{counted} as one workload")
 
     def failed(self, part: Part, reason: str) -> None:
         """Give a part back: it is barred from this backend and placed anew; the reason stands in the placement report."""

@@ -112,6 +112,13 @@ class Descriptor:
         """Number of output slots."""
         return 1
 
+    def in_words(self) -> str:
+        """(optional) Say what a private layer computes, and how: "convolution + ReLU, Winograd 4x4". Default: nothing.
+
+        For placement reports. A kind that other people's networks are made of needs no words besides its name.
+        """
+        return ""
+
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         """Return the infos of the outputs for the infos of the inputs (None for one that is not connected).
 

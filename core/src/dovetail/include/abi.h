@@ -282,9 +282,8 @@ typedef struct {
     dovetail_attributes attributes;
 } dovetail_layer;
 
-/* A convex part of the graph. Tensors are told apart by their id. A layer that is compiled as it stands, in a network that is loaded
- * without optimization, is a part of its own whose inputs are all of the layer's: constants too, whose data the workload need not
- * read, the same tensor twice, and NULL for one that is left out. */
+/* A convex part of the graph. Tensors are told apart by their id. In a network that is loaded without optimization each layer is
+ * a part of its own. */
 typedef struct {
     size_t size;
     const dovetail_layer *const *layers;        /* producers before consumers */
@@ -416,8 +415,14 @@ typedef struct {
      * show their value. */
     int (*supports)(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
                     const dovetail_attributes *options, dovetail_answer *why);
-    /* (optional) default: one workload per layer. Compile a part of layers that `supports` accepted into one step.
-     * OK: *compiled is set. 1: leave the part to create_workload. Negative: the part is placed on another backend, `why` is shown.
+    /* (optional) default: with compile_subgraph, OK. Say whether a part of layers that `supports` accepted will be compiled into
+     * one step. Compile nothing: users ask where layers would go. OK: yes, and `answer->text` may say in words what the step
+     * is, for reports: "convolution + ReLU, 3 x 3 in one pass". 1: leave the part to create_workload. Negative: the part is
+     * placed on another backend, and `answer` is shown. */
+    int (*claim_subgraph)(void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
+                          const dovetail_attributes *options, dovetail_answer *answer);
+    /* (optional) default: one workload per layer. Compile a part that was claimed; called when a network is loaded.
+     * OK: *compiled is set. Negative: the part goes back, to the next backend that the user named, and `why` is shown.
      * Constants live as long as what was compiled. */
     int (*compile_subgraph)(void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
                             const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,

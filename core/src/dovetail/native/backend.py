@@ -32,7 +32,7 @@ from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
 from ..ground.logs import Log
-from .compiled_kind import CompiledPart, LonePart, compiled_kind
+from .compiled_kind import CompiledPart, compiled_kind, words_for
 from .layer_view import View
 from .options import options_type
 from .table import CONTEXT, MEMORY, Compiled, Table, TableWorkload, Why
@@ -145,35 +145,57 @@ class NativeBackend(IBackend):
             views.untouched(view)
             return views
         for part in view.convex_parts():
-            status, why, compiled = self.compiled(part, options, device)
-            if compiled is not None:
-                views.private_layer(part, self._compiled_kind, compiled=compiled)
+            shown = View.of_part(part)
+            status, why = self._table.claim(self.shown_device(device), shown, self.shown(options))
+            if status == 0:
+                store = self._store(options, device) if self._table.has_artefacts else None
+                key = None if store is None else store.key(part)
+                text = why.text or words_for(part)
+                views.private_layer(part, self._compiled_kind, shown=shown, key=key, text=text)
             elif status == _LEAVE and self._table.has_workloads:
                 views.untouched(part)
             elif status == _LEAVE:
-                views.failed(part, "its compiler left these layers alone, and it has no workloads of single layers")
+                views.failed(part, "its compiler leaves these layers alone, and it has no workloads of single layers")
             elif why.text:
                 views.failed(part, why.text)
             else:
-                raise self._table.broken(f"compile_subgraph() answered {status} without a text")
+                raise self._table.broken(f"claim_subgraph() answered {status} without a text")
         return views
 
-    def compiled(self, part: SubgraphView | LonePart, options: Any, device: Device) -> tuple[int, Why, Compiled | None]:
-        """Compile a part, or load what an earlier process made of it; returns (status, why, what was compiled or None)."""
-        store = self._store(options, device) if self._table.has_artefacts else None
-        key = None if store is None else store.key(part)
-        if store is not None and key is not None:
-            loaded = self._from_artefact(store, key, device)
+    def compiled(self, claimed: CompiledPart, options: Any, device: Device) -> Compiled:
+        """Compile a part that was claimed, or load what an earlier process made of it.
+
+        Raises:
+            BackendError: The table could not (`COMPILE_FAILED`).
+        """
+        store = None if claimed.key is None else self._store(options, device)
+        if store is not None and claimed.key is not None:
+            loaded = self._from_artefact(store, claimed.key, device)
             if loaded is not None:
-                return 0, Why("", "", ""), loaded
-        status, why, compiled = self._table.compile(self.shown_device(device), View.of_part(part), self.shown(options))
-        if compiled is not None and store is not None and key is not None:
+                return loaded
+        status, why, compiled = self._table.compile(self.shown_device(device), claimed.shown, self.shown(options))
+        if compiled is None:
+            if not why.text:
+                raise self._table.broken(f"compile_subgraph() answered {status} without a text")
+            raise BackendError(
+                why.text,
+                code=ErrorCode.COMPILE_FAILED,
+                hint="the text is the backend's own; allow fallback, or name another backend for these layers",
+                reason=why.code,
+                subject=why.subject,
+                status=status,
+            )
+        if store is not None and claimed.key is not None:
             saved, reason, content = self._table.artefact_save(compiled)
             if saved == 0:
-                store.write(key, content)
+                store.write(claimed.key, content)
             else:
                 _log.info("backend %s: what was compiled is not kept: %s", self._id, reason.text or f"code {saved}")
-        return status, why, compiled
+        return compiled
+
+    def extension(self, name: str) -> int:
+        """Return the address of a named table of the backend's own, beyond that of abi.h; 0 if it has none."""
+        return self._table.extension(name)
 
     def _from_artefact(self, store: ArtefactStore, key: ArtefactKey, device: Device) -> Compiled | None:
         content = store.read(key)
@@ -437,13 +459,14 @@ class NativeWorkloadFactory(IWorkloadFactory):
     ) -> None:
         self._backend, self._table, self._context = backend, table, context
         self._threads, self._options = resources.threads, options
+        self._device = backend.devices()[context.device if isinstance(context, NativeContext) else 0]
 
     def create_workload(self, layer: Layer) -> TableWorkload:
         descriptor = layer.descriptor
         if isinstance(descriptor, CompiledPart):
+            if descriptor.compiled is None:
+                descriptor.keep(self._backend.compiled(descriptor, self._options, self._device))
             return self._of_compiled(descriptor.compiled)
-        if not self._table.has_workloads:
-            return self._of_compiled(self._compile_alone(layer))
         view = View.of_layer(layer)
         made = self._table.create_workload(address(self._context), view, self._threads, self._backend.shown(self._options))
         return self._checked("create_workload", *made)
@@ -455,15 +478,9 @@ class NativeWorkloadFactory(IWorkloadFactory):
         made = self._table.create_copy(address(self._context), start, end, View.of_tensor(info))
         return self._checked("create_copy", *made)
 
-    def _compile_alone(self, layer: Layer) -> Compiled:
-        """Compile one layer by itself: a network loaded without optimization, of a backend that only compiles."""
-        part = LonePart.of(layer)
-        context = self._context
-        index = context.device if isinstance(context, NativeContext) else 0
-        status, why, compiled = self._backend.compiled(part, self._options, self._backend.devices()[index])
-        if compiled is None:
-            self._backend.fail("compile_subgraph", status, why)
-        return compiled
+    def release(self, layer: Layer) -> None:
+        if isinstance(layer.descriptor, CompiledPart):
+            layer.descriptor.release()
 
     def _of_compiled(self, compiled: Compiled) -> TableWorkload:
         shown = self._backend.shown(self._options)

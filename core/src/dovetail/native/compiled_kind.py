@@ -1,38 +1,54 @@
-"""The private layer that stands for a part that a table compiled."""
+"""The private layer that stands for a part of a graph that a table claimed."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import Counter
+from typing import Any
 
+from ..contract.artefacts import ArtefactKey
 from ..contract.private_layer import PrivateLayer
+from ..contract.subgraph import SubgraphView
 from ..graph.descriptor import descriptor_class
-from ..graph.layer import Layer, OutputSlot
 
 
 @descriptor_class
 class CompiledPart(PrivateLayer):
-    """What a table made of several layers; each backend has a subclass with a kind of its own.
+    """A part that a table claimed; each backend has a subclass with a kind of its own.
+
+    It is compiled when the first workload of it is made.
 
     Attributes:
-        compiled: The handle; dropped with the last plan that uses it.
+        shown: What the table is shown of it, constants included; None once that was released.
+        key: What an artefact of it is known by; None where none is kept.
+        text: What it is, in the table's words.
+        compiled: The handle, once it was compiled; dropped with the last plan that uses it.
     """
 
-    compiled: Any
+    shown: Any
+    key: ArtefactKey | None
+    text: str
+    compiled: Any = None
 
+    def in_words(self) -> str:
+        return self.text
 
-class LonePart(NamedTuple):
-    """A layer as a part of its own, as it stands in the plan: every input slot is one of the part, constants too."""
+    def keep(self, compiled: Any) -> None:
+        """Keep what was compiled, for the other plans and loads of the same optimized network."""
+        object.__setattr__(self, "compiled", compiled)
 
-    layers: tuple[Layer, ...]
-    inputs: tuple[OutputSlot | None, ...]
-    outputs: tuple[OutputSlot, ...]
-
-    @classmethod
-    def of(cls, layer: Layer) -> LonePart:
-        """Take one layer."""
-        return cls((layer,), tuple(slot.source for slot in layer.inputs), tuple(layer.outputs))
+    def release(self) -> None:
+        """Hold neither constants nor what was compiled any longer."""
+        object.__setattr__(self, "shown", None)
+        object.__setattr__(self, "compiled", None)
 
 
 def compiled_kind(id: str) -> type[CompiledPart]:
     """Return the class of the private layers of one backend."""
     return descriptor_class(type("Compiled", (CompiledPart,), {"__annotations__": {}}, kind=f"{id}.Compiled"))
+
+
+def words_for(part: SubgraphView) -> str:
+    """Say what a part is by the kinds of its layers, for a table that has no words of its own."""
+    counts = Counter(layer.kind.removeprefix("dovetail.") for layer in part.layers)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+    return f"{len(part)} layers in one: {kinds}" if len(part) > 1 else next(iter(counts))

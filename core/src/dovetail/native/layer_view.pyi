@@ -8,13 +8,12 @@ from ..contract.interfaces import Device
 from ..contract.subgraph import SubgraphView
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
-from .compiled_kind import LonePart
 
 class View:
     @staticmethod
     def of_layer(layer: Layer) -> View: ...
     @staticmethod
-    def of_part(part: SubgraphView | LonePart) -> View: ...
+    def of_part(part: SubgraphView) -> View: ...
     @staticmethod
     def of_options(options: Any) -> View: ...
     @staticmethod

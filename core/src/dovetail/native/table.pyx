@@ -59,6 +59,7 @@ from ..contract.interfaces import Device
 from ..ground import progress
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.host_exceptions import is_of_host
+from ..ground.limits import under_way
 from .attribute_types import AttributeType
 
 cdef extern from "<string.h>" nogil:
@@ -126,7 +127,10 @@ cdef int report_progress(void *context, double fraction, const char *what) noexc
         if self.error is None:
             progress.report(self.backend, fraction, _decoded(what) if what != NULL else "")
             _check_signals()
-    except BaseException as error:     # Ctrl-C, or the listener's own: raised once the compiler has returned
+            load = under_way()
+            if load is not None:
+                load.check_time()
+    except BaseException as error:     # Ctrl-C, the listener's own, or a deadline: raised once the compiler has returned
         self.error = error
     return self.error is not None
 
@@ -324,6 +328,7 @@ cdef class Table:
         missing = [name for name, there in (
             ("create_workload or compile_subgraph", c.create_workload != NULL or c.compile_subgraph != NULL),
             ("compiled_release", c.compile_subgraph == NULL or c.compiled_release != NULL),
+            ("compile_subgraph", c.claim_subgraph == NULL or c.compile_subgraph != NULL),
             ("create_compiled_workload", c.compile_subgraph == NULL or c.create_compiled_workload != NULL),
             ("queues", not c.capabilities & DOVETAIL_BACKEND_ASYNC or c.queues != NULL),
             ("memory_allocate", c.memory == NULL or c.memory_allocate != NULL),
@@ -610,6 +615,22 @@ cdef class Table:
             self.end()
         return status, _why(&answer)
 
+    def claim(self, View device, View part, View options):
+        """Ask whether a part would be compiled; returns (status, answer)."""
+        cdef dovetail_answer answer
+        cdef int status
+        _empty(&answer)
+        if self.c.claim_subgraph == NULL:
+            return DOVETAIL_OK, _why(&answer)
+        self.begin()
+        try:
+            with nogil:
+                status = self.c.claim_subgraph(
+                    self.c.state, &device.device, &part.subgraph, &options.attributes, &answer)
+        finally:
+            self.end()
+        return status, _why(&answer)
+
     def compile(self, View device, View part, View options):
         """Compile a part; returns (status, why, Compiled or None).
 
@@ -638,6 +659,21 @@ cdef class Table:
         if status == DOVETAIL_OK and handle == NULL:
             raise self.broken("compile_subgraph answered OK without setting *compiled")
         return status, _why(&answer), compiled
+
+    def extension(self, name):
+        """Return the address of a named table of the backend's own, 0 if it has none."""
+        cdef const void *found
+        cdef bytes encoded = name.encode()
+        cdef const char *text = PyBytes_AS_STRING(encoded)
+        if self.c.extension == NULL:
+            return 0
+        self.begin()
+        try:
+            with nogil:
+                found = self.c.extension(self.c.state, text)
+        finally:
+            self.end()
+        return <size_t>found
 
     def artefact_save(self, Compiled compiled):
         """Return (status, why, bytes)."""

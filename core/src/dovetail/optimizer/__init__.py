@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..contract.backend_calls import backend_call
 from ..graph.descriptor import Array, Constant, Input, Output
 from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
@@ -199,7 +200,13 @@ def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, in
         _reason(layer, home, refusals, assigner),
         refusals,
         context.tuned.get(layer, ""),
+        _words(layer) if assigner.is_private(layer) else "",
     )
+
+
+def _words(layer: Layer) -> str:
+    with backend_call(f"layer {layer.name!r} ({layer.kind})", "in_words"):
+        return str(layer.descriptor.in_words())
 
 
 def _reason(layer: Layer, home: Assigned | None, refusals: Sequence[Refusal], assigner: Assigner) -> str:

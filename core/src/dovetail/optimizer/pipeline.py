@@ -140,7 +140,7 @@ PIPELINE: tuple[Step, ...] = (
     Step((lambda c: AssignBackends(c.assigner),), _always),
     Step((lambda c: FuseActivation(c.assigner),), _optional),
     Step((lambda c: RequireHomes(c.assigner),), _always),
-    Step((lambda c: OptimizeSubgraphs(c.assigner, fallback=c.request.fallback),), _optional),
+    Step((lambda c: OptimizeSubgraphs(c.assigner, fallback=c.request.fallback, apart=not c.request.passes),), _always),
     Step((lambda c: c.take_choices(),), lambda c: c.chooser is not None),
     Step((lambda c: DropUnused(),), _optional),
     Step((lambda c: InsertDebug(),), lambda c: bool(c.request.debug)),

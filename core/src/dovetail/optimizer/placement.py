@@ -24,6 +24,7 @@ class LayerReport(NamedTuple):
         sources: Layers of the original network that it stands for.
         reason: Why it is there: "first choice", "required", "fallback", "private" (made by its backend), "core".
         refusals: What the backends before this one said, of this layer or of those that it replaces.
+        words: What it computes and how, in the words of its backend, if it is private.
         tuned: How it is computed, if that was chosen by measuring on this machine: "tuned: direct, not winograd".
     """
 
@@ -36,6 +37,7 @@ class LayerReport(NamedTuple):
     reason: str
     refusals: tuple[Refusal, ...] = ()
     tuned: str = ""
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class Placement(NamedTuple):
             covers = "" if row.sources == (row.name,) else ", ".join(row.sources)
             where = _label(row.backend, row.device)
             part = "" if row.partition is None else str(row.partition)
-            why = "; ".join(filter(None, (row.reason, row.tuned)))
+            why = "; ".join(filter(None, (": ".join(filter(None, (row.reason, row.words))), row.tuned)))
             rows.append((row.name, row.kind.removeprefix("dovetail."), where, part, covers, why))
             notes.append([str(refusal) for refusal in row.refusals])
         return _table(rows, notes)

@@ -33,6 +33,7 @@ class OptimizeSubgraphs(Pass):
 
     Args:
         assigner: Knows the backend of each layer.
+        apart: Each layer is a part of its own, in place of the largest parts that there are.
         fallback: Take an exception of a backend, or an answer against the contract, as a failure of the whole partition; else
             raise it.
 
@@ -44,8 +45,9 @@ class OptimizeSubgraphs(Pass):
 
     name: ClassVar[str] = "optimize_subgraphs"
 
-    def __init__(self, assigner: Assigner, *, fallback: bool = True) -> None:
+    def __init__(self, assigner: Assigner, *, fallback: bool = True, apart: bool = False) -> None:
         self.assigner = assigner
+        self.apart = apart
         self.fallback = fallback
 
     def run(self, graph: Graph) -> int:
@@ -72,6 +74,9 @@ class OptimizeSubgraphs(Pass):
         homes = {layer: (home, layer in settled) for layer, home in self.assigner.assigned.items()}
         if (candidate, False) not in homes.values():
             return []
+        if self.apart:  # a layer whose results nobody reads never runs, and no replacement could have its outputs
+            alone = (layer for layer in graph.topological_order() if homes.get(layer) == (candidate, False))
+            return [[layer] for layer in alone if any(slot.consumers for slot in layer.outputs)]
         parts = partition(graph.topological_order(), homes)
         return [layers for home, layers in parts if home == (candidate, False)]
 

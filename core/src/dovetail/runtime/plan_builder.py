@@ -16,6 +16,7 @@ from ..graph.layer import Layer, OutputSlot
 from ..graph.layer_state import LayerState
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, ErrorCode
+from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget, watched
 from ..optimizer.copies import own_domains
 from ..optimizer.core_kinds import MemoryCopy
@@ -385,7 +386,7 @@ class PlanBuilder:
         try:
             return self._create(layer, key, origin)
         except BackendError as error:
-            if layer.name in self.optimized.private and error.code in _GIVES_BACK:
+            if layer.name in self.optimized.private and error.code in _GIVES_BACK and not is_of_host(error):
                 raise PartFailedError(layer.name, error) from error
             raise
 
