@@ -183,6 +183,9 @@ class IWorkloadFactory(ABC):
     def create_workload(self, layer: Layer) -> Any:
         """Return the workload of a layer that `supports` accepted, or of a private layer of a substitution.
 
+        This is where a private layer is compiled. If that raises, its part goes back, visibly: to the next backend that the
+        user named. A layer that `supports` accepted and that is left as it is does not go back: the yes was wrong.
+
         A workload is an object with ``__dovetail_workload__()`` returning a capsule (see `abi.h`), such a capsule itself, or,
         slow but simple, an object with ``execute(inputs, outputs)`` that gets lists of NumPy arrays and fills the outputs in.
         """
@@ -318,7 +321,11 @@ class IBackend(ABC):
         return None
 
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
-        """(optional) Replace parts of a subgraph assigned to this backend by private layers. Default: leave it untouched."""
+        """(optional) Claim parts of a subgraph assigned to this backend: replace them by private layers. Default: none.
+
+        Placing compiles nothing: users ask where layers would go. Compile in `create_workload`, when the network is loaded, and
+        report how far that is (`dovetail.ground.progress.report`). Without optimization each layer is offered by itself.
+        """
         from .subgraph import OptimizationViews
 
         views = OptimizationViews(view)

@@ -92,7 +92,7 @@ class OptimizedNetwork:
             failure: What the backend failed with.
 
         Raises:
-            BackendError: The failure itself, where the caller forbids fallback.
+            BackendError: The failure itself, where the caller forbids fallback or named no other backend.
             PlacementError: No other backend takes the layers of the part.
         """
         assigned, sources = self.assignment[layer], self.graph.layer(layer).sources
@@ -106,6 +106,9 @@ class OptimizedNetwork:
         try:
             return self._again(self.request.but(given_back=(*self.request.given_back, part)))
         except PlacementError as error:
+            asked = {refusal.backend for several in error.details["refusals"].values() for refusal in several}
+            if asked <= {assigned.label}:
+                raise failure from None
             raise error from failure
 
     def _again(self, request: CompileRequest) -> OptimizedNetwork:
