@@ -7,6 +7,7 @@ from dovetail import (
     BackendError,
     BackendUnavailableError,
     ErrorCode,
+    GraphError,
     InputError,
     Network,
     OptionError,
@@ -284,3 +285,18 @@ def test_options_of_a_runtime(arguments):
         Runtime(**arguments)
     assert caught.value.code == ErrorCode.OPTION_INVALID
     assert caught.value.hint
+
+
+def test_sizes_that_do_not_fit_are_told_in_symbols():
+    network = Network("product")
+    x = network.input("x", ("batch", "k"))
+    longer = network.concat([x, x], axis=1)
+    network.output(network.matmul(longer, np.ones((64, 10), np.float32), name="product"), "y")
+    with load(network, ["CpuRef"]) as net:
+        assert net.outputs[0].shape == ("batch", 10)
+        with pytest.raises(GraphError) as caught:
+            net.run({"x": np.ones((2, 30), np.float32)})
+        assert caught.value.code == ErrorCode.SHAPE_MISMATCH
+        assert "the inner sizes are 60 and 64; in symbols its inputs are [batch, 2*k], [64, 10]" in caught.value.message
+        assert caught.value.details["symbolic_inputs"] == ["[batch, 2*k]", "[64, 10]"]
+        assert net.run({"x": np.ones((2, 32), np.float32)})["y"].shape == (2, 10)

@@ -15,7 +15,7 @@ from dovetail.contract.interfaces import Capabilities, IBackend, Support
 from dovetail.graph.descriptor import Constant, Input, Output
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DType, Quantization
+from dovetail.graph.tensor import DType, Quantization, TensorInfo
 from dovetail.ground.errors import ErrorCode, GraphError
 from dovetail.layers import Quantize
 from dovetail.layers.network import Network
@@ -62,7 +62,7 @@ def test_the_result() -> None:
     assert result.source.network is net
     assert result.name == "blocks"
     assert result.inputs == (TensorSpec("image", ("N", 4, 8, 8), DType.FLOAT32),)
-    assert result.outputs == (TensorSpec("scores", (3, 4), DType.FLOAT32),)
+    assert result.outputs == (TensorSpec("scores", ("N", 4), DType.FLOAT32),)
     assert list(result.assignment) == ["conv0", "add0", "conv1", "add1", "pool", "flat", "soft"]
     assert all(isinstance(one, Assigned) for one in result.assignment.values())
     assert set(result.partition_of) == set(result.assignment)
@@ -129,8 +129,10 @@ def test_a_value_and_a_size_may_name_the_same_symbol() -> None:
     net = Network()
     net.output(net.addition(net.input("a", ("N",)), net.input("b", ("N",))), "y")
     ones = np.ones(3, np.float32)
-    assert optimize(net, [Backend("First")], shapes={"N": 3}, values={"b": ones}).outputs[0].shape == (3,)
-    assert optimize(net, [Backend("First")], values={"b": ones}).outputs[0].shape == (3,)
+    for shapes in ({"N": 3}, {}):
+        result = optimize(net, [Backend("First")], shapes=shapes, values={"b": ones})
+        assert result.graph.outputs[0].inputs[0].info == TensorInfo.of((3,))
+        assert result.outputs[0].shape == ("N",)
     with pytest.raises(GraphError) as caught:
         optimize(net, [Backend("First")], shapes={"N": 4}, values={"b": ones})
     assert caught.value.code is ErrorCode.SHAPE_MISMATCH
@@ -359,3 +361,13 @@ def test_outputs_read_by_name_only() -> None:
     result = optimize(network(1), [Backend("First")], shapes={"N": 1})
     assert [layer.name for layer in result.graph.outputs] == ["scores"]
     assert all(isinstance(layer.descriptor, Output) for layer in result.graph.outputs)
+
+
+def test_outputs_of_fixed_sizes_tell_what_they_follow_from() -> None:
+    net = Network("fixed")
+    x = net.input("x", ("n", 4))
+    net.output(net.concat([x, x], axis=0), "both")
+    net.output(net.reshape(x, net.input("target", (2,), np.int64)), "any")
+    result = optimize(net, [Backend("First")], shapes={"n": 3}, values={"target": np.array([2, 6])})
+    assert [spec.shape for spec in result.outputs] == [("2*n", 4), (2, 6)]
+    assert [spec.shape for spec in result.replan(shapes={"n": 6}, values={"target": [4, 6]}).outputs] == [("2*n", 4), (4, 6)]

@@ -72,12 +72,12 @@ def test_network_that_a_size_of_one_does_not_get_through() -> None:
     assert "--shape H=SIZE" in total_lines(found)[-1]
 
 
-def test_size_worked_out_from_symbols_has_no_name() -> None:
+def test_size_worked_out_from_symbols_says_how() -> None:
     net = Network("joined")
     parts = [net.input("a", ("A", 2)), net.input("b", ("B", 2))]
     net.output(net.concat(parts, axis=0, name="joined"), "y")
     graph, reason = with_known_shapes(net, {})
-    assert graph.layer("joined").output.shape == ("?", 2)
+    assert graph.layer("joined").output.shape == ("A + B", 2)
     assert reason
     graph, _ = with_known_shapes(net, {"b": (3, 2)})
     assert graph.layer("b").output.shape == (3, 2)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from dovetail import Constant, DovetailError, ErrorCode, GraphError, Layer
 from dovetail.graph.descriptor import Input, Output
+from dovetail.graph.expressions import Expression
 from dovetail.graph.graph import Graph
+from dovetail.graph.symbolic_inference import SymbolicInference
 
 if TYPE_CHECKING:
     from dovetail import Network, TensorInfo
@@ -84,8 +86,8 @@ class NetworkSummary:
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-_TRIALS = ((2, 11), (16, 37), (64, 101), (224, 331))
-"""First of the sizes that symbols are given in two trials; later pairs are for networks that small sizes do not get through."""
+_TRIALS = (2, 16, 64, 224)
+"""First of the sizes that symbols are given, to see what is folded; later ones where small sizes do not get through."""
 
 
 def with_known_shapes(network: Network, shapes: Mapping[str, Any]) -> tuple[Graph, str]:
@@ -128,30 +130,31 @@ def _inferred(network: Network, shapes: Mapping[str, Any]) -> Graph:
 
 
 def _with_symbols(network: Network, shapes: Mapping[str, Any]) -> Graph | None:
-    """Infer twice, with other sizes for the open symbols: what follows a symbol gets its name, what else changes a "?"."""
+    """Return the layers that are left for some sizes, with shapes in terms of the open symbols; "?" where a value decides."""
+    from dovetail.optimizer.passes import FixShapes
+
     symbols = sorted(open_symbols(network, shapes))
-    for starts in _TRIALS:
-        trials = [{symbol: start + i for i, symbol in enumerate(symbols)} for start in starts]
+    for start in _TRIALS:
         try:
-            one, other = (_inferred(network, {**shapes, **sizes}) for sizes in trials)
+            graph = _inferred(network, {**shapes, **{symbol: start + i for i, symbol in enumerate(symbols)}})
         except DovetailError:
             continue
-        names = {(trials[0][symbol], trials[1][symbol]): symbol for symbol in symbols}
-        if [layer.name for layer in one] == [layer.name for layer in other] and _name_sizes(one, other, names):
-            return one
+        whole = network.copy()
+        FixShapes(shapes).run(whole)
+        inference = SymbolicInference()
+        for layer in graph:
+            slots = whole.layer(layer.name).outputs if layer.name in whole else []
+            for slot, known in zip(layer.outputs, slots, strict=False):
+                info = inference.info(known)
+                slot.info = None if info is None else info.with_shape([_shown(size) for size in info.shape])
+        return graph
     return None
 
 
-def _name_sizes(graph: Graph, other: Graph, names: Mapping[tuple[int, int], str]) -> bool:
-    """Put symbols where the sizes of two graphs differ; False if ranks do."""
-    for layer in graph:
-        for slot, twin in zip(layer.outputs, other.layer(layer.name).outputs, strict=True):
-            mine, theirs = slot.known_info.sizes, twin.known_info.sizes
-            if len(mine) != len(theirs):
-                return False
-            pairs = zip(mine, theirs, strict=True)
-            slot.info = slot.known_info.with_shape([a if a == b else names.get((a, b), "?") for a, b in pairs])
-    return True
+def _shown(size: int | str) -> int | str:
+    if not isinstance(size, Expression):
+        return size
+    return str(size) if size.is_known else "?"
 
 
 def summarize(

@@ -21,6 +21,7 @@ from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget
 from .descriptor import Constant, Descriptor, Input, Values, evaluated
 from .expressions import Expression, symbol, unknown_integer, unknown_size
+from .graph import Graph
 from .layer import Layer, OutputSlot
 from .size_rules import are_symbolic, equal
 from .tensor import DType, TensorInfo
@@ -283,6 +284,13 @@ class SymbolicInference:
             return None
         self._kept += elements
         return [_plain(array, info) for array, info in zip(arrays, outputs, strict=True)]
+
+
+def output_infos(network: Graph) -> dict[str, TensorInfo | None]:
+    """Return the info of each output in terms of symbols, None where not even its rank is known."""
+    inference = SymbolicInference()
+    sources = {layer.name: layer.inputs[0].source if layer.inputs else None for layer in network.outputs}
+    return {name: None if source is None else source.info or inference.info(source) for name, source in sources.items()}
 
 
 def _sources(layer: Layer, indices: Iterable[int] | None = None) -> list[OutputSlot]:

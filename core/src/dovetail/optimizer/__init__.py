@@ -15,7 +15,7 @@ from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
-from ..ground.errors import ErrorCode, OptionError
+from ..ground.errors import ErrorCode, GraphError, OptionError
 from ..ground.limits import limited, watched
 from ..ground.logs import Log
 from ..ground.progress import listening
@@ -36,6 +36,7 @@ from .placement import LayerReport, PartitionReport, Placement
 from .policy import Answer, Answers, FirstWilling, PlacementPolicy
 from .request import CompileRequest
 from .source import NetworkSource
+from .symbolic import name_symbols, output_spec
 
 __all__ = [
     "PIPELINE",
@@ -108,12 +109,18 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
     with listening(request.progress), limited(request.limits) as budget:
         check_graph(budget, network)
         graph = network if source.is_consumable else network.copy()
-        counts = run_pipeline(graph, context)
+        try:
+            counts = run_pipeline(graph, context)
+        except GraphError as error:
+            if graph is not network and error.code in (ErrorCode.SHAPE_MISMATCH, ErrorCode.ATTRIBUTE_INVALID):
+                name_symbols(error, network)
+            raise
 
     order = graph.topological_order()
     homes = context.assigner.assigned
     parts = partition(order, homes)
     partition_of = {layer.name: number for number, (_, layers) in enumerate(parts) for layer in layers}
+    outputs = source.output_infos() if declared.has_symbols else declared.outputs
     copies = context.copies
     assert copies is not None  # the last step of the pipeline always runs
     return OptimizedNetwork(
@@ -139,7 +146,7 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
         ),
         name=name,
         inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),
-        outputs=tuple(declared.output(layer) for layer in graph.outputs),
+        outputs=tuple(output_spec(layer.name, outputs[layer.name], layer.inputs[0].info) for layer in graph.outputs),
         debug=_log_tensor if request.debug is True else request.debug or None,
         request=replace(request, progress=None, limits=budget.limits),
         source=source,
@@ -227,11 +234,13 @@ class _Declared(NamedTuple):
     Attributes:
         inputs: By name, sizes as symbols where they are open.
         outputs: By name; None where it is not known before sizes are.
+        has_symbols: Whether sizes of inputs are open.
         working: Name and sources of each layer that computes.
     """
 
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorInfo | None]
+    has_symbols: bool
     working: Sequence[tuple[str, tuple[str, ...]]]
 
     @classmethod
@@ -239,11 +248,9 @@ class _Declared(NamedTuple):
         return cls(
             {layer.name: _spec(layer.name, layer.output.known_info) for layer in network.inputs},
             {layer.name: layer.inputs[0].info if layer.inputs else None for layer in network.outputs},
+            any(not layer.output.known_info.is_concrete for layer in network.inputs),
             [(layer.name, layer.sources) for layer in network if is_workload(layer)],
         )
-
-    def output(self, layer: Layer) -> TensorSpec:
-        return _spec(layer.name, self.outputs[layer.name] or layer.inputs[0].info)
 
     def folded(self, order: Sequence[Layer]) -> tuple[str, ...]:
         """Name the layers of which nothing computes any more."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..graph.graph import Graph
+from ..graph.symbolic_inference import output_infos
+from ..graph.tensor import TensorInfo
 
 
 class NetworkSource:
@@ -25,6 +27,7 @@ class NetworkSource:
     def __init__(self, network: Graph, read_again: Callable[[], Graph] | None = None) -> None:
         self._network: Graph | None = network
         self._read_again = read_again
+        self._output_infos: Mapping[str, TensorInfo | None] | None = None
         self.name = network.name
 
     @property
@@ -39,6 +42,12 @@ class NetworkSource:
             return self._network
         assert self._read_again is not None  # else it was never consumed
         return self._read_again()
+
+    def output_infos(self) -> Mapping[str, TensorInfo | None]:
+        """What is known of the outputs by name, in terms of the symbols of the inputs; worked out once."""
+        if self._output_infos is None:
+            self._output_infos = output_infos(self.network)
+        return self._output_infos
 
     def take(self) -> Graph:
         """Return the network to compile it: whoever takes it may change it if it is consumable, else a copy of it."""

@@ -1,11 +1,13 @@
-"""Shapes of outputs while dimensions are still symbolic."""
+"""Shapes in terms of symbols: of outputs before sizes are fixed, and of what does not fit once they are."""
 
 from __future__ import annotations
 
 from ..graph.expressions import Expression
 from ..graph.graph import Graph
-from ..graph.symbolic_inference import SymbolicInference
-from ..graph.tensor import Dimension
+from ..graph.size_rules import are_symbolic
+from ..graph.symbolic_inference import SymbolicInference, output_infos
+from ..graph.tensor import Dimension, TensorInfo
+from ..ground.errors import GraphError
 from .optimized import TensorSpec
 from .passes import FixValues
 from .passes.fix_inputs import Values
@@ -23,19 +25,52 @@ def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[Tens
     if values:
         network = network.copy()
         FixValues(values).run(network)
-    inference = SymbolicInference()
     specs = []
-    for layer in network.outputs:
-        source = layer.inputs[0].source
-        info = None if source is None else inference.info(source)
+    for name, info in output_infos(network).items():
         if info is None:
             return None
-        shape = tuple(_named(size, f"{layer.name}_dim{axis}") for axis, size in enumerate(info.shape))
-        specs.append(TensorSpec(layer.name, shape, info.dtype, info.quantization))
+        specs.append(output_spec(name, info, None))
     return tuple(specs)
 
 
-def _named(size: Dimension, name: str) -> Dimension:
+def output_spec(name: str, info: TensorInfo | None, planned: TensorInfo | None) -> TensorSpec:
+    """Describe an output.
+
+    Args:
+        name: Its name.
+        info: What is known of it in terms of symbols.
+        planned: What it is for the sizes at hand; None: sizes are open.
+    """
+    known = info or planned
+    assert known is not None
+    shape = tuple(
+        _named(size, f"{name}_dim{axis}" if planned is None else planned.shape[axis]) for axis, size in enumerate(known.shape)
+    )
+    return TensorSpec(name, shape, known.dtype, known.quantization)
+
+
+def name_symbols(error: GraphError, network: Graph) -> None:
+    """Add to an error about a layer what its inputs are in terms of symbols, where some of them are.
+
+    Args:
+        error: Raised for sizes that are fixed; it names the layer.
+        network: As it was before they were.
+    """
+    name = error.details.get("layer")
+    if not isinstance(name, str) or name not in network or "symbolic_inputs" in error.details:
+        return
+    inference = SymbolicInference()
+    sources = [slot.source for slot in network.layer(name).inputs if slot.source is not None]
+    infos = [inference.info(source) for source in sources]
+    if not any(info is not None and are_symbolic(info.shape) for info in infos):
+        return
+    shapes = ["unknown" if info is None else info.shape_text for info in infos]
+    error.details["symbolic_inputs"] = shapes
+    error.message = f"{error.message}; in symbols its inputs are {', '.join(shapes)}"
+    error.args = (error.message,)
+
+
+def _named(size: Dimension, otherwise: Dimension) -> Dimension:
     if not isinstance(size, Expression):
         return size
-    return str(size) if size.is_known else name
+    return str(size) if size.is_known else otherwise
