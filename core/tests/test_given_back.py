@@ -22,9 +22,11 @@ from dovetail import (
     TensorInfo,
     optimize,
 )
+from dovetail.discovery.reasons import Refused
 from dovetail.graph.descriptor import Descriptor, Infos, descriptor_class
 from dovetail.graph.graph import Graph
 from dovetail.ground import progress
+from dovetail.loading.known_answers import self_test
 
 
 @descriptor_class
@@ -134,3 +136,21 @@ def test_the_listener_hears_of_it_and_may_end_the_load() -> None:
     with Runtime(threads=1) as runtime, pytest.raises(LookupError):
         runtime.load(network(), optimize={"backends": [Claiming(), "CpuRef"], "progress": hear})
     assert told == [("Claiming", "making a session")]
+
+
+def test_a_backend_speaks_for_its_kinds_and_the_core_of_what_it_folded() -> None:
+    class Speaking(Claiming):
+        def in_words(self, layer: Any) -> str:
+            return f"{len(layer.inputs)} in"
+
+    net = Network("folded")
+    y = net.convolution2d(net.input("x", (1, 1, 2, 2)), np.ones((1, 1, 1, 1), np.float32), name="conv")
+    net.output(net.batch_normalization(y, *(np.ones(1, np.float32) for _ in range(4)), name="norm"), "y")
+    report = optimize(net, [Speaking()]).placement
+    assert [row.words for row in report.layers] == ["1 in, batch norm folded in"]
+    assert "private: 1 in, batch norm folded in" in report.explain()
+
+
+def test_the_self_test_goes_through_the_door_that_production_uses() -> None:
+    with pytest.raises(Refused, match=r"self-test 'add, float32'.*the driver makes no session"):
+        self_test(Claiming())

@@ -344,6 +344,13 @@ class IBackend(ABC):
 
         return Choices(view)
 
+    def in_words(self, layer: Layer) -> str:
+        """(optional) Say what a private layer computes, and how: "convolution + ReLU, Winograd 4x4". Default: asks its kind.
+
+        For placement reports; empty for nothing to say.
+        """
+        return layer.descriptor.in_words()
+
     def capabilities(self) -> Capabilities:
         """(optional) Say what this backend promises. Default: deterministic, nothing else."""
         return Capabilities()

@@ -120,7 +120,7 @@ KNOWN_ANSWERS = (
 
 
 def self_test(backend: IBackend) -> tuple[str, bool]:
-    """Run the first of the networks that a backend takes, by itself.
+    """Run the first of the networks that a backend takes, by itself, as production would: through the same questions.
 
     Returns:
         What was run, or why nothing was; and whether a device was missing, so that it should be run another time.
@@ -135,7 +135,7 @@ def self_test(backend: IBackend) -> tuple[str, bool]:
         net = Network(f"self-test {answer.name}")
         net.output(answer.build(net), "y")
         try:
-            optimized = optimize(net, [backend], passes=False, fallback=False)
+            optimized = optimize(net, [backend], fallback=False, tuned=False)
         except PlacementError:
             continue
         except DovetailError as error:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..contract.backend_calls import backend_call
+from ..contract.backend_calls import backend_call, checked
 from ..graph.descriptor import Array, Constant, Input, Output
 from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
@@ -68,6 +68,8 @@ __all__ = [
 
 _log = Log("dovetail.optimizer")
 _UNASSIGNED = (Input, Output, Constant)
+_FOLDED = {"dovetail.BatchNormalization": "batch norm", "dovetail.Pad": "padding"}
+"""What passes of the core fold into other layers, by kind, in words."""
 
 
 def optimize(network: Graph, backends: Sequence[BackendLike] | BackendLike | None = None, **wanted: Any) -> OptimizedNetwork:
@@ -134,7 +136,7 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
         domains=copies.domains,
         placement=Placement(
             name,
-            tuple(_layer_report(layer, context, partition_of) for layer in watched(order) if _is_reported(layer)),
+            tuple(_layer_report(layer, context, partition_of, declared) for layer in watched(order) if _is_reported(layer)),
             tuple(
                 PartitionReport(number, str(home.request.id), home.request.device, tuple(layer.name for layer in layers))
                 for number, (home, layers) in enumerate(parts)
@@ -193,7 +195,7 @@ def _chooser(request: CompileRequest) -> Chooser | None:
     return request.tuned or None
 
 
-def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, int]) -> LayerReport:
+def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, int], declared: _Declared) -> LayerReport:
     assigner = context.assigner
     home = assigner.assigned.get(layer)
     refusals = tuple(assigner.refusals.get(layer, ()))
@@ -207,13 +209,18 @@ def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, in
         _reason(layer, home, refusals, assigner),
         refusals,
         context.tuned.get(layer, ""),
-        _words(layer) if assigner.is_private(layer) else "",
+        _words(layer, home, declared) if home is not None and assigner.is_private(layer) else "",
     )
 
 
-def _words(layer: Layer) -> str:
-    with backend_call(f"layer {layer.name!r} ({layer.kind})", "in_words"):
-        return str(layer.descriptor.in_words())
+def _words(layer: Layer, home: Assigned, declared: _Declared) -> str:
+    """Return what a backend says of a private layer, and what the core folded into it, which the backend never saw."""
+    origin = f"backend {home.label}, layer {layer.name!r} ({layer.kind})"
+    with backend_call(origin, "in_words"):
+        said = checked(origin, "in_words", home.backend.in_words(layer), str)
+    kinds = {declared.kinds.get(name) for name in layer.sources}
+    folded = [words for kind, words in _FOLDED.items() if kind in kinds] if said else []
+    return ", ".join([said, *(f"{words} folded in" for words in folded)]) if said else ""
 
 
 def _reason(layer: Layer, home: Assigned | None, refusals: Sequence[Refusal], assigner: Assigner) -> str:
@@ -236,12 +243,14 @@ class _Declared(NamedTuple):
         outputs: By name; None where it is not known before sizes are.
         has_symbols: Whether sizes of inputs are open.
         working: Name and sources of each layer that computes.
+        kinds: Kinds of layers that the core may fold away, by name.
     """
 
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorInfo | None]
     has_symbols: bool
     working: Sequence[tuple[str, tuple[str, ...]]]
+    kinds: Mapping[str, str]
 
     @classmethod
     def of(cls, network: Graph) -> _Declared:
@@ -250,6 +259,7 @@ class _Declared(NamedTuple):
             {layer.name: layer.inputs[0].info if layer.inputs else None for layer in network.outputs},
             any(not layer.output.known_info.is_concrete for layer in network.inputs),
             [(layer.name, layer.sources) for layer in network if is_workload(layer)],
+            {layer.name: layer.kind for layer in network if layer.kind in _FOLDED},
         )
 
     def folded(self, order: Sequence[Layer]) -> tuple[str, ...]:
