@@ -112,6 +112,31 @@ def test_the_limit_of_threads_is_known_behind_the_table(build: Any) -> None:
     assert (library.threads_of_context(), library.threads_of_workload()) == (3, 2)
 
 
+def test_the_limit_of_threads_is_known_to_compilers(build: Any, tmp_path: Path) -> None:
+    """Where they compile, and where they load what was compiled; each number of threads has artefacts of its own."""
+    path = build("compiler.c", "lent")  # a library that no other test counts in
+    library = ctypes.CDLL(str(path))
+    options = {"TableCompiler": {"artefacts": str(tmp_path)}}
+    made = [(2, 0), (1, 0), (2, 1)]
+    for at_most, loaded in made:
+        before = library.artefacts_loaded()
+        run(load_backend(path), at_most=at_most, options=options)
+        assert library.threads_of_compiler() == at_most
+        assert library.artefacts_loaded() - before == loaded
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_was_compiled_for_other_threads_is_compiled_again(build: Any) -> None:
+    """One optimized network, loaded with two limits."""
+    path = build("compiler.c", "lent")
+    library = ctypes.CDLL(str(path))
+    optimized = dovetail.optimize(addition(), [load_backend(path)])
+    for at_most in (3, 2):
+        with dovetail.Runtime(threads=3) as runtime, runtime.load(optimized, threads=at_most) as net:
+            np.testing.assert_array_equal(net.run(FEEDS)["y"], np.full((2, 3), 2, np.float32))
+        assert library.threads_of_compiler() == at_most
+
+
 def test_a_python_backend_finds_what_it_compiled(tmp_path: Path) -> None:
     options = {"Session": {"artefacts": str(tmp_path)}}
     first, second = Session(), Session()

@@ -294,16 +294,16 @@ cdef extern from "abi.h" nogil:
             const dovetail_attributes *options, dovetail_answer *answer) noexcept nogil
         int (*compile_subgraph)(
             void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
-            const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
-            dovetail_answer *why) noexcept nogil
+            const dovetail_resources *resources, const dovetail_attributes *options, const dovetail_progress *progress,
+            void **compiled, dovetail_answer *why) noexcept nogil
         void (*compiled_release)(void *state, void *compiled) noexcept nogil
         int (*artefact_save)(
             void *state, void *compiled, dovetail_write write, void *sink, dovetail_answer *why) noexcept nogil
         int (*artefact_check)(
             void *state, const dovetail_device_info *device, const void *bytes, size_t count, dovetail_answer *why) noexcept nogil
         int (*artefact_load)(
-            void *state, const dovetail_device_info *device, const void *bytes, size_t count, void **compiled,
-            dovetail_answer *why) noexcept nogil
+            void *state, const dovetail_device_info *device, const dovetail_resources *resources, const void *bytes, size_t count,
+            void **compiled, dovetail_answer *why) noexcept nogil
         int (*context_open)(
             void *state, int32_t device, const dovetail_resources *resources, const dovetail_attributes *options,
             void **context, dovetail_answer *why) noexcept nogil

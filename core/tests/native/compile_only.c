@@ -23,10 +23,10 @@ static int supports(void *state, const dovetail_device_info *device, const dovet
 }
 
 static int compile_subgraph(void *state, const dovetail_device_info *device, const dovetail_subgraph *part,
-                            const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
-                            dovetail_answer *why)
+                            const dovetail_resources *resources, const dovetail_attributes *options,
+                            const dovetail_progress *progress, void **compiled, dovetail_answer *why)
 {
-    (void)state, (void)device, (void)options, (void)progress;
+    (void)state, (void)device, (void)resources, (void)options, (void)progress;
     const dovetail_layer *layer = part->layers[0];
     if (part->n_layers != 1 || part->n_outputs != 1)
         return dovetail_fail(why, "shape", "", "%d layers with %d outputs", part->n_layers, part->n_outputs);

@@ -8,6 +8,10 @@ struct compiled {
 };
 static int alive, verdict, loaded;
 
+static int threads_lent;
+
+int threads_of_compiler(void) { return threads_lent; }
+
 static int supports(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
                     const dovetail_attributes *options, dovetail_answer *why)
 {
@@ -32,10 +36,11 @@ static int claim_subgraph(void *state, const dovetail_device_info *device, const
 }
 
 static int compile_subgraph(void *state, const dovetail_device_info *device, const dovetail_subgraph *part,
-                            const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
-                            dovetail_answer *why)
+                            const dovetail_resources *resources, const dovetail_attributes *options,
+                            const dovetail_progress *progress, void **compiled, dovetail_answer *why)
 {
     (void)state, (void)device;
+    threads_lent = resources->threads;
     ++compilations;
     for (int i = 0; i < 4; ++i)
         if (progress->report(progress->context, i / 4.0, "packing"))
@@ -73,10 +78,11 @@ static int artefact_check(void *state, const dovetail_device_info *device, const
     return count == sizeof(struct compiled) ? DOVETAIL_ARTEFACT_OK : DOVETAIL_ARTEFACT_UNUSABLE;
 }
 
-static int artefact_load(void *state, const dovetail_device_info *device, const void *bytes, size_t count,
-                         void **compiled, dovetail_answer *why)
+static int artefact_load(void *state, const dovetail_device_info *device, const dovetail_resources *resources,
+                         const void *bytes, size_t count, void **compiled, dovetail_answer *why)
 {
     (void)state, (void)device, (void)why;
+    threads_lent = resources->threads;
     ++loaded;
     *compiled = memcpy(malloc(count), bytes, count);
     ++alive;

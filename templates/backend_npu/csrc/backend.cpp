@@ -102,7 +102,7 @@ static void describe_compiling(dovetail_backend *table) {
     table->claim_subgraph = [](void *, Asked, const dovetail_subgraph *part, Attributes, Answer answer) {
         return dovetail::explain(answer, DOVETAIL_OK, "", "", words_for(*part));
     };
-    table->compile_subgraph = [](void *, Asked, const dovetail_subgraph *part, Attributes options,
+    table->compile_subgraph = [](void *, Asked, const dovetail_subgraph *part, Resources, Attributes options,
                                  const dovetail_progress *progress, void **compiled, Answer why) {
         return guarded(why, [&] {
             compilations++;
@@ -119,7 +119,7 @@ static void describe_compiling(dovetail_backend *table) {
     table->artefact_check = [](void *, Asked, const void *bytes, size_t count, Answer why) {
         return guarded(why, [&] { return artefact().check(bytes, count, why); });
     };
-    table->artefact_load = [](void *, Asked, const void *bytes, size_t count, void **compiled, Answer why) {
+    table->artefact_load = [](void *, Asked, Resources, const void *bytes, size_t count, void **compiled, Answer why) {
         return guarded(why, [&] { *compiled = new Compiled(new Program{artefact().unpack(bytes, count)}); });
     };
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,7 +86,6 @@ class ArtefactStore:
 
     def __init__(self, backend: str, folder: str, facts: Callable[[], Mapping[str, str] | None]) -> None:
         self.backend = backend
-        self._warned = False
         self._given = facts
         self._facts: Mapping[str, str] | None = None
         self._is_nameless = False
@@ -106,14 +106,18 @@ class ArtefactStore:
         Raises:
             TypeError: An attribute of a private kind has no content that is the same in the next process.
         """
+        if isinstance(part, Layer):
+            part = _Lone((part,), tuple(slot.source for slot in part.inputs), tuple(part.outputs))
+        return self.key_of(part_digests(part), **more)
+
+    def key_of(self, digests: tuple[str, str], **more: str) -> ArtefactKey:
+        """Return what the artefact of a part is known by whose digests were taken earlier, while its constants were there."""
         if self._facts is None:
             given = self._given()
             self._facts = dict(given or {})
             if given is None:
                 self._is_nameless, self._files = True, KeptFolder(None, self._refuse)
-        if isinstance(part, Layer):
-            part = _Lone((part,), tuple(slot.source for slot in part.inputs), tuple(part.outputs))
-        structure, values = part_digests(part)
+        structure, values = digests
         facts = {**self._facts, **{name: str(value) for name, value in more.items()}}
         return ArtefactKey(self.backend, {**facts, "part": structure, "constants": values})
 
@@ -187,9 +191,7 @@ class ArtefactStore:
         self._warn(f"artefacts cannot be kept, nor read: {problem}")
 
     def _warn(self, problem: str) -> None:
-        if not self._warned:
-            _log.warning("backend %s: %s", self.backend, problem)
-        self._warned = True
+        _warn_once(self.backend, problem)
 
 
 def option_facts(options: Any) -> dict[str, str]:
@@ -221,6 +223,12 @@ def device_facts(device: Any) -> dict[str, str]:
 def folder_of(options: Any) -> str:
     """Return the folder that the options of a backend name; empty if they name none."""
     return str(getattr(options, OPTION, "") or "")
+
+
+@cache
+def _warn_once(backend: str, problem: str) -> None:
+    """Tell a problem once in a process, however many networks meet it."""
+    _log.warning("backend %s: %s", backend, problem)
 
 
 def _beginning(backend: str, facts: Mapping[str, str]) -> str:

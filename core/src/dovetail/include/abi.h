@@ -425,16 +425,16 @@ typedef struct {
      * OK: *compiled is set. Negative: the part goes back, to the next backend that the user named, and `why` is shown.
      * Constants live as long as what was compiled. */
     int (*compile_subgraph)(void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
-                            const dovetail_attributes *options, const dovetail_progress *progress, void **compiled,
-                            dovetail_answer *why);
+                            const dovetail_resources *resources, const dovetail_attributes *options,
+                            const dovetail_progress *progress, void **compiled, dovetail_answer *why);
     void (*compiled_release)(void *state, void *compiled);      /* every workload made of it is gone */
     /* (optional, all three or none) An artefact is what was compiled, as bytes to keep. It holds no pointers into constants, so
      * that one that was loaded needs none of them. */
     int (*artefact_save)(void *state, void *compiled, dovetail_write write, void *sink, dovetail_answer *why);
     int (*artefact_check)(void *state, const dovetail_device_info *device, const void *bytes, size_t count,
                           dovetail_answer *why);        /* DOVETAIL_ARTEFACT_... */
-    int (*artefact_load)(void *state, const dovetail_device_info *device, const void *bytes, size_t count, void **compiled,
-                         dovetail_answer *why);
+    int (*artefact_load)(void *state, const dovetail_device_info *device, const dovetail_resources *resources, const void *bytes,
+                         size_t count, void **compiled, dovetail_answer *why);
 
     /* With a device: a context is open for the life of a runtime. */
 

@@ -7,10 +7,9 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NoReturn
 
-from ..contract.artefacts import ArtefactKey, ArtefactStore, device_facts, folder_of, option_facts
+from ..contract.artefacts import ArtefactKey, folder_of
 from ..contract.backend_id import BackendId
 from ..contract.claims import Claims
 from ..contract.interfaces import (
@@ -27,6 +26,7 @@ from ..contract.interfaces import (
     Support,
     TensorDomains,
 )
+from ..contract.part_facts import part_digests
 from ..contract.subgraph import OptimizationViews, SubgraphView
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
@@ -96,7 +96,6 @@ class NativeBackend(IBackend):
         self._devices: tuple[Device, ...] = table.devices()
         self._compiled_kind = compiled_kind(table.id)
         self._memories: dict[int, list[tuple[str, int, bool, bool]]] = {}
-        self._stores: dict[Any, ArtefactStore] = {}
         self._shown_options: tuple[Any, View] | None = None
         self._shown_device: tuple[Device, View] | None = None
         self._guard = threading.RLock()
@@ -148,10 +147,9 @@ class NativeBackend(IBackend):
             shown = View.of_part(part)
             status, why = self._table.claim(self.shown_device(device), shown, self.shown(options))
             if status == 0:
-                store = self._store(options, device) if self._table.has_artefacts else None
-                key = None if store is None else store.key(part)
+                digests = part_digests(part) if self._table.has_artefacts and folder_of(options) else None
                 text = why.text or words_for(part)
-                views.private_layer(part, self._compiled_kind, shown=shown, key=key, text=text)
+                views.private_layer(part, self._compiled_kind, shown=shown, digests=digests, text=text)
             elif status == _LEAVE and self._table.has_workloads:
                 views.untouched(part)
             elif status == _LEAVE:
@@ -162,18 +160,20 @@ class NativeBackend(IBackend):
                 raise self._table.broken(f"claim_subgraph() answered {status} without a text")
         return views
 
-    def compiled(self, claimed: CompiledPart, options: Any, device: Device) -> Compiled:
+    def compiled(self, claimed: CompiledPart, resources: HostResources, options: Any, device: Device) -> Compiled:
         """Compile a part that was claimed, or load what an earlier process made of it.
 
         Raises:
             BackendError: The table could not (`COMPILE_FAILED`).
         """
-        store = None if claimed.key is None else self._store(options, device)
-        if store is not None and claimed.key is not None:
-            loaded = self._from_artefact(store, claimed.key, device)
+        key = None if claimed.digests is None else resources.artefacts.key_of(claimed.digests)
+        if key is not None:
+            loaded = self._from_artefact(resources, key, device)
             if loaded is not None:
                 return loaded
-        status, why, compiled = self._table.compile(self.shown_device(device), claimed.shown, self.shown(options))
+        status, why, compiled = self._table.compile(
+            self.shown_device(device), claimed.shown, resources.threads, self.shown(options)
+        )
         if compiled is None:
             if not why.text:
                 raise self._table.broken(f"compile_subgraph() answered {status} without a text")
@@ -185,10 +185,10 @@ class NativeBackend(IBackend):
                 subject=why.subject,
                 status=status,
             )
-        if store is not None and claimed.key is not None:
+        if key is not None:
             saved, reason, content = self._table.artefact_save(compiled)
             if saved == 0:
-                store.write(claimed.key, content)
+                resources.artefacts.write(key, content)
             else:
                 _log.info("backend %s: what was compiled is not kept: %s", self._id, reason.text or f"code {saved}")
         return compiled
@@ -197,7 +197,8 @@ class NativeBackend(IBackend):
         """Return the address of a named table of the backend's own, beyond that of abi.h; 0 if it has none."""
         return self._table.extension(name)
 
-    def _from_artefact(self, store: ArtefactStore, key: ArtefactKey, device: Device) -> Compiled | None:
+    def _from_artefact(self, resources: HostResources, key: ArtefactKey, device: Device) -> Compiled | None:
+        store = resources.artefacts
         content = store.read(key)
         if content is None:
             _log.info("backend %s: no artefact: %s", self._id, store.why_miss(key))
@@ -208,25 +209,12 @@ class NativeBackend(IBackend):
             what = _VERDICTS.get(verdict, f"was answered with {verdict}")
             _log.info("backend %s: artefact %s %s: %s", self._id, path, what, why.text or "no reason given")
             return None
-        status, why, compiled = self._table.artefact_load(self.shown_device(device), content)
+        status, why, compiled = self._table.artefact_load(self.shown_device(device), resources.threads, content)
         if compiled is None:
             _log.info("backend %s: artefact %s could not be loaded: %s", self._id, path, why.text or f"code {status}")
             return None
         _log.info("backend %s: artefact %s loaded", self._id, path)
         return compiled
-
-    def _store(self, options: Any, device: Device) -> ArtefactStore | None:
-        folder = folder_of(options)
-        if not folder:
-            return None
-
-        with self._guard:
-            known = (folder, device, repr(options))
-            if known not in self._stores:
-                self._stores[known] = ArtefactStore(
-                    self._table.id, folder, partial(_facts, self.path, self.version, device, options)
-                )
-            return self._stores[known]
 
     # -- with a device --------------------------------------------------------------------------------------------------------
 
@@ -343,15 +331,6 @@ class NativeBackend(IBackend):
         )
 
 
-def _facts(path: str, version: str, device: Device, options: Any) -> dict[str, str]:
-    """Return what decides what a library compiles, besides the part."""
-    from hashlib import file_digest  # which loads OpenSSL; where nothing is kept it is not needed
-
-    with open(path, "rb") as file:
-        content = file_digest(file, "sha256").hexdigest()
-    return {"version": version, "files": content, **device_facts(device), **option_facts(options)}
-
-
 class NativeContext(IBackendContext):
     """A device of a table in use by one process.
 
@@ -458,17 +437,21 @@ class NativeWorkloadFactory(IWorkloadFactory):
         self, backend: NativeBackend, table: Table, context: IBackendContext | None, resources: HostResources, options: Any
     ) -> None:
         self._backend, self._table, self._context = backend, table, context
-        self._threads, self._options = resources.threads, options
+        self._resources, self._options = resources, options
         self._device = backend.devices()[context.device if isinstance(context, NativeContext) else 0]
 
     def create_workload(self, layer: Layer) -> TableWorkload:
         descriptor = layer.descriptor
         if isinstance(descriptor, CompiledPart):
-            if descriptor.compiled is None:
-                descriptor.keep(self._backend.compiled(descriptor, self._options, self._device))
-            return self._of_compiled(descriptor.compiled)
+            compiled = descriptor.compiled_for(self._resources.threads)
+            if compiled is None:
+                compiled = self._backend.compiled(descriptor, self._resources, self._options, self._device)
+                descriptor.keep(compiled, self._resources.threads)
+            return self._of_compiled(compiled)
         view = View.of_layer(layer)
-        made = self._table.create_workload(address(self._context), view, self._threads, self._backend.shown(self._options))
+        made = self._table.create_workload(
+            address(self._context), view, self._resources.threads, self._backend.shown(self._options)
+        )
         return self._checked("create_workload", *made)
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> TableWorkload:
@@ -484,7 +467,7 @@ class NativeWorkloadFactory(IWorkloadFactory):
 
     def _of_compiled(self, compiled: Compiled) -> TableWorkload:
         shown = self._backend.shown(self._options)
-        made = self._table.create_compiled_workload(address(self._context), compiled, self._threads, shown)
+        made = self._table.create_compiled_workload(address(self._context), compiled, self._resources.threads, shown)
         return self._checked("create_compiled_workload", *made)
 
     def _checked(self, function: str, status: int, why: Why, workload: TableWorkload | None) -> TableWorkload:

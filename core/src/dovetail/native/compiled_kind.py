@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..contract.artefacts import ArtefactKey
 from ..contract.private_layer import PrivateLayer
 from ..contract.subgraph import SubgraphView
 from ..graph.descriptor import descriptor_class
@@ -19,22 +18,29 @@ class CompiledPart(PrivateLayer):
 
     Attributes:
         shown: What the table is shown of it, constants included; None once that was released.
-        key: What an artefact of it is known by; None where none is kept.
+        digests: What an artefact of it is known by, of its layers and constants; None where none is kept.
         text: What it is, in the table's words.
         compiled: The handle, once it was compiled; dropped with the last plan that uses it.
+        threads: The limit of threads that it was compiled for.
     """
 
     shown: Any
-    key: ArtefactKey | None
+    digests: tuple[str, str] | None
     text: str
     compiled: Any = None
+    threads: int = 0
 
     def in_words(self) -> str:
         return self.text
 
-    def keep(self, compiled: Any) -> None:
+    def keep(self, compiled: Any, threads: int) -> None:
         """Keep what was compiled, for the other plans and loads of the same optimized network."""
         object.__setattr__(self, "compiled", compiled)
+        object.__setattr__(self, "threads", threads)
+
+    def compiled_for(self, threads: int) -> Any:
+        """Return what was compiled for this limit of threads, or None."""
+        return self.compiled if threads == self.threads else None
 
     def release(self) -> None:
         """Hold neither constants nor what was compiled any longer."""

@@ -631,7 +631,7 @@ cdef class Table:
             self.end()
         return status, _why(&answer)
 
-    def compile(self, View device, View part, View options):
+    def compile(self, View device, View part, int threads, View options):
         """Compile a part; returns (status, why, Compiled or None).
 
         Raises:
@@ -639,6 +639,7 @@ cdef class Table:
         """
         cdef dovetail_answer answer
         cdef dovetail_progress report
+        cdef dovetail_resources resources = _resources(threads)
         cdef void *handle = NULL
         cdef int status
         cdef Compilation state = Compilation.__new__(Compilation)
@@ -650,7 +651,7 @@ cdef class Table:
         try:
             with nogil:
                 status = self.c.compile_subgraph(
-                    self.c.state, &device.device, &part.subgraph, &options.attributes, &report, &handle, &answer)
+                    self.c.state, &device.device, &part.subgraph, &resources, &options.attributes, &report, &handle, &answer)
             compiled = Compiled._of(self, <size_t>handle, part) if status == DOVETAIL_OK and handle != NULL else None
         finally:
             self.end()
@@ -707,8 +708,9 @@ cdef class Table:
             self.end()
         return status, _why(&answer)
 
-    def artefact_load(self, View device, bytes content):
+    def artefact_load(self, View device, int threads, bytes content):
         """Return (status, why, Compiled or None)."""
+        cdef dovetail_resources resources = _resources(threads)
         cdef dovetail_answer answer
         cdef int status
         cdef void *handle = NULL
@@ -718,7 +720,8 @@ cdef class Table:
         self.begin()
         try:
             with nogil:
-                status = self.c.artefact_load(self.c.state, &device.device, data, count, &handle, &answer)
+                status = self.c.artefact_load(
+                    self.c.state, &device.device, &resources, data, count, &handle, &answer)
             compiled = Compiled._of(self, <size_t>handle, None) if status == DOVETAIL_OK and handle != NULL else None
         finally:
             self.end()
