@@ -162,15 +162,15 @@ def test_dependency_that_is_not_installed_is_named(scene):
 @pytest.mark.parametrize(
     ("source", "text", "missing"),
     [
-        ("Backend = None", "NoneType", ["create_workload_factory", "id", "supports"]),
-        ("Backend = 7", "an instance of builtins.int", ["create_workload_factory", "id", "supports"]),
-        ("class Backend: id = 'Faulty'", "not an IBackend", ["create_workload_factory", "supports"]),
+        ("Backend = None", "NoneType", ["create_workload_factory", "id"]),
+        ("Backend = 7", "an instance of builtins.int", ["create_workload_factory", "id"]),
+        ("class Backend: id = 'Faulty'", "not an IBackend", ["create_workload_factory"]),
         (
             "from dovetail import IBackend\nclass Backend(IBackend): id = 'Faulty'",
-            "lacks create_workload_factory, supports",
-            ["create_workload_factory", "supports"],
+            "lacks create_workload_factory",
+            ["create_workload_factory"],
         ),
-        (GOOD + "\nBackend = Add", "not an IBackend", ["create_workload_factory", "id", "supports"]),
+        (GOOD + "\nBackend = Add", "not an IBackend", ["create_workload_factory", "id"]),
     ],
 )
 def test_entry_point_that_is_no_backend(scene, monkeypatch, probe, source, text, missing):

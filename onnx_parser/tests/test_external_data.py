@@ -55,12 +55,12 @@ def test_data_in_the_folder_is_read(folder: Path, location: str) -> None:
 def test_a_network_is_not_made_again_of_other_data(folder: Path) -> None:
     net = dovetail.load(save(folder, location="data.bin", offset="8"), ["CpuRef"])
     np.testing.assert_array_equal(net.run({"x": VALUES})["y"], 2 * VALUES)
-    source = net.optimized.source
-    assert source is not net.optimized.source
+    source = net.optimized.source.network
+    assert source is not net.optimized.source.network
     assert "w" in source
     (folder / "data.bin").write_bytes(bytes(8) + (VALUES + 1).tobytes())
     with pytest.raises(ModelError, match=r"data\.bin' was removed or changed after model .*model\.onnx' was loaded"):
-        _ = net.optimized.source
+        _ = net.optimized.source.network
     np.testing.assert_array_equal(net.run({"x": VALUES})["y"], 2 * VALUES)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,12 @@ def build() -> Path:
         done = subprocess.run(command, cwd=HERE, env=environment(), capture_output=True, text=True, check=False, timeout=300)
         if done.returncode:
             raise RuntimeError(f"the hard customers do not build:\n{done.stdout}\n{done.stderr}")
-        unfinished.rename(library)
+        try:
+            unfinished.rename(library)
+        except OSError:  # another process was first, with the same
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if not library.is_dir():
+                raise
     return library
 
 
