@@ -123,6 +123,7 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
     parts = partition(order, homes)
     partition_of = {layer.name: number for number, (_, layers) in enumerate(parts) for layer in layers}
     outputs = source.output_infos() if declared.has_symbols else declared.outputs
+    words = _words(order, assigner, declared)
     copies = context.copies
     assert copies is not None  # the last step of the pipeline always runs
     return OptimizedNetwork(
@@ -136,7 +137,7 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
         domains=copies.domains,
         placement=Placement(
             name,
-            tuple(_layer_report(layer, context, partition_of, declared) for layer in watched(order) if _is_reported(layer)),
+            tuple(_layer_report(layer, context, partition_of, words) for layer in watched(order) if _is_reported(layer)),
             tuple(
                 PartitionReport(number, str(home.request.id), home.request.device, tuple(layer.name for layer in layers))
                 for number, (home, layers) in enumerate(parts)
@@ -195,7 +196,7 @@ def _chooser(request: CompileRequest) -> Chooser | None:
     return request.tuned or None
 
 
-def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, int], declared: _Declared) -> LayerReport:
+def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, int], words: Mapping[Layer, str]) -> LayerReport:
     assigner = context.assigner
     home = assigner.assigned.get(layer)
     refusals = tuple(assigner.refusals.get(layer, ()))
@@ -209,18 +210,29 @@ def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, in
         _reason(layer, home, refusals, assigner),
         refusals,
         context.tuned.get(layer, ""),
-        _words(layer, home, declared) if home is not None and assigner.is_private(layer) else "",
+        words.get(layer, ""),
     )
 
 
-def _words(layer: Layer, home: Assigned, declared: _Declared) -> str:
-    """Return what a backend says of a private layer, and what the core folded into it, which the backend never saw."""
-    origin = f"backend {home.label}, layer {layer.name!r} ({layer.kind})"
-    with backend_call(origin, "in_words"):
-        said = checked(origin, "in_words", home.backend.in_words(layer), str)
-    kinds = {declared.kinds.get(name) for name in layer.sources}
-    folded = [words for kind, words in _FOLDED.items() if kind in kinds] if said else []
-    return ", ".join([said, *(f"{words} folded in" for words in folded)]) if said else ""
+def _words(order: Sequence[Layer], assigner: Assigner, declared: _Declared) -> dict[Layer, str]:
+    """Return what backends say of their private layers, and what the core folded into these, which no backend ever saw.
+
+    Of several layers that stand for what was folded the last one tells of it.
+    """
+    words: dict[Layer, str] = {}
+    for layer in order:
+        home = assigner.assigned.get(layer)
+        if home is None or not assigner.is_private(layer):
+            continue
+        origin = f"backend {home.label}, layer {layer.name!r} ({layer.kind})"
+        with backend_call(origin, "in_words"):
+            words[layer] = checked(origin, "in_words", home.backend.in_words(layer), str)
+    last = {name: layer for layer in order for name in layer.sources if name in declared.kinds} if declared.kinds else {}
+    for layer in dict.fromkeys(last.values()):
+        if words.get(layer):
+            kinds = {declared.kinds[name] for name in layer.sources if last.get(name) is layer}
+            words[layer] += "".join(f", {said} folded in" for kind, said in _FOLDED.items() if kind in kinds)
+    return words
 
 
 def _reason(layer: Layer, home: Assigned | None, refusals: Sequence[Refusal], assigner: Assigner) -> str:
