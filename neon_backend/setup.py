@@ -67,12 +67,13 @@ glue = COMPILE_ARGUMENTS
 if os.environ.get("DOVETAIL_NATIVE_ONLY"):
     flags = {name: more if name == native() else [*more, "-O0"] for name, more in flags.items()}
     glue = (*glue, "-O1")
-sources = {f"csrc/isa/{name}.cpp": KERNEL_ARGUMENTS + more for name, more in flags.items()}
-sources["csrc/isa/choice.cpp"] = [*KERNEL_ARGUMENTS, *(["-DNEON_SCALAR_ONLY"] if scalar_only else [])]
+FOLDER = "src/dovetail_neon/instruction_sets"
+sources = {f"{FOLDER}/{name}.cpp": KERNEL_ARGUMENTS + more for name, more in flags.items()}
+sources[f"{FOLDER}/choice.cpp"] = [*KERNEL_ARGUMENTS, *(["-DACC_SCALAR_ONLY"] if scalar_only else [])]
 
 setup_backend(
     "dovetail_neon",
-    include_dirs=["csrc"],
+    include_dirs=["src"],
     module_sources={"dovetail_neon.kernels": list(sources)},
     source_arguments=sources,
     compile_arguments=glue,

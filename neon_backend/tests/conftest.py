@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail_neon.factory import NeonFactory
+from dovetail_neon.factory import CpuAccFactory
 from dovetail_neon.kernels import Kernels, instruction_sets
 
 
@@ -39,7 +39,7 @@ def run_layer(kernels):
 
     def run(build, *arrays, quantizations=None, **how):
         layer, feeds = direct.build_layer(build, *arrays, quantizations=quantizations)
-        capsule = NeonFactory(kernels).create_workload(layer)
+        capsule = CpuAccFactory(kernels).create_workload(layer)
         return direct._execute(layer, feeds, direct.workload_of(capsule), None, how.pop("cancel", False), **how)
 
     run.Cancelled = direct.Cancelled

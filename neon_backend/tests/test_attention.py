@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dovetail import DType, TensorInfo
-from dovetail_neon.kinds import Attention
+from dovetail_neon.attention.kinds import Attention
 
 
 def sample(shape, seed):

@@ -12,7 +12,7 @@ from dovetail import Constant, Network, SubgraphView
 from dovetail.graph.descriptor import Input, Output
 from dovetail.graph.graph import Graph
 from dovetail.layers import ActivationFunction, BinaryOperation, ElementwiseBinary
-from dovetail_neon.fusion.attention import emit_attention, find_attention
+from dovetail_neon.attention.matching import emit_attention, find_attention
 
 
 @dataclass(frozen=True)

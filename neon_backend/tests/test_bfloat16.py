@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail_neon.convolution.kinds import ConvolveBfloat16
+from dovetail_neon.elementwise.codes import FUNCTIONS
+from dovetail_neon.elementwise.functions import Function
+from dovetail_neon.geometry.layouts import Image, plain_info
+from dovetail_neon.geometry.window import POINT, Geometry
 from dovetail_neon.kernels import Kernels, instruction_sets, precisions
-from dovetail_neon.kinds import POINT, ConvolveBfloat16, DepthwiseBfloat16, Function, Geometry
-from dovetail_neon.layouts import Image, plain_info
+from dovetail_neon.windows.kinds import DepthwiseBfloat16
 
 HERE = [name for name, here in instruction_sets().items() if here]
 REDUCED = [name for name in HERE if "bfloat16" in precisions(name)]
@@ -95,7 +99,7 @@ def test_convolutions_equal_their_definition(convolved, case, layout, passes):
     feeds = {"x": np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x}
     with load(network, passes=passes) as net:
         found = net.run(feeds)["y"]
-        reduced = not passes or "neon.ConvolveBfloat16" in kinds_of(net, feeds)
+        reduced = not passes or "CpuAcc.ConvolveBfloat16" in kinds_of(net, feeds)
     if passes:
         assert reduced
     expected = convolved(rounded(x), rounded(weights), bias, stride, padding, dilation, groups)
@@ -105,7 +109,7 @@ def test_convolutions_equal_their_definition(convolved, case, layout, passes):
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 33, 128])
 @pytest.mark.parametrize(("channels", "filters"), [(1, 1), (31, 17), (32, 32), (33, 48), (300, 95)])
 @pytest.mark.parametrize("adds", [False, True])
-@pytest.mark.parametrize("function", [Function(), Function(1, 0.0, 6.0), Function(12, 1.0)])
+@pytest.mark.parametrize("function", [Function(), Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0)])
 def test_products_equal_their_definition(run_layer, rows, channels, filters, adds, function):
     """In each unit: one row and many, sizes beside those of tiles, what is added, functions in the tile and after it."""
     rng = np.random.default_rng(rows * channels)
@@ -159,7 +163,7 @@ def test_channels_last_in_each_unit(run_layer, convolved, geometry):
     close(found, expected, weights[0].size)
 
 
-CLAMP, SWISH, LOGARITHM = Function(1, 0.0, 6.0), Function(12, 1.0), Function(25)
+CLAMP, SWISH, LOGARITHM = Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0), Function(FUNCTIONS["log"])
 WINDOWS = [
     # channels, height, width, kernel, stride, padding, dilation
     (5, 7, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
@@ -250,8 +254,8 @@ def test_a_block_of_a_mobile_network(convolved, inside):
     )
     with load(network) as net:
         found, kinds = net.run({"x": x})["y"], kinds_of(net, {"x": x})
-    assert kinds.count("neon.DepthwiseBfloat16") == inside
-    assert kinds.count("neon.Depthwise") == (not inside)
+    assert kinds.count("CpuAcc.DepthwiseBfloat16") == inside
+    assert kinds.count("CpuAcc.Depthwise") == (not inside)
     # Ten roundings to 8 bits, of half a unit at most, whose errors add up as those of independent numbers do.
     error = np.sqrt(np.mean((found - expected) ** 2)) / np.sqrt(np.mean(expected**2))
     assert 2.0**-12 < error < 2.0**-8 * np.sqrt(10)
@@ -281,7 +285,7 @@ def test_what_lies_between_changes_no_bit():
     (network, feeds), (open_network, _) = chain(all_out=False), chain(all_out=True)
     with load(network) as net, load(open_network) as apart:
         assert net.run(feeds)["y4"].tobytes() == apart.run(feeds)["y4"].tobytes()
-        assert kinds_of(net, feeds).count("neon.ConvolveBfloat16") == 5
+        assert kinds_of(net, feeds).count("CpuAcc.ConvolveBfloat16") == 5
 
 
 @needs_bfloat16
@@ -316,7 +320,7 @@ def test_functions_before_rounding(function):
     network.output(network.fully_connected(y, unit), "y")
     with load(network) as net:
         found = net.run({"x": x})["y"]
-        assert kinds_of(net, {"x": x}) == ["neon.ConvolveBfloat16"] * 2
+        assert kinds_of(net, {"x": x}) == ["CpuAcc.ConvolveBfloat16"] * 2
     wide = x.astype(np.float64)
     exact = {
         "gelu": lambda: wide * 0.5 * np.vectorize(math.erfc)(-wide / math.sqrt(2)),

@@ -5,9 +5,9 @@ import pytest
 
 import dovetail
 from dovetail import Network
-from dovetail_neon.algorithms import tile_vectors
-from dovetail_neon.backend import NeonBackend
-from dovetail_neon.layouts import Image
+from dovetail_neon.backend import CpuAccBackend
+from dovetail_neon.convolution.algorithms import tile_vectors
+from dovetail_neon.geometry.layouts import Image
 from dovetail_sdk.tuning import tune
 
 
@@ -66,7 +66,7 @@ def block(channels, size, *, filters=None, batch=1, adds=False, relu=False, **wi
 
 
 def load(network, way, isa="auto", **arguments):
-    return dovetail.load(network, NeonBackend(), tuned=way, options={"CpuAcc": {"isa": isa}}, **arguments)
+    return dovetail.load(network, CpuAccBackend(), tuned=way, options={"CpuAcc": {"isa": isa}}, **arguments)
 
 
 CASES = {
@@ -89,7 +89,7 @@ def test_every_algorithm_computes_the_same(case, way, kernels):
         kind = net.placement.layer("windows").kind
         y = net.run({"x": feed})["y"]
     assert chooser.taken == [(way, ("windows",))] or (case.get("adds") and [name for name, _ in chooser.taken] == [way])
-    assert kind == ("neon.Convolve" if way == "direct" else "neon.WinogradConvolve")
+    assert kind == ("CpuAcc.Convolve" if way == "direct" else "CpuAcc.WinogradConvolve")
     assert np.abs(y - expected).max() <= 3e-6 * np.sqrt(case["channels"]) * np.abs(expected).max()
 
 
@@ -114,7 +114,7 @@ def test_a_first_layer_of_few_channels_has_no_choice(kernels):
     chooser = Way("winograd 2")
     with load(network, chooser, kernels.name) as net:
         kinds = [row.kind for row in net.placement.layers]
-    assert ("neon.Frame" in kinds, len(chooser.offers)) == ((True, 0) if kernels.lanes > 3 else (False, 1))
+    assert ("CpuAcc.Frame" in kinds, len(chooser.offers)) == ((True, 0) if kernels.lanes > 3 else (False, 1))
 
 
 def test_the_default_is_among_the_names_and_changes_nothing():
@@ -133,11 +133,11 @@ def test_a_tuned_network_computes_the_same_for_any_number_of_busy_threads(tmp_pa
     monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path / "cache"))
     network, feed, expected = block(48, (10, 10), adds=True, relu=True)
     with dovetail.Runtime(threads=2) as runtime:
-        report = tune(network, NeonBackend(), threads=2, rounds=3, runtime=runtime)
+        report = tune(network, CpuAccBackend(), threads=2, rounds=3, runtime=runtime)
         (windows,) = (row for row in report.layers if "windows" in row.sources)
         assert set(windows.seconds) == {"direct", "winograd 2", "winograd 4"}
         assert all(seconds > 0 for seconds in windows.seconds.values())
-        with dovetail.load(network, NeonBackend(), threads=2, runtime=runtime) as net:
+        with dovetail.load(network, CpuAccBackend(), threads=2, runtime=runtime) as net:
             assert net.placement.layer("windows").tuned.startswith(f"tuned: {windows.winner}")
             assert net.optimized.placement == net.placement  # made anew: weights are let go of
             results = [future.result()["y"] for future in [net.submit({"x": feed}) for _ in range(20)]]
@@ -186,7 +186,7 @@ def test_strips_and_layers_apart_compute_the_same(case, way, kernels):
         kinds = [row.kind for row in net.placement.layers]
         y = net.run({"x": feed})["y"]
     assert [name for name, _ in chooser.taken] == [way]
-    assert ("neon.Strips" in kinds, "neon.Depthwise" in kinds) == (way == "strips", way == "apart")
+    assert ("CpuAcc.Strips" in kinds, "CpuAcc.Depthwise" in kinds) == (way == "strips", way == "apart")
     assert np.abs(y - expected).max() <= 2e-6 * np.sqrt(case["channels"]) * np.abs(expected).max()
 
 

@@ -10,9 +10,9 @@ import pytest
 import dovetail
 from dovetail import Network, Quantization
 from dovetail.layers import Convolution2d, Pooling2d, PoolingFunction
-from dovetail_neon.clipping import ClippedAxis
-from dovetail_neon.fusion.images import elements_that_count
+from dovetail_neon.geometry.clipping import ClippedAxis
 from dovetail_neon.kernels import instruction_sets, precisions
+from dovetail_neon.windows.lowering import elements_that_count
 
 HUGE = (1 << 31) - 1
 

@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail_neon.convolution.kinds import ConvolveFloat16
+from dovetail_neon.elementwise.codes import FUNCTIONS
+from dovetail_neon.elementwise.functions import IDENTITY, Function
+from dovetail_neon.geometry.layouts import Image, plain_info
+from dovetail_neon.geometry.window import POINT, Geometry
 from dovetail_neon.kernels import Kernels, instruction_sets, precisions
-from dovetail_neon.kinds import IDENTITY, POINT, Convolve, Function, Geometry
-from dovetail_neon.layouts import Image, plain_info
 
 HERE = [name for name, here in instruction_sets().items() if here]
 HALVED = [name for name in HERE if "float16" in precisions(name)]
 needs_float16 = pytest.mark.skipif(not HALVED, reason="no instruction set of this machine multiplies float16")
-RUN = 32  # products that are summed in float16 (csrc/kernels/float16.h)
+RUN = 32  # products that are summed in float16 (convolution/float16.h)
 UNIT = 2.0**-11  # the largest relative error of rounding to float16
 
 
@@ -84,7 +87,7 @@ def test_convolutions_of_whole_numbers_are_exact(convolved, case, layout, passes
     with load(network, passes=passes) as net:
         found = net.run(feeds)["y"]
         if passes:
-            assert "neon.Convolve" in kinds_of(net, feeds)
+            assert "CpuAcc.ConvolveFloat16" in kinds_of(net, feeds)
     expected = np.maximum(convolved(x, weights, bias, stride, padding, dilation, groups), 0)
     np.testing.assert_array_equal(found.transpose(0, 3, 1, 2) if nhwc else found, expected)
 
@@ -103,7 +106,7 @@ def product(x, weights, bias, added):
 
 def product_layer(weights, bias, rows, function=IDENTITY):
     filters, channels = weights.shape
-    return Convolve(
+    return ConvolveFloat16(
         infos=(plain_info((rows, filters)),),
         weights=weights[:, None, :],
         bias=bias,
@@ -117,7 +120,7 @@ def product_layer(weights, bias, rows, function=IDENTITY):
 @pytest.mark.parametrize("rows", [1, 2, 6, 7, 9, 10, 33])
 @pytest.mark.parametrize(("channels", "filters"), [(1, 1), (31, 17), (32, 32), (33, 48), (34, 8), (35, 21), (300, 95)])
 @pytest.mark.parametrize("adds", [False, True])
-@pytest.mark.parametrize("function", [IDENTITY, Function(1, 0.0, 6.0), Function(12, 1.0)])
+@pytest.mark.parametrize("function", [IDENTITY, Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0)])
 def test_products_equal_their_definition(run_layer, rows, channels, filters, adds, function):
     """To the bit: one row and many, sizes beside those of tiles, what is added, functions in the tile and after it."""
     rng = np.random.default_rng(rows * channels)
@@ -149,7 +152,7 @@ def test_groups_of_channels_last_are_exact(run_layer, convolved, geometry):
         geometry.dilation,
         2,
     ).transpose(0, 2, 3, 1)
-    descriptor = Convolve(
+    descriptor = ConvolveFloat16(
         infos=(plain_info(expected.shape),),
         weights=weights,
         bias=None,
@@ -219,7 +222,7 @@ def test_strips_of_whole_numbers_are_exact(convolved, case):
     for threads in (1, 2, 3):
         with load(network, threads) as net, net.profiling() as profile:
             np.testing.assert_array_equal(net.run(feeds)["y"], exact)
-        assert "neon.Strips" in [layer.kind for layer in profile.layers]
+        assert "CpuAcc.Strips" in [layer.kind for layer in profile.layers]
 
 
 @needs_float16

@@ -55,7 +55,7 @@ def test_windows_as_large_as_the_image_are_its_mean(channels, height, width, lay
     with net.profiling() as profile:
         found = net.run({"x": given})["y"]
     close(found, x.mean((2, 3), dtype=np.float64), height * width)
-    assert "neon.MeanOfImage" in [layer.kind for layer in profile.layers]
+    assert "CpuAcc.MeanOfImage" in [layer.kind for layer in profile.layers]
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -66,7 +66,7 @@ def test_a_window_as_large_as_the_image_may_hang_over_its_edge(counted):
     y = network.pooling2d(slot, "average", (4, 5), stride=(1, 5), padding=(0, 0, 0, 4), count_padding=counted)
     network.output(y, "y")
     net = load(network, HERE[0])
-    assert "neon.Pool" in [row.kind for row in net.placement.layers]
+    assert "CpuAcc.Pool" in [row.kind for row in net.placement.layers]
     close(net.run({"x": x})["y"], x.mean((2, 3), dtype=np.float64, keepdims=True), 20)
 
 
@@ -146,7 +146,7 @@ def test_a_network_of_blocks_equals_its_layers_one_by_one(isa):
         for name, value in apart.run(feeds).items():
             close(value, exact[name], 400)
         kinds = [step.kind for step in _profile(fused, feeds)]
-    assert kinds.count("neon.ScaleChannels") == kinds.count("neon.Join") == 1
+    assert kinds.count("CpuAcc.ScaleChannels") == kinds.count("CpuAcc.Join") == 1
     assert not any(kind.startswith("dovetail.") for kind in kinds), kinds
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 ALL = np.arange(0, 1 << 32, 4099, dtype=np.uint64).astype(np.uint32).view(np.float32)
-LEAST_NORMAL = 2.0**-126
+MIN_NORMAL = 2.0**-126
 SQRT_HALF = math.sqrt(0.5)
 
 erf = np.frompyfunc(math.erf, 1, 1)
@@ -86,7 +86,7 @@ PRODUCTS = {
 def errors_of(y, expected):
     """Errors in units in the last place; 0 where both are NaN, infinite where one is."""
     y = y.astype(np.float64)
-    size = np.maximum(abs(expected), LEAST_NORMAL)
+    size = np.maximum(abs(expected), MIN_NORMAL)
     unit = np.exp2(np.floor(np.log2(np.where(np.isfinite(size), size, 1.0))) - 23)
     with np.errstate(over="ignore"):
         rounded = expected.astype(np.float32)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail_neon.fusion.moves import MAX_MOVES
 from dovetail_neon.kernels import instruction_sets
-from dovetail_neon.strides import contiguous, reshaped
+from dovetail_neon.movement.joining import MAX_MOVES
+from dovetail_neon.movement.strides import contiguous, reshaped
 
 HERE = [name for name, here in instruction_sets().items() if here]
 
@@ -197,7 +197,7 @@ def test_a_chain_of_concatenations_lists_no_more_copies_than_it_has_layers_by_mu
         y = net.concat([y, x], 1)
     net.output(net.unary(y, "abs"), "y")
     graph = dovetail.optimize(net, ["CpuAcc"]).graph
-    counts = [len(layer.descriptor.moves) for layer in graph.layers if layer.kind == "neon.Rearrange"]
+    counts = [len(layer.descriptor.moves) for layer in graph.layers if layer.kind == "CpuAcc.Rearrange"]
     assert max(counts, default=0) <= MAX_MOVES
     feed = np.array([[1.0, -2.0]], np.float32)
     [found] = run(net, {"x": feed}).values()

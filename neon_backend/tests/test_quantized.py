@@ -368,7 +368,7 @@ def test_images_stay_in_bytes_between_layers(layout):
     net, feeds = residual(DType.INT8, layout)
     with dovetail.load(net, backends=["CpuAcc"], threads=1) as loaded, loaded.profiling() as profile:
         loaded.run(feeds)
-    kinds = [layer.kind.removeprefix("neon.") for layer in profile.layers]
+    kinds = [layer.kind.removeprefix("CpuAcc.") for layer in profile.layers]
     assert kinds.count("ReorderQuantized") == 2
     assert set(kinds) == {"ReorderQuantized", "ConvolveQuantized", "DepthwiseQuantized", "AddQuantized", "PoolQuantized"}
 
@@ -465,8 +465,8 @@ def kinds_of(**options):
 
 
 def test_integers_are_computed_with_unless_asked_otherwise():
-    assert "neon.ConvolveQuantized" in kinds_of()
-    assert "neon.ConvolveQuantized" not in kinds_of(integer_layers=False)
+    assert "CpuAcc.ConvolveQuantized" in kinds_of()
+    assert "CpuAcc.ConvolveQuantized" not in kinds_of(integer_layers=False)
 
 
 def test_which_dot_products(kernels):

@@ -17,7 +17,7 @@ from dovetail.layers import (
     PoolingFunction,
     Quantize,
 )
-from dovetail_neon import NeonBackend, NeonOptions
+from dovetail_neon import CpuAccBackend, CpuAccOptions
 
 
 def refusal(descriptor, *infos, output=None):
@@ -28,7 +28,7 @@ def refusal(descriptor, *infos, output=None):
             slots.append(net.constant(np.zeros(shape, dtype.numpy), quantization=quantization))
         else:
             slots.append(net.input(f"x{index}", shape, dtype, quantization))
-    answer = NeonBackend().supports(net.add(descriptor, *slots, quantization=output), NeonOptions(), Device())
+    answer = CpuAccBackend().supports(net.add(descriptor, *slots, quantization=output), CpuAccOptions(), Device())
     assert isinstance(answer, Support)
     return answer
 

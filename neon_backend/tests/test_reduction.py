@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dovetail_neon.stages import stages_of
+from dovetail_neon.rows.stages import stages_of
 
 
 def log_sum_exp(x, axis):

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail import optimize
-from dovetail_neon import fusion
-from dovetail_neon.kinds import Convolve, Depthwise, PrivateLayer, Strips, WinogradConvolve
+from dovetail import PrivateLayer, optimize
+from dovetail_neon.convolution.kinds import Convolve, WinogradConvolve
+from dovetail_neon.fusion import rewriting
+from dovetail_neon.strips.kinds import Strips
+from dovetail_neon.windows.kinds import Depthwise
 
 RNG = np.random.default_rng(3)
 
@@ -48,8 +50,8 @@ def test_no_weights_are_left_once_they_are_packed(feeds, monkeypatch: pytest.Mon
         made.extend(weakref.ref(d.weights) for d in private(graph) if getattr(d, "weights", None) is not None)
         return graph
 
-    whole = fusion.lower
-    monkeypatch.setattr(fusion, "lower", lower)
+    whole = rewriting.lower
+    monkeypatch.setattr(rewriting, "lower", lower)
     net = network()
     gc.disable()
     try:

@@ -11,7 +11,7 @@ import dovetail
 from dovetail import Network
 from dovetail.layers import Resize, ResizeMethod
 from dovetail_neon.kernels import instruction_sets
-from dovetail_neon.resampling import taps
+from dovetail_neon.resizing.taps import taps
 
 ISAS = [name for name, here in instruction_sets().items() if here]
 

@@ -90,7 +90,7 @@ def test_a_long_loop_has_short_chunks_for_any_number_of_workers(run_layer):
 
 
 def test_sums_that_no_deadline_ends_go_to_another_backend(monkeypatch):
-    monkeypatch.setattr("dovetail_neon.supported._MAX_PRODUCTS", 36)
+    monkeypatch.setattr("dovetail_neon.convolution.support._MAX_PRODUCTS", 36)
     for channels, backend in ((4, "CpuAcc"), (5, "CpuRef")):
         net = dovetail.Network()
         x = net.input("x", (1, channels, 8, 8))

@@ -66,7 +66,7 @@ def test_two_convolutions_equal_their_definitions(case, isa, two_convolutions):
     with load(network, isa) as net, net.profiling() as profile:
         found = net.run(feeds)["z"]
     close(found, exact, terms + 25)
-    assert "neon.Strips" in [layer.kind for layer in profile.layers]
+    assert "CpuAcc.Strips" in [layer.kind for layer in profile.layers]
 
 
 @pytest.mark.parametrize("isa", HERE)
@@ -84,7 +84,7 @@ def test_an_image_that_others_read_too_is_kept(two_convolutions):
     with load(network, "auto") as net, net.profiling() as profile:
         found = net.run(feeds)
     close(found["z"], exact, terms + 25)
-    assert "neon.Strips" not in [layer.kind for layer in profile.layers]
+    assert "CpuAcc.Strips" not in [layer.kind for layer in profile.layers]
     assert found["y"].min() == 0
 
 
@@ -92,7 +92,7 @@ def test_small_images_are_not_joined(two_convolutions):
     network, feeds, exact, terms = two_convolutions(CASES[0], 20, 20)
     with load(network, "auto") as net, net.profiling() as profile:
         close(net.run(feeds)["z"], exact, terms + 25)
-    assert "neon.Depthwise" in [layer.kind for layer in profile.layers]
+    assert "CpuAcc.Depthwise" in [layer.kind for layer in profile.layers]
 
 
 # Stages: filters of a convolution or, for a depthwise one, None; kernel; stride. The last may add what the chain reads.
@@ -136,7 +136,7 @@ def test_chains_equal_their_definitions(case, isa, convolved):
     with load(network, isa) as net, net.profiling() as profile:
         found = net.run(feeds)["y"]
     np.testing.assert_allclose(found, exact, rtol=0, atol=np.abs(exact).max() * 2.0**-18)
-    chains = [layer for layer in profile.layers if layer.kind == "neon.Strips"]
+    chains = [layer for layer in profile.layers if layer.kind == "CpuAcc.Strips"]
     assert chains
     assert sum(len(layer.sources) for layer in profile.layers) >= 2 * len(case[1])
     if case is CHAINS["longer than one chain"]:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail.contract.interfaces import Device
-from dovetail_neon import NeonBackend, NeonOptions
+from dovetail import Device
+from dovetail_neon import CpuAccBackend, CpuAccOptions
 from dovetail_neon.kernels import instruction_sets, precisions
 
 HERE = [name for name, here in instruction_sets().items() if here]
@@ -20,7 +20,7 @@ CASES = [
     (3, 5, 4, 7, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), (1, 1)),
     (17, 33, 6, 5, (4, 4), (2, 2), (1, 1, 1, 1), (1, 1), (0, 0)),
     (8, 24, 7, 4, (5, 3), (3, 2), (2, 0, 1, 1), (1, 1), (2, 1)),
-    (20, 18, 6, 6, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), (0, 0)),  # as it is, by Winograd's filtering where that pays
+    (20, 18, 6, 6, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), (0, 0)),  # as it is, by Winograd convolution where that pays
     (64, 64, 12, 12, (3, 3), (1, 1), (0, 0, 0, 0), (1, 1), (0, 0)),
     (5, 6, 8, 9, (3, 3), (1, 1), (3, 2, 4, 3), (1, 1), (0, 0)),  # more padding than the window reaches: rows are dropped
     (6, 7, 5, 5, (2, 2), (2, 2), (3, 2, 2, 5), (1, 1), (0, 0)),
@@ -99,7 +99,7 @@ def test_a_function_is_applied_where_the_phases_are_computed(isa):
     net = network_of(case, "NCHW", weights, bias, activation=True)
     optimized = dovetail.optimize(net, ["CpuAcc"], options={"CpuAcc": {"isa": isa}})
     kinds = [layer.kind for layer in optimized.graph.topological_order()]
-    assert kinds.count("neon.Interleave") == 1
+    assert kinds.count("CpuAcc.Interleave") == 1
     assert "dovetail.Activation" not in kinds
     close(run(net, x, "NCHW", isa=isa), np.maximum(transposed(x, weights, bias, *case[5:]), 0), 17 * 16)
 
@@ -113,7 +113,7 @@ def test_phases_are_apart_where_zeros_would_be_multiplied(kernel, stride, convol
     _, weights, bias = arrays(case)
     optimized = dovetail.optimize(network_of(case, "NCHW", weights, bias), ["CpuAcc"])
     kinds = [layer.kind for layer in optimized.graph.layers]
-    assert kinds.count("neon.Convolve") == convolutions
+    assert kinds.count("CpuAcc.Convolve") == convolutions
 
 
 SPREADING = [
@@ -151,7 +151,7 @@ def test_a_step_of_one_is_a_convolution():
     case = CASES[4]
     _, weights, bias = arrays(case)
     optimized = dovetail.optimize(network_of(case, "NCHW", weights, bias), ["CpuAcc"])
-    assert "neon.Interleave" not in [layer.kind for layer in optimized.graph.layers]
+    assert "CpuAcc.Interleave" not in [layer.kind for layer in optimized.graph.layers]
 
 
 def test_threads_change_nothing():
@@ -199,6 +199,6 @@ def test_phases_out_of_proportion_are_left_to_others(case, subject):
     weights = np.ones((channels, filters, *kernel), np.float32)
     x = net.input("x", (1, channels, height, width))
     y = net.transpose_convolution2d(x, weights, stride=stride, padding=padding, dilation=dilation)
-    support = NeonBackend().supports(y.layer, NeonOptions(), Device())
+    support = CpuAccBackend().supports(y.layer, CpuAccOptions(), Device())
     assert support.supported is (subject is None)
     assert support.attribute == subject

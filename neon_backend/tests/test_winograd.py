@@ -1,14 +1,17 @@
-"""Convolution by Winograd's filtering against NumPy in float64, with each instruction set of this machine."""
+"""Convolution by Winograd convolution against NumPy in float64, with each instruction set of this machine."""
 
 import numpy as np
 import pytest
 
 import dovetail
-from dovetail_neon.algorithms import AMPLIFICATION, LARGEST_ELEMENT, allows_winograd, wins
-from dovetail_neon.kinds import IDENTITY, Function, Geometry, WinogradConvolve
-from dovetail_neon.layouts import Image, blocks, plain_info
+from dovetail_neon.convolution.algorithms import AMPLIFICATION, LARGEST_ELEMENT, allows_winograd, winograd_tile
+from dovetail_neon.convolution.kinds import WinogradConvolve
+from dovetail_neon.elementwise.codes import FUNCTIONS
+from dovetail_neon.elementwise.functions import IDENTITY, Function
+from dovetail_neon.geometry.layouts import Image, blocks, plain_info
+from dovetail_neon.geometry.window import Geometry
 
-CLAMP, SWISH = Function(1, -0.5, 0.75), Function(12, 1.0)
+CLAMP, SWISH = Function(FUNCTIONS["clamp"], -0.5, 0.75), Function(FUNCTIONS["swish"], 1.0)
 
 
 def sample(shape, seed):
@@ -179,7 +182,7 @@ def test_refuses_other_windows(run_layer, kernels, tile, geometry):
     ],
 )
 def test_choice(channels, filters, size, tile):
-    assert wins(Image(1, channels, size, size), Image(1, filters, size, size)) == tile
+    assert winograd_tile(Image(1, channels, size, size), Image(1, filters, size, size)) == tile
 
 
 @pytest.mark.parametrize(

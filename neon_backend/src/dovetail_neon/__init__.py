@@ -1,5 +1,5 @@
 """CpuAcc: the fast CPU backend of dovetail. Public are the entry point and its options; everything else is its own."""
 
-from .backend import NeonBackend, NeonOptions
+from .backend import CpuAccBackend, CpuAccOptions
 
-__all__ = ["NeonBackend", "NeonOptions"]
+__all__ = ["CpuAccBackend", "CpuAccOptions"]

@@ -26,7 +26,7 @@ _ID = BackendId("CpuAcc")
 
 
 @dataclass(frozen=True)
-class NeonOptions:
+class CpuAccOptions:
     """What users may choose.
 
     Attributes:
@@ -48,7 +48,7 @@ class NeonOptions:
 
 
 @cache
-def _kernels(options: NeonOptions) -> Any:
+def _kernels(options: CpuAccOptions) -> Any:
     # Imported when first asked for: listing backends loads no native code.
     from .kernels import Kernels, instruction_sets
 
@@ -58,15 +58,15 @@ def _kernels(options: NeonOptions) -> Any:
 
 @cache
 def _check() -> Callable[[Layer], Support]:
-    from .supported import check  # as native code is: listing backends knows nothing of layers
+    from .support import check
 
     return check
 
 
-class NeonBackend(IBackend):
+class CpuAccBackend(IBackend):
     """Fast kernels for float32 on plain host memory."""
 
-    options_type = NeonOptions
+    options_type = CpuAccOptions
 
     @property
     def id(self) -> BackendId:
@@ -76,21 +76,21 @@ class NeonBackend(IBackend):
         return _check()(layer)
 
     def create_workload_factory(
-        self, context: IBackendContext | None, resources: HostResources, options: NeonOptions
+        self, context: IBackendContext | None, resources: HostResources, options: CpuAccOptions
     ) -> IWorkloadFactory:
-        from .factory import NeonFactory
+        from .factory import CpuAccFactory
 
-        return NeonFactory(_kernels(options))
+        return CpuAccFactory(_kernels(options))
 
-    def optimize_subgraph(self, view: SubgraphView, options: NeonOptions, device: Device) -> OptimizationViews:
-        from .fusion import lower
+    def optimize_subgraph(self, view: SubgraphView, options: CpuAccOptions, device: Device) -> OptimizationViews:
+        from .fusion.rewriting import lower
 
         views = OptimizationViews(view)
         kernels = _kernels(options)
         views.substitute(view, lower(view, kernels.lanes, kernels.precision))
         return views
 
-    def choices(self, view: SubgraphView, options: NeonOptions, device: Device) -> Choices:
+    def choices(self, view: SubgraphView, options: CpuAccOptions, device: Device) -> Choices:
         from .choices import choices_of
 
         return choices_of(view, _kernels(options))

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from dovetail import Choices, Descriptor, Layer, SubgraphView
+from dovetail import Choices, Descriptor, Layer, PrivateLayer, SubgraphView
 from dovetail.graph.graph import Graph
 
-from .algorithms import allows_winograd
-from .fusion.strips import apart, can_join, joined, stages_of
-from .kinds import Convolve, PrivateLayer, Strips, WinogradConvolve
-from .layouts import blocks
+from .convolution.algorithms import allows_winograd
+from .convolution.kinds import Convolve, ConvolveFloat16, WinogradConvolve
+from .geometry.layouts import blocks
+from .strips.joining import apart, can_join, joined, stages_of
+from .strips.kinds import Strips
 
 if TYPE_CHECKING:
     from .kernels import Kernels
@@ -47,12 +48,13 @@ def choices_of(view: SubgraphView, kernels: Kernels) -> Choices:
 
 
 def _algorithm(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:
-    """Windows of 3 x 3 over blocked images: direct sums, or Winograd's filtering in tiles of 2 or 4."""
+    """Windows of 3 x 3 over blocked images: direct sums, or Winograd convolution in tiles of 2 or 4."""
     convolve = layer.descriptor
     if not isinstance(convolve, Convolve | WinogradConvolve) or not _has_winograd(convolve, layer):
         return None
     shared = {one.name: getattr(convolve, one.name) for one in fields(WinogradConvolve) if one.name != "tile"}
-    ways: dict[str, PrivateLayer] = {"direct": Convolve(**shared)}
+    direct = ConvolveFloat16 if kernels.precision == "float16" else Convolve
+    ways: dict[str, PrivateLayer] = {"direct": direct(**shared)}
     ways |= {f"winograd {tile}": WinogradConvolve(**shared, tile=tile) for tile in (2, 4)}
     taken = f"winograd {convolve.tile}" if isinstance(convolve, WinogradConvolve) else "direct"
     del ways[taken]

@@ -5,18 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dovetail import IWorkloadFactory, Layer
+from dovetail import IWorkloadFactory, Layer, PrivateLayer
 
+from .families import creator
 from .fusion.chains import is_product_of_rows
-from .kinds import PrivateLayer
-from .quantized import is_quantized
-from .workloads.registry import creator
+from .quantized.support import is_quantized
 
 _LARGE = 1 << 26
 """Bytes of the tensors of a layer beyond which its loops are cut up by them."""
 
 
-class NeonFactory(IWorkloadFactory):
+class CpuAccFactory(IWorkloadFactory):
     """Creates workloads of one instruction set, for all plans of one network.
 
     Args:
@@ -31,11 +30,11 @@ class NeonFactory(IWorkloadFactory):
         # A product with a constant matrix that stands alone becomes the private layer whose weights are packed at load time,
         # and a quantized layer those that compute on bytes.
         if create is None or is_product_of_rows(layer) or is_quantized(layer):
-            return import_module(".workloads.sequence", __package__).create(layer, self._kernels, self.create_workload)
+            return import_module(".alone.sequence", __package__).create(layer, self._kernels, self.create_workload)
         capsule = create(layer, self._kernels)
         nbytes = sum(info.nbytes for info in (*layer.input_infos, *layer.output_infos) if info is not None)
         if nbytes > _LARGE:
-            import_module(".workloads.workload", __package__).bound_chunks(capsule, nbytes)
+            import_module(".workload.workload", __package__).bound_chunks(capsule, nbytes)
         return capsule
 
     def release(self, layer: Layer) -> None:

@@ -1,28 +1,25 @@
-"""The kernels in csrc, compiled once per instruction set and linked into this module alone."""
+"""The kernels, compiled once per instruction set and linked into this module alone."""
 
-from dovetail_neon.interface.bfloat16 cimport neon_bfloat16_kernels
-from dovetail_neon.interface.convolution cimport neon_convolution_kernels
-from dovetail_neon.interface.float16 cimport neon_float16_kernels
-from dovetail_neon.interface.kernels cimport neon_kernels
-from dovetail_neon.interface.quantized cimport neon_quantized_kernels, neon_quantized_matrix_kernels
-from dovetail_neon.interface.strips cimport neon_strips_kernels
-from dovetail_neon.workloads.packed cimport PackedConstants
+from dovetail_neon.convolution.parameters cimport acc_convolution_kernels
+from dovetail_neon.instruction_sets.precisions cimport acc_precision
+from dovetail_neon.instruction_sets.table cimport acc_kernels
+from dovetail_neon.quantized.parameters cimport acc_quantized_kernels, acc_quantized_matrix_kernels
+from dovetail_neon.strips.parameters cimport acc_strips_kernels
+from dovetail_neon.workload.packed cimport PackedConstants
 
 
 cdef class Kernels:
-    """The table of one instruction set, and that of products of bfloat16 or float16 if they are asked for.
+    """The table of one instruction set, and the kernels of one reduced precision if it is asked for.
 
-    `quantized` are those of quantized tensors, with dot products of bytes or without, `matrix` those of a matrix unit besides, or
-    NULL; `convolution` and `strips` are what runs convolutions of images of float32: the table's own, or those of float16.
-    `constants` holds what workloads pack: each network has kernels of its own.
+    `reduced` is NULL without. `quantized` are those of quantized tensors, with dot products of bytes or without, `matrix` those of a
+    matrix unit besides, or NULL. `constants` holds what workloads pack: each network has kernels of its own.
     """
 
-    cdef const neon_kernels *table
-    cdef const neon_bfloat16_kernels *bfloat16
-    cdef const neon_float16_kernels *float16
-    cdef const neon_convolution_kernels *convolution
-    cdef const neon_strips_kernels *strips
-    cdef const neon_quantized_kernels *quantized
-    cdef const neon_quantized_matrix_kernels *matrix
+    cdef const acc_kernels *table
+    cdef const acc_precision *reduced
+    cdef const acc_quantized_kernels *quantized
+    cdef const acc_quantized_matrix_kernels *matrix
     cdef readonly PackedConstants constants
     cdef tuple arguments
+    cdef const acc_convolution_kernels *convolution_of(self, str precision) except NULL
+    cdef const acc_strips_kernels *strips_of(self, tuple stages) except NULL

@@ -1,10 +1,11 @@
-"""The kernels in csrc, compiled once per instruction set and linked into this module alone."""
+"""The kernels, compiled once per instruction set and linked into this module alone."""
 
-from dovetail_neon.interface.bfloat16 cimport neon_bfloat16_kernels_of
-from dovetail_neon.interface.float16 cimport neon_float16_kernels_of
-from dovetail_neon.interface.kernels cimport neon_instruction_set, neon_kernels_of
-from dovetail_neon.interface.quantized cimport neon_quantized_kernels_of, neon_quantized_matrix_of
-from dovetail_neon.workloads.packed cimport PackedConstants
+from dovetail_neon.convolution.parameters cimport acc_convolution_kernels
+from dovetail_neon.instruction_sets.precisions cimport acc_precision_of
+from dovetail_neon.instruction_sets.table cimport acc_instruction_set, acc_kernels_of
+from dovetail_neon.quantized.parameters cimport acc_quantized_kernels_of, acc_quantized_matrix_of
+from dovetail_neon.strips.parameters cimport acc_strips_kernels
+from dovetail_neon.workload.packed cimport PackedConstants
 
 
 cdef class Kernels:
@@ -22,28 +23,39 @@ cdef class Kernels:
     """
 
     def __cinit__(self, str name, str precision="float32", str unit="", bint dot_products=True, bint matrix_unit=True):
-        self.table = neon_kernels_of(name.encode())
+        self.table = acc_kernels_of(name.encode())
         if self.table == NULL:
             known = ", ".join(f"{n} ({'here' if here else 'not on this machine'})" for n, here in instruction_sets().items())
             raise ValueError(f"instruction set {name!r} cannot be used; this build has {known}")
         self.constants = PackedConstants()
         self.arguments = name, precision, unit, dot_products, matrix_unit
-        self.bfloat16, self.float16 = NULL, NULL
-        self.quantized = neon_quantized_kernels_of(self.table.name, dot_products)
-        self.matrix = neon_quantized_matrix_of(self.quantized) if matrix_unit else NULL
-        self.convolution, self.strips = self.table.convolution, self.table.strips
-        encoded = unit.encode()
-        cdef const char *wanted = <const char *>encoded if unit else NULL
-        if precision == "bfloat16":
-            self.bfloat16 = neon_bfloat16_kernels_of(self.table.name, wanted)
-        elif precision == "float16":
-            self.float16 = neon_float16_kernels_of(self.table.name, wanted)
-        if self.float16 != NULL:
-            self.convolution, self.strips = self.float16.convolution, self.float16.strips
-        elif precision != "float32" and self.bfloat16 == NULL:
+        self.quantized = acc_quantized_kernels_of(self.table.name, dot_products)
+        self.matrix = acc_quantized_matrix_of(self.quantized) if matrix_unit else NULL
+        encoded_precision, encoded_unit = precision.encode(), unit.encode()
+        cdef const char *wanted = <const char *>encoded_unit if unit else NULL
+        self.reduced = NULL
+        if precision != "float32":
+            self.reduced = acc_precision_of(self.table.name, encoded_precision, wanted)
+        if precision != "float32" and self.reduced == NULL:
             raise ValueError(
                 f"precision {precision!r}{' of unit ' + repr(unit) if unit else ''} cannot be used with instruction set {name!r} "
                 f"on this machine, which has {', '.join(precisions(name))}")
+
+    cdef const acc_convolution_kernels *convolution_of(self, str precision) except NULL:
+        """Return what convolves images of float32 with factors of a precision."""
+        if precision == "float32":
+            return self.table.convolution
+        if self.reduced == NULL or self.reduced.convolution == NULL or self.precision != precision:
+            raise ValueError(f"these kernels, of precision {self.precision}, do not convolve with factors of {precision}")
+        return self.reduced.convolution
+
+    cdef const acc_strips_kernels *strips_of(self, tuple stages) except NULL:
+        """Return what runs a chain of layers of images of float32."""
+        if all(stage.precision == "float32" for stage in stages):
+            return self.table.strips
+        if self.reduced == NULL or self.reduced.strips == NULL:
+            raise ValueError(f"these kernels, of precision {self.precision}, do not run chains of others")
+        return self.reduced.strips
 
     def for_network(self):
         """Return the same kernels, for the workloads of one network: these share what they pack."""
@@ -57,14 +69,12 @@ cdef class Kernels:
     @property
     def precision(self):
         """To what the factors of products are rounded."""
-        return "bfloat16" if self.bfloat16 != NULL else "float16" if self.float16 != NULL else "float32"
+        return "float32" if self.reduced == NULL else self.reduced.precision.decode()
 
     @property
     def unit(self):
         """What multiplies factors of reduced precision; empty where none are."""
-        if self.float16 != NULL:
-            return self.float16.name.decode()
-        return "" if self.bfloat16 == NULL else self.bfloat16.name.decode()
+        return "" if self.reduced == NULL else self.reduced.unit.decode()
 
     @property
     def dot_products(self):
@@ -84,7 +94,10 @@ cdef class Kernels:
     @property
     def vectors(self):
         """Vectors of filters that a tile of a convolution computes at once, at most; those of float16 hold twice as many."""
-        return self.convolution.vectors // self.convolution.together
+        cdef const acc_convolution_kernels *table = self.table.convolution
+        if self.reduced != NULL and self.reduced.convolution != NULL:
+            table = self.reduced.convolution
+        return table.vectors // table.together
 
 
 def instruction_sets():
@@ -92,7 +105,7 @@ def instruction_sets():
     cdef int here = 0
     cdef const char *name
     found = {}
-    while (name := neon_instruction_set(len(found), &here)) != NULL:
+    while (name := acc_instruction_set(len(found), &here)) != NULL:
         found[name.decode()] = bool(here)
     return found
 
@@ -100,9 +113,8 @@ def instruction_sets():
 def precisions(str name):
     """Precisions that products may have with an instruction set on this machine."""
     encoded = name.encode()
-    found = ["float32"]
-    if neon_bfloat16_kernels_of(encoded, NULL) != NULL:
-        found.append("bfloat16")
-    if neon_float16_kernels_of(encoded, NULL) != NULL:
-        found.append("float16")
-    return found
+    return ["float32", *(each for each in ("bfloat16", "float16") if has_precision(encoded, each.encode()))]
+
+
+cdef bint has_precision(bytes name, bytes precision):
+    return acc_precision_of(name, precision, NULL) != NULL

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..graph.descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from ..graph.expressions import Expression, unknown_size
@@ -18,6 +19,8 @@ from ..graph.size_rules import are_symbolic, as_size, differ, equal, some_below
 from ..graph.tensor import MAX_RANK, TensorInfo
 from ..ground.limits import ADDRESSABLE
 from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, normalize_axes, number, present, sequence
+
+Reals = npt.NDArray[np.float64]
 
 
 class ResizeMethod(StrEnum):
@@ -163,6 +166,51 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         if self.scales is not None:
             return self.scales
         return tuple(s / d if d else 1.0 for s, d in zip(self.sizes or (), x.sizes, strict=True))
+
+    def positions(self, size: int, wanted: int, scale: float, results: range) -> Reals:
+        """Return where some results of an axis lie in the input, not yet rounded or clamped to it.
+
+        What lies very far outside is brought nearer. Where the scale is the ratio of the sizes, positions are worked out in
+        integers and rounded once: those that should be whole, or halves, are.
+
+        Args:
+            size: Of the axis of the input.
+            wanted: Of the axis of the output.
+            scale: Of the axis.
+            results: The indices of the output that are asked for.
+        """
+        mode, exact, i = self.coordinates, scale == wanted / size, np.arange(results.start, results.stop)
+        with np.errstate(all="ignore"):
+            if mode is CoordinateMode.ALIGN_CORNERS:
+                # Where only scales are given, ONNX's suite stretches over the size before it is rounded down.
+                last = np.float64((wanted if exact else scale * size) - 1)
+                x = i * (size - 1) / last if wanted > 1 else np.zeros(len(i))
+            elif mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
+                x = np.zeros(len(i))
+            elif mode is CoordinateMode.ASYMMETRIC:
+                x = i * size / wanted if exact else i / np.float64(scale)
+            elif exact:
+                x = ((2 * i + 1) * size - wanted) / (2 * wanted)
+            else:
+                x = (i + 0.5) / np.float64(scale) - 0.5
+                if mode is CoordinateMode.HALF_PIXEL_SYMMETRIC:
+                    # Centre the part of the input that the whole number of results covers.
+                    x = x + size / 2 * (1 - wanted / (scale * size))
+        far = 16.0 * size + 64.0
+        return np.clip(np.nan_to_num(x, nan=0.0), -far, far)
+
+    def nearest(self, positions: Reals, size: int) -> npt.NDArray[np.int64]:
+        """Round positions to indices of an axis of the input, as `rounding` says."""
+        floor = np.floor(positions)
+        rest = positions - floor
+        up = {
+            NearestRounding.ROUND_PREFER_FLOOR: rest > 0.5,
+            NearestRounding.ROUND_PREFER_CEIL: rest >= 0.5,
+            NearestRounding.FLOOR: np.False_,
+            NearestRounding.CEIL: rest > 0,
+        }[self.rounding]
+        found: npt.NDArray[np.int64] = np.clip(floor + up, 0, size - 1).astype(np.int64)
+        return found
 
 
 _MAX_DENOMINATOR = 1 << 10

@@ -1,10 +1,6 @@
 """Rewrite a claimed part of a graph: fuse what belongs together, choose layouts, emit private layers.
 
-`chains` finds what one kernel can do together, `patterns` functions that a model spells out. `rewriting` walks the part;
-`images`, `transposed`, `matrices` and `attention` say what a layer becomes, and the `lowering` holds it in the layouts in which
-it is there. At last `strips` and `moves` join what was made, and `bfloat16` rounds it.
+`rewriting` walks the part and asks the families what their layers become. `chains` finds what one kernel can do together,
+`patterns` functions that a model spells out; the `lowering` holds the replacement in the layouts in which it is there. At last
+`precision` rounds products, and the families join what runs strip by strip and what only moves elements.
 """
-
-from .rewriting import lower
-
-__all__ = ["lower"]

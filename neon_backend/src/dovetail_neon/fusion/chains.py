@@ -18,8 +18,8 @@ from dovetail.layers import (
     TransposeConvolution2d,
 )
 
-from ..functions import function_of
-from ..kinds import IDENTITY, Floats, Function
+from ..arrays import Floats
+from ..elementwise.functions import IDENTITY, Function, function_of
 from .patterns import Applied, applied_functions, operands
 
 

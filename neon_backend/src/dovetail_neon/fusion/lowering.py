@@ -8,11 +8,9 @@ from dovetail import Constant, DataLayout, Descriptor, Layer, SubgraphView, Tens
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 
-from ..kinds import Reorder, ReorderQuantized
-from ..layouts import Image, blocked_info, bytes_info, plain_info
-from .bfloat16 import round_to_bfloat16
-from .moves import join_moves
-from .strips import join_strips
+from ..geometry.layouts import Image, blocked_info, bytes_info, plain_info
+from ..movement.kinds import Reorder
+from ..quantized.kinds import ReorderQuantized
 
 
 class Lowering:
@@ -25,11 +23,10 @@ class Lowering:
         view: What is replaced.
         graph: The replacement.
         lanes: Channels in a block.
-        precision: To what the factors of products are rounded.
     """
 
-    def __init__(self, view: SubgraphView, lanes: int, precision: str = "float32") -> None:
-        self.view, self.lanes, self.precision = view, lanes, precision
+    def __init__(self, view: SubgraphView, lanes: int) -> None:
+        self.view, self.lanes = view, lanes
         self.graph = Graph("CpuAcc")
         self._known: dict[OutputSlot, dict[str, OutputSlot]] = {}
         self._data_layouts: dict[OutputSlot, DataLayout] = {}
@@ -128,13 +125,9 @@ class Lowering:
             self._byte_layouts[slot] = data_layout
 
     def finish(self) -> Graph:
-        """Give the replacement its outputs, and join what runs strip by strip, and what only moves elements."""
+        """Give the replacement its outputs."""
         for number, slot in enumerate(self.view.outputs):
             self.graph.output(self.plain(slot), f"output_{number}")
-        if self.precision == "bfloat16":
-            round_to_bfloat16(self.graph)
-        join_strips(self.graph)
-        join_moves(self.graph)
         return self.graph
 
     def _plain_of(self, known: Mapping[str, OutputSlot], slot: OutputSlot) -> OutputSlot:

@@ -16,8 +16,7 @@ from dovetail.layers import (
     UnaryOperation,
 )
 
-from ..functions import function_of, function_of_layer
-from ..kinds import Function
+from ..elementwise.functions import Function, function_of, function_of_layer
 
 
 class Applied(NamedTuple):

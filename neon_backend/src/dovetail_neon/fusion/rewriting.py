@@ -6,21 +6,29 @@ from dovetail import Layer, SubgraphView
 from dovetail.graph.graph import Graph
 from dovetail.ground.limits import budget
 
-from ..kinds import Apply
-from ..quantized import is_quantized
-from .attention import emit_attention, find_attention
+from ..attention.matching import emit_attention, find_attention
+from ..convolution.lowering import lower_convolution
+from ..convolution.transposed import lower_transposed
+from ..elementwise import lowering as elementwise
+from ..matrices.lowering import lower_product
+from ..movement import lowering as movement
+from ..movement.joining import join_moves
+from ..quantized import lowering as quantized
+from ..quantized.support import is_quantized
+from ..resizing import lowering as resizing
+from ..strips.joining import join_strips
+from ..windows import lowering as windows
 from .chains import find_chains
-from .images import IMAGE_RULES, lower_convolution
 from .lowering import Lowering, Rule
-from .matrices import lower_product
-from .patterns import Applied
-from .quantized import QUANTIZED_RULES
-from .transposed import lower_transposed
+from .precision import reduce_precision
+
+RULES: dict[str, Rule] = elementwise.RULES | movement.RULES | resizing.RULES | windows.RULES
+"""What single layers of float32 become; those of quantized tensors have rules of their own."""
 
 
 def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
     """Return what stands in for a part of a graph; `precision` is that of products."""
-    lowering = Lowering(view, lanes, precision)
+    lowering = Lowering(view, lanes)
     attentions = {match.layers[-1]: match for match in find_attention(view)}
     apart = frozenset(layer for match in attentions.values() for layer in match.layers)
     chains, functions = find_chains(view, apart)
@@ -38,13 +46,17 @@ def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
             if not lower_convolution(lowering, chain) and not lower_transposed(lowering, chain):
                 lower_product(lowering, chain)
         elif match is not None:
-            _lower_function(lowering, match)
+            elementwise.lower_function(lowering, match)
         elif layer not in absorbed:
-            rules = QUANTIZED_RULES if is_quantized(layer) else IMAGE_RULES
+            rules = quantized.RULES if is_quantized(layer) else RULES
             rule: Rule | None = rules.get(layer.kind)
             if rule is None or not rule(lowering, layer):
                 _keep(lowering, layer)
-    return lowering.finish()
+    graph = lowering.finish()
+    reduce_precision(graph, precision)
+    join_strips(graph)
+    join_moves(graph)
+    return graph
 
 
 def _keep(lowering: Lowering, layer: Layer) -> None:
@@ -54,14 +66,3 @@ def _keep(lowering: Lowering, layer: Layer) -> None:
     for old, new in zip(layer.outputs, kept.outputs, strict=True):
         new.quantization, new.info = old.quantization, old.info
         lowering.define(old, new)
-
-
-def _lower_function(lowering: Lowering, match: Applied) -> None:
-    """A function that no kernel could take along, in whatever layout its argument has."""
-    layout = lowering.data_layout(match.input)
-    source = lowering.plain(match.input) if layout is None else lowering.blocked(match.input, layout)
-    made = lowering.emit(Apply(infos=(source.known_info,), function=match.function), [source], match.layers).output
-    if layout is None:
-        lowering.define(match.output, made)
-    else:
-        lowering.define(match.output, made, "blocked", layout)

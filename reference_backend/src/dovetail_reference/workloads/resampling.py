@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import Region, assembled
-from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
+from dovetail.layers import Resize, ResizeMethod
 
 Positions = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -34,49 +34,12 @@ class Taps(NamedTuple):
     weight: Reals
 
 
-def coordinates(descriptor: Resize, size: int, wanted: int, scale: float, results: range) -> Reals:
-    """Return the input positions of some results of an axis resized from `size` to `wanted`.
-
-    They are not yet clamped, but what lies very far outside is brought nearer. Where the scale is the ratio of the sizes the
-    position is worked out in integers and rounded once, so that positions which should be whole, or halves, are.
-    """
-    mode, i, exact = descriptor.coordinates, np.arange(results.start, results.stop), scale == wanted / size
-    with np.errstate(all="ignore"):
-        if mode is CoordinateMode.ALIGN_CORNERS:
-            # ONNX's suite stretches over the size before it is rounded down where only scales are given.
-            last = np.float64((wanted if exact else scale * size) - 1)
-            x = i * (size - 1) / last if wanted > 1 else np.zeros(len(i))
-        elif mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:
-            x = np.zeros(len(i))
-        elif mode is CoordinateMode.ASYMMETRIC:
-            x = i * size / wanted if exact else i / np.float64(scale)
-        elif exact:
-            x = ((2 * i + 1) * size - wanted) / (2 * wanted)
-        else:
-            x = (i + 0.5) / np.float64(scale) - 0.5
-            if mode is CoordinateMode.HALF_PIXEL_SYMMETRIC:
-                # Centre the part of the input that the whole number of output positions covers.
-                x = x + size / 2 * (1 - wanted / (scale * size))
-    far = 16.0 * size + 64.0
-    return np.clip(np.nan_to_num(x, nan=0.0), -far, far)
-
-
 def nearest(descriptor: Resize, size: int, wanted: int, scale: float) -> Positions:
     """Return the input position of every output position."""
 
     def part(region: Region) -> Positions:
         results = range(wanted) if region == (...,) else range(region[0].start, region[0].stop)
-        x = coordinates(descriptor, size, wanted, scale, results)
-        floor = np.floor(x)
-        rest = x - floor
-        up = {
-            NearestRounding.ROUND_PREFER_FLOOR: rest > 0.5,
-            NearestRounding.ROUND_PREFER_CEIL: rest >= 0.5,
-            NearestRounding.FLOOR: np.False_,
-            NearestRounding.CEIL: rest > 0,
-        }[descriptor.rounding]
-        positions: Positions = np.clip(floor + up, 0, size - 1).astype(np.int64)
-        return positions
+        return descriptor.nearest(descriptor.positions(size, wanted, scale, results), size)
 
     return assembled((wanted,), np.int64, part)
 
@@ -98,7 +61,7 @@ def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> Iterator[T
     step, load = max(1, _TAPS_AT_ONCE // most_taps(descriptor, scale)), budget()
     for begin in range(0, wanted, step):
         load.check_time()
-        x = coordinates(descriptor, size, wanted, scale, range(begin, min(begin + step, wanted)))
+        x = descriptor.positions(size, wanted, scale, range(begin, min(begin + step, wanted)))
         yield _taps_of(descriptor, size, scale, x)
 
 

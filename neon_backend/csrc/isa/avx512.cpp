@@ -1,2 +1,0 @@
-#define DOVETAIL_NEON_ISA avx512
-#include "table.h"

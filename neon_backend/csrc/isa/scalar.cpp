@@ -1,2 +1,0 @@
-#define DOVETAIL_NEON_ISA scalar
-#include "table.h"

@@ -1,0 +1,1 @@
+"""Layers that run outside any part that was rewritten."""

@@ -1,0 +1,10 @@
+"""Types of the arrays that private layers hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Shorts = npt.NDArray[np.int16]
+Ints = npt.NDArray[np.int32]

@@ -1,0 +1,14 @@
+"""Convolutions, and products with constant matrices, which are convolutions of one tap.
+
+`lowering` says what a convolution becomes, `grouped` and `transposed` what those become that need more. Kernels are `direct`
+sums and `winograd`, of which `algorithms` says the faster, and with rounded factors `bfloat16` and `float16`.
+"""
+
+from __future__ import annotations
+
+WORKLOADS = {
+    "CpuAcc.Convolve": "direct.create",
+    "CpuAcc.ConvolveBfloat16": "bfloat16.create",
+    "CpuAcc.ConvolveFloat16": "direct.create",
+    "CpuAcc.WinogradConvolve": "winograd.create",
+}

@@ -1,0 +1,12 @@
+"""One element at a time: functions of one or two elements, factors per channel, conversions of types."""
+
+from __future__ import annotations
+
+WORKLOADS = {
+    "CpuAcc.Apply": "apply.create_apply",
+    "CpuAcc.Combine": "binary.create_combine",
+    "CpuAcc.ScaleChannels": "apply.create_scale",
+    "dovetail.Cast": "cast.create",
+    "dovetail.ElementwiseBinary": "binary.create_binary",
+    "dovetail.Prelu": "binary.create_prelu",
+}

@@ -1,0 +1,2 @@
+FUNCTIONS: dict[str, int]
+OPERATIONS: dict[str, int]

@@ -1,0 +1,1 @@
+"""How images lie in memory, and windows over them."""

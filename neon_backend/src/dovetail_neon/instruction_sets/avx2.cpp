@@ -1,0 +1,2 @@
+#define ACC_ISA avx2
+#include "dovetail_neon/instruction_sets/instances.h"

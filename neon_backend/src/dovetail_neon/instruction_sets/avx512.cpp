@@ -1,0 +1,2 @@
+#define ACC_ISA avx512
+#include "dovetail_neon/instruction_sets/instances.h"

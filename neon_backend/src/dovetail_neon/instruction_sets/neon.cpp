@@ -1,0 +1,2 @@
+#define ACC_ISA neon
+#include "dovetail_neon/instruction_sets/instances.h"

@@ -1,1 +1,0 @@
-"""What the headers of csrc/interface declare, a file for each."""

@@ -1,0 +1,194 @@
+/* What treats every element of quantized tensors by itself: sums, changes of layout and of type. */
+#ifndef DOVETAIL_CPUACC_QUANTIZED_ELEMENTS_H
+#define DOVETAIL_CPUACC_QUANTIZED_ELEMENTS_H
+
+#include "dovetail_neon/quantized/requantization.h"
+
+namespace dovetail_acc {
+namespace ACC_ISA {
+
+static void sum_of_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantized_sum &s = *(const acc_quantized_sum *)job->parameters;
+    const Rounding rounding(s.zero, s.low, s.high);
+    const Vector a = broadcast(s.a), b = broadcast(s.b);
+    const Byte *left = (const Byte *)job->inputs[0], *right = (const Byte *)job->inputs[1];
+    Byte *out = (Byte *)job->outputs[0];
+    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK) {
+        Integers x[BLOCK_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < BLOCK_VECTORS; v++) {
+            const Vector p = to_floats(load_bytes(left + at + v * LANES) - s.zero_a);
+            const Vector q = to_floats(load_bytes(right + at + v * LANES) - s.zero_b);
+            x[v] = rounding(p * a + q * b);
+        }
+        store_block(out + at, x, (int)lesser<int64_t>(BLOCK, s.count - at));
+    }
+}
+
+typedef uint8_t Bytes16 __attribute__((vector_size(16)));
+
+INLINE Bytes16 load16(const void *at) {
+    Bytes16 x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+
+/* `count` rows, of which there are 4 or 16, become columns: each time the first half of the vectors is interleaved with the second. */
+template <int count> INLINE void transpose_bytes(Bytes16 (&x)[count]) {
+    const Bytes16 low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+    const Bytes16 high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+#pragma GCC unroll 4
+    for (int width = 1; width < count; width *= 2) {
+        Bytes16 y[count];
+#pragma GCC unroll 8
+        for (int i = 0; i < count / 2; i++) {
+            y[2 * i] = __builtin_shuffle(x[i], x[i + count / 2], low);
+            y[2 * i + 1] = __builtin_shuffle(x[i], x[i + count / 2], high);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < count; i++) x[i] = y[i];
+    }
+}
+
+/* Planes of up to 4 channels become pixels of 4 bytes, 16 at a time. */
+INLINE void interleave_planes(const uint8_t *from, int64_t plane, int64_t channels, int64_t count, uint8_t sign, uint8_t *to) {
+    for (int64_t p = 0; p < count; p += 16) {
+        const int64_t here = lesser<int64_t>(16, count - p);
+        Bytes16 x[4] = {};
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            if (i < channels && here == 16)
+                x[i] = load16(from + i * plane + p);
+            else if (i < channels)
+                __builtin_memcpy(&x[i], from + i * plane + p, (size_t)here);
+            x[i] ^= sign;
+        }
+        transpose_bytes(x);
+        __builtin_memcpy(to + p * 4, x, (size_t)here * 4);
+    }
+}
+
+/* `rows` rows of `count` bytes, `from_step` apart, become `count` rows of `rows` bytes, at most 16 either way, and zeros as far as there is
+ * `room`. */
+INLINE void transpose_square(const uint8_t *from, int64_t from_step, int rows, int count, uint8_t sign, uint8_t *to, int64_t to_step,
+                             int64_t room) {
+    Bytes16 x[16];
+    for (int i = 0; i < 16; i++) {
+        if (i < rows && count == 16)
+            x[i] = load16(from + i * from_step);
+        else {
+            uint8_t bytes[16] = {};
+            for (int k = 0; i < rows && k < count; k++) bytes[k] = from[i * from_step + k];
+            x[i] = load16(bytes);
+        }
+        x[i] ^= sign;
+    }
+    transpose_bytes(x);
+    for (int k = 0; k < count; k++) {
+        if (room >= 16)
+            __builtin_memcpy(to + k * to_step, &x[k], 16);
+        else
+            for (int i = 0; i < rows; i++) to[k * to_step + i] = x[k][i];
+    }
+}
+
+INLINE void copy_flipped(const uint8_t *from, int64_t count, uint8_t sign, uint8_t *to) {
+    for (int64_t i = 0; i < count; i++) to[i] = from[i] ^ sign;
+}
+
+template <bool to_image> static void reorder_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantized_reorder &r = *(const acc_quantized_reorder *)job->parameters;
+    const uint8_t sign = r.flip ? 0x80 : 0;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t image = item / r.chunks, chunk = item % r.chunks;
+        const int64_t first = r.pixels * chunk / r.chunks, last = r.pixels * (chunk + 1) / r.chunks;
+        const int64_t plain = image * r.pixels * r.channels, padded = image * r.pixels * r.step;
+        const uint8_t *in = (const uint8_t *)job->inputs[0] + (to_image ? plain : padded);
+        uint8_t *out = (uint8_t *)job->outputs[0] + (to_image ? padded : plain);
+        if (r.channels_last) {
+            const int64_t in_step = to_image ? r.channels : r.step, out_step = to_image ? r.step : r.channels;
+            if (in_step == out_step)
+                copy_flipped(in + first * in_step, (last - first) * in_step, sign, out + first * out_step);
+            else
+                for (int64_t p = first; p < last; p++) copy_flipped(in + p * in_step, r.channels, sign, out + p * out_step);
+            continue;
+        }
+        if (to_image && r.step == 4) {
+            interleave_planes(in + first, r.pixels, r.channels, last - first, sign, out + first * 4);
+            continue;
+        }
+        for (int64_t p = first; p < last; p += 16) {
+            const int count = (int)lesser<int64_t>(16, last - p);
+            for (int64_t channel = 0; channel < r.channels; channel += 16) {
+                const int rows = (int)lesser<int64_t>(16, r.channels - channel);
+                if (to_image)
+                    transpose_square(in + channel * r.pixels + p, r.pixels, rows, count, sign, out + p * r.step + channel, r.step,
+                                     r.step - channel);
+                else
+                    transpose_square(in + p * r.step + channel, r.step, count, rows, sign, out + channel * r.pixels + p, r.pixels,
+                                     count);
+            }
+        }
+    }
+}
+
+/* ONNX QuantizeLinear: x / scale rounded to nearest even, plus the zero point, saturated; NaN becomes the zero point. */
+static void quantize(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantize &q = *(const acc_quantize *)job->parameters;
+    const float least = q.is_signed ? -128.0f : 0.0f;
+    const Vector scale = broadcast(q.scale), low = broadcast(least - (float)q.zero), high = broadcast(least + 255.0f - (float)q.zero);
+    const float *in = (const float *)job->inputs[0];
+    Byte *out = (Byte *)job->outputs[0];
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        const int count = (int)lesser<int64_t>(BLOCK, end - at);
+        Integers y[BLOCK_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < BLOCK_VECTORS; v++) {
+            const int here = count - v * LANES;
+            const Vector x = here >= LANES ? load(in + at + v * LANES) : here > 0 ? load_part(in + at + v * LANES, here) : zeros();
+            const Vector ratio = select(x == x, x / scale, zeros());
+            y[v] = to_integers(minimum(high, maximum(low, ratio))) + q.zero;
+        }
+        store_block(out + at, y, count);
+    }
+}
+
+/* scale * (element - zero point) */
+static void dequantize(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantize &q = *(const acc_quantize *)job->parameters;
+    /* Bytes of the other signedness, read as ours, have their sign bit changed first. */
+    const uint8_t sign = (q.is_signed != 0) != SIGNED_BYTES ? 0x80 : 0;
+    const int32_t zero = q.zero + (sign ? (SIGNED_BYTES ? -128 : 128) : 0);
+    const Vector scale = broadcast(q.scale);
+    const uint8_t *in = (const uint8_t *)job->inputs[0];
+    float *out = (float *)job->outputs[0];
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        const int count = (int)lesser<int64_t>(BLOCK, end - at);
+        Bytes16 bytes = {};
+        if (count == BLOCK)
+            bytes = load16(in + at);
+        else
+            for (int i = 0; i < count; i++) bytes[i] = in[at + i];
+        bytes ^= sign;
+        Byte block[BLOCK];
+        __builtin_memcpy(block, &bytes, sizeof(block));
+#pragma GCC unroll 4
+        for (int v = 0; v < BLOCK_VECTORS; v++) {
+            const Vector x = to_floats(load_bytes(block + v * LANES) - zero) * scale;
+            const int here = count - v * LANES;
+            if (here >= LANES)
+                store(out + at + v * LANES, x);
+            else if (here > 0)
+                store_part(out + at + v * LANES, x, here);
+        }
+    }
+}
+
+} // namespace ACC_ISA
+} // namespace dovetail_acc
+
+#endif

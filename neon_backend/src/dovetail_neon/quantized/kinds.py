@@ -1,0 +1,84 @@
+"""Private kinds of layers of quantized tensors."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dovetail import PrivateLayer
+from dovetail.graph.descriptor import descriptor_class
+
+from ..arrays import Floats, Ints, Shorts
+from ..geometry.layouts import Image
+from ..geometry.window import Geometry
+
+
+@descriptor_class
+class ConvolveQuantized(PrivateLayer, kind="CpuAcc.ConvolveQuantized"):
+    """Convolution of quantized images in bytes, or product of the rows of a quantized matrix: sums are exact, in 32 bits.
+
+    Weights [filters, taps, channels of a group] are less their zero points. A result is its zero point plus the sum, with its
+    bias, times the factor of the filter, rounded to nearest and clamped to `bounds`.
+    """
+
+    precision: ClassVar[str] = "int8"
+    weights: Shorts
+    bias: Ints | None
+    factors: Floats
+    source: Image
+    target: Image
+    geometry: Geometry
+    zeros: tuple[int, int]
+    """Zero points of the image and of the result."""
+    bounds: tuple[int, int]
+    """Least and greatest result, as stored."""
+    groups: int = 1
+
+
+@descriptor_class
+class DepthwiseQuantized(PrivateLayer, kind="CpuAcc.DepthwiseQuantized"):
+    """Convolution of each channel of quantized images in bytes with its own filter; weights [channels, taps].
+
+    All else as in `ConvolveQuantized`.
+    """
+
+    precision: ClassVar[str] = "int8"
+    weights: Shorts
+    bias: Ints | None
+    factors: Floats
+    source: Image
+    target: Image
+    geometry: Geometry
+    zeros: tuple[int, int]
+    bounds: tuple[int, int]
+
+
+@descriptor_class
+class PoolQuantized(PrivateLayer, kind="CpuAcc.PoolQuantized"):
+    """Greatest element of each window of quantized images in bytes or, with `counts` [height, width], the mean of so many.
+
+    Halves are rounded away from 0, and elements outside the image that count are the zero point, as TensorFlow Lite has it.
+    """
+
+    source: Image
+    target: Image
+    geometry: Geometry
+    counts: Ints | None = None
+    zero: int = 0
+
+
+@descriptor_class
+class AddQuantized(PrivateLayer, kind="CpuAcc.AddQuantized"):
+    """Two quantized tensors of one layout in bytes, added in float32: the sum of factor * (element - zero point), rounded."""
+
+    factors: tuple[float, float]
+    zeros: tuple[int, int, int]
+    """Zero points of both and of the result."""
+    bounds: tuple[int, int]
+
+
+@descriptor_class
+class ReorderQuantized(PrivateLayer, kind="CpuAcc.ReorderQuantized"):
+    """Change the layout of quantized images: between bytes and channels first or last; one side is in bytes."""
+
+    image: Image
+    channels_last: bool

@@ -1,0 +1,182 @@
+/* Layers of quantized tensors: int8 or uint8 elements, each of which stands for scale * (element - zero point).
+ *
+ * Images lie as [N, H, W, step] bytes: the channels of a pixel side by side, `step` apart from pixel to pixel, a multiple of 16, or 4
+ * where there are at most 4 channels. What lies between the last channel and the next pixel is read, and what comes of it dropped; 64
+ * bytes behind the last pixel may be read too. Bytes are signed inside or not, as the instructions at hand want them (`is_signed`):
+ * tensors of the other type have 128 added or subtracted at the edges, and so have all zero points and bounds below.
+ *
+ * Sums are exact, in 32 bits, modulo 2^32 as TensorFlow Lite's are. They become results in float32: sum * factor + zero, rounded to
+ * nearest even, clamped: the same bits on every machine. Next to TensorFlow Lite's arithmetic of 31 bits results near a tie may differ
+ * by 1. */
+#ifndef DOVETAIL_CPUACC_QUANTIZED_PARAMETERS_H
+#define DOVETAIL_CPUACC_QUANTIZED_PARAMETERS_H
+
+#include "dovetail_neon/geometry/window.h"
+#include "dovetail_neon/workload/job.h"
+#include "dovetail_neon/workload/packing.h"
+
+/* From a sum to a result. Bounds count the zero point. */
+typedef struct {
+    const int32_t *bias;            /* per filter, whole blocks of 16: less the zero point of the image times the sum of the weights */
+    const float *factors;           /* the same */
+    float low, high;
+    int32_t zero;
+    int32_t reserved;
+} acc_requantization;
+
+/* Inputs: 0 the images. Output: 0. A tile computes up to 4 blocks of 16 filters for some pixels; filters that it computes are a panel.
+ * Weights are packed: for each block of 16 filters, for each tap, for each word of channels, the 16 filters; blocks of a panel of
+ * filters are interleaved vector by vector. */
+typedef struct {
+    int64_t images;
+    acc_window window;
+    int64_t groups;                 /* groups of a convolution: each has its own channels and filters */
+    int64_t channels, filters;      /* of one group */
+    int64_t in_step, out_step;      /* bytes, from pixel to pixel */
+    int64_t tile_step;              /* bytes, from pixel to pixel of what tiles read: in_step, or twice that where it is widened */
+    int64_t units;                  /* of a tap: 4 bytes each */
+    const char *weights;
+    const char *outside;            /* as long as a pixel of what tiles read: what lies outside the image */
+    int64_t blocks;                 /* of a group: 16 filters each */
+    int64_t panels;                 /* of a group: tiles compute one of them */
+    int64_t chunks;                 /* of the pixels of an image */
+    acc_requantization result;
+    int32_t reaches_out;            /* some window reaches outside the image */
+    int32_t chunks_first;           /* items go by images, chunks, groups and panels; else by images, groups, panels and chunks */
+    int32_t widened;                /* tiles read pixels of 16 bits in the workspace */
+    int32_t last_lanes;             /* filters of the last block of a group that may be written: 16 where padding follows */
+    int32_t polls;                  /* a tile takes long: the stop word is read before each */
+    int32_t reserved;
+} acc_quantized_convolution;
+
+/* Convolution by a matrix unit, of images of unsigned bytes. What tiles read lies as [images, planes, plane_height, plane_width, step]:
+ * the padding in place; with a stride, the pixels that one tap sees are a plane of their own, so that pixels side by side in the result
+ * lie side by side here too. Where windows are single pixels, images are read as they lie (`direct`). Of images of at most 4 channels
+ * a row of the window is one tap: a run of bytes, which holds other pixels beyond it, whose weights are zero. A tile is a run of pixels of the
+ * *grid*, rows of plane_width pixels: those beyond the width of the result are computed and dropped.
+ *
+ * Weights are packed: for each block of 16 filters, for each tap, for each piece of 64 channels, 16 words of 4 channels. */
+typedef struct {
+    int64_t images;
+    acc_window window;
+    int64_t groups;
+    int64_t channels, filters, blocks, pieces;  /* of one group */
+    int64_t step, out_step;         /* bytes, from pixel to pixel */
+    int64_t planes, plane_height, plane_width;
+    const int64_t *plane_y;         /* per plane: where it begins in the padded image */
+    const int64_t *plane_x;
+    int64_t columns, column_stride; /* pixels in a row of a plane, and how far apart they are in the image */
+    int64_t taps;
+    const int64_t *tap_offset;      /* per tap: bytes from the corner of the window */
+    int64_t tile_step;              /* bytes, from pixel to pixel of the grid */
+    int64_t image_step;             /* bytes, of what tiles read */
+    int64_t grid;                   /* pixels, up to the last one of the result */
+    int64_t rows;                   /* pixels of a tile: 16, or all of a smaller grid */
+    int64_t chunks;                 /* of the grid */
+    const char *weights;
+    acc_requantization result;
+    int32_t outside;                /* a byte: what lies outside the image */
+    int32_t direct;
+    int32_t last_lanes;             /* filters of the last block of a group that may be written: 16 where padding follows */
+    int32_t reserved;
+} acc_quantized_matrix;
+
+typedef struct {
+    const char *name;
+    /* Range: images * planes * plane_height. */
+    dovetail_body arrange;
+    /* Range: images * groups * chunks * pairs of blocks. */
+    dovetail_body multiply;
+    /* Packs the blocks of one group. */
+    void (*pack)(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
+                 int64_t channels, char *packed, acc_packing *packing);
+} acc_quantized_matrix_kernels;
+
+/* Windows over each channel. Range: images * rows of results, of which depthwise convolution takes `together` at a time. Rows are
+ * stacked: what a column holds in as many rows as a unit multiplies at once lies side by side, for 16 channels at a time, where a
+ * worker's own workspace is. Where the last stack has room for another row, two rows of results are summed up from the same stacks,
+ * with weights that are one row further down for the second. */
+typedef struct {
+    int64_t images, channels;
+    acc_window window;
+    int64_t step;                   /* bytes, from pixel to pixel, before and after */
+    int64_t stacks;                 /* of a window: kernel_height over the depth of a unit, rounded up */
+    int64_t together;               /* rows of results that are computed from the same stacks: 1 or 2 */
+    int64_t columns;                /* that a row of results reads */
+    const char *weights;            /* depthwise: per block of 16 channels, per row `together`, per stack, per column of the window */
+    const char *outside;            /* as long as a pixel: what lies outside the image */
+    const int32_t *counts;          /* average: [out_height * out_width], the elements that count */
+    int32_t pad;                    /* average: what an element outside the image that counts is, as stored */
+    int32_t offset;                 /* average: what has been added to stored elements */
+    acc_requantization result;     /* depthwise */
+    int32_t polls;                  /* a row takes long: the stop word is read before each result, or block of channels */
+    int32_t reserved;
+} acc_quantized_windows;
+
+/* output = zero + a * (inputs[0] - zero_a) + b * (inputs[1] - zero_b), rounded; range: blocks of 16 bytes. */
+typedef struct {
+    int64_t count;                  /* bytes, whole blocks */
+    float a, b;
+    int32_t zero_a, zero_b;
+    float low, high;
+    int32_t zero;
+    int32_t reserved;
+} acc_quantized_sum;
+
+/* Between images as above and plain tensors. Range: images * chunks of pixels. */
+typedef struct {
+    int64_t images, channels, pixels, chunks;
+    int64_t step;
+    int32_t channels_last;          /* of the plain tensor */
+    int32_t flip;                   /* change the sign bit of each byte */
+} acc_quantized_reorder;
+
+/* Between float32 and bytes as they are stored; range: elements. */
+typedef struct {
+    float scale;
+    int32_t zero;
+    int32_t is_signed;
+    int32_t reserved;
+} acc_quantize;
+
+typedef struct {
+    const char *name;
+    int32_t is_signed;              /* of bytes inside */
+    int32_t has_quads;              /* sums of 4 products of 8 bits; else only of 2 products of 16 */
+    /* By depth: 0 halves, 1 quads or NULL. */
+    dovetail_body convolve[2];
+    dovetail_body depthwise[2];
+    /* Pixels to 16 bits each, into the workspace; range: images * in_height * in_width. */
+    dovetail_body widen;
+    dovetail_body maximum;
+    dovetail_body average;
+    dovetail_body sum;
+    dovetail_body to_image;
+    dovetail_body from_image;
+    dovetail_body quantize;
+    dovetail_body dequantize;
+    /* Most blocks in a panel, and pixels that a tile of so many blocks holds. */
+    int32_t most_blocks;
+    int32_t pixels[5];
+    /* Packs a panel of `blocks` blocks from filter `first` on of weights [filters, taps, channels]: less their zero points. */
+    void (*pack[2])(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
+                    int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing);
+    /* Packs windows [channels, kernel_height, kernel_width] of steps in elements, for so many rows together. */
+    void (*pack_windows[2])(const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, int64_t channels,
+                            int64_t kernel_height, int64_t kernel_width, int64_t together, char *packed);
+} acc_quantized_kernels;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Kernels for an instruction set: with its dot products of bytes if this machine has them and they are wanted. */
+const acc_quantized_kernels *acc_quantized_kernels_of(const char *instruction_set, int32_t dot_products);
+/* The matrix unit that belongs to kernels with dot products of bytes; NULL if this machine has none. */
+const acc_quantized_matrix_kernels *acc_quantized_matrix_of(const acc_quantized_kernels *kernels);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,145 @@
+from libc.stdint cimport int16_t, int32_t, int64_t
+
+from dovetail.abi cimport dovetail_body
+from dovetail_neon.workload.packing cimport acc_packing
+from dovetail_neon.geometry.window cimport acc_window
+
+
+cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
+    ctypedef struct acc_requantization:
+        const int32_t *bias
+        const float *factors
+        float low
+        float high
+        int32_t zero
+
+    ctypedef struct acc_quantized_convolution:
+        int64_t images
+        acc_window window
+        int64_t groups
+        int64_t channels
+        int64_t filters
+        int64_t in_step
+        int64_t out_step
+        int64_t tile_step
+        int64_t units
+        const char *weights
+        const char *outside
+        int64_t blocks
+        int64_t panels
+        int64_t chunks
+        acc_requantization result
+        int32_t reaches_out
+        int32_t chunks_first
+        int32_t polls
+        int32_t widened
+        int32_t last_lanes
+
+    ctypedef struct acc_quantized_matrix:
+        int64_t images
+        acc_window window
+        int64_t groups
+        int64_t channels
+        int64_t filters
+        int64_t blocks
+        int64_t pieces
+        int64_t step
+        int64_t out_step
+        int64_t planes
+        int64_t plane_height
+        int64_t plane_width
+        const int64_t *plane_y
+        const int64_t *plane_x
+        int64_t columns
+        int64_t column_stride
+        int64_t taps
+        const int64_t *tap_offset
+        int64_t tile_step
+        int64_t image_step
+        int64_t grid
+        int64_t rows
+        int64_t chunks
+        const char *weights
+        acc_requantization result
+        int32_t outside
+        int32_t direct
+        int32_t last_lanes
+
+    ctypedef struct acc_quantized_matrix_kernels:
+        const char *name
+        dovetail_body arrange
+        dovetail_body multiply
+        void (*pack)(
+            const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
+            int64_t channels, char *packed, acc_packing *packing) noexcept nogil
+
+    ctypedef struct acc_quantized_windows:
+        int64_t images
+        int64_t channels
+        acc_window window
+        int64_t step
+        int64_t stacks
+        int64_t together
+        int64_t columns
+        const char *weights
+        const char *outside
+        const int32_t *counts
+        int32_t pad
+        int32_t offset
+        acc_requantization result
+        int32_t polls
+
+    ctypedef struct acc_quantized_sum:
+        int64_t count
+        float a
+        float b
+        int32_t zero_a
+        int32_t zero_b
+        float low
+        float high
+        int32_t zero
+
+    ctypedef struct acc_quantized_reorder:
+        int64_t images
+        int64_t channels
+        int64_t pixels
+        int64_t chunks
+        int64_t step
+        int32_t channels_last
+        int32_t flip
+
+    ctypedef struct acc_quantize:
+        float scale
+        int32_t zero
+        int32_t is_signed
+
+    ctypedef void (*acc_pack)(
+        const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
+        int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) noexcept nogil
+
+    ctypedef void (*acc_pack_windows)(
+        const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, int64_t channels,
+        int64_t kernel_height, int64_t kernel_width, int64_t together, char *packed) noexcept nogil
+
+    ctypedef struct acc_quantized_kernels:
+        const char *name
+        int32_t is_signed
+        int32_t has_quads
+        dovetail_body convolve[2]
+        dovetail_body depthwise[2]
+        dovetail_body widen
+        dovetail_body maximum
+        dovetail_body average
+        dovetail_body sum
+        dovetail_body to_image
+        dovetail_body from_image
+        dovetail_body quantize
+        dovetail_body dequantize
+        int32_t most_blocks
+        int32_t pixels[5]
+        acc_pack pack[2]
+        acc_pack_windows pack_windows[2]
+
+    const acc_quantized_kernels *acc_quantized_kernels_of(const char *instruction_set, int32_t dot_products)
+
+    const acc_quantized_matrix_kernels *acc_quantized_matrix_of(const acc_quantized_kernels *kernels)

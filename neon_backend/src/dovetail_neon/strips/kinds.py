@@ -1,0 +1,19 @@
+"""The private kind of chains that run strip by strip."""
+
+from __future__ import annotations
+
+from dovetail import PrivateLayer
+from dovetail.graph.descriptor import descriptor_class
+
+from ..convolution.kinds import Convolve
+from ..windows.kinds import Depthwise
+
+
+@descriptor_class
+class Strips(PrivateLayer, kind="CpuAcc.Strips"):
+    """A chain of layers of blocked images, each of which alone reads the one before it, strip by strip.
+
+    Inputs are what the first one reads and, where the last one is a convolution that adds something, that.
+    """
+
+    stages: tuple[Convolve | Depthwise, ...]

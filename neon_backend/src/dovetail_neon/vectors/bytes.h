@@ -1,0 +1,58 @@
+/* Images of bytes, and products of them that are summed in 32 bits: what the instruction set at hand adds to vector.h (vectors/).
+ *
+ *   Byte                        an element of an image inside this backend: int8_t or uint8_t, whichever the instructions multiply
+ *   load_bytes                  LANES of them, as integers of 32 bits
+ *   store_bytes                 the low bytes of BLOCK integers
+ *   Halves                      sums of 2 products of 16 bits per lane: every machine has it
+ *   Quads                       sums of 4 products of 8 bits per lane (VNNI, SDOT): where ACC_HAS_QUADS is 1
+ *
+ * Halves and Quads, the *units*, multiply words of DEPTH factors, 4 bytes in all; weights of Quads have 8 bits, those of Halves 9, as
+ * many as the difference of two bytes has. A unit has:
+ *
+ *   Factor                      an element of weights, and of what they are multiplied with
+ *   piece(at)                   four words of a pixel, side by side in memory
+ *   dot<i>(sum, w, piece)       sum + the products of word i with each lane of w
+ *   spread(at)                  one word, for all lanes
+ *   dot(sum, w, x)              sum + the products of each lane of w and of x
+ *   stack(rows, x)              BLOCK words, each of one byte of every row
+ *   place(lane, i)              where factor i of a lane stands in a vector
+ */
+#ifndef DOVETAIL_CPUACC_VECTORS_BYTES_H
+#define DOVETAIL_CPUACC_VECTORS_BYTES_H
+
+#include "dovetail_neon/vectors/vector.h"
+
+namespace dovetail_acc {
+namespace ACC_ISA {
+
+constexpr int BLOCK = 16;                       /* channels that are treated together: a register of bytes on any machine */
+constexpr int BLOCK_VECTORS = BLOCK / LANES;
+
+INLINE int32_t load_word(const char *at) {
+    int32_t word;
+    __builtin_memcpy(&word, at, sizeof(word));
+    return word;
+}
+
+INLINE Integers load_integers(const void *at) {
+    Integers x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+
+#if ACC_IS == 1
+#include "dovetail_neon/vectors/avx512_bytes.h"
+#elif ACC_IS == 2
+#include "dovetail_neon/vectors/avx2_bytes.h"
+#elif ACC_IS == 3
+#include "dovetail_neon/vectors/neon_bytes.h"
+#else
+#include "dovetail_neon/vectors/scalar_bytes.h"
+#endif
+
+constexpr bool SIGNED_BYTES = (Byte)-1 < 0;
+
+} // namespace ACC_ISA
+} // namespace dovetail_acc
+
+#endif

@@ -1,0 +1,20 @@
+/* AArch64 Advanced SIMD: 32 registers of 4 lanes. */
+#include <arm_neon.h>
+
+constexpr int LANES = 4, REGISTERS = 32;
+typedef float Vector __attribute__((vector_size(16)));
+typedef int32_t Integers __attribute__((vector_size(16)));
+
+INLINE Vector load(const float *at) { return (Vector)vld1q_f32(at); }
+INLINE void store(float *at, Vector x) { vst1q_f32(at, (float32x4_t)x); }
+INLINE Vector broadcast(float x) { return (Vector)vdupq_n_f32(x); }
+INLINE Vector fma(Vector a, Vector b, Vector c) { return (Vector)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
+INLINE Vector minimum(Vector a, Vector b) { return (Vector)vminq_f32((float32x4_t)a, (float32x4_t)b); }
+INLINE Vector maximum(Vector a, Vector b) { return (Vector)vmaxq_f32((float32x4_t)a, (float32x4_t)b); }
+INLINE Vector square_root(Vector x) { return (Vector)vsqrtq_f32((float32x4_t)x); }
+INLINE Vector round_even(Vector x) { return (Vector)vrndnq_f32((float32x4_t)x); }
+INLINE Vector round_down(Vector x) { return (Vector)vrndmq_f32((float32x4_t)x); }
+INLINE Integers to_integers(Vector x) { return (Integers)vcvtnq_s32_f32((float32x4_t)x); }
+INLINE Vector to_floats(Integers x) { return (Vector)vcvtq_f32_s32((int32x4_t)x); }
+
+#include "dovetail_neon/vectors/four_lanes.h"

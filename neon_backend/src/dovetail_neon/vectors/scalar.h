@@ -1,0 +1,40 @@
+/* No instruction set at all: four lanes that any compiler turns into whatever the machine has, without fused multiply-add. */
+
+constexpr int LANES = 4, REGISTERS = 16;
+typedef float Vector __attribute__((vector_size(16)));
+typedef int32_t Integers __attribute__((vector_size(16)));
+
+INLINE Vector load(const float *at) {
+    Vector x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+INLINE void store(float *at, Vector x) { __builtin_memcpy(at, &x, sizeof(x)); }
+INLINE Vector broadcast(float x) { return Vector{x, x, x, x}; }
+INLINE Vector fma(Vector a, Vector b, Vector c) { return a * b + c; }
+INLINE Vector minimum(Vector a, Vector b) { return a < b ? a : b; }
+INLINE Vector maximum(Vector a, Vector b) { return a > b ? a : b; }
+INLINE Vector square_root(Vector x) {
+    for (int i = 0; i < LANES; i++) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+}
+/* Adding 2^23 leaves no bit for a fraction; from there on every float is whole. Calls of libm would cost ten times as much. */
+INLINE Vector round_even(Vector x) {
+    const Vector magnitude = (Vector)((Integers)x & 0x7FFFFFFF), most = broadcast(8388608.0f);
+    const Vector whole = (magnitude + most) - most;
+    return magnitude < most ? (Vector)((Integers)whole | ((Integers)x & INT32_MIN)) : x;
+}
+INLINE Vector round_down(Vector x) {
+    const Vector whole = round_even(x);
+    return whole > x ? whole - broadcast(1.0f) : whole;
+}
+/* Outside the range of int32, and for NaN, the least integer: as x86 answers, and never undefined. */
+INLINE Integers to_integers(Vector x) {
+    const Vector whole = round_even(x);
+    const Integers fits = (whole >= broadcast(-2147483648.0f)) & (whole < broadcast(2147483648.0f));
+    const Integers result = __builtin_convertvector((Vector)((Integers)whole & fits), Integers);
+    return fits ? result : Integers{INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN};
+}
+INLINE Vector to_floats(Integers x) { return __builtin_convertvector(x, Vector); }
+
+#include "dovetail_neon/vectors/four_lanes.h"

@@ -1,0 +1,26 @@
+/* Bytes without any instruction set. */
+typedef uint8_t Byte;
+
+INLINE Integers load_bytes(const Byte *at) { return Integers{at[0], at[1], at[2], at[3]}; }
+INLINE void store_bytes(Byte *at, const Integers (&x)[BLOCK_VECTORS]) {
+    for (int i = 0; i < BLOCK; i++) at[i] = (Byte)x[i / LANES][i % LANES];
+}
+
+struct Halves {
+    typedef int16_t Factor;
+    typedef const char *Piece;
+    static constexpr int DEPTH = 2;
+    static INLINE_MEMBER Piece piece(const char *at) { return at; }
+    static INLINE_MEMBER Integers spread(const char *at) {
+        const int32_t word = load_word(at);
+        return Integers{word, word, word, word};
+    }
+    static INLINE_MEMBER Integers dot(Integers sum, Integers w, Integers x) {
+        return sum + (w << 16 >> 16) * (x << 16 >> 16) + (w >> 16) * (x >> 16);
+    }
+    template <int i> static INLINE_MEMBER Integers dot(Integers sum, Integers w, Piece x) { return dot(sum, w, spread(x + 4 * i)); }
+    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[BLOCK_VECTORS]) {
+        for (int v = 0; v < BLOCK_VECTORS; v++) x[v] = load_bytes(rows[0] + v * LANES) | load_bytes(rows[1] + v * LANES) << 16;
+    }
+    static constexpr int place(int lane, int i) { return lane * DEPTH + i; }
+};

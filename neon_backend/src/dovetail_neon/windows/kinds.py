@@ -1,0 +1,57 @@
+"""Private kinds of windows over each channel."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dovetail import PrivateLayer
+from dovetail.graph.descriptor import descriptor_class
+
+from ..arrays import Floats
+from ..elementwise.functions import IDENTITY, Function
+from ..geometry.layouts import Image
+from ..geometry.window import Geometry
+
+
+@descriptor_class
+class Depthwise(PrivateLayer, kind="CpuAcc.Depthwise"):
+    """Convolution of each channel of blocked images with its own filter; weights [channels, taps]."""
+
+    precision: ClassVar[str] = "float32"
+    """Of the factors that are multiplied. Each precision has kinds of its own: its kernels follow from the kind."""
+    weights: Floats
+    bias: Floats | None
+    source: Image
+    target: Image
+    geometry: Geometry
+    function: Function = IDENTITY
+
+
+@descriptor_class
+class DepthwiseBfloat16(PrivateLayer, kind="CpuAcc.DepthwiseBfloat16"):
+    """`Depthwise` of images that lie in blocks of bfloat16; weights, products and sums are float32."""
+
+    precision: ClassVar[str] = "bfloat16"
+    weights: Floats
+    bias: Floats | None
+    source: Image
+    target: Image
+    geometry: Geometry
+    function: Function = IDENTITY
+
+
+@descriptor_class
+class Pool(PrivateLayer, kind="CpuAcc.Pool"):
+    """Largest element of each window of blocked images or, with `factors` [height, width], their sum times the factor."""
+
+    source: Image
+    target: Image
+    geometry: Geometry
+    factors: Floats | None = None
+
+
+@descriptor_class
+class MeanOfImage(PrivateLayer, kind="CpuAcc.MeanOfImage"):
+    """The mean of each channel over all pixels of blocked images."""
+
+    source: Image

@@ -1,0 +1,1 @@
+"""What the workloads of all families share: parameters, packed weights, parallel loops."""
