@@ -190,6 +190,15 @@ def test_numbers_of_numpy_take_part() -> None:
     assert N * 2.0 == 2 * N
 
 
+def test_functions_of_functions_stay_short() -> None:
+    row: list[Any] = [symbol(f"s{i}" + "_" * 10_000) for i in range(16)]
+    for _ in range(8):
+        row = [sum(row[:i] + row[i + 1 :]) // 7 for i in range(16)]
+    assert len(str(row[0])) < 20_000
+    assert row[0] >= 0
+    assert str(symbol("x" * 1000)) == "x" * 1000
+
+
 @pytest.mark.parametrize("hostile", ["terms", "degree", "depth", "coefficient"])
 def test_expressions_do_not_grow_without_end(hostile: str) -> None:
     number: Any = N

@@ -26,9 +26,13 @@ _Terms: TypeAlias = "dict[_Monomial, int]"
 
 _MAX_TERMS = 32
 _MAX_DEGREE = 8
-_MAX_DEPTH = 8
+_MAX_WEIGHT = 48
+_MAX_NAME = 64
 _MAX_COEFFICIENT = 1 << 96
-"""A file decides how long an expression grows. What is beyond these is a size of which nothing is known but its bounds."""
+"""A file decides how long an expression grows. What is beyond these is a size of which nothing is known but its bounds.
+
+A function weighs as much as the symbols in it; the texts of all of them are kept, and so are cut short in names.
+"""
 _MAX_BOUND = 1 << 64
 """Bounds beyond it say no more than that there is none."""
 
@@ -49,19 +53,19 @@ class _Atom:
         arguments: Name or number of a symbol or unknown; the operands of a function.
         text: As printed to people.
         low, high: Bounds of its value.
-        depth: How deep functions are nested in it.
+        weight: How many symbols and functions it is made of.
         order: Where it stands among others.
     """
 
-    __slots__ = ("_hash", "arguments", "depth", "high", "low", "operation", "order", "text")
+    __slots__ = ("_hash", "arguments", "high", "low", "operation", "order", "text", "weight")
 
-    def __init__(self, operation: str, arguments: tuple[Any, ...], text: str, low: float, high: float, depth: int = 0) -> None:
+    def __init__(self, operation: str, arguments: tuple[Any, ...], text: str, low: float, high: float, weight: int = 1) -> None:
         self.operation = operation
         self.arguments = arguments
         self.text = text
         self.low = low if low > -_MAX_BOUND else -math.inf
         self.high = high if high < _MAX_BOUND else math.inf
-        self.depth = depth
+        self.weight = weight
         self.order = (text, operation)
         self._hash = hash((operation, arguments))
 
@@ -241,6 +245,9 @@ class Expression(_Integer):
         return sum(factor * math.prod([_value(atom, sizes) for atom in monomial]) for monomial, factor in self.terms)
 
     def __str__(self) -> str:
+        name = self.name
+        if name is not None:
+            return name
         text = ""
         for monomial, factor in sorted(self.terms, key=_printed_order):
             sign = "-" if factor < 0 else "+"
@@ -256,7 +263,8 @@ class Expression(_Integer):
 
 def symbol(name: str) -> Expression:
     """Return a symbolic size: an integer that is not negative."""
-    return _of_atom(_Atom("symbol", (name,), name, 0, math.inf))
+    text = name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 3]}..."
+    return _of_atom(_Atom("symbol", (name,), text, 0, math.inf))
 
 
 def unknown_size() -> Expression:
@@ -367,7 +375,7 @@ def _leaves_rest(difference: Expression) -> bool:
 
 
 def function_of(operation: str, arguments: tuple[int, ...], text: str, low: float, high: float) -> int:
-    """Return a function of numbers, or an unknown one if functions are nested too deep.
+    """Return a function of numbers, or an unknown one if it is made of too many.
 
     Args:
         operation: A key of `_FUNCTIONS`.
@@ -376,11 +384,11 @@ def function_of(operation: str, arguments: tuple[int, ...], text: str, low: floa
         low: Lower bound of its value.
         high: Upper bound of its value.
     """
-    depth = 1 + max(
-        (atom.depth for one in arguments if isinstance(one, Expression) for monomial, _ in one.terms for atom in monomial),
-        default=0,
-    )
-    return unknown_between(low, high) if depth > _MAX_DEPTH else _of_atom(_Atom(operation, arguments, text, low, high, depth))
+    read = [one for one in arguments if isinstance(one, Expression)]
+    weight = 1 + sum(atom.weight for one in read for monomial, _ in one.terms for atom in monomial)
+    if weight > _MAX_WEIGHT:
+        return unknown_between(low, high)
+    return _of_atom(_Atom(operation, arguments, text, low, high, weight))
 
 
 def _floored(number: int, divisor: int) -> int:
