@@ -369,6 +369,50 @@ class FalseClaim(Correct):
         return super().supports(layer, options, device)
 
 
+def _with_activations(*functions: str | None) -> dict[str, Any]:
+    [claim] = ADDITION["dovetail.ElementwiseBinary"]
+    return {"dovetail.ElementwiseBinary": [{**claim, "where": {**claim["where"], "activation": list(functions)}}]}
+
+
+class FalseFusion(Correct):
+    """Claims functions behind the sum that nobody fuses, and computes all of them as a ReLU."""
+
+    manifest = manifest_with(
+        _with_activations(
+            *(None, "relu", "linear", "selu", "celu", "softplus", "softsign", "mish", "shrink", "thresholded_relu")
+        )
+    )
+
+    class workload(Workload):
+        def __init__(self, layer: Layer) -> None:
+            super().__init__(layer)
+            self.fused = layer.descriptor.activation is not None  # type: ignore[attr-defined]  # additions have it
+
+        def execute(self, inputs: list[Any], outputs: list[Any]) -> None:
+            super().execute(inputs, outputs)
+            if self.fused:
+                np.maximum(outputs[0], 0, out=outputs[0])
+
+
+class ClaimsBeyondReach(Correct):
+    """Claims sizes that no case has."""
+
+    manifest = manifest_with(
+        {
+            "dovetail.ElementwiseBinary": [
+                {
+                    **ADDITION["dovetail.ElementwiseBinary"][0],
+                    "where": {
+                        **ADDITION["dovetail.ElementwiseBinary"][0]["where"],
+                        "output.-1": [{"min": 1, "max": 8}, 123457],
+                        "a.elements": {"max": 98765432},
+                    },
+                }
+            ]
+        }
+    )
+
+
 class RefusesEverything(WithoutClaims):
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.no("kind", "it takes nothing yet")

@@ -112,6 +112,11 @@ REJECTED = [
     ("WrongAtTheBoundary", ADDING, "channels=8"),
     ("WrongOutsideTheClaim", ADDING, "channels=9"),
     ("FalseClaim", ADDING, "false claim"),
+    *(
+        ("FalseFusion", ADDING, f"ElementwiseBinary/float32/activation={name}:")
+        for name in ("linear", "selu", "celu", "softplus", "softsign", "mish", "shrink", "thresholded_relu")
+    ),
+    ("FalseFusion", ADDING, "ElementwiseBinary/float32/activation=selu:"),
     ("KeepsState", ADDING, "values before"),
     ("WritesItsInput", ADDING, "wrote to its input 0"),
     ("WritesItsConstant", ADDING, "wrote to its constant"),
@@ -134,6 +139,20 @@ def test_a_broken_backend_is_rejected_for_the_right_reason(broken: ModuleType, n
     assert result.status is Status.FAILED, everything(result)
     assert word in everything(result)
     assert result.check.troubleshooting
+
+
+def test_every_function_that_is_claimed_behind_a_sum_is_judged(broken: ModuleType) -> None:
+    failed = {case.id.rpartition("=")[2] for case in run_one("FalseFusion", ADDING).cases if "/activation=" in case.id}
+    assert failed >= {"linear", "selu", "celu", "softplus", "softsign", "mish", "shrink", "thresholded_relu"}
+    assert "relu" not in failed
+
+
+def test_what_no_case_reaches_is_told(broken: ModuleType) -> None:
+    result = run_one("ClaimsBeyondReach", ADDING)
+    assert result.status is Status.PASSED, everything(result)
+    told = {what for kind, dtype, what in result.unreached if dtype == "float32"}
+    assert told == {"output.-1 123457", "a.elements 98765432", "a.elements above 98765432"}
+    assert not run_one("Correct", ADDING).unreached
 
 
 def test_ways_that_are_right_pass_and_a_backend_without_any_has_none_to_prove(broken: ModuleType) -> None:

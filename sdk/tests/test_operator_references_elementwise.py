@@ -9,7 +9,7 @@ import pytest
 
 from dovetail import DType, Quantization
 from dovetail.contract.claims import read_claims
-from dovetail.layers import FUSABLE, ActivationFunction, BinaryOperation, ComparisonOperation, UnaryOperation
+from dovetail.layers import ActivationFunction, BinaryOperation, ComparisonOperation, UnaryOperation
 from dovetail_sdk.conformance.operators import comparison, elementwise_binary, elementwise_unary
 from dovetail_sdk.conformance.references import samples
 from dovetail_sdk.conformance.references.fused import PARAMETERS, activated, erf
@@ -108,7 +108,7 @@ def test_every_operation_is_judged():
         UnaryOperation
     ) - {UnaryOperation.LOGICAL_NOT}
     assert set(comparison._FUNCTIONS) == set(ComparisonOperation)
-    assert {function for function in PARAMETERS if function is not None} == FUSABLE
+    assert {function for function in PARAMETERS if function is not None} == set(ActivationFunction)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +162,18 @@ def test_no_result_of_integers_overflows(dtype, rng):
         (ActivationFunction.SWISH, math.log(3), 0.75 * math.log(3)),
         (ActivationFunction.GELU, 1.0, 0.8413447460685429),  # the normal distribution at 1
         (ActivationFunction.GELU_TANH, 1.0, 0.8411919906082768),
+        (ActivationFunction.LINEAR, 2.0, 2.75),
+        (ActivationFunction.THRESHOLDED_RELU, 0.75, 0.0),
+        (ActivationFunction.THRESHOLDED_RELU, 1.0, 1.0),
+        (ActivationFunction.SELU, 1.0, 1.05070102214813232421875),  # Klambauer et al. 2017, as float32
+        (ActivationFunction.SELU, -1.0, 1.05070102214813232421875 * 1.67326319217681884765625 * (1 / math.e - 1)),
+        (ActivationFunction.CELU, -0.75, 0.75 * (1 / math.e - 1)),
+        (ActivationFunction.SOFTPLUS, 0.0, math.log(2)),
+        (ActivationFunction.SOFTSIGN, -3.0, -0.75),
+        (ActivationFunction.MISH, 0.0, 0.0),
+        (ActivationFunction.MISH, math.log(math.e - 1), math.log(math.e - 1) * math.tanh(1)),
+        (ActivationFunction.SHRINK, 2.0, 1.5),
+        (ActivationFunction.SHRINK, -0.5, 0.0),
     ],
 )
 def test_fused_activations(function, x, y):

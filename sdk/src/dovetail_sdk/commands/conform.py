@@ -181,6 +181,8 @@ def show_report(report: Report) -> None:
             click.echo(f"note: {result.check.id}: {note}")
     for kind, dtypes in report.not_judged_by_kind.items():
         click.echo(f"not judged: {kind} of {', '.join(dtypes)}: claimed, but no case of the kit lies within the claim")
+    for (kind, what), dtypes in report.unreached_by_kind.items():
+        click.echo(f"claimed, not judged: {kind} of {', '.join(dtypes)}: {what}")
     for result in report.problems:
         _show_failure(report, result)
     click.echo(verdict_text(report))

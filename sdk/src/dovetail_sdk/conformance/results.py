@@ -81,6 +81,7 @@ class CheckResult:
         counts: Cases, by (kind, element type); layers of graphs and the like stand under ("", "").
         cases: The cases that failed.
         not_judged: Kinds and element types that are claimed and that nothing could judge.
+        unreached: Kinds, element types, and what of their claims no case reached: a value, or a side of a limit.
         last_step: What it was doing when it ended.
     """
 
@@ -93,6 +94,7 @@ class CheckResult:
     counts: dict[tuple[str, str], Counts] = field(default_factory=dict)
     cases: list[FailedCase] = field(default_factory=list)
     not_judged: list[tuple[str, str]] = field(default_factory=list)
+    unreached: list[tuple[str, str, str]] = field(default_factory=list)
     last_step: str = ""
 
     def take(self, event: Event) -> None:
@@ -108,7 +110,11 @@ class CheckResult:
             case "case":
                 self.cases.append(FailedCase(event["id"], event["text"]))
             case "not judged":
-                self.not_judged.append((event["kind"], event["dtype"]))
+                what = event.get("what")
+                if what:
+                    self.unreached.append((event["kind"], event["dtype"], what))
+                else:
+                    self.not_judged.append((event["kind"], event["dtype"]))
             case "end":
                 self.status, self.text = Status(event["status"]), event["text"]
                 self.seconds, self.facts = event["seconds"], event["facts"]
@@ -143,6 +149,14 @@ class Report:
         found: dict[str, list[str]] = {}
         for kind, dtype in self.not_judged:
             found.setdefault(kind, []).append(dtype)
+        return found
+
+    @property
+    def unreached_by_kind(self) -> dict[tuple[str, str], list[str]]:
+        """Element types, by kind and by what of its claims no case reached."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for kind, dtype, what in sorted({one for result in self.results for one in result.unreached}):
+            found.setdefault((kind, what), []).append(dtype)
         return found
 
     @property

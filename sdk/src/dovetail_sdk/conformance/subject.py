@@ -296,9 +296,15 @@ class Subject:
         """Count cases: `claimed`, `run`, `refused`, `failed`, `unclaimed`, by kind and element type where there is one."""
         self._emit({"event": "count", "kind": kind, "dtype": dtype, "numbers": numbers})
 
-    def not_judged(self, kind: str, dtype: str) -> None:
-        """Report that a kind is claimed in an element type in which nothing could judge it."""
-        self._emit({"event": "not judged", "kind": kind, "dtype": dtype})
+    def not_judged(self, kind: str, dtype: str, what: str = "") -> None:
+        """Report that a kind is claimed in an element type in which nothing could judge it.
+
+        Args:
+            kind: The kind.
+            dtype: The element type.
+            what: The value or the limit of a claim that no case reached; empty: nothing of it was judged.
+        """
+        self._emit({"event": "not judged", "kind": kind, "dtype": dtype, "what": what})
 
     def failed_case(self, id: str, text: str) -> None:
         """Report a case that went wrong; the check goes on and fails at its end."""

@@ -117,8 +117,12 @@ def _plain_values(value: Any) -> list[Any]:
 
 def boundary_values(condition: Condition, like: Any) -> list[Any]:
     """Return values inside, exactly at, and on both sides of each boundary of a condition, shaped like a parameter's value."""
-    listed = [_shaped(value, like) for value in condition.one_of if value is not None]
+    listed = [_shaped(value, like) for value in condition.one_of if value is not None and not _is_too_large(value)]
     return listed + [value for limits in condition.ranges for value in _around_limits(limits, like)]
+
+
+def _is_too_large(value: Any) -> bool:
+    return isinstance(value, int | float) and value > _MOST
 
 
 def _around_limits(limits: Range, like: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from ..cases import Operator
 from ..catalogue import all_operators, kinds
 from ..checks import check
 from ..endings import NotApplicable
+from ..reached import unreached
 from ..subject import Subject
 from ..trials import Trial, prepare, try_all
 from ..variants import variants
@@ -96,8 +97,12 @@ def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: d
         refused=len(refused) - len(broken),
         failed=len(broken),
     )
-    if any(dtype in claim.dtypes for claim in claims) and not claimed:
-        subject.not_judged(operator.kind, str(dtype))
+    if any(dtype in claim.dtypes for claim in claims):
+        if not claimed:
+            subject.not_judged(operator.kind, str(dtype))
+        else:
+            for what in unreached(claims, dtype, trials, subject.device):
+                subject.not_judged(operator.kind, str(dtype), what)
     problems: dict[str, str] = {}
     for passes in (False, True) if subject.rewrites else (False,):
         ready = [trial for trial in accepted if trial.id not in problems]

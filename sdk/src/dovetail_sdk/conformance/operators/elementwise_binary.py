@@ -15,7 +15,7 @@ from dovetail.layers import LOGICAL_OPERATIONS, SHIFT_OPERATIONS, ActivationFunc
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples
-from ..references.fused import CLAMPS, PARAMETERS, activated, fused_tolerance
+from ..references.fused import CLAMPS, PARAMETERS, activated, fused_tolerance, parameters_for
 from ..references.precision import units
 from ..references.quantized_elementwise import ONE_QUANTUM, combined
 from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
@@ -67,6 +67,8 @@ _ON_BOOLS: Mapping[BinaryOperation, Callable[[Array, Array], Array]] = {
     BinaryOperation.BITWISE_AND: np.logical_and,
     BinaryOperation.BITWISE_OR: np.logical_or,
     BinaryOperation.BITWISE_XOR: np.logical_xor,
+    BinaryOperation.MAXIMUM: np.logical_or,
+    BinaryOperation.MINIMUM: np.logical_and,
 }
 _QUANTIZED = (BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL)
 _SCALES = {"scaled": (0.05, 0.02, 0.1), "saturating": (0.5, 0.003, 0.07), "alike": (0.25, 0.25, 0.25)}
@@ -210,9 +212,10 @@ def _case(
     quantizations: tuple[Quantization | None, Quantization | None, Quantization | None],
     expected: Array,
     tolerance: Tolerance,
+    fused: tuple[float, float] | None = None,
 ) -> Case:
     activation = _activation(parameters)
-    alpha, beta = PARAMETERS[activation]
+    alpha, beta = fused or PARAMETERS[activation]
     descriptor = ElementwiseBinary(
         operation=BinaryOperation(parameters["operation"]),
         activation=activation,
@@ -255,7 +258,13 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     if expected is None:
         return None
     tolerance = fused_tolerance(error(operation, dtype), activation, dtype)
-    return _case(parameters, operands, (dtype, second), (None, None, None), activated(expected, activation), tolerance)
+    values = np.asarray(expected, np.float64) if dtype.is_float else np.zeros(0)
+    greatest = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
+    fused = parameters_for(activation, values, tolerance.absolute + tolerance.relative * greatest)
+    if fused is None:
+        return None
+    expected = activated(expected, activation, fused)
+    return _case(parameters, operands, (dtype, second), (None, None, None), expected, tolerance, fused)
 
 
 def _logic() -> list[dict[str, Any]]:

@@ -156,6 +156,7 @@ OPERATOR = Operator(
             for one in (CoordinateMode.ASYMMETRIC, CoordinateMode.HALF_PIXEL_SYMMETRIC)
         ),
         *({"method": method, "rank": rank} for method in _SMOOTH for rank in (1, 2, 3, 5)),
+        *({"method": method, "quantization": "kept"} for method in _SMOOTH),
         {"method": ResizeMethod.CUBIC, "cubic_coefficient": -0.5, "exclude_outside": True, "factors": _ODD},
         {"method": ResizeMethod.LINEAR, "coordinates": CoordinateMode.PYTORCH_HALF_PIXEL, "factors": (1.0, 0.34, 0.25, 1.0)},
         {"coordinates": CoordinateMode.ALIGN_CORNERS, "factors": _ODD},

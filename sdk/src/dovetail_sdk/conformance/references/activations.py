@@ -20,10 +20,6 @@ def _fused(function: ActivationFunction) -> Callable[[Array], Array]:
     return lambda x: activated(x, function)
 
 
-def _softplus(x: Array) -> Array:
-    return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
-
-
 @dataclass(frozen=True, slots=True)
 class Function:
     """An activation with fixed parameters.
@@ -59,26 +55,15 @@ def _of_fused(function: ActivationFunction, count: float, around: float, *, ends
     return Function(_fused(function), count, around, *PARAMETERS[function], ends=ends)
 
 
-_SELU_ALPHA, _SELU_BETA = 1.67326319217681884765625, 1.05070102214813232421875
-
 FUNCTIONS: Mapping[ActivationFunction, Function] = {
-    ActivationFunction.LINEAR: Function(lambda x: 1.5 * x - 0.25, 1.0, 4.0, 1.5, -0.25, ends=True),
+    ActivationFunction.LINEAR: _of_fused(ActivationFunction.LINEAR, 1, 4, ends=True),
     ActivationFunction.RELU: _of_fused(ActivationFunction.RELU, 0, 0, ends=True),
     ActivationFunction.BOUNDED_RELU: _of_fused(ActivationFunction.BOUNDED_RELU, 0, 0, ends=True),
     ActivationFunction.LEAKY_RELU: _of_fused(ActivationFunction.LEAKY_RELU, 1, 0, ends=True),
     ActivationFunction.THRESHOLDED_RELU: Function(lambda x: np.where(x > 0.75, x, 0.0), alpha=0.75, ends=True),
     ActivationFunction.ELU: _of_fused(ActivationFunction.ELU, 4, 4, ends=True),
-    ActivationFunction.SELU: Function(
-        lambda x: _SELU_BETA * np.where(x > 0, x, _SELU_ALPHA * np.expm1(np.minimum(x, 0))),
-        4,
-        4,
-        _SELU_ALPHA,
-        _SELU_BETA,
-        ends=True,
-    ),
-    ActivationFunction.CELU: Function(
-        lambda x: np.maximum(x, 0) + np.minimum(0, 0.75 * np.expm1(np.minimum(x, 0) / 0.75)), 4, 4, 0.75, ends=True
-    ),
+    ActivationFunction.SELU: _of_fused(ActivationFunction.SELU, 4, 4, ends=True),
+    ActivationFunction.CELU: _of_fused(ActivationFunction.CELU, 4, 4, ends=True),
     ActivationFunction.SIGMOID: _of_fused(ActivationFunction.SIGMOID, 6, 2, ends=True),
     ActivationFunction.TANH: _of_fused(ActivationFunction.TANH, 5, 4, ends=True),
     ActivationFunction.HARD_SIGMOID: _of_fused(ActivationFunction.HARD_SIGMOID, 1, 2, ends=True),
@@ -86,9 +71,9 @@ FUNCTIONS: Mapping[ActivationFunction, Function] = {
     ActivationFunction.SWISH: _of_fused(ActivationFunction.SWISH, 6, 4),
     ActivationFunction.GELU: _of_fused(ActivationFunction.GELU, 6, 8),
     ActivationFunction.GELU_TANH: _of_fused(ActivationFunction.GELU_TANH, 6, 8),
-    ActivationFunction.SOFTPLUS: Function(_softplus, 6, 4, ends=True),
-    ActivationFunction.SOFTSIGN: Function(lambda x: x / (1 + np.abs(x)), 4, 0),
-    ActivationFunction.MISH: Function(lambda x: x * np.tanh(_softplus(x)), 8, 8),
+    ActivationFunction.SOFTPLUS: _of_fused(ActivationFunction.SOFTPLUS, 6, 4, ends=True),
+    ActivationFunction.SOFTSIGN: _of_fused(ActivationFunction.SOFTSIGN, 4, 0),
+    ActivationFunction.MISH: _of_fused(ActivationFunction.MISH, 8, 8),
     ActivationFunction.SHRINK: Function(
         lambda x: np.where(x < -0.5, x + 0.25, np.where(x > 0.5, x - 0.25, 0.0)), 1, 0, 0.5, 0.25, ends=True
     ),

@@ -19,6 +19,11 @@ def erf(x: Array) -> Array:
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x) if x.size else x)
 
 
+def softplus(x: Array) -> Array:
+    """Logarithm of 1 + e^x, without overflow."""
+    return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+
+
 PARAMETERS: Mapping[ActivationFunction | None, tuple[float, float]] = {
     None: (0.0, 0.0),
     ActivationFunction.RELU: (0.0, 0.0),
@@ -32,8 +37,37 @@ PARAMETERS: Mapping[ActivationFunction | None, tuple[float, float]] = {
     ActivationFunction.SWISH: (1.0, 0.0),
     ActivationFunction.GELU: (0.0, 0.0),
     ActivationFunction.GELU_TANH: (0.0, 0.0),
+    ActivationFunction.LINEAR: (1.5, -0.25),
+    ActivationFunction.THRESHOLDED_RELU: (0.75, 0.0),
+    ActivationFunction.SELU: (1.67326319217681884765625, 1.05070102214813232421875),
+    ActivationFunction.CELU: (0.75, 0.0),
+    ActivationFunction.SOFTPLUS: (0.0, 0.0),
+    ActivationFunction.SOFTSIGN: (0.0, 0.0),
+    ActivationFunction.MISH: (0.0, 0.0),
+    ActivationFunction.SHRINK: (0.5, 0.5),
 }
-"""Alpha and beta that are tried, by function."""
+"""Alpha and beta that are tried, by function. Shrink has no jump with these; of a threshold see `parameters_for`."""
+_MIN_ROOM = 16.0
+"""How many times its error a result is from a threshold, at least, so that rounding takes none to the other side."""
+
+
+def parameters_for(function: ActivationFunction | None, x: Array, error: float) -> tuple[float, float] | None:
+    """Return alpha and beta for results that a function is applied to; None if a threshold finds no room between them.
+
+    Args:
+        function: The function.
+        x: The results before it is applied, in float64.
+        error: By how much one of them may be off.
+    """
+    if function is not ActivationFunction.THRESHOLDED_RELU:
+        return PARAMETERS[function]
+    values = np.unique(np.concatenate([np.zeros(1), x[np.isfinite(x) & (x > 0)].reshape(-1)]))
+    if len(values) < 2:
+        return PARAMETERS[function]
+    widest = int(np.argmax(np.diff(values)))
+    low, high = values[widest : widest + 2]
+    return None if high - low < _MIN_ROOM * error else (float(np.float32((low + high) / 2)), 0.0)
+
 
 _FUNCTIONS: Mapping[ActivationFunction | None, Callable[[Array, float, float], Array]] = {
     None: lambda x, alpha, beta: x,
@@ -48,14 +82,24 @@ _FUNCTIONS: Mapping[ActivationFunction | None, Callable[[Array, float, float], A
     ActivationFunction.SWISH: lambda x, alpha, beta: x / (1 + np.exp(-alpha * x)),
     ActivationFunction.GELU: lambda x, alpha, beta: x / 2 * (1 + erf(x / math.sqrt(2))),
     ActivationFunction.GELU_TANH: lambda x, alpha, beta: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    ActivationFunction.LINEAR: lambda x, alpha, beta: alpha * x + beta,
+    ActivationFunction.THRESHOLDED_RELU: lambda x, alpha, beta: np.where(x > alpha, x, 0.0),
+    ActivationFunction.SELU: lambda x, alpha, beta: beta * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+    ActivationFunction.CELU: lambda x, alpha, beta: (
+        np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(np.minimum(x, 0) / alpha))
+    ),
+    ActivationFunction.SOFTPLUS: lambda x, alpha, beta: softplus(x),
+    ActivationFunction.SOFTSIGN: lambda x, alpha, beta: x / (1 + np.abs(x)),
+    ActivationFunction.MISH: lambda x, alpha, beta: x * np.tanh(softplus(x)),
+    ActivationFunction.SHRINK: lambda x, alpha, beta: np.where(x < -alpha, x + beta, np.where(x > alpha, x - beta, 0.0)),
 }
 CLAMPS = (None, ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 """Activations that only limit a result; integers and quantized tensors have no others."""
 
 
-def activated(x: Array, function: ActivationFunction | None) -> Array:
-    """Apply a function with its `PARAMETERS`; a clamp of integers stays in their type."""
-    alpha, beta = PARAMETERS[function]
+def activated(x: Array, function: ActivationFunction | None, parameters: tuple[float, float] | None = None) -> Array:
+    """Apply a function with parameters, by default its `PARAMETERS`; a clamp of integers stays in their type."""
+    alpha, beta = parameters or PARAMETERS[function]
     if x.dtype.kind not in "iu" or function is None:
         return _FUNCTIONS[function](x, alpha, beta)
     minimum = 0.0 if function is ActivationFunction.RELU else beta
@@ -71,7 +115,7 @@ def fused_tolerance(plain: Tolerance, function: ActivationFunction | None, dtype
     return units(
         dtype,
         4,
-        "a result of at most 8 may be rounded before the activation (4 units of 1.0, times its slope of at most 1.5), and the "
+        "a result of at most 8 may be rounded before the activation (4 units of 1.0, times its slope of at most 1.8), and the "
         "activation errs by a few units itself",
         around=8,
     )

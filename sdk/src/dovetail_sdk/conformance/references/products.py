@@ -14,7 +14,7 @@ from dovetail.layers import ActivationFunction
 
 from ..cases import Array, Case, Feed, Parameters, Tolerance
 from . import quantized, samples
-from .fused import CLAMPS, PARAMETERS, activated
+from .fused import CLAMPS, PARAMETERS, activated, parameters_for
 from .precision import SMALLEST_NORMAL, UNIT
 from .quantized_elementwise import ONE_QUANTUM
 from .single_layer import layer_case
@@ -83,8 +83,9 @@ def activated_tolerance(plain: Tolerance, greatest: float, function: ActivationF
     if function in CLAMPS:
         return plain
     unit = UNIT[dtype]
-    absolute = 1.5 * (plain.absolute + plain.relative * greatest) + 4 * unit
-    reason = f"{plain.reason}; the activation has a slope of at most 1.5 and errs by 4 units of its own, of 1.0 near its zeros"
+    slope = 1.8 if function is ActivationFunction.SELU else 1.5
+    absolute = slope * (plain.absolute + plain.relative * greatest) + 4 * unit
+    reason = f"{plain.reason}; the activation has a slope of at most {slope} and errs by 4 units, of 1.0 near its zeros"
     return Tolerance(4 * unit, absolute, reason)
 
 
@@ -123,16 +124,18 @@ class Weighted:
 def weighted_case(layer: Weighted, parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     """Make a case of a layer of weights; None if the parameters do not go together."""
     function = None if parameters["activation"] is None else ActivationFunction(parameters["activation"])
-    alpha, beta = PARAMETERS[function]
-    descriptor = layer.make(activation=function, activation_alpha=alpha, activation_beta=beta)
     if dtype.is_float:
-        return _float_case(layer, descriptor, function, parameters, dtype, rng)
-    return _quantized_case(layer, descriptor, function, parameters, dtype, rng)
+        return _float_case(layer, function, parameters, dtype, rng)
+    return _quantized_case(layer, _fused(layer, function, PARAMETERS[function]), function, parameters, dtype, rng)
+
+
+def _fused(layer: Weighted, function: ActivationFunction | None, with_parameters: tuple[float, float]) -> Descriptor:
+    alpha, beta = with_parameters
+    return layer.make(activation=function, activation_alpha=alpha, activation_beta=beta)
 
 
 def _float_case(
     layer: Weighted,
-    descriptor: Descriptor,
     function: ActivationFunction | None,
     parameters: Parameters,
     dtype: DType,
@@ -159,7 +162,11 @@ def _float_case(
         Feed(layer.place_weights(weights), parameters["weights.constant"], dtype),
         None if bias is None else Feed(bias, parameters["bias.constant"], dtype),
     )
-    expected = layer.place_output(activated(total, function))
+    with_parameters = parameters_for(function, total, plain.absolute + plain.relative * greatest)
+    if with_parameters is None:
+        return None
+    descriptor = _fused(layer, function, with_parameters)
+    expected = layer.place_output(activated(total, function, with_parameters))
     return layer_case(descriptor, feeds, expected, tolerance=activated_tolerance(plain, greatest, function, dtype))
 
 

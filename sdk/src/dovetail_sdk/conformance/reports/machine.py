@@ -25,6 +25,9 @@ def as_dict(report: Report) -> dict[str, Any]:
             {"kind": kind, "dtype": dtype, **counts.as_dict()} for (kind, dtype), counts in report.counts.items() if kind
         ],
         "not_judged": [{"kind": kind, "dtype": dtype} for kind, dtype in report.not_judged],
+        "unreached": [
+            {"kind": kind, "dtypes": dtypes, "what": what} for (kind, what), dtypes in report.unreached_by_kind.items()
+        ],
         "checks": [_check(result) for result in report.results],
     }
 

@@ -214,6 +214,10 @@ def _notes(report: Report) -> str:
         f"<code>{escape(kind)}</code> of {escape(', '.join(dtypes))} is claimed, but nothing could judge it"
         for kind, dtypes in report.not_judged_by_kind.items()
     ]
+    notes += [
+        f"<code>{escape(kind)}</code> of {escape(', '.join(dtypes))}: claimed, not judged: {escape(what)}"
+        for (kind, what), dtypes in report.unreached_by_kind.items()
+    ]
     if not notes:
         return ""
     return f"<h2>Notes</h2><ul>{''.join(f'<li>{note}</li>' for note in notes)}</ul>"
