@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .contract.interfaces import IWorkloadFactory as IWorkloadFactory
     from .contract.interfaces import MemoryDomain as MemoryDomain
     from .contract.interfaces import NoOptions as NoOptions
+    from .contract.interfaces import Run as Run
     from .contract.interfaces import Support as Support
     from .contract.interfaces import TensorDomains as TensorDomains
     from .contract.private_layer import PrivateLayer as PrivateLayer
@@ -80,6 +81,7 @@ _NAMES_BY_MODULE = {
         "MemoryDomain",
         "NoOptions",
         "HostResources",
+        "Run",
         "Support",
         "TensorDomains",
     ),

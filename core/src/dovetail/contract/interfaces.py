@@ -170,6 +170,27 @@ class IMemoryManager(ABC):
         """
 
 
+class Run(Protocol):
+    """The run that a workload in Python is part of: the third argument of `execute` where it sets ``sees_run = True``.
+
+    It can be asked until `execute` returns, from any thread.
+
+    Attributes:
+        threads: CPU threads that may work for the run.
+        deadline: When the run ends, on the clock of `time.monotonic`; None for never.
+    """
+
+    threads: int
+    deadline: float | None
+
+    def is_cancelled(self) -> bool:
+        """Return True once the run should end: it was cancelled, its deadline passed, or Ctrl-C was pressed.
+
+        Then return, or raise, soon: outputs need not be filled in. Ask every few milliseconds.
+        """
+        ...
+
+
 class IWorkloadFactory(ABC):
     """Turns layers into workloads, for all plans of one loaded network. Owned by that network.
 
@@ -188,6 +209,7 @@ class IWorkloadFactory(ABC):
 
         A workload is an object with ``__dovetail_workload__()`` returning a capsule (see `abi.h`), such a capsule itself, or,
         slow but simple, an object with ``execute(inputs, outputs)`` that gets lists of NumPy arrays and fills the outputs in.
+        One that takes long sets ``sees_run = True`` and gets its `Run` as a third argument.
         """
 
     def release(self, layer: Layer) -> None:  # noqa: B027  # optional: most private layers hold next to nothing

@@ -10,12 +10,13 @@ cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from dovetail.abi cimport (
     DOVETAIL_ABI_MAJOR,
     DOVETAIL_ABI_MINOR,
+    DOVETAIL_CANCELLED,
     DOVETAIL_CONCURRENCY_DEVICE,
     DOVETAIL_FAILED,
     DOVETAIL_MAP_WRITE,
@@ -62,8 +63,11 @@ cdef extern from "host_copy.h" nogil:
     int dvt_mapped_copy_execute(void *state, const dovetail_call *call) noexcept
 
 cdef extern from "executor.h" nogil:
+    ctypedef struct dvt_watch:
+        int64_t deadline
     ctypedef struct dvt_context:
         void *owner
+        dvt_watch watch
 
 
 cdef extern from *:
@@ -91,10 +95,59 @@ def inside_python_workload():
     return getattr(inside, "depth", 0) > 0
 
 
+cdef class Run:
+    """What a workload in Python may ask of the run that it is part of; see `interfaces.Run`."""
+
+    cdef const dovetail_call *call
+    cdef bint was_told
+
+    cdef int _check(self) except -1:
+        if self.call == NULL:
+            raise RuntimeError("the run was asked after execute() had returned")
+        return 0
+
+    def is_cancelled(self):
+        """Return True once the run should end."""
+        cdef int answer
+        self._check()
+        with nogil:
+            answer = self.call.host.is_cancelled(self.call)
+        self.was_told = self.was_told or answer != 0
+        return answer != 0
+
+    @property
+    def deadline(self):
+        """When the run ends, on the clock of `time.monotonic`; None for never."""
+        self._check()
+        deadline = (<dvt_context *>self.call.context).watch.deadline
+        return deadline / 1e9 if deadline else None
+
+    @property
+    def threads(self):
+        """CPU threads that may work for the run."""
+        self._check()
+        return self.call.workers
+
+
 cdef class PythonWorkload:
     """Adapts an object with `execute(inputs, outputs)`: slow, takes the GIL, fine for prototypes."""
 
     cdef object workload
+    cdef bint sees_run
+
+
+cdef int execute_seeing(PythonWorkload self, const dovetail_call *call, list inputs, list outputs) except? -100:
+    """Execute a workload that asks its run; one that was told to end is not asked what it made, nor why it failed."""
+    cdef Run run = Run.__new__(Run)
+    run.call = call
+    try:
+        self.workload.execute(inputs, outputs, run)
+    except BaseException:
+        if not run.was_told:
+            raise
+    finally:
+        run.call = NULL
+    return DOVETAIL_CANCELLED if run.was_told else DOVETAIL_OK
 
 
 cdef int execute_python(void *state, const dovetail_call *call) noexcept with gil:
@@ -104,6 +157,8 @@ cdef int execute_python(void *state, const dovetail_call *call) noexcept with gi
         outputs = [_as_array(&call.outputs[i], True) for i in range(call.n_outputs)]
         inside.depth = getattr(inside, "depth", 0) + 1
         try:
+            if self.sees_run:
+                return execute_seeing(self, call, inputs, outputs)
             self.workload.execute(inputs, outputs)
         finally:
             inside.depth -= 1
@@ -243,6 +298,8 @@ cdef class Workload:
         elif callable(getattr(obj, "execute", None)):
             adapter = PythonWorkload.__new__(PythonWorkload)
             adapter.workload = obj
+            with backend_call(origin, "sees_run"):
+                adapter.sees_run = bool(getattr(obj, "sees_run", False))
             self.own.size = sizeof(dovetail_workload)
             self.own.execute = execute_python
             self.own.state = <void *>adapter

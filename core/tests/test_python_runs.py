@@ -1,0 +1,148 @@
+"""Workloads in Python that ask the run that they are part of: whether it ends, when it must, and with how many threads."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail import Device, IBackend, IWorkloadFactory, Layer, RunError, RunTimeoutError, Support
+from dovetail.contract.backend_id import BackendId
+
+X = np.arange(6, dtype=np.float32)
+PATIENCE = 20.0  # seconds after which a run that should have ended counts as hanging
+
+
+class Asking:
+    """ReLU that does something with its run first."""
+
+    sees_run = True
+
+    def __init__(self, ask: Callable[[Any], None]) -> None:
+        self.ask = ask
+
+    def execute(self, inputs: list[Any], outputs: list[Any], run: Any) -> None:
+        self.ask(run)
+        np.maximum(inputs[0], 0, out=outputs[0])
+
+
+class Backend(IBackend):
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+    @property
+    def id(self) -> BackendId:
+        return BackendId("Asking")
+
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
+        return Support.yes()
+
+    def create_workload_factory(self, *arguments: Any) -> IWorkloadFactory:
+        factory = Factory()
+        factory.make = self.make
+        return factory
+
+
+class Factory(IWorkloadFactory):
+    make: Callable[[], Any]
+
+    def create_workload(self, layer: Layer) -> Any:
+        return self.make()
+
+
+def load(runtime: dovetail.Runtime, ask: Callable[[Any], None], **arguments: Any) -> dovetail.LoadedNetwork:
+    made = dovetail.Network("asking")
+    made.output(made.relu(made.input("x", (6,))), "y")
+    return dovetail.load(made, Backend(lambda: Asking(ask)), runtime=runtime, passes=False, **arguments)
+
+
+def wait_for_the_end(run: Any) -> None:
+    """What a session does that is told to end."""
+    end = time.monotonic() + PATIENCE
+    while not run.is_cancelled():
+        assert time.monotonic() < end, "nobody told it"
+        time.sleep(0.002)
+
+
+def test_a_run_tells_its_deadline_and_threads() -> None:
+    seen: list[tuple[float | None, int, bool]] = []
+    with (
+        dovetail.Runtime(threads=3) as runtime,
+        load(runtime, lambda run: seen.append((run.deadline, run.threads, run.is_cancelled())), threads=2) as net,
+    ):
+        np.testing.assert_array_equal(net.run({"x": X})["y"], X)
+        before = time.monotonic()
+        net.run({"x": X}, timeout=100.0)
+    (none, threads, ended), (deadline, _, _) = seen
+    assert (none, threads, ended) == (None, 2, False)
+    assert deadline is not None
+    assert before + 100.0 <= deadline <= time.monotonic() + 100.0
+
+
+def test_a_deadline_ends_a_workload_that_asks() -> None:
+    with dovetail.Runtime() as runtime, load(runtime, wait_for_the_end) as net, pytest.raises(RunTimeoutError):
+        net.run({"x": X}, timeout=0.05)
+
+
+def test_what_a_workload_raises_when_it_is_told_to_end_is_the_end_it_was_told() -> None:
+    def give_up(run: Any) -> None:
+        wait_for_the_end(run)
+        raise ValueError("the session was terminated")
+
+    with dovetail.Runtime() as runtime, load(runtime, give_up) as net, pytest.raises(RunTimeoutError):
+        net.run({"x": X}, timeout=0.05)
+
+
+def test_what_a_workload_raises_otherwise_is_its_failure() -> None:
+    def fail(run: Any) -> None:
+        assert not run.is_cancelled()
+        raise ValueError("a weight is missing")
+
+    with (
+        dovetail.Runtime() as runtime,
+        load(runtime, fail) as net,
+        pytest.raises(RunError, match="a weight is missing"),
+    ):
+        net.run({"x": X}, timeout=100.0)
+
+
+def test_the_run_may_be_asked_on_another_thread_and_not_afterwards() -> None:
+    kept: list[Any] = []
+
+    def ask(run: Any) -> None:
+        kept.append(run)
+        watcher = threading.Thread(target=wait_for_the_end, args=(run,))
+        watcher.start()
+        watcher.join()
+
+    with dovetail.Runtime() as runtime, load(runtime, ask) as net, pytest.raises(RunTimeoutError):
+        net.run({"x": X}, timeout=0.05)
+    for question in (lambda: kept[0].is_cancelled(), lambda: kept[0].deadline, lambda: kept[0].threads):
+        with pytest.raises(RuntimeError, match="after execute"):
+            question()
+
+
+def test_ctrl_c_ends_a_workload_that_asks() -> None:
+    def interrupted(run: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        wait_for_the_end(run)
+
+    with dovetail.Runtime() as runtime, load(runtime, interrupted) as net, pytest.raises(KeyboardInterrupt):
+        net.run({"x": X})
+
+
+def test_a_workload_that_does_not_want_it_gets_two_arguments() -> None:
+    class Plain:
+        def execute(self, inputs: list[Any], outputs: list[Any]) -> None:
+            np.maximum(inputs[0], 0, out=outputs[0])
+
+    made = dovetail.Network("plain")
+    made.output(made.relu(made.input("x", (6,))), "y")
+    with dovetail.Runtime() as runtime, dovetail.load(made, Backend(Plain), runtime=runtime) as net:
+        np.testing.assert_array_equal(net.run({"x": X})["y"], X)
