@@ -168,12 +168,21 @@ def npu_library(npu_template):
     """The library of the NPU's template, built as a vendor builds it, once per state of its sources."""
     from dovetail import get_include
 
-    sources = [npu_template / "setup.py", *(npu_template / "csrc").iterdir(), *(npu_template / "src").rglob("*.json")]
+    sources = [npu_template / "pyproject.toml", *(npu_template / "csrc").iterdir(), *(npu_template / "src").rglob("*.json")]
     contents = [path.read_bytes() for path in [*sorted(sources), *sorted(Path(get_include()).glob("*.h"))]]
     folder = npu_template / "build" / f"lib-{hashlib.sha256(b''.join(contents)).hexdigest()[:16]}"
     if not folder.exists():
         unfinished = folder.with_name(f"{folder.name}-{os.getpid()}")
-        words = ["setup.py", "-q", "build", "--build-lib", unfinished, "--build-temp", f"{unfinished}-temp"]
+        words = [
+            "-c",
+            "import setuptools; setuptools.setup()",
+            "-q",
+            "build",
+            "--build-lib",
+            unfinished,
+            "--build-temp",
+            f"{unfinished}-temp",
+        ]
         check(sys.executable, *words, cwd=npu_template)
         unfinished.rename(folder)
     (library,) = folder.rglob("*.so")

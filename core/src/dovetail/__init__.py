@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table below
     from .contract.abi_version import get_include as get_include
+    from .contract.backend import Backend as Backend
     from .contract.backend_id import BackendId as BackendId
     from .contract.interfaces import HOST as HOST
     from .contract.interfaces import Capabilities as Capabilities
@@ -67,6 +68,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
 
 _NAMES_BY_MODULE = {
     "contract.abi_version": ("get_include",),
+    "contract.backend": ("Backend",),
     "contract.backend_id": ("BackendId",),
     "contract.interfaces": (
         "HOST",

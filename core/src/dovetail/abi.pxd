@@ -1,8 +1,9 @@
 """Cython declarations of abi.h, plus the few lines that every workload needs. Externs and inline helpers only."""
 
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 
 cdef extern from "abi.h" nogil:
@@ -379,4 +380,22 @@ cdef inline object workload_capsule(dovetail_execute execute, void *state, dovet
         return PyCapsule_New(workload, DOVETAIL_WORKLOAD_CAPSULE, drop_workload)
     except BaseException:
         PyMem_RawFree(workload)
+        raise
+
+
+cdef inline void free_state(void *state) noexcept nogil:
+    """Free a state that is plain memory of `PyMem_RawMalloc`."""
+    PyMem_RawFree(state)
+
+
+cdef inline object workload_with_state(dovetail_execute execute, const void *state, size_t size):
+    """Make the capsule of a workload whose state is a copy of this struct: plain values, nothing to be released on its own."""
+    cdef void *copy = PyMem_RawMalloc(size)
+    if copy == NULL:
+        raise MemoryError()
+    memcpy(copy, state, size)
+    try:
+        return workload_capsule(execute, copy, free_state)
+    except BaseException:
+        PyMem_RawFree(copy)
         raise

@@ -6,6 +6,7 @@ one that is not known here stops the scaffold.
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
 import sys
@@ -22,6 +23,8 @@ from .bundled import read_templates
 
 DEFAULT_TEMPLATE = "backend"
 _GROUP = "dovetail.backends"
+_PROJECT = PurePosixPath("pyproject.toml")
+_MANIFEST = "dovetail-backend.json"
 _VENDOR = "acme"
 _PREFIX = "dovetail-"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PEP 508
@@ -122,14 +125,19 @@ def templates() -> dict[str, Template]:
     found: dict[str, dict[PurePosixPath, bytes]] = {}
     for path, content in read_templates().items():
         found.setdefault(path.parts[0], {})[PurePosixPath(*path.parts[1:])] = content
-    project = PurePosixPath("pyproject.toml")
-    return {name: Template(name, _names_in(files[project]), files) for name, files in found.items() if project in files}
+    return {name: Template(name, _names_in(files), files) for name, files in found.items() if _PROJECT in files}
 
 
-def _names_in(pyproject: bytes) -> Names:
-    project = tomllib.loads(pyproject.decode())["project"]
-    (backend_id,) = project["entry-points"][_GROUP]
-    return Names(project["name"], backend_id)
+def _names_in(files: Files) -> Names:
+    project = tomllib.loads(files[_PROJECT].decode())["project"]
+    (manifest,) = [content for path, content in files.items() if path.name == _MANIFEST]
+    return Names(project["name"], json.loads(manifest)["id"])
+
+
+def build_requirements(files: Files) -> list[str]:
+    """Return what a project is built with."""
+    required: list[str] = tomllib.loads(files[_PROJECT].decode())["build-system"]["requires"]
+    return required
 
 
 def check_names(distribution: str, backend_id: str) -> Names:

@@ -2,10 +2,12 @@
 
 import pytest
 
+from dovetail_acme import AcmeBackend
+
 from dovetail_sdk.conformance import BackendConformance
 
 
 class TestAcme(BackendConformance):
     @pytest.fixture
     def backend(self):
-        return "CpuAcme"
+        return str(AcmeBackend().id)

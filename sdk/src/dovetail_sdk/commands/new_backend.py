@@ -6,23 +6,30 @@ import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from ..scaffold import Files
+
+_TEMPLATES = "backend: Cython; backend_npu: C++ without Python; backend_runtime: around a runtime that reads ONNX."
 
 
 @click.command()
 @click.argument("name")
 @click.argument("dest", required=False, type=click.Path(path_type=Path))
 @click.option("--id", "backend_id", metavar="ID", help="What users write to select it. Default: made from NAME.")
-@click.option("--template", default="backend", show_default=True, help="backend: Cython; backend_npu: C++ without Python.")
+@click.option("--template", default="backend", show_default=True, help=_TEMPLATES)
 @click.option("--install", is_flag=True, help="Build and install it at once, in editable form, and list it.")
 def command(name: str, dest: Path | None, backend_id: str | None, template: str, install: bool) -> None:
     """Make the project of a new backend, a distribution called NAME, in DEST (default: ./NAME).
 
     It builds and passes the conformance tests as it stands; then put your own kernels in.
     """
-    from ..scaffold import check_names, templates, write_project
+    from ..scaffold import build_requirements, check_names, templates, write_project
 
     known = templates()
     if template not in known:
@@ -33,13 +40,15 @@ def command(name: str, dest: Path | None, backend_id: str | None, template: str,
     files = chosen.render(names)
     write_project(files, folder)
     click.echo(f"wrote {len(files)} files into {folder}: {names.distribution}, whose backend is {names.backend_id}")
+    steps = [*install_lines(folder, build_requirements(files)), "dovetail backends"]
     if install:
-        installed = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-e", str(folder)], check=False)
-        if installed.returncode:
-            raise click.ClickException(f"{folder} does not build, see above; fix it, then: {install_line(folder)}")
+        click.echo("building it with what is installed here, not in isolation: it is the core that it will run on")
+        for line in steps[:-1]:
+            if subprocess.run([sys.executable, *shlex.split(line)[1:]], check=False).returncode:
+                raise click.ClickException(f"{folder} does not build, see above; fix it, then: {line}")
         _list_backends()
     click.echo("next:")
-    for line in next_steps(folder, str(names.backend_id), installed=install):
+    for line in [*([] if install else steps), *next_steps(folder, files, str(names.backend_id))]:
         click.echo(f"  {line}")
 
 
@@ -49,13 +58,20 @@ def _list_backends() -> None:
     subprocess.run([sys.executable, "-m", "dovetail_sdk", "backends"], check=False)
 
 
-def install_line(folder: Path) -> str:
-    """Return the command that builds and installs a project."""
+def install_lines(folder: Path, requirements: Sequence[str]) -> list[str]:
+    """Return the commands that build and install a project: in editable form, against the core that is installed."""
     path = str(folder) if folder.is_absolute() else os.path.join(os.curdir, folder)
-    return f"python -m pip install -e {shlex.quote(path)}"
+    tools = " ".join(map(shlex.quote, requirements))
+    return [
+        f"python -m pip install -q {tools}",
+        f"python -m pip install -q --no-build-isolation -e {shlex.quote(path)}",
+    ]
 
 
-def next_steps(folder: Path, backend_id: str, *, installed: bool = False) -> list[str]:
-    """Return the commands that lead to a proven backend."""
-    steps = [] if installed else [install_line(folder), "dovetail backends"]
-    return [*steps, f"dovetail conform {backend_id}", f"dovetail run digits -b {backend_id},CpuRef -i random"]
+def next_steps(folder: Path, files: Files, backend_id: str) -> list[str]:
+    """Return the commands that prove an installed backend, and a first run that uses it."""
+    own = PurePosixPath("first_run.py")
+    run = (
+        f"python {shlex.quote(str(folder / own))}" if own in files else f"dovetail run digits -b {backend_id},CpuRef -i random"
+    )
+    return [f"dovetail conform {backend_id}", run]

@@ -1,0 +1,15 @@
+"""Every conformance test of dovetail, run on this backend. `dovetail conform AcmeRuntime` runs the same without pytest."""
+
+import pytest
+
+from dovetail_acme_runtime import AcmeBackend
+
+from dovetail_sdk.conformance import BackendConformance
+
+pytest.importorskip("onnxruntime", reason="AcmeRuntime wraps onnxruntime, which is not installed")
+
+
+class TestAcmeRuntime(BackendConformance):
+    @pytest.fixture
+    def backend(self):
+        return str(AcmeBackend().id)
