@@ -29,7 +29,7 @@ from dovetail_reference import ReferenceBackend
 from dovetail_sdk.cli import main
 
 PACKAGE = "dovetail_acme_npu"
-BUDGET = 625  # lines of code
+BUDGET = 500  # lines of code, without the simulated device, which a vendor deletes
 RELU6 = {"activation": "bounded_relu", "activation_alpha": 6.0}
 
 
@@ -364,7 +364,8 @@ def test_there_is_no_python_in_the_package_and_no_more_code_than_the_budget(npu_
         "dovetail-backend.json"
     ]
     lines = []
-    for path in [*(npu_template / "csrc").iterdir(), *(npu_template / "tests").glob("*.py")]:
+    written = [*(npu_template / "csrc").iterdir(), *(npu_template / "tests").glob("*.py"), npu_template / "first_run.py"]
+    for path in [path for path in written if path.name != "simulator.cpp"]:
         text = path.read_text("utf-8")
         text = re.sub(
             r"//.*" if path.suffix in (".h", ".cpp") else r'^""".*?"""|#.*',

@@ -7,30 +7,16 @@ using dovetail::as;
 using dovetail::guarded;
 using Answer = dovetail_answer *;
 using Asked = const dovetail_device_info *;
-using Attributes = const dovetail_attributes *;
 using Resources = const dovetail_resources *;
 using Made = dovetail_workload *;
 using Compiled = std::shared_ptr<const Program>;    // the workloads that were made of it share it
 
-static const dovetail::Options OPTIONS("ACME_NPU_", {
-    {"state", "ready", "what the device says of itself: ready, driver_missing, absent or busy"},
-    {"latency_us", 0, "time that each command takes at least, in microseconds"},
-    {"compile_ms", 0, "time that compiling takes at least, in milliseconds"},
-    {"fail_at", -1, "number of the command that fails, counted from 0 when the device is opened"},
-    {"hang_at", -1, "number of the command that never ends"},
-    {"sram_bytes", 0, "size of the device's memory; 0: what it has"},
-});
-
-// What there is to choose from: `AcmeNpu` is the first, `AcmeNpu:1` the second. A vendor asks the driver.
-static const dovetail_device_info DEVICES[] = {
-    {sizeof(dovetail_device_info), 0, 0, 1 << 26, "ACME NPU (software)", "B0", {}},
-    {sizeof(dovetail_device_info), 1, 0, 1 << 16, "ACME NPU mini (software)", "A0", {}},
-};
-
 // A layer may fill a quarter of the memory: other layers of its part need theirs. Claims cannot add up bytes.
 static void require_room(const dovetail_device_info &device, const dovetail_layer &layer) {
     int64_t bytes = 0;
-    for (int i = 0; i < layer.n_inputs; i++) bytes += layer.inputs[i] ? dovetail_info_bytes(layer.inputs[i]) : 0;
+    for (int i = 0; i < layer.n_inputs; i++) {
+        if (layer.inputs[i]) bytes += dovetail_info_bytes(layer.inputs[i]);
+    }
     for (int i = 0; i < layer.n_outputs; i++) bytes += dovetail_info_bytes(layer.outputs[i]);
     const int64_t most = int64_t(device.memory_bytes / 4);
     if (bytes > most)
@@ -38,26 +24,17 @@ static void require_room(const dovetail_device_info &device, const dovetail_laye
                                              " has room for " + std::to_string(most));
 }
 
-// Artefacts of another compiler or driver are compiled again. A vendor asks the driver where this asks a variable.
-static dovetail::Artefact artefact() {
-    const char *driver = std::getenv("ACME_NPU_DRIVER");
-    return dovetail::Artefact(std::string("AcmeNpu compiler 1, driver ") + (driver ? driver : "1.0"));
-}
-
-// What the device says of itself: DOVETAIL_DEVICE_..., and why if it is not ready.
-static int state_of(Attributes given, Answer why) {
-    static const char *const STATES[][3] = {
-        {"ready", "", ""},
-        {"driver_missing", "driver_missing", "the driver is not loaded; install it, or load its kernel module"},
-        {"absent", "no_device", "no NPU was found; plug it in"},
-        {"busy", "device_busy", "another process holds the NPU; end it, or try again later"},
-    };
-    int state = DOVETAIL_DEVICE_BUSY;
-    while (state && STATES[state][0] != OPTIONS.text(given, "state")) state--;
-    return dovetail::explain(why, state, STATES[state][1], "", STATES[state][2]);
-}
+static dovetail::Artefact artefact() { return dovetail::Artefact(versions()); }
 
 // -- workloads
+
+Run::Run(const Workload &workload)
+    : workload(workload), scratch(workload.device.allocate(workload.program->header().scratch)),
+      tensors(workload.program->header().tensors) {
+    for (size_t i = 0; i < tensors.size(); i++) {
+        tensors[i] = workload.device.resolve(scratch, 1) + workload.program->tensors()[i].offset;
+    }
+}
 
 static int enqueue(void *state, const dovetail_call *call) {
     const Workload &workload = as<Workload>(state);
@@ -106,7 +83,7 @@ static void describe_compiling(dovetail_backend *table) {
                                  const dovetail_progress *progress, void **compiled, Answer why) {
         return guarded(why, [&] {
             compilations++;
-            *compiled = new Compiled(new Program(compile(*part, OPTIONS.number(options, "compile_ms"), progress)));
+            *compiled = new Compiled(new Program(compile(*part, options, progress)));
         });
     };
     table->compiled_release = [](void *, void *compiled) { delete &as<Compiled>(compiled); };
@@ -132,7 +109,9 @@ static void describe_workloads(dovetail_backend *table) {
         return guarded(why, [&] {
             const uint64_t bytes = dovetail_info_bytes(tensor);
             Instruction step{};
-            step.opcode = Opcode::COPY, step.output = 1, step.in[CHANNELS] = int32_t(bytes);
+            step.opcode = Opcode::COPY;
+            step.output = 1;
+            step.in[CHANNELS] = int32_t(bytes);
             const std::vector<Tensor> tensors = {{Place::INPUT, 0, 0, bytes}, {Place::OUTPUT, 0, 0, bytes}};
             const auto program = std::make_shared<Program>(assemble(tensors, {step}, std::string("copy", 5), 0));
             describe(context, program, source == DOVETAIL_HOST_MEMORY ? 0 : 1, made);
@@ -143,18 +122,18 @@ static void describe_workloads(dovetail_backend *table) {
 // -- the device
 
 static void describe_device(dovetail_backend *table) {
-    table->n_devices = std::size(DEVICES);
+    table->n_devices = int32_t(DEVICES.size());
     table->device_info = [](void *, int32_t device, dovetail_device_info *info, Answer) {
         *info = DEVICES[device];
         return int{DOVETAIL_OK};
     };
-    table->device_state = [](void *, int32_t, Answer why) { return guarded(why, [&] { return state_of(nullptr, why); }); };
+    table->device_state = [](void *, int32_t, Answer why) { return guarded(why, [&] { return device_state(nullptr, why); }); };
     table->context_open = [](void *, int32_t device, Resources, Attributes options, void **context, Answer why) {
         return guarded(why, [&] {
-            if (state_of(options, why) != DOVETAIL_DEVICE_READY) throw dovetail::Refusal(DOVETAIL_FAILED, why->code, why->text);
-            const int64_t sram_bytes = OPTIONS.number(options, "sram_bytes");
-            *context = new Device(OPTIONS.number(options, "latency_us"), OPTIONS.number(options, "fail_at"),
-                                  OPTIONS.number(options, "hang_at"), sram_bytes ? sram_bytes : DEVICES[device].memory_bytes);
+            if (device_state(options, why) != DOVETAIL_DEVICE_READY) {
+                throw dovetail::Refusal(DOVETAIL_FAILED, why->code, why->text);
+            }
+            *context = new Device(DEVICES[device], options);
         });
     };
     table->context_close = [](void *, void *context) { delete &as<Device>(context); };
@@ -163,13 +142,14 @@ static void describe_device(dovetail_backend *table) {
         return index;   // there is one
     };
     table->memory_allocate = [](void *, void *context, int32_t, size_t bytes, size_t, void **data, Answer why) {
-        return guarded(why, [&] { *data = reinterpret_cast<void *>(as<Device>(context).memory.allocate(bytes)); });
+        return guarded(why, [&] { *data = reinterpret_cast<void *>(as<Device>(context).allocate(bytes)); });
     };
     table->memory_release = [](void *, void *context, int32_t, void *data) {
-        as<Device>(context).memory.release(reinterpret_cast<uint64_t>(data));
+        as<Device>(context).release(reinterpret_cast<uint64_t>(data));
     };
     table->queues = [](void *, void *context, dovetail_queues *queues, Answer) {
-        return dovetail::describe<Queue>(queues, context), int{DOVETAIL_OK};
+        dovetail::describe<Queue>(queues, context);
+        return int{DOVETAIL_OK};
     };
 }
 
@@ -182,6 +162,8 @@ int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *, dovetail_backend *table
     table->extension = [](void *, const char *name) -> const void * {
         return std::strcmp(name, "acme.compilations") == 0 ? &npu::compilations : nullptr;
     };
-    npu::describe_compiling(table), npu::describe_workloads(table), npu::describe_device(table);
+    npu::describe_compiling(table);
+    npu::describe_workloads(table);
+    npu::describe_device(table);
     return DOVETAIL_OK;
 }

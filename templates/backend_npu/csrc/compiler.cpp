@@ -1,7 +1,11 @@
 // From layers to a program.
-#include "device.h"
-
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "device.h"
+#include "heap.h"
 
 namespace npu {
 
@@ -15,7 +19,10 @@ static uint64_t append(std::string &constants, const void *bytes, size_t count) 
 static FixedPoint fixed_point(double factor) {
     int shift = 0;
     int64_t multiplier = std::llround(std::frexp(factor, &shift) * 2147483648.0);
-    if (multiplier == INT64_C(1) << 31) multiplier /= 2, shift++;
+    if (multiplier == INT64_C(1) << 31) {
+        multiplier /= 2;
+        shift++;
+    }
     return shift < -31 ? FixedPoint{0, 0} : FixedPoint{int32_t(multiplier), shift};
 }
 
@@ -26,14 +33,18 @@ static void clamp(const dovetail_layer &layer, Instruction &s) {
         return s.zero + int32_t(std::clamp(std::round(float(value / layer.outputs[0]->scales[0])), -1e9F, 1e9F));
     };
     const std::string activation = dovetail_string(&layer.attributes, "activation", "");
-    s.low = INT8_MIN, s.high = INT8_MAX;
+    s.low = INT8_MIN;
+    s.high = INT8_MAX;
     if (activation == "relu") s.low = std::max(s.low, s.zero);
-    if (activation == "bounded_relu") s.low = std::max(s.low, limit("activation_beta"));
-    if (activation == "bounded_relu") s.high = std::max(s.low, std::min(s.high, limit("activation_alpha")));
+    if (activation == "bounded_relu") {
+        s.low = std::max(s.low, limit("activation_beta"));
+        s.high = std::max(s.low, std::min(s.high, limit("activation_alpha")));
+    }
 }
 
 static void weigh(const dovetail_layer &layer, std::string &constants, Instruction &s) {
-    const Info &weights = *layer.inputs[1], *bias = layer.n_inputs > 2 ? layer.inputs[2] : nullptr;
+    const Info &weights = *layer.inputs[1];
+    const Info *bias = layer.n_inputs > 2 ? layer.inputs[2] : nullptr;
     std::vector<Channel> channels(s.out[CHANNELS]);
     for (size_t c = 0; c < channels.size(); c++) {
         const size_t which = weights.axis < 0 ? 0 : c;
@@ -47,47 +58,63 @@ static void weigh(const dovetail_layer &layer, std::string &constants, Instructi
 
 // By how many elements each loop advances an operand, which broadcasts as in NumPy.
 static void steps(const Info &info, int32_t *sizes, int32_t *step) {
-    for (int32_t i = 3, k = info.ndim - 1, elements = 1; i >= 0; i--, k--) {
-        const int32_t size = k < 0 ? 1 : int32_t(info.shape[k]);
-        sizes[i] = std::max(sizes[i], size), step[i] = size == 1 ? 0 : elements, elements *= size;
+    int32_t elements = 1;
+    for (int32_t i = 3; i >= 0; i--) {
+        const int32_t axis = i + info.ndim - 4;
+        const int32_t size = axis < 0 ? 1 : int32_t(info.shape[axis]);
+        sizes[i] = std::max(sizes[i], size);
+        step[i] = size == 1 ? 0 : elements;
+        elements *= size;
     }
 }
 
 // Both operands are brought to twice the larger scale. TensorFlow Lite keeps scales in float32.
 static void add(const Info &a, const Info &b, const Info &y, Instruction &s) {
-    const float scale_a = float(a.scales[0]), scale_b = float(b.scales[0]);
+    const float scale_a = float(a.scales[0]);
+    const float scale_b = float(b.scales[0]);
     const double widest = 2.0 * std::max(scale_a, scale_b);
     s.zero_b = int32_t(b.zero_points[0]);
-    s.scale_a = fixed_point(scale_a / widest), s.scale_b = fixed_point(scale_b / widest);
+    s.scale_a = fixed_point(scale_a / widest);
+    s.scale_b = fixed_point(scale_b / widest);
     s.scale = fixed_point(widest / (double{1 << 20} * float(y.scales[0])));
-    steps(a, s.size, s.step_a), steps(b, s.size, s.step_b);
+    steps(a, s.size, s.step_a);
+    steps(b, s.size, s.step_b);
 }
 
 static Instruction translate(const dovetail_layer &layer, std::string &constants) {
     const std::string kind = std::strchr(layer.kind, '.') + 1;
-    const Info &x = *layer.inputs[0], &y = *layer.outputs[0], *weights = layer.inputs[layer.n_inputs > 1];
+    const Info &x = *layer.inputs[0];
+    const Info &y = *layer.outputs[0];
+    const Info *second = layer.inputs[layer.n_inputs > 1];     // weights, or the other operand
     const std::string function = dovetail_string(&layer.attributes, "function", "");
     Instruction s{};
     s.name = append(constants, layer.name, std::strlen(layer.name) + 1);
-    s.zero_a = x.scales ? int32_t(x.zero_points[0]) : 0, s.zero = y.scales ? int32_t(y.zero_points[0]) : 0;
+    s.zero_a = x.scales ? int32_t(x.zero_points[0]) : 0;
+    s.zero = y.scales ? int32_t(y.zero_points[0]) : 0;
     s.in[HEIGHT] = s.in[WIDTH] = s.out[HEIGHT] = s.out[WIDTH] = 1;  // a fully connected layer is a convolution of one pixel
-    s.in[CHANNELS] = int32_t(dovetail_info_bytes(&x)), s.out[CHANNELS] = int32_t(dovetail_info_bytes(&y));
+    s.in[CHANNELS] = int32_t(dovetail_info_bytes(&x));
+    s.out[CHANNELS] = int32_t(dovetail_info_bytes(&y));
     clamp(layer, s);
     s.opcode = kind == "ElementwiseBinary" ? Opcode::ADD : Opcode::COPY;
-    if (s.opcode == Opcode::ADD) add(x, *weights, y, s);
+    if (s.opcode == Opcode::ADD) add(x, *second, y, s);
     if (s.opcode == Opcode::ADD || kind == "Reshape" || kind == "Flatten") return s;
-    for (int axis = 0; axis < 3 && x.ndim == 4; axis++)
-        s.in[axis] = int32_t(x.shape[axis + 1]), s.out[axis] = int32_t(y.shape[axis + 1]);
+    for (int axis = 0; axis < 3 && x.ndim == 4; axis++) {
+        s.in[axis] = int32_t(x.shape[axis + 1]);
+        s.out[axis] = int32_t(y.shape[axis + 1]);
+    }
     for (int axis = 0; axis < 2; axis++) {
-        const int64_t whole = !function.empty() ? s.in[axis] : x.ndim == 4 ? weights->shape[axis + 1] : 1;
+        const int64_t whole = !function.empty() ? s.in[axis] : x.ndim == 4 ? second->shape[axis + 1] : 1;
         s.kernel[axis] = int32_t(dovetail_integer(&layer.attributes, "size", axis, whole));
         s.stride[axis] = int32_t(dovetail_integer(&layer.attributes, "stride", axis, 1));
         s.padding[axis] = int32_t(dovetail_integer(&layer.attributes, "padding", axis, 0));
     }
-    if (!function.empty()) s.opcode = function == "max" ? Opcode::MAXIMUM : Opcode::AVERAGE;
-    else if (kind == "FullyConnected") s.opcode = Opcode::FULLY_CONNECTED;
-    else s.opcode = kind == "Convolution2d" ? Opcode::CONVOLUTION : Opcode::DEPTHWISE;
-    if (function.empty()) weigh(layer, constants, s);
+    if (!function.empty()) {
+        s.opcode = function == "max" ? Opcode::MAXIMUM : Opcode::AVERAGE;
+        return s;
+    }
+    s.opcode = kind == "Convolution2d" ? Opcode::CONVOLUTION : Opcode::DEPTHWISE;
+    if (kind == "FullyConnected") s.opcode = Opcode::FULLY_CONNECTED;
+    weigh(layer, constants, s);
     return s;
 }
 
@@ -101,8 +128,9 @@ static void report(const dovetail_progress *progress, double fraction, const cha
     } while (std::chrono::steady_clock::now() < end);
 }
 
-Program compile(const dovetail_subgraph &part, int64_t compile_ms, const dovetail_progress *progress) {
-    std::map<int32_t, int32_t> numbers, last_read;  // by tensor id: its number in the program, and the last layer that reads it
+Program compile(const dovetail_subgraph &part, const dovetail_attributes *options, const dovetail_progress *progress) {
+    std::map<int32_t, int32_t> numbers;     // by tensor id: its number in the program
+    std::map<int32_t, int32_t> last_read;   // by tensor id: the last layer that reads it
     std::vector<Tensor> tensors;
     std::vector<Instruction> instructions;
     std::string constants;
@@ -124,17 +152,20 @@ Program compile(const dovetail_subgraph &part, int64_t compile_ms, const dovetai
     scratch.allocate(widest * sizeof(int32_t));         // the first place: where instructions sum
     for (int i = 0; i < part.n_layers; i++) {
         const dovetail_layer &layer = *part.layers[i];
-        report(progress, 1.0 * i / part.n_layers, layer.name, std::chrono::microseconds(compile_ms * 1000 / part.n_layers));
+        report(progress, 1.0 * i / part.n_layers, layer.name, compile_time(options) / part.n_layers);
         place(layer.outputs[0], Place::SCRATCH, 0);
         Instruction step = translate(layer, constants);
-        const Info &a = *layer.inputs[0], &b = step.opcode == Opcode::ADD ? *layer.inputs[1] : a;
-        step.a = numbers.at(a.id), step.b = numbers.at(b.id), step.output = numbers.at(layer.outputs[0]->id);
+        const Info &a = *layer.inputs[0];
+        const Info &b = step.opcode == Opcode::ADD ? *layer.inputs[1] : a;
+        step.a = numbers.at(a.id);
+        step.b = numbers.at(b.id);
+        step.output = numbers.at(layer.outputs[0]->id);
         instructions.push_back(step);
         for (const int32_t id : {a.id, b.id})
             if (last_read[id] == i && tensors[numbers[id]].place == Place::SCRATCH)
                 scratch.release(tensors[numbers[id]].offset);
     }
-    return assemble(tensors, instructions, constants, scratch.high_water);
+    return assemble(tensors, instructions, constants, scratch.high_water());
 }
 
 Program assemble(const std::vector<Tensor> &tensors, const std::vector<Instruction> &steps, const std::string &constants,

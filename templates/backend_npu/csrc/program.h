@@ -15,13 +15,26 @@ enum class Place : int32_t { INPUT, OUTPUT, SCRATCH };
 enum Axis { HEIGHT, WIDTH, CHANNELS };
 
 // A real factor as multiplier * 2^(shift - 31).
-struct FixedPoint { int32_t multiplier, shift; };
+struct FixedPoint {
+    int32_t multiplier;
+    int32_t shift;
+};
 
 // Parameters of an output channel. Fully connected layers scale by `factor`, the others by `scale`, which stands for it.
-struct Channel { double factor; FixedPoint scale; int32_t bias, weight_zero; };
+struct Channel {
+    double factor;
+    FixedPoint scale;
+    int32_t bias;
+    int32_t weight_zero;
+};
 
 // A tensor of a program: which of the workload's inputs or outputs, or where in the scratch memory.
-struct Tensor { Place place; int32_t index; uint64_t offset, bytes; };
+struct Tensor {
+    Place place;
+    int32_t index;
+    uint64_t offset;
+    uint64_t bytes;
+};
 
 struct Instruction {
     Opcode opcode;
@@ -34,7 +47,11 @@ struct Instruction {
     uint64_t weights, channels, name;           // offsets of the constants
 };
 
-struct Header { uint64_t tensors, instructions, scratch; };
+struct Header {
+    uint64_t tensors;
+    uint64_t instructions;
+    uint64_t scratch;
+};
 
 // One run of bytes without pointers: header, tensors, instructions, constants. So it can be kept.
 struct Program {
@@ -46,13 +63,10 @@ struct Program {
     const char *constants() const { return reinterpret_cast<const char *>(instructions() + header().instructions); }
 };
 
-// Compile layers that the manifest claims, for `compile_ms` at least. Throws dovetail::Refusal if the caller gives up.
-Program compile(const dovetail_subgraph &part, int64_t compile_ms, const dovetail_progress *progress);
+// Compile layers that the manifest claims. Throws dovetail::Refusal if the caller gives up.
+Program compile(const dovetail_subgraph &part, const dovetail_attributes *options, const dovetail_progress *progress);
 
 Program assemble(const std::vector<Tensor> &tensors, const std::vector<Instruction> &steps, const std::string &constants,
                  uint64_t scratch);
-
-// Carry out an instruction; `sums` has room for one number per channel.
-void execute(const Instruction &step, int8_t *const *tensors, const char *constants, int32_t *sums);
 
 }  // namespace npu
