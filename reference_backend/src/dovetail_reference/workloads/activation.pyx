@@ -7,33 +7,19 @@ is computed in fixed point, too (reference_ops::BroadcastPrelu4DSlow). RELU, BOU
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_IN_PLACE,
-    dovetail_alias,
-    dovetail_call,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
+from dovetail.abi cimport dovetail_call
 from dovetail_reference.workloads.activations cimport activate, activation_code
-from dovetail_reference.workloads.blocks cimport (
-    REAL,
-    UNSIGNED,
-    domain_of,
-    load_reals,
-    load_wholes,
-    store_reals,
-    store_wholes,
-)
-from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
+from dovetail_reference.workloads.blocks cimport REAL, UNSIGNED, domain_of, load_reals, load_wholes, store_reals, store_wholes
+from dovetail_reference.workloads.elements cimport Element, element_of
 from dovetail_reference.workloads.operations cimport clamp_whole
 from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
-from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, walk, walk_tensors
+from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
 from dovetail import DType
 from dovetail.layers import ActivationFunction, Prelu
 
-from .movement import Copy, Relation, movement_workload
+from .movement import mapping_workload
 from .operations import integer_clamp
 from .quantized import CLAMPS, clamp_range, integer_range
 from .strides import broadcast, contiguous
@@ -46,9 +32,7 @@ def create(layer, dtype):
     if isinstance(descriptor, Prelu):
         return _create_prelu(info, layer.inputs[1].info, result)
     if info.quantization is not None:
-        table = _table(descriptor, info, result)
-        whole = Copy(shape=(info.elements,), source_strides=(1,), target_strides=(1,), relation=Relation.IN_PLACE, table=table)
-        return movement_workload([whole], 1)
+        return mapping_workload(info.elements, _table(descriptor, info, result))
     return _create_activation(descriptor, info)
 
 
@@ -79,7 +63,6 @@ cdef struct activation_state:
     double beta
     int64_t low         # of integers
     int64_t high
-    dovetail_alias alias
 
 
 cdef void activation_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
@@ -100,28 +83,19 @@ cdef void activation_row(char **at, const int64_t *steps, int64_t n, void *arg) 
 
 
 cdef int execute_activation(void *state, const dovetail_call *call) noexcept nogil:
-    cdef activation_state *self = <activation_state *>state
-    cdef char *bases[2]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, activation_row, self, call)
+    return walk_tensors(&(<activation_state *>state).route, activation_row, state, call)
 
 
 cdef object _create_activation(object descriptor, object info):
-    cdef dovetail_workload *workload
-    cdef activation_state *self = <activation_state *>allocate_state(sizeof(activation_state))
+    capsule = new_workload(execute_activation, sizeof(activation_state))
+    cdef activation_state *self = <activation_state *>state_of(capsule)
     step = (info.dtype.itemsize,)
-    try:
-        self.kind = element_of(info.dtype)
-        self.code, self.alpha, self.beta = activation_code(descriptor.function), descriptor.alpha, descriptor.beta
-        if domain_of(self.kind) != REAL:
-            self.low, self.high = integer_clamp(descriptor.function, descriptor.alpha, descriptor.beta, info.dtype)
-        plan_walk(&self.route, (info.elements,), (step, step))
-        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
-        capsule = workload_capsule(execute_activation, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
-    workload.aliases, workload.n_aliases = &self.alias, 1
+    self.kind = element_of(info.dtype)
+    self.code, self.alpha, self.beta = activation_code(descriptor.function), descriptor.alpha, descriptor.beta
+    if domain_of(self.kind) != REAL:
+        self.low, self.high = integer_clamp(descriptor.function, descriptor.alpha, descriptor.beta, info.dtype)
+    plan_walk(&self.route, (info.elements,), (step, step))
+    allow_in_place(capsule)
     return capsule
 
 
@@ -136,7 +110,6 @@ cdef struct prelu_state:
     int32_t high
     requantization above    # of elements from zero on
     requantization below    # of the others times their slope
-    dovetail_alias alias
 
 
 cdef void prelu_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
@@ -181,10 +154,7 @@ cdef void quantized_prelu_row(char **at, const int64_t *steps, int64_t n, void *
 
 cdef int execute_prelu(void *state, const dovetail_call *call) noexcept nogil:
     cdef prelu_state *self = <prelu_state *>state
-    cdef char *bases[3]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.inputs[1])
-    bases[2] = <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, quantized_prelu_row if self.quantized else prelu_row, self, call)
+    return walk_tensors(&self.route, quantized_prelu_row if self.quantized else prelu_row, self, call)
 
 
 cdef void fill_prelu_quantization(prelu_state *self, object info, object slope, object result) except *:
@@ -200,19 +170,13 @@ cdef void fill_prelu_quantization(prelu_state *self, object info, object slope, 
 
 
 cdef object _create_prelu(object info, object slope, object result):
-    cdef dovetail_workload *workload
-    cdef prelu_state *self = <prelu_state *>allocate_state(sizeof(prelu_state))
+    capsule = new_workload(execute_prelu, sizeof(prelu_state))
+    cdef prelu_state *self = <prelu_state *>state_of(capsule)
     itemsize = info.dtype.itemsize
     own = contiguous(info.sizes, itemsize)
-    try:
-        self.kind = element_of(info.dtype)
-        if info.quantization is not None:
-            fill_prelu_quantization(self, info, slope, result)
-        plan_walk(&self.route, info.sizes, (own, broadcast(slope.sizes, info.sizes, itemsize), own))
-        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
-        capsule = workload_capsule(execute_prelu, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
-    workload.aliases, workload.n_aliases = &self.alias, 1
+    self.kind = element_of(info.dtype)
+    if info.quantization is not None:
+        fill_prelu_quantization(self, info, slope, result)
+    plan_walk(&self.route, info.sizes, (own, broadcast(slope.sizes, info.sizes, itemsize), own))
+    allow_in_place(capsule)
     return capsule

@@ -4,30 +4,14 @@ from libc.math cimport fabs, fmod, isfinite, isnan, trunc
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from dovetail_reference.workloads.elements cimport (
-    BFLOAT16,
-    BOOL,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    UINT8,
-    UINT16,
-    UINT32,
-    UINT64,
-    Element,
-    element_of,
-    number,
-)
+from dovetail_reference.workloads.elements cimport BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64
+from dovetail_reference.workloads.elements cimport UINT8, UINT16, UINT32, UINT64, Element, element_of, number
+from dovetail_reference.workloads.half cimport float_of_half, half_of_float
 
-cdef extern from "half.h" nogil:
-    float float_of_float16(uint16_t half)
-    uint16_t float16_of_float(float value)
-    float float_of_bfloat16(uint16_t half)
-    uint16_t bfloat16_of_float(float value)
+ctypedef fused wide:
+    double
+    int64_t
+
 
 cdef domain domain_of(Element kind) noexcept nogil:
     """Say which arithmetic serves a type."""
@@ -72,77 +56,56 @@ cdef inline double odd_double(int64_t value, bint unsigned) noexcept nogil:
     return -<double>magnitude if negative else <double>magnitude
 
 
-cdef void read_reals(const number *unused, const char *at, int64_t step, int64_t n, double *values) noexcept nogil:
+cdef inline void read_elements(const number *unused, const char *at, int64_t step, int64_t n, wide *values) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        values[i] = <double>(<const number *>(at + i * step))[0]
+        values[i] = <wide>(<const number *>(at + i * step))[0]
 
 
-cdef void read_wholes(const number *unused, const char *at, int64_t step, int64_t n, int64_t *values) noexcept nogil:
+cdef inline void load_numbers(Element kind, const char *at, int64_t step, int64_t n, wide *values) noexcept nogil:
+    """Read n elements of a type that C has; integers that are wider than `values` are rounded, and a uint64 keeps its bits."""
+    if kind == FLOAT64: read_elements(<const double *>NULL, at, step, n, values)
+    elif kind == FLOAT32: read_elements(<const float *>NULL, at, step, n, values)
+    elif kind == INT8: read_elements(<const int8_t *>NULL, at, step, n, values)
+    elif kind == INT16: read_elements(<const int16_t *>NULL, at, step, n, values)
+    elif kind == INT32: read_elements(<const int32_t *>NULL, at, step, n, values)
+    elif kind == INT64: read_elements(<const int64_t *>NULL, at, step, n, values)
+    elif kind == UINT8: read_elements(<const uint8_t *>NULL, at, step, n, values)
+    elif kind == UINT16: read_elements(<const uint16_t *>NULL, at, step, n, values)
+    elif kind == UINT32: read_elements(<const uint32_t *>NULL, at, step, n, values)
+    else: read_elements(<const uint64_t *>NULL, at, step, n, values)
+
+
+cdef void load_bools(const char *at, int64_t step, int64_t n, wide *values) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        values[i] = <int64_t>(<const number *>(at + i * step))[0]
+        values[i] = at[i * step] != 0
 
 
 cdef void load_reals(Element kind, const char *at, int64_t step, int64_t n, double *values) noexcept nogil:
     """Read n elements; 64-bit integers are rounded to nearest even."""
     cdef int64_t i
-    if kind == FLOAT64:
-        read_reals(<const double *>NULL, at, step, n, values)
-    elif kind == FLOAT32:
-        read_reals(<const float *>NULL, at, step, n, values)
-    elif kind == FLOAT16:
+    if kind == FLOAT16 or kind == BFLOAT16:
         for i in range(n):
-            values[i] = float_of_float16((<const uint16_t *>(at + i * step))[0])
-    elif kind == BFLOAT16:
-        for i in range(n):
-            values[i] = float_of_bfloat16((<const uint16_t *>(at + i * step))[0])
-    elif kind == INT8:
-        read_reals(<const int8_t *>NULL, at, step, n, values)
-    elif kind == INT16:
-        read_reals(<const int16_t *>NULL, at, step, n, values)
-    elif kind == INT32:
-        read_reals(<const int32_t *>NULL, at, step, n, values)
-    elif kind == INT64:
-        read_reals(<const int64_t *>NULL, at, step, n, values)
-    elif kind == UINT8:
-        read_reals(<const uint8_t *>NULL, at, step, n, values)
-    elif kind == UINT16:
-        read_reals(<const uint16_t *>NULL, at, step, n, values)
-    elif kind == UINT32:
-        read_reals(<const uint32_t *>NULL, at, step, n, values)
-    elif kind == UINT64:
-        read_reals(<const uint64_t *>NULL, at, step, n, values)
+            values[i] = float_of_half((<const uint16_t *>(at + i * step))[0], kind == BFLOAT16)
+    elif kind == BOOL:
+        load_bools(at, step, n, values)
     else:
-        for i in range(n):
-            values[i] = at[i * step] != 0
+        load_numbers(kind, at, step, n, values)
 
 
 cdef void load_wholes(Element kind, const char *at, int64_t step, int64_t n, int64_t *values) noexcept nogil:
     """Read n elements; floats by the rule of `Cast`, and a uint64 keeps its bits."""
     cdef int64_t i
     cdef double value
-    if kind == INT8:
-        read_wholes(<const int8_t *>NULL, at, step, n, values)
-    elif kind == INT16:
-        read_wholes(<const int16_t *>NULL, at, step, n, values)
-    elif kind == INT32:
-        read_wholes(<const int32_t *>NULL, at, step, n, values)
-    elif kind == INT64 or kind == UINT64:
-        read_wholes(<const int64_t *>NULL, at, step, n, values)
-    elif kind == UINT8:
-        read_wholes(<const uint8_t *>NULL, at, step, n, values)
-    elif kind == UINT16:
-        read_wholes(<const uint16_t *>NULL, at, step, n, values)
-    elif kind == UINT32:
-        read_wholes(<const uint32_t *>NULL, at, step, n, values)
-    elif kind == BOOL:
-        for i in range(n):
-            values[i] = at[i * step] != 0
-    else:
+    if kind <= BFLOAT16:
         for i in range(n):
             load_reals(kind, at + i * step, step, 1, &value)
             values[i] = whole_of_real(value)
+    elif kind == BOOL:
+        load_bools(at, step, n, values)
+    else:
+        load_numbers(kind, at, step, n, values)
 
 
 cdef void write_wholes(const number *unused, const int64_t *values, int64_t n, char *at, int64_t step) noexcept nogil:
@@ -151,9 +114,22 @@ cdef void write_wholes(const number *unused, const int64_t *values, int64_t n, c
         (<number *>(at + i * step))[0] = <number>values[i]
 
 
+cdef void store_bools(const wide *values, int64_t n, char *at, int64_t step) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        at[i * step] = values[i] != 0
+
+
+cdef inline void store_halves(bint brain, const double *values, int64_t n, char *at, int64_t step) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        (<uint16_t *>(at + i * step))[0] = half_of_float(odd_float(values[i]), brain)
+
+
 cdef void store_wholes(Element kind, const int64_t *values, bint unsigned, int64_t n, char *at, int64_t step) noexcept nogil:
     """Write n elements: integers modulo 2^bits, floats rounded to nearest even, bool as `!= 0`."""
     cdef int64_t i
+    cdef double real
     if kind == INT8 or kind == UINT8:
         write_wholes(<const uint8_t *>NULL, values, n, at, step)
     elif kind == INT16 or kind == UINT16:
@@ -163,20 +139,17 @@ cdef void store_wholes(Element kind, const int64_t *values, bint unsigned, int64
     elif kind == INT64 or kind == UINT64:
         write_wholes(<const uint64_t *>NULL, values, n, at, step)
     elif kind == BOOL:
-        for i in range(n):
-            at[i * step] = values[i] != 0
+        store_bools(values, n, at, step)
     elif kind == FLOAT64:
         for i in range(n):
             (<double *>(at + i * step))[0] = real_of_whole(values[i], unsigned)
     elif kind == FLOAT32:
         for i in range(n):
             (<float *>(at + i * step))[0] = <float><uint64_t>values[i] if unsigned else <float>values[i]
-    elif kind == FLOAT16:
-        for i in range(n):
-            (<uint16_t *>(at + i * step))[0] = float16_of_float(odd_float(odd_double(values[i], unsigned)))
     else:
         for i in range(n):
-            (<uint16_t *>(at + i * step))[0] = bfloat16_of_float(odd_float(odd_double(values[i], unsigned)))
+            real = odd_double(values[i], unsigned)
+            store_halves(kind == BFLOAT16, &real, 1, at + i * step, step)
 
 
 cdef void store_reals(Element kind, const double *values, int64_t n, char *at, int64_t step) noexcept nogil:
@@ -189,14 +162,11 @@ cdef void store_reals(Element kind, const double *values, int64_t n, char *at, i
         for i in range(n):
             (<float *>(at + i * step))[0] = <float>values[i]
     elif kind == FLOAT16:
-        for i in range(n):
-            (<uint16_t *>(at + i * step))[0] = float16_of_float(odd_float(values[i]))
+        store_halves(False, values, n, at, step)
     elif kind == BFLOAT16:
-        for i in range(n):
-            (<uint16_t *>(at + i * step))[0] = bfloat16_of_float(odd_float(values[i]))
+        store_halves(True, values, n, at, step)
     elif kind == BOOL:
-        for i in range(n):
-            at[i * step] = values[i] != 0
+        store_bools(values, n, at, step)
     else:
         for i in range(n):
             whole = whole_of_real(values[i])

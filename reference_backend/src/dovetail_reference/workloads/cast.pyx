@@ -2,18 +2,11 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail.abi cimport dovetail_call, tensor_data, workload_capsule
-from dovetail_reference.workloads.blocks cimport (
-    REAL,
-    UNSIGNED,
-    domain_of,
-    load_reals,
-    load_wholes,
-    store_reals,
-    store_wholes,
-)
-from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
-from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+from dovetail.abi cimport dovetail_call
+from dovetail_reference.workloads.blocks cimport REAL, UNSIGNED, domain_of, load_reals, load_wholes, store_reals, store_wholes
+from dovetail_reference.workloads.elements cimport Element, element_of
+from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, walk, walk_tensors
+from dovetail_reference.workloads.workload cimport new_workload, state_of
 
 
 from .movement import Copy, Relation, movement_workload
@@ -38,10 +31,7 @@ cdef void convert_row(char **at, const int64_t *steps, int64_t n, void *arg) noe
 
 
 cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
-    cdef cast_state *self = <cast_state *>state
-    cdef char *bases[2]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, convert_row, self, call)
+    return walk_tensors(&(<cast_state *>state).route, convert_row, state, call)
 
 
 def create(layer, dtype):
@@ -51,11 +41,8 @@ def create(layer, dtype):
     if source.dtype is target.dtype:
         same = Copy(shape=shape, source_strides=read, target_strides=written, relation=Relation.VIEW)
         return movement_workload([same], source.dtype.itemsize)
-    cdef cast_state *self = <cast_state *>allocate_state(sizeof(cast_state))
-    try:
-        self.source, self.target = element_of(source.dtype), element_of(target.dtype)
-        plan_walk(&self.route, shape, (read, written))
-        return workload_capsule(execute, self, free_state)
-    except BaseException:
-        free_state(self)
-        raise
+    capsule = new_workload(execute, sizeof(cast_state))
+    cdef cast_state *self = <cast_state *>state_of(capsule)
+    self.source, self.target = element_of(source.dtype), element_of(target.dtype)
+    plan_walk(&self.route, shape, (read, written))
+    return capsule

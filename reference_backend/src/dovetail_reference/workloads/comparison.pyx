@@ -3,17 +3,11 @@
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_IN_PLACE,
-    dovetail_alias,
-    dovetail_call,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
+from dovetail.abi cimport dovetail_call
 from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_reals, load_wholes
-from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
-from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+from dovetail_reference.workloads.elements cimport Element, element_of
+from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, walk, walk_tensors
+from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
 from dovetail.layers import Where
 
@@ -79,29 +73,21 @@ cdef void comparison_row(char **at, const int64_t *steps, int64_t n, void *arg) 
 
 
 cdef int execute_comparison(void *state, const dovetail_call *call) noexcept nogil:
-    cdef comparison_state *self = <comparison_state *>state
-    cdef char *bases[3]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.inputs[1])
-    bases[2] = <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, comparison_row, self, call)
+    return walk_tensors(&(<comparison_state *>state).route, comparison_row, state, call)
 
 
 cdef object _create_comparison(object descriptor, object infos, object result, object strides):
-    cdef comparison_state *self = <comparison_state *>allocate_state(sizeof(comparison_state))
-    try:
-        self.kind = element_of(infos[0].dtype)
-        self.accepted = _ACCEPTED[descriptor.operation.value]
-        plan_walk(&self.route, result.sizes, strides)
-        return workload_capsule(execute_comparison, self, free_state)
-    except BaseException:
-        free_state(self)
-        raise
+    capsule = new_workload(execute_comparison, sizeof(comparison_state))
+    cdef comparison_state *self = <comparison_state *>state_of(capsule)
+    self.kind = element_of(infos[0].dtype)
+    self.accepted = _ACCEPTED[descriptor.operation.value]
+    plan_walk(&self.route, result.sizes, strides)
+    return capsule
 
 
 cdef struct where_state:
     walk route
     int64_t itemsize
-    dovetail_alias aliases[2]
 
 
 cdef void where_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
@@ -119,29 +105,15 @@ cdef inline void copy_element(char *target, const char *source, int64_t itemsize
 
 
 cdef int execute_where(void *state, const dovetail_call *call) noexcept nogil:
-    cdef where_state *self = <where_state *>state
-    cdef char *bases[4]
-    cdef int i
-    for i in range(3):
-        bases[i] = <char *>tensor_data(&call.inputs[i])
-    bases[3] = <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, where_row, self, call)
+    return walk_tensors(&(<where_state *>state).route, where_row, state, call)
 
 
 cdef object _create_where(object infos, object result, object strides):
-    cdef dovetail_workload *workload
-    cdef where_state *self = <where_state *>allocate_state(sizeof(where_state))
-    cdef int count = 0
-    try:
-        self.itemsize = result.dtype.itemsize
-        plan_walk(&self.route, result.sizes, strides)
-        for index in (1, 2):
-            if infos[index].shape == result.shape:
-                self.aliases[count].relation, self.aliases[count].input = DOVETAIL_ALIAS_IN_PLACE, index
-                count += 1
-        capsule = workload_capsule(execute_where, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
-    workload.aliases, workload.n_aliases = self.aliases, count
+    capsule = new_workload(execute_where, sizeof(where_state))
+    cdef where_state *self = <where_state *>state_of(capsule)
+    self.itemsize = result.dtype.itemsize
+    plan_walk(&self.route, result.sizes, strides)
+    whole = [index for index in (1, 2) if infos[index].shape == result.shape]
+    if whole:
+        allow_in_place(capsule, whole[0], len(whole))
     return capsule

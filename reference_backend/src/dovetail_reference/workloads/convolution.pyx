@@ -12,51 +12,24 @@ Quantized layers subtract the zero points while packing, sum in int32, and requa
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from dovetail.abi cimport (
-    DOVETAIL_CANCELLED,
-    DOVETAIL_OK,
-    dovetail_call,
-    dovetail_tensor,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
+from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call, dovetail_tensor, tensor_data
 from dovetail_reference.workloads.activations cimport FusedFunction, apply, fused_function
-from dovetail_reference.workloads.elements cimport (
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    UINT8,
-    Element,
-    allocate_state,
-    cancelled,
-    element_of,
-    free_state,
-)
-from dovetail_reference.workloads.product cimport (
-    DEPTH_AT_ONCE,
-    TILE_COLUMNS,
-    TILE_ROWS,
-    panels_at_once,
-    product_double,
-    product_int32,
-)
+from dovetail_reference.workloads.elements cimport FLOAT32, FLOAT64, INT8, UINT8, Element, cancelled, element_of
+from dovetail_reference.workloads.product cimport DEPTH_AT_ONCE, TILE_COLUMNS, TILE_ROWS, packable, panels_at_once
+from dovetail_reference.workloads.product cimport product_double, product_int32, product_workspace
 from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
-from dovetail_reference.workloads.walking cimport errand, go_on
+from dovetail_reference.workloads.walking cimport errand, go_on, new_errand
+from dovetail_reference.workloads.windows cimport fill_windows, windows
+from dovetail_reference.workloads.workload cimport new_workload, state_of, stated_workspace, workload_of
 
 from dovetail import DataLayout
 from dovetail.layers import DepthwiseConvolution2d, TransposeConvolution2d
 
 from .quantized import clamp_range, is_quantized
 
-ctypedef fused element:
-    float
-    double
-    int8_t
-    uint8_t
-
 
 cdef struct State:
+    size_t workspace
     Element images          # element type of input and output
     Element weights         # differs from `images` only in quantized layers
     bint transposed
@@ -65,12 +38,7 @@ cdef struct State:
     int64_t groups
     int64_t channels        # of the input, per group
     int64_t filters         # per group
-    int64_t in_size[2]      # height, width; so are all of these
-    int64_t out_size[2]
-    int64_t kernel[2]
-    int64_t stride[2]
-    int64_t dilation[2]
-    int64_t padding[2]      # top, left
+    windows at
     # Strides in elements.
     int64_t in_image
     int64_t in_channel
@@ -93,41 +61,41 @@ cdef struct State:
 
 
 cdef inline int64_t depth_of(const State *s) noexcept nogil:
-    return s.kernel[0] * s.kernel[1] * s.channels
+    return s.at.kernel[0] * s.at.kernel[1] * s.channels
 
 
 cdef inline int64_t read_position(const State *s, int axis, int64_t position, int64_t tap) noexcept nogil:
     """The input row (or column) that a tap reads for an output row, or -1 where there is none."""
     cdef int64_t at
     if s.transposed:
-        at = position + s.padding[axis] - tap * s.dilation[axis]
-        if at < 0 or at % s.stride[axis] != 0:
+        at = position + s.at.padding[axis] - tap * s.at.dilation[axis]
+        if at < 0 or at % s.at.stride[axis] != 0:
             return -1
-        at //= s.stride[axis]
+        at //= s.at.stride[axis]
     else:
-        at = position * s.stride[axis] - s.padding[axis] + tap * s.dilation[axis]
-    return at if 0 <= at < s.in_size[axis] else -1
+        at = position * s.at.stride[axis] - s.at.padding[axis] + tap * s.at.dilation[axis]
+    return at if 0 <= at < s.at.in_size[axis] else -1
 
 
 cdef void gather(
-    const State *s, const element *images, int64_t first_tap, int64_t taps, int64_t first, int64_t count, void *panel
+    const State *s, const packable *images, int64_t first_tap, int64_t taps, int64_t first, int64_t count, void *panel
 ) noexcept nogil:
     """Fill the panel of some taps of `count` output pixels from the pixel `first` on, counted over the whole batch."""
     cdef int64_t offsets[TILE_COLUMNS]
     cdef int64_t p, pixel, image, y, x, tap, c, k = 0
-    cdef int64_t area = s.out_size[0] * s.out_size[1]
+    cdef int64_t area = s.at.out_size[0] * s.at.out_size[1]
     for tap in range(first_tap, first_tap + taps):
         for p in range(TILE_COLUMNS):
             offsets[p] = -1
             if p < count:
                 image, pixel = (first + p) // area, (first + p) % area
-                y = read_position(s, 0, pixel // s.out_size[1], tap // s.kernel[1])
-                x = read_position(s, 1, pixel % s.out_size[1], tap % s.kernel[1])
+                y = read_position(s, 0, pixel // s.at.out_size[1], tap // s.at.kernel[1])
+                x = read_position(s, 1, pixel % s.at.out_size[1], tap % s.at.kernel[1])
                 if y >= 0 and x >= 0:
-                    offsets[p] = image * s.in_image + (y * s.in_size[1] + x) * s.in_pixel
+                    offsets[p] = image * s.in_image + (y * s.at.in_size[1] + x) * s.in_pixel
         for c in range(s.channels):
             for p in range(TILE_COLUMNS):
-                if element is float or element is double:
+                if packable is float or packable is double:
                     (<double *>panel)[k] = 0.0 if offsets[p] < 0 else <double>images[offsets[p] + c * s.in_channel]
                 else:
                     (<uint32_t *>panel)[k] = 0 if offsets[p] < 0 else images[offsets[p] + c * s.in_channel] - s.in_zero
@@ -135,19 +103,20 @@ cdef void gather(
 
 
 cdef void pack_filters(
-    const State *s, const element *weights, int64_t first_tap, int64_t taps, int64_t group, int64_t first, int64_t count, void *rows
+    const State *s, const packable *weights, int64_t first_tap, int64_t taps, int64_t group, int64_t first, int64_t count,
+    void *rows,
 ) noexcept nogil:
     """Pack some taps of `count` filters of a group from the filter `first` on; missing ones give zeros."""
     cdef int64_t r, tap, c, at
     cdef int32_t zero
     for r in range(TILE_ROWS):
-        if element is int8_t or element is uint8_t:
+        if packable is int8_t or packable is uint8_t:
             zero = s.weight_zeros[group * s.filters + first + r] if r < count else 0
         for tap in range(taps):
             for c in range(s.channels):
                 at = group * s.weight_group + (first + r) * s.weight_filter + c * s.weight_channel
                 at += (first_tap + tap) * s.weight_tap
-                if element is float or element is double:
+                if packable is float or packable is double:
                     (<double *>rows)[(tap * s.channels + c) * TILE_ROWS + r] = <double>weights[at] if r < count else 0.0
                 else:
                     (<uint32_t *>rows)[(tap * s.channels + c) * TILE_ROWS + r] = weights[at] - zero if r < count else 0
@@ -155,26 +124,26 @@ cdef void pack_filters(
 
 cdef void store(
     const State *s, const void *sums, const dovetail_tensor *bias, int64_t filter, int64_t rows, int64_t first, int64_t count,
-    element *output
+    packable *output
 ) noexcept nogil:
     """Finish the sums of `rows` filters (counted over all groups) at `count` pixels and write them out."""
-    cdef int64_t r, p, at, area = s.out_size[0] * s.out_size[1]
+    cdef int64_t r, p, at, area = s.at.out_size[0] * s.at.out_size[1]
     cdef int32_t whole
     cdef double value
     for r in range(rows):
         for p in range(count):
             at = (first + p) // area * s.out_image + (first + p) % area * s.out_pixel + (filter + r) * s.out_channel
-            if element is float or element is double:
+            if packable is float or packable is double:
                 value = (<const double *>sums)[r * TILE_COLUMNS + p]
                 if bias != NULL:
-                    value += <double>(<const element *>tensor_data(bias))[filter + r]
-                output[at] = <element>apply(&s.activation, value)
+                    value += <double>(<const packable *>tensor_data(bias))[filter + r]
+                output[at] = <packable>apply(&s.activation, value)
             else:
                 whole = (<const int32_t *>sums)[r * TILE_COLUMNS + p]
                 if bias != NULL:
                     whole += (<const int32_t *>tensor_data(bias))[filter + r]
                 whole = requantize(whole, s.factors[filter + r]) + s.out_zero
-                output[at] = <element>clamp_int32(whole, s.low, s.high)
+                output[at] = <packable>clamp_int32(whole, s.low, s.high)
 
 
 cdef void pack(
@@ -193,7 +162,7 @@ cdef void pack(
 
 cdef inline int64_t taps_at_once(const State *s) noexcept nogil:
     """Taps of a window that are gathered and multiplied together: all, unless the sums are long."""
-    cdef int64_t taps = s.kernel[0] * s.kernel[1]
+    cdef int64_t taps = s.at.kernel[0] * s.at.kernel[1]
     if taps * s.channels <= DEPTH_AT_ONCE:
         return taps
     return min(taps, max(<int64_t>1, DEPTH_AT_ONCE // s.channels))
@@ -205,15 +174,15 @@ cdef inline int64_t channels_at_once(const State *s) noexcept nogil:
 
 
 cdef int convolve_deep(
-    const State *s, const dovetail_call *call, int64_t group, int64_t block, const element *images, element *output
+    const State *s, const dovetail_call *call, int64_t group, int64_t block, const packable *images, packable *output
 ) noexcept nogil:
     """All filters of a group at the output pixels of one panel, part by part of the window: some taps, or channels of one."""
     cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
-    cdef int64_t taps = s.kernel[0] * s.kernel[1], pixels = s.batch * s.out_size[0] * s.out_size[1]
+    cdef int64_t taps = s.at.kernel[0] * s.at.kernel[1], pixels = s.batch * s.at.out_size[0] * s.at.out_size[1]
     cdef int64_t first = block * TILE_COLUMNS, tile, row, rows, tap, n, depth, channel
     cdef int64_t weight_bytes = 8 if s.weights == FLOAT64 else 4 if s.weights == FLOAT32 else 1
     cdef const char *weights = <const char *>tensor_data(&call.inputs[1])
-    cdef const element *image
+    cdef const packable *image
     cdef State part = s[0]      # as if the image had so many channels only
     cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
     cdef double *packed = <double *>call.workspace
@@ -229,7 +198,7 @@ cdef int convolve_deep(
             image = images + (group * s.channels + channel) * s.in_channel
             gather(&part, image, tap, n, first, pixels - first, panel)
             pack(&part, weights + channel * s.weight_channel * weight_bytes, tap, n, group, row, rows, packed)
-            if element is float or element is double:
+            if packable is float or packable is double:
                 product_double(depth, packed, panel, sums, tap > 0 or channel > 0)
             else:
                 product_int32(depth, <uint32_t *>packed, <uint32_t *>panel, <uint32_t *>sums, tap > 0 or channel > 0)
@@ -242,13 +211,13 @@ cdef int convolve_deep(
 
 
 cdef int convolve_block(
-    const State *s, const dovetail_call *call, int64_t group, int64_t block, const element *images, element *output
+    const State *s, const dovetail_call *call, int64_t group, int64_t block, const packable *images, packable *output
 ) noexcept nogil:
     """All filters of a group at the output pixels of one block: as many panels as are gathered at once."""
     cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
     cdef int64_t depth = depth_of(s), panels = panels_at_once(depth)
-    cdef int64_t pixels = s.batch * s.out_size[0] * s.out_size[1], begin = block * panels * TILE_COLUMNS
-    cdef int64_t tile, row, rows, first, j, taps = s.kernel[0] * s.kernel[1]
+    cdef int64_t pixels = s.batch * s.at.out_size[0] * s.at.out_size[1], begin = block * panels * TILE_COLUMNS
+    cdef int64_t tile, row, rows, first, j, taps = s.at.kernel[0] * s.at.kernel[1]
     cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
     # Counted in doubles, also where the elements are smaller.
     cdef double *packed = <double *>call.workspace
@@ -265,7 +234,7 @@ cdef int convolve_block(
         pack(s, tensor_data(&call.inputs[1]), 0, taps, group, row, rows, packed)
         for j in range(panels):
             first = begin + j * TILE_COLUMNS
-            if element is float or element is double:
+            if packable is float or packable is double:
                 product_double(depth, packed, panel + j * depth * TILE_COLUMNS, sums, False)
             else:
                 product_int32(depth, <uint32_t *>packed, <uint32_t *>(panel + j * depth * TILE_COLUMNS), <uint32_t *>sums, False)
@@ -273,9 +242,9 @@ cdef int convolve_block(
     return DOVETAIL_OK
 
 
-cdef int convolve(const State *s, const dovetail_call *call, const element *images, element *output) noexcept nogil:
+cdef int convolve(const State *s, const dovetail_call *call, const packable *images, packable *output) noexcept nogil:
     cdef int64_t span = panels_at_once(depth_of(s)) * TILE_COLUMNS
-    cdef int64_t blocks = (s.batch * s.out_size[0] * s.out_size[1] + span - 1) // span
+    cdef int64_t blocks = (s.batch * s.at.out_size[0] * s.at.out_size[1] + span - 1) // span
     cdef int64_t group, block
     cdef bint deep = depth_of(s) > DEPTH_AT_ONCE
     cdef int status
@@ -305,55 +274,54 @@ cdef double filter_element(const State *s, const void *weights, int64_t filter, 
 
 
 cdef void sum_row(
-    const State *s, const element *row, int64_t tap, int64_t first, int64_t count, double weight, void *sums
+    const State *s, const packable *row, int64_t tap, int64_t first, int64_t count, double weight, void *sums
 ) noexcept nogil:
     """Add a weight times an input row, as seen by column `tap` of the filter, to `count` outputs from column `first` on."""
-    cdef int64_t p, shift = tap * s.dilation[1] - s.padding[1]
+    cdef int64_t p, shift = tap * s.at.dilation[1] - s.at.padding[1]
     # Outputs whose input column, p * stride + shift, lies in [0, width).
-    cdef int64_t begin = max(<int64_t>0, (s.stride[1] - 1 - shift) // s.stride[1] - first) if shift < 0 else 0
-    cdef int64_t last = s.in_size[1] - 1 - shift
-    cdef int64_t end = min(count, last // s.stride[1] + 1 - first) if last >= 0 else 0
+    cdef int64_t begin = max(<int64_t>0, (s.at.stride[1] - 1 - shift) // s.at.stride[1] - first) if shift < 0 else 0
+    cdef int64_t last = s.at.in_size[1] - 1 - shift
+    cdef int64_t end = min(count, last // s.at.stride[1] + 1 - first) if last >= 0 else 0
     for p in range(begin, end):
-        if element is float or element is double:
-            (<double *>sums)[p] += weight * <double>row[((first + p) * s.stride[1] + shift) * s.in_pixel]
+        if packable is float or packable is double:
+            (<double *>sums)[p] += weight * <double>row[((first + p) * s.at.stride[1] + shift) * s.in_pixel]
         else:
-            (<int32_t *>sums)[p] += <int32_t>weight * (row[((first + p) * s.stride[1] + shift) * s.in_pixel] - s.in_zero)
+            (<int32_t *>sums)[p] += <int32_t>weight * (row[((first + p) * s.at.stride[1] + shift) * s.in_pixel] - s.in_zero)
 
 
 cdef void convolve_channel(
-    const State *s, errand *run, int64_t image, int64_t y, int64_t filter, const element *images, element *output
+    const State *s, errand *run, int64_t image, int64_t y, int64_t filter, const packable *images, packable *output
 ) noexcept nogil:
     """One output row of one filter of a group of one channel."""
     cdef double sums[64]
     cdef const dovetail_call *call = run.call
     cdef int64_t tile, first, count, tap_y, tap_x, at
     cdef const dovetail_tensor *bias = &call.inputs[2] if s.biased else NULL
-    for tile in range((s.out_size[1] + TILE_COLUMNS - 1) // TILE_COLUMNS):
+    for tile in range((s.at.out_size[1] + TILE_COLUMNS - 1) // TILE_COLUMNS):
         first = tile * TILE_COLUMNS
-        count = min(<int64_t>TILE_COLUMNS, s.out_size[1] - first)
+        count = min(<int64_t>TILE_COLUMNS, s.at.out_size[1] - first)
         memset(sums, 0, sizeof(sums))
-        for tap_y in range(s.kernel[0]):
+        for tap_y in range(s.at.kernel[0]):
             at = read_position(s, 0, y, tap_y)
-            if not go_on(run, s.kernel[1] * TILE_COLUMNS if at >= 0 else 1):
+            if not go_on(run, s.at.kernel[1] * TILE_COLUMNS if at >= 0 else 1):
                 return
             if at < 0:
                 continue
-            at = image * s.in_image + filter // s.filters * s.in_channel + at * s.in_size[1] * s.in_pixel
-            for tap_x in range(s.kernel[1]):
+            at = image * s.in_image + filter // s.filters * s.in_channel + at * s.at.in_size[1] * s.in_pixel
+            for tap_x in range(s.at.kernel[1]):
                 sum_row(
                     s, images + at, tap_x, first, count,
-                    filter_element(s, tensor_data(&call.inputs[1]), filter, tap_y * s.kernel[1] + tap_x), sums,
+                    filter_element(s, tensor_data(&call.inputs[1]), filter, tap_y * s.at.kernel[1] + tap_x), sums,
                 )
-        store(s, sums, bias, filter, 1, (image * s.out_size[0] + y) * s.out_size[1] + first, count, output)
+        store(s, sums, bias, filter, 1, (image * s.at.out_size[0] + y) * s.at.out_size[1] + first, count, output)
 
 
-cdef int convolve_channels(const State *s, const dovetail_call *call, const element *images, element *output) noexcept nogil:
+cdef int convolve_channels(const State *s, const dovetail_call *call, const packable *images, packable *output) noexcept nogil:
     """A convolution, not transposed, whose groups have one channel."""
     cdef int64_t image, y, filter
-    cdef errand run
-    run.call, run.work, run.code = call, 1 << 15, DOVETAIL_OK  # look at once
+    cdef errand run = new_errand(call)
     for image in range(s.batch):
-        for y in range(s.out_size[0]):
+        for y in range(s.at.out_size[0]):
             for filter in range(s.groups * s.filters):
                 convolve_channel(s, &run, image, y, filter, images, output)
                 if run.code != DOVETAIL_OK:
@@ -374,17 +342,6 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
     return convolve(s, call, <const uint8_t *>images, <uint8_t *>output)
 
 
-cdef int workspace(
-    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
-    size_t *shared, size_t *per_worker,
-) noexcept nogil:
-    cdef const State *s = <const State *>opaque
-    cdef int64_t depth = taps_at_once(s) * channels_at_once(s)
-    shared[0] = sizeof(double) * depth * (TILE_ROWS + panels_at_once(depth) * TILE_COLUMNS)
-    per_worker[0] = 0
-    return DOVETAIL_OK
-
-
 cdef void fill_geometry(State *s, object layer) except *:
     """Sizes and strides, from the descriptor and the infos."""
     descriptor = layer.descriptor
@@ -392,21 +349,18 @@ cdef void fill_geometry(State *s, object layer) except *:
     cdef bint nchw = descriptor.layout is DataLayout.NCHW
     cdef bint depthwise = isinstance(descriptor, DepthwiseConvolution2d)
     cdef int64_t channels, filters, taps
-    cdef int i, spatial = 2 if nchw else 1
+    cdef int spatial = 2 if nchw else 1
     channels, filters = (x[1], y[1]) if nchw else (x[3], y[3])
     s.biased = layer.input_infos[2] is not None if len(layer.inputs) > 2 else False
     s.transposed = isinstance(descriptor, TransposeConvolution2d)
     s.batch = x[0]
     s.groups = channels if depthwise else descriptor.groups
     s.channels, s.filters = channels // s.groups, filters // s.groups
-    for i in range(2):
-        s.in_size[i], s.out_size[i], s.kernel[i] = x[spatial + i], y[spatial + i], weights[spatial + i]
-        s.stride[i], s.dilation[i] = descriptor.stride[i], descriptor.dilation[i]
-        s.padding[i] = descriptor.padding[i]
-    s.in_image, s.out_image = channels * s.in_size[0] * s.in_size[1], filters * s.out_size[0] * s.out_size[1]
-    s.in_channel, s.in_pixel = s.in_size[0] * s.in_size[1] if nchw else 1, 1 if nchw else channels
-    s.out_channel, s.out_pixel = s.out_size[0] * s.out_size[1] if nchw else 1, 1 if nchw else filters
-    taps = s.kernel[0] * s.kernel[1]
+    fill_windows(&s.at, descriptor, x, y, weights[spatial : spatial + 2], spatial)
+    s.in_image, s.out_image = channels * s.at.in_size[0] * s.at.in_size[1], filters * s.at.out_size[0] * s.at.out_size[1]
+    s.in_channel, s.in_pixel = s.at.in_size[0] * s.at.in_size[1] if nchw else 1, 1 if nchw else channels
+    s.out_channel, s.out_pixel = s.at.out_size[0] * s.at.out_size[1] if nchw else 1, 1 if nchw else filters
+    taps = s.at.kernel[0] * s.at.kernel[1]
     if s.transposed and nchw:       # [C, O / groups, h, w]
         s.weight_tap, s.weight_filter, s.weight_channel = 1, taps, s.filters * taps
         s.weight_group = s.channels * s.weight_channel
@@ -442,20 +396,16 @@ def create(layer, dtype):
     cdef bint quantized = is_quantized(layer)
     cdef int64_t filters = layer.output_infos[0].sizes[layer.descriptor.layout.channel_axis]
     cdef size_t tail = filters * (sizeof(requantization) + sizeof(int32_t)) if quantized else 0
-    cdef dovetail_workload *made = NULL
-    cdef State *s = <State *>allocate_state(sizeof(State) + tail)
-    try:
-        s.images = element_of(dtype)
-        s.weights = element_of(layer.input_infos[1].dtype) if quantized else s.images
-        s.activation = fused_function(layer.descriptor)
-        s.factors = <requantization *>(s + 1)
-        s.weight_zeros = <int32_t *>(s.factors + filters)
-        fill_geometry(s, layer)
-        if quantized:
-            fill_quantization(s, layer, filters)
-        capsule = workload_capsule(execute, s, free_state, &made)
-    except BaseException:
-        free_state(s)
-        raise
-    made.workspace = workspace
+    capsule = new_workload(execute, sizeof(State) + tail)
+    cdef State *s = <State *>state_of(capsule)
+    s.images = element_of(dtype)
+    s.weights = element_of(layer.input_infos[1].dtype) if quantized else s.images
+    s.activation = fused_function(layer.descriptor)
+    s.factors = <requantization *>(s + 1)
+    s.weight_zeros = <int32_t *>(s.factors + filters)
+    fill_geometry(s, layer)
+    if quantized:
+        fill_quantization(s, layer, filters)
+    s.workspace = product_workspace(taps_at_once(s) * channels_at_once(s))
+    workload_of(capsule).workspace = stated_workspace
     return capsule

@@ -1,7 +1,7 @@
-"""What the families share: element types, and the few lines around a state. Declarations and inline helpers only."""
+"""What the families share: element types. Declarations and inline helpers only."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from dovetail.abi cimport dovetail_call
 
@@ -20,16 +20,8 @@ ctypedef fused integer:
     uint64_t
 
 ctypedef fused number:
-    float
-    double
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
+    real
+    integer
 
 cdef enum Element:
     # In the order of dovetail.graph.tensor.DType.
@@ -53,36 +45,34 @@ cdef enum:
 
 cdef inline Element element_of(object dtype) except *:
     """Code of a `DType`, to switch on in C."""
-    cdef str name = dtype.name
-    if name == "FLOAT64": return FLOAT64
-    if name == "FLOAT32": return FLOAT32
-    if name == "FLOAT16": return FLOAT16
-    if name == "BFLOAT16": return BFLOAT16
-    if name == "INT8": return INT8
-    if name == "INT16": return INT16
-    if name == "INT32": return INT32
-    if name == "INT64": return INT64
-    if name == "UINT8": return UINT8
-    if name == "UINT16": return UINT16
-    if name == "UINT32": return UINT32
-    if name == "UINT64": return UINT64
-    if name == "BOOL": return BOOL
-    raise ValueError(f"{dtype!r} is not an element type")
-
-
-cdef inline void *allocate_state(size_t size) except NULL:
-    """Zero-filled memory for a state; `free_state` releases it."""
-    cdef void *state = calloc(1, size if size else 1)
-    if state == NULL:
-        raise MemoryError()
-    return state
-
-
-cdef inline void free_state(void *state) noexcept nogil:
-    """The `release` of a state that holds nothing else."""
-    free(state)
+    cdef tuple names = (
+        "FLOAT64", "FLOAT32", "FLOAT16", "BFLOAT16",
+        "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL",
+    )
+    return <Element><int>names.index(dtype.name)
 
 
 cdef inline bint cancelled(const dovetail_call *call) noexcept nogil:
     """True once the run should end; a long kernel asks about every millisecond and then returns DOVETAIL_CANCELLED."""
     return call.host.is_cancelled(call) != 0
+
+
+cdef inline void copy_elements(
+    char *target, int64_t target_step, const char *source, int64_t source_step, int64_t itemsize, int64_t n
+) noexcept nogil:
+    """Copy n elements of 1, 2, 4 or 8 bytes; the steps are bytes, too."""
+    cdef int64_t i
+    if source_step == itemsize and target_step == itemsize:
+        memcpy(target, source, n * itemsize)
+    elif itemsize == 1:
+        for i in range(n):
+            target[i * target_step] = source[i * source_step]
+    elif itemsize == 2:
+        for i in range(n):
+            (<uint16_t *>(target + i * target_step))[0] = (<const uint16_t *>(source + i * source_step))[0]
+    elif itemsize == 4:
+        for i in range(n):
+            (<uint32_t *>(target + i * target_step))[0] = (<const uint32_t *>(source + i * source_step))[0]
+    else:
+        for i in range(n):
+            (<uint64_t *>(target + i * target_step))[0] = (<const uint64_t *>(source + i * source_step))[0]

@@ -7,44 +7,20 @@ MINIMUM if all three quantizations are equal; unary functions by a table of 256.
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_IN_PLACE,
-    dovetail_alias,
-    dovetail_call,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
+from dovetail.abi cimport dovetail_call
 from dovetail_reference.workloads.activations cimport ACTIVATION_NONE, FusedFunction, apply, fused_function
-from dovetail_reference.workloads.blocks cimport (
-    REAL,
-    UNSIGNED,
-    domain,
-    domain_of,
-    load_reals,
-    load_wholes,
-    store_reals,
-    store_wholes,
-)
-from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
-from dovetail_reference.workloads.operations cimport (
-    clamp_whole,
-    real_binary,
-    real_function,
-    real_function2,
-    real_unary,
-    whole_binary,
-    whole_function,
-    whole_function2,
-    whole_unary,
-)
+from dovetail_reference.workloads.blocks cimport REAL, UNSIGNED, domain_of, load_reals, load_wholes, store_reals, store_wholes
+from dovetail_reference.workloads.elements cimport Element, element_of
+from dovetail_reference.workloads.operations cimport clamp_whole, real_binary, real_unary, whole_binary, whole_unary
+from dovetail_reference.workloads.operations cimport real_function, real_function2, whole_function, whole_function2
 from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
-from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, walk, walk_tensors
+from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
 from dovetail import DType
 from dovetail.layers import BinaryOperation, ElementwiseUnary
 
-from .movement import Copy, Relation, movement_workload
+from .movement import mapping_workload
 from .operations import integer_clamp, real_unary_function
 from .quantized import clamp_range
 from .strides import broadcast, contiguous
@@ -72,7 +48,6 @@ cdef struct unary_state:
     Element target
     real_function of_real
     whole_function of_whole
-    dovetail_alias alias
 
 
 cdef void unary_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
@@ -93,37 +68,25 @@ cdef void unary_row(char **at, const int64_t *steps, int64_t n, void *arg) noexc
 
 
 cdef int execute_unary(void *state, const dovetail_call *call) noexcept nogil:
-    cdef unary_state *self = <unary_state *>state
-    cdef char *bases[2]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, unary_row, self, call)
+    return walk_tensors(&(<unary_state *>state).route, unary_row, state, call)
 
 
 cdef object _create_unary(object layer):
     info, result, operation = layer.inputs[0].info, layer.output.known_info, layer.descriptor.operation
-    shape = (info.elements,)
     if info.quantization is not None:
         function = real_unary_function(operation)
         table = function_table(function, info.quantization, result.quantization, info.dtype is DType.INT8)
-        return movement_workload(
-            [Copy(shape=shape, source_strides=(1,), target_strides=(1,), relation=Relation.IN_PLACE, table=table)], 1
-        )
-    cdef dovetail_workload *workload
-    cdef unary_state *self = <unary_state *>allocate_state(sizeof(unary_state))
-    try:
-        self.source, self.target = element_of(info.dtype), element_of(result.dtype)
-        if domain_of(self.source) == REAL:
-            self.of_real = real_unary(operation)
-        else:
-            self.of_whole = whole_unary(operation, domain_of(self.source) == UNSIGNED)
-        plan_walk(&self.route, shape, ((info.dtype.itemsize,), (result.dtype.itemsize,)))
-        capsule = workload_capsule(execute_unary, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
+        return mapping_workload(info.elements, table)
+    capsule = new_workload(execute_unary, sizeof(unary_state))
+    cdef unary_state *self = <unary_state *>state_of(capsule)
+    self.source, self.target = element_of(info.dtype), element_of(result.dtype)
+    if domain_of(self.source) == REAL:
+        self.of_real = real_unary(operation)
+    else:
+        self.of_whole = whole_unary(operation, domain_of(self.source) == UNSIGNED)
+    plan_walk(&self.route, (info.elements,), ((info.dtype.itemsize,), (result.dtype.itemsize,)))
     if info.dtype is result.dtype:
-        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
-        workload.aliases, workload.n_aliases = &self.alias, 1
+        allow_in_place(capsule)
     return capsule
 
 
@@ -141,7 +104,6 @@ cdef struct binary_state:
     int64_t low         # clamp of whole results
     int64_t high
     bint clamped
-    dovetail_alias aliases[2]
 
 
 cdef void clamp_stored(const binary_state *self, char *at, int64_t step, int64_t n) noexcept nogil:
@@ -184,49 +146,35 @@ cdef void whole_row(char **at, const int64_t *steps, int64_t n, void *arg) noexc
 
 cdef int execute_binary(void *state, const dovetail_call *call) noexcept nogil:
     cdef binary_state *self = <binary_state *>state
-    cdef char *bases[3]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.inputs[1])
-    bases[2] = <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, whole_row if self.of_reals == NULL else real_row, self, call)
+    return walk_tensors(&self.route, whole_row if self.of_reals == NULL else real_row, self, call)
 
 
-cdef int32_t in_place_aliases(dovetail_alias *aliases, object infos, object result) except -1:
-    """List the inputs that the output may overwrite: those of its shape and dtype."""
-    cdef int32_t count = 0
-    for index, info in enumerate(infos):
-        if info.shape == result.shape and info.dtype is result.dtype:
-            aliases[count].relation, aliases[count].input = DOVETAIL_ALIAS_IN_PLACE, index
-            count += 1
-    return count
-
-
-cdef object binary_strides(object infos, object result):
+cdef int plan_binary(object capsule, walk *route, object infos, object result) except -1:
+    """Plan the walk over two operands and the result, which may lie where an operand of its shape and dtype does."""
     operands = [broadcast(info.sizes, result.sizes, info.dtype.itemsize) for info in infos]
-    return (*operands, contiguous(result.sizes, result.dtype.itemsize))
+    plan_walk(route, result.sizes, (*operands, contiguous(result.sizes, result.dtype.itemsize)))
+    alike = [index for index, info in enumerate(infos) if info.shape == result.shape and info.dtype is result.dtype]
+    if alike:
+        allow_in_place(capsule, alike[0], len(alike))
+    return 0
 
 
 cdef object _create_binary(object descriptor, object infos, object result):
-    cdef dovetail_workload *workload
-    cdef binary_state *self = <binary_state *>allocate_state(sizeof(binary_state))
-    try:
-        self.a, self.b = element_of(infos[0].dtype), element_of(infos[1].dtype)
-        self.target = element_of(result.dtype)
-        self.activation = fused_function(descriptor)
-        if domain_of(self.a) == REAL or domain_of(self.b) == REAL:
-            self.of_reals = real_binary(descriptor.operation)
-        else:
-            self.of_wholes = whole_binary(descriptor.operation, domain_of(self.a) == UNSIGNED, domain_of(self.b) == UNSIGNED)
-        if descriptor.activation is not None and domain_of(self.target) != REAL:
-            alpha, beta = descriptor.activation_alpha, descriptor.activation_beta
-            low, high = integer_clamp(descriptor.activation, alpha, beta, result.dtype)
-            self.clamped, self.low, self.high = True, low, high
-            self.activation.code = ACTIVATION_NONE
-        plan_walk(&self.route, result.sizes, binary_strides(infos, result))
-        capsule = workload_capsule(execute_binary, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
-    workload.aliases, workload.n_aliases = self.aliases, in_place_aliases(self.aliases, infos, result)
+    capsule = new_workload(execute_binary, sizeof(binary_state))
+    cdef binary_state *self = <binary_state *>state_of(capsule)
+    self.a, self.b = element_of(infos[0].dtype), element_of(infos[1].dtype)
+    self.target = element_of(result.dtype)
+    self.activation = fused_function(descriptor)
+    if domain_of(self.a) == REAL or domain_of(self.b) == REAL:
+        self.of_reals = real_binary(descriptor.operation)
+    else:
+        self.of_wholes = whole_binary(descriptor.operation, domain_of(self.a) == UNSIGNED, domain_of(self.b) == UNSIGNED)
+    if descriptor.activation is not None and domain_of(self.target) != REAL:
+        alpha, beta = descriptor.activation_alpha, descriptor.activation_beta
+        low, high = integer_clamp(descriptor.activation, alpha, beta, result.dtype)
+        self.clamped, self.low, self.high = True, low, high
+        self.activation.code = ACTIVATION_NONE
+    plan_binary(capsule, &self.route, infos, result)
     return capsule
 
 
@@ -249,7 +197,6 @@ cdef struct quantized_state:
     requantization of_result
     int32_t low
     int32_t high
-    dovetail_alias aliases[2]
 
 
 cdef void quantized_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
@@ -271,38 +218,28 @@ cdef void quantized_row(char **at, const int64_t *steps, int64_t n, void *arg) n
 
 
 cdef int execute_quantized(void *state, const dovetail_call *call) noexcept nogil:
-    cdef quantized_state *self = <quantized_state *>state
-    cdef char *bases[3]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.inputs[1])
-    bases[2] = <char *>tensor_data(&call.outputs[0])
-    return run_walk(&self.route, bases, quantized_row, self, call)
+    return walk_tensors(&(<quantized_state *>state).route, quantized_row, state, call)
 
 
 cdef object _create_quantized(object descriptor, object infos, object result):
-    cdef dovetail_workload *workload
-    cdef quantized_state *self = <quantized_state *>allocate_state(sizeof(quantized_state))
+    capsule = new_workload(execute_quantized, sizeof(quantized_state))
+    cdef quantized_state *self = <quantized_state *>state_of(capsule)
     # TensorFlow Lite keeps scales as float32 and multiplies them as such.
     cdef float scale_a = infos[0].quantization.scale[0], scale_b = infos[1].quantization.scale[0]
     cdef float scale = result.quantization.scale[0]
     cdef double widest = 2.0 * max(scale_a, scale_b)
-    try:
-        self.kind = element_of(result.dtype)
-        self.multiply = descriptor.operation is BinaryOperation.MUL
-        self.sign = -1 if descriptor.operation is BinaryOperation.SUB else 1
-        self.zero_a, self.zero_b = infos[0].quantization.zero_point[0], infos[1].quantization.zero_point[0]
-        self.zero = result.quantization.zero_point[0]
-        if self.multiply:
-            self.of_result = requantization_of(scale_a * scale_b / scale)
-        else:
-            self.of_a, self.of_b = requantization_of(scale_a / widest), requantization_of(scale_b / widest)
-            self.of_result = requantization_of(widest / (<double>(1 << HEADROOM) * scale))
-        self.low, self.high = clamp_range(
-            descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, result.dtype, result.quantization
-        )
-        plan_walk(&self.route, result.sizes, binary_strides(infos, result))
-        capsule = workload_capsule(execute_quantized, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
-    workload.aliases, workload.n_aliases = self.aliases, in_place_aliases(self.aliases, infos, result)
+    self.kind = element_of(result.dtype)
+    self.multiply = descriptor.operation is BinaryOperation.MUL
+    self.sign = -1 if descriptor.operation is BinaryOperation.SUB else 1
+    self.zero_a, self.zero_b = infos[0].quantization.zero_point[0], infos[1].quantization.zero_point[0]
+    self.zero = result.quantization.zero_point[0]
+    if self.multiply:
+        self.of_result = requantization_of(scale_a * scale_b / scale)
+    else:
+        self.of_a, self.of_b = requantization_of(scale_a / widest), requantization_of(scale_b / widest)
+        self.of_result = requantization_of(widest / (<double>(1 << HEADROOM) * scale))
+    self.low, self.high = clamp_range(
+        descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, result.dtype, result.quantization
+    )
+    plan_binary(capsule, &self.route, infos, result)
     return capsule

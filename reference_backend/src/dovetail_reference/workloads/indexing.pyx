@@ -4,22 +4,16 @@ A position out of range fails the run, except in OneHot, where it is off everywh
 """
 
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_IN_PLACE,
-    DOVETAIL_OK,
-    dovetail_alias,
-    dovetail_call,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
+from dovetail.abi cimport DOVETAIL_OK, dovetail_call, tensor_data
 from dovetail_reference.workloads.blocks cimport load_wholes
-from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
-from dovetail_reference.workloads.positions cimport clear_bytes, copy_bytes, load_position, resolved
-from dovetail_reference.workloads.walking cimport errand, go_on, plan_walk, run_errand, walk
+from dovetail_reference.workloads.elements cimport Element, element_of
+from dovetail_reference.workloads.positions cimport clear_bytes, copy_bytes, free_axes, load_position, name_axes, named_axes
+from dovetail_reference.workloads.positions cimport named_offset, resolved
+from dovetail_reference.workloads.walking cimport errand, go_on, new_errand, plan_walk, run_errand, walk
+from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
 import math
 
@@ -87,8 +81,7 @@ cdef int execute_gather(void *state, const dovetail_call *call) noexcept nogil:
     cdef const char *indices = <const char *>tensor_data(&call.inputs[1])
     cdef char *target = <char *>tensor_data(&call.outputs[0])
     cdef int64_t batch, o, i, position
-    cdef errand run
-    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    cdef errand run = new_errand(call)
     for batch in range(self.batches):
         for o in range(self.outer):
             for i in range(self.count):
@@ -102,26 +95,23 @@ cdef int execute_gather(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef object _create_gather(object descriptor, object info, object indices):
-    cdef gather_state *self = <gather_state *>allocate_state(sizeof(gather_state))
+    capsule = new_workload(execute_gather, sizeof(gather_state))
+    cdef gather_state *self = <gather_state *>state_of(capsule)
     axis, batch_dims = descriptor.axis % info.rank, descriptor.batch_dims
-    try:
-        self.kind, self.index_bytes = element_of(indices.dtype), indices.dtype.itemsize
-        self.axis, self.size = axis, info.sizes[axis]
-        self.batches = math.prod(info.sizes[:batch_dims])
-        self.outer = math.prod(info.sizes[batch_dims:axis])
-        self.count = math.prod(indices.sizes[batch_dims:])
-        self.inner = math.prod(info.sizes[axis + 1 :]) * info.dtype.itemsize
-        return workload_capsule(execute_gather, self, free_state)
-    except BaseException:
-        free_state(self)
-        raise
+    self.kind, self.index_bytes = element_of(indices.dtype), indices.dtype.itemsize
+    self.axis, self.size = axis, info.sizes[axis]
+    self.batches = math.prod(info.sizes[:batch_dims])
+    self.outer = math.prod(info.sizes[batch_dims:axis])
+    self.count = math.prod(indices.sizes[batch_dims:])
+    self.inner = math.prod(info.sizes[axis + 1 :]) * info.dtype.itemsize
+    return capsule
 
 
 # -- gather elements -----------------------------------------------------------------------------------------------------------
 
 
 cdef struct pick_state:
-    walk route          # operands: indices, input at position 0 of the axis, output
+    walk route          # operands: input at position 0 of the axis, indices, output
     Element kind
     int axis
     int64_t size
@@ -136,55 +126,42 @@ cdef void pick_row(char **at, const int64_t *steps, int64_t n, void *arg) noexce
     if not go_on(run, n):
         return
     for i in range(n):
-        position = resolved(load_position(self.kind, at[0] + i * steps[0]), self.size, self.axis, run)
+        position = resolved(load_position(self.kind, at[1] + i * steps[1]), self.size, self.axis, run)
         if run.code != DOVETAIL_OK:
             return
-        memcpy(at[2] + i * steps[2], at[1] + i * steps[1] + position * self.step, self.itemsize)
+        memcpy(at[2] + i * steps[2], at[0] + i * steps[0] + position * self.step, self.itemsize)
 
 
 cdef int execute_pick(void *state, const dovetail_call *call) noexcept nogil:
-    cdef pick_state *self = <pick_state *>state
-    cdef char *bases[3]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[1]), <char *>tensor_data(&call.inputs[0])
-    bases[2] = <char *>tensor_data(&call.outputs[0])
-    return run_errand(&self.route, bases, pick_row, self, call)
+    return run_errand(&(<pick_state *>state).route, pick_row, state, call)
 
 
 cdef object _create_gather_elements(object descriptor, object info, object indices):
-    cdef pick_state *self = <pick_state *>allocate_state(sizeof(pick_state))
+    capsule = new_workload(execute_pick, sizeof(pick_state))
+    cdef pick_state *self = <pick_state *>state_of(capsule)
     axis, itemsize = descriptor.axis % info.rank, info.dtype.itemsize
     strides = contiguous(info.sizes, itemsize)
     fixed = strides[:axis] + (0,) + strides[axis + 1 :]
-    try:
-        self.kind, self.axis, self.itemsize = element_of(indices.dtype), axis, itemsize
-        self.size, self.step = info.sizes[axis], strides[axis]
-        by_operand = (contiguous(indices.sizes, indices.dtype.itemsize), fixed, contiguous(indices.sizes, itemsize))
-        plan_walk(&self.route, indices.sizes, by_operand)
-        return workload_capsule(execute_pick, self, free_state)
-    except BaseException:
-        free_state(self)
-        raise
+    self.kind, self.axis, self.itemsize = element_of(indices.dtype), axis, itemsize
+    self.size, self.step = info.sizes[axis], strides[axis]
+    by_operand = (fixed, contiguous(indices.sizes, indices.dtype.itemsize), contiguous(indices.sizes, itemsize))
+    plan_walk(&self.route, indices.sizes, by_operand)
+    return capsule
 
 
 # -- gather slices by position over several axes -------------------------------------------------------------------------------
 
 
 cdef struct gather_nd_state:
-    Element kind
-    int64_t index_bytes
+    named_axes axes
     int64_t batches
     int64_t count       # positions per batch
     int64_t batch_bytes # of the input
     int64_t inner       # bytes of a slice
-    int batch_dims
-    int depth           # axes that a position names
-    int64_t *sizes      # [depth]
-    int64_t *strides    # [depth], bytes
 
 
 cdef void release_gather_nd(void *state) noexcept nogil:
-    free((<gather_nd_state *>state).sizes)
-    free((<gather_nd_state *>state).strides)
+    free_axes(&(<gather_nd_state *>state).axes)
     free(state)
 
 
@@ -194,45 +171,29 @@ cdef int execute_gather_nd(void *state, const dovetail_call *call) noexcept nogi
     cdef const char *indices = <const char *>tensor_data(&call.inputs[1])
     cdef char *target = <char *>tensor_data(&call.outputs[0])
     cdef int64_t batch, i, offset
-    cdef int axis
-    cdef errand run
-    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    cdef errand run = new_errand(call)
     for batch in range(self.batches):
         for i in range(self.count):
-            offset = batch * self.batch_bytes
-            for axis in range(self.depth):
-                offset += self.strides[axis] * resolved(
-                    load_position(self.kind, indices), self.sizes[axis], self.batch_dims + axis, &run
-                )
-                indices += self.index_bytes
+            offset = batch * self.batch_bytes + named_offset(&self.axes, indices, &run)
             if not go_on(&run, 16):
                 return run.code
             copy_bytes(target, source + offset, self.inner, &run)
+            indices += self.axes.depth * self.axes.index_bytes
             target += self.inner
     return run.code
 
 
 cdef object _create_gather_nd(object descriptor, object info, object indices):
-    cdef gather_nd_state *self = <gather_nd_state *>allocate_state(sizeof(gather_nd_state))
+    capsule = new_workload(execute_gather_nd, sizeof(gather_nd_state), release_gather_nd)
+    cdef gather_nd_state *self = <gather_nd_state *>state_of(capsule)
     batch_dims, itemsize = descriptor.batch_dims, info.dtype.itemsize
     depth = indices.sizes[indices.rank - 1]
-    strides = contiguous(info.sizes, itemsize)
-    try:
-        self.kind, self.index_bytes = element_of(indices.dtype), indices.dtype.itemsize
-        self.batch_dims, self.depth = batch_dims, depth
-        self.batches = math.prod(info.sizes[:batch_dims])
-        self.count = math.prod(indices.sizes[batch_dims : indices.rank - 1])
-        self.batch_bytes = math.prod(info.sizes[batch_dims:]) * itemsize
-        self.inner = math.prod(info.sizes[batch_dims + depth :]) * itemsize
-        self.sizes, self.strides = <int64_t *>malloc(depth * sizeof(int64_t)), <int64_t *>malloc(depth * sizeof(int64_t))
-        if self.sizes == NULL or self.strides == NULL:
-            raise MemoryError()
-        for i in range(depth):
-            self.sizes[<int>i], self.strides[<int>i] = info.sizes[batch_dims + i], strides[batch_dims + i]
-        return workload_capsule(execute_gather_nd, self, release_gather_nd)
-    except BaseException:
-        release_gather_nd(self)
-        raise
+    name_axes(&self.axes, indices, info.sizes, contiguous(info.sizes, itemsize), batch_dims, depth)
+    self.batches = math.prod(info.sizes[:batch_dims])
+    self.count = math.prod(indices.sizes[batch_dims : indices.rank - 1])
+    self.batch_bytes = math.prod(info.sizes[batch_dims:]) * itemsize
+    self.inner = math.prod(info.sizes[batch_dims + depth :]) * itemsize
+    return capsule
 
 
 # -- one hot -------------------------------------------------------------------------------------------------------------------
@@ -254,8 +215,7 @@ cdef int execute_one_hot(void *state, const dovetail_call *call) noexcept nogil:
     cdef const char *on = off + self.itemsize
     cdef char *target = <char *>tensor_data(&call.outputs[0])
     cdef int64_t o, d, i, position
-    cdef errand run
-    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    cdef errand run = new_errand(call)
     for o in range(self.outer):
         for d in range(self.depth):
             for i in range(self.inner):
@@ -268,16 +228,13 @@ cdef int execute_one_hot(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef object _create_one_hot(object descriptor, object indices, object result):
-    cdef one_hot_state *self = <one_hot_state *>allocate_state(sizeof(one_hot_state))
+    capsule = new_workload(execute_one_hot, sizeof(one_hot_state))
+    cdef one_hot_state *self = <one_hot_state *>state_of(capsule)
     axis = descriptor.axis % result.rank
-    try:
-        self.kind, self.index_bytes, self.itemsize = element_of(indices.dtype), indices.dtype.itemsize, result.dtype.itemsize
-        self.outer, self.depth = math.prod(indices.sizes[:axis]), descriptor.depth
-        self.inner = math.prod(indices.sizes[axis:])
-        return workload_capsule(execute_one_hot, self, free_state)
-    except BaseException:
-        free_state(self)
-        raise
+    self.kind, self.index_bytes, self.itemsize = element_of(indices.dtype), indices.dtype.itemsize, result.dtype.itemsize
+    self.outer, self.depth = math.prod(indices.sizes[:axis]), descriptor.depth
+    self.inner = math.prod(indices.sizes[axis:])
+    return capsule
 
 
 # -- triangles -----------------------------------------------------------------------------------------------------------------
@@ -290,7 +247,6 @@ cdef struct trilu_state:
     int64_t columns
     int64_t k
     bint upper
-    dovetail_alias alias
 
 
 cdef int execute_trilu(void *state, const dovetail_call *call) noexcept nogil:
@@ -298,8 +254,7 @@ cdef int execute_trilu(void *state, const dovetail_call *call) noexcept nogil:
     cdef const char *source = <const char *>tensor_data(&call.inputs[0])
     cdef char *target = <char *>tensor_data(&call.outputs[0])
     cdef int64_t row, first, last, width = self.columns * self.itemsize
-    cdef errand run
-    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    cdef errand run = new_errand(call)
     for row in range(self.matrices * self.rows):
         # Columns [first, last) are kept.
         if self.upper:
@@ -317,18 +272,12 @@ cdef int execute_trilu(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef object _create_trilu(object descriptor, object info):
-    cdef dovetail_workload *workload
-    cdef trilu_state *self = <trilu_state *>allocate_state(sizeof(trilu_state))
+    capsule = new_workload(execute_trilu, sizeof(trilu_state))
+    cdef trilu_state *self = <trilu_state *>state_of(capsule)
     rows, columns = info.sizes[info.rank - 2], info.sizes[info.rank - 1]
-    try:
-        self.itemsize, self.rows, self.columns = info.dtype.itemsize, rows, columns
-        self.matrices = math.prod(info.sizes[: info.rank - 2])
-        # Beyond the matrix k changes nothing more; clamped, no sum with it overflows.
-        self.k, self.upper = min(max(descriptor.k, -rows - columns), rows + columns), descriptor.upper
-        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
-        capsule = workload_capsule(execute_trilu, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
-    workload.aliases, workload.n_aliases = &self.alias, 1
+    self.itemsize, self.rows, self.columns = info.dtype.itemsize, rows, columns
+    self.matrices = math.prod(info.sizes[: info.rank - 2])
+    # Beyond the matrix k changes nothing more; clamped, no sum with it overflows.
+    self.k, self.upper = min(max(descriptor.k, -rows - columns), rows + columns), descriptor.upper
+    allow_in_place(capsule)
     return capsule

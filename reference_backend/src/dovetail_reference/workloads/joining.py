@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dovetail import DType, Layer, Quantization, TensorInfo
@@ -50,30 +51,12 @@ def _parts(
         offset = start * strides[axis]
         table = tables[index] if tables else None
         shared = Relation.NONE if table is not None or not outermost else Relation.VIEW if split else Relation.PART
-        part = contiguous(shape, itemsize)
+        own = contiguous(shape, itemsize)
         if split:
-            copies.append(
-                Copy(
-                    output=index,
-                    shape=shape,
-                    source_offset=offset,
-                    source_strides=strides,
-                    target_strides=part,
-                    relation=shared,
-                )
-            )
+            part = Copy(output=index, shape=shape, source_offset=offset, source_strides=strides, target_strides=own)
         else:
-            copies.append(
-                Copy(
-                    input=index,
-                    shape=shape,
-                    target_offset=offset,
-                    source_strides=part,
-                    target_strides=strides,
-                    relation=shared,
-                    table=table,
-                )
-            )
+            part = Copy(input=index, shape=shape, target_offset=offset, source_strides=own, target_strides=strides)
+        copies.append(replace(part, relation=shared, table=table))
         start += count
     return copies
 

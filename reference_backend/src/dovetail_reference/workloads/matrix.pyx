@@ -6,62 +6,31 @@ integers modulo 2^64 (hence modulo their own width), quantized layers in int32. 
 products in fixed point (tflite/kernels/internal/reference/integer_ops/batch_matmul.h) and fully connected layers in double.
 """
 
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
 
-from dovetail.abi cimport (
-    DOVETAIL_CANCELLED,
-    DOVETAIL_OK,
-    dovetail_call,
-    dovetail_tensor,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
+from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call, tensor_data
 from dovetail_reference.workloads.activations cimport FusedFunction, apply, fused_function
-from dovetail_reference.workloads.elements cimport (
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    MAX_RANK,
-    UINT8,
-    UINT16,
-    UINT32,
-    Element,
-    allocate_state,
-    cancelled,
-    element_of,
-    free_state,
-    number,
-)
-from dovetail_reference.workloads.product cimport (
-    DEPTH_AT_ONCE,
-    TILE_COLUMNS,
-    TILE_ROWS,
-    panels_at_once,
-    product_double,
-    product_int32,
-    product_int64,
-)
-from dovetail_reference.workloads.requantize cimport (
-    clamp_int32,
-    product_scale,
-    requantization,
-    requantization_of,
-    requantize,
-    rescale,
-)
+from dovetail_reference.workloads.blocks cimport load_wholes, store_wholes
+from dovetail_reference.workloads.elements cimport FLOAT32, FLOAT64, INT8, MAX_RANK, Element, cancelled, element_of
+from dovetail_reference.workloads.product cimport DEPTH_AT_ONCE, TILE_COLUMNS, TILE_ROWS, packable, panels_at_once
+from dovetail_reference.workloads.product cimport product_double, product_int32, product_int64, product_workspace
+from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of
+from dovetail_reference.workloads.requantize cimport requantize, rescale
+from dovetail_reference.workloads.workload cimport new_workload, state_of, stated_workspace, workload_of
 
 from dovetail.layers import FullyConnected
 
 from .quantized import clamp_range, is_quantized
 
+cdef enum:
+    AT_ONCE = 64    # integers of a line that are converted at once
+
 
 cdef struct Side:
     # One operand: its lines (rows or columns of the product) and its depth.
     Element element
+    int64_t itemsize
     int input               # index in the call
     int64_t lines
     int64_t line_stride
@@ -72,7 +41,9 @@ cdef struct Side:
 
 
 cdef struct State:
+    size_t workspace
     Element output
+    int64_t itemsize        # of the result
     bint quantized
     bint bias
     bint swapped            # rows of the tile are columns of the result
@@ -95,111 +66,122 @@ cdef struct State:
 
 
 cdef void pack_lines(
-    const Side *side, const number *source, int64_t depth, int64_t first, int64_t count, int64_t width, bint quantized,
-    void *packed,
+    const Side *side, const packable *source, int64_t depth, int64_t first, int64_t count, int64_t width, void *packed
 ) noexcept nogil:
-    """Convert `count` lines from `first` on to [depth][width]; missing ones give zeros."""
+    """Convert `count` lines of floats or quantized bytes from `first` on to [depth][width]; missing ones give zeros."""
     cdef int64_t k, j, at
     cdef int32_t zero
     for k in range(depth):
         for j in range(width):
             at = (first + j) * side.line_stride + k * side.depth_stride
-            if number is float or number is double:
+            if packable is float or packable is double:
                 (<double *>packed)[k * width + j] = <double>source[at] if j < count else 0.0
-            elif quantized:
+            else:
                 zero = side.zero
                 if side.zeros != NULL and j < count:
                     zero = side.zeros[first + j]
                 (<uint32_t *>packed)[k * width + j] = <uint32_t>(<int32_t>source[at] - zero) if j < count else 0
-            else:
-                (<uint64_t *>packed)[k * width + j] = <uint64_t>source[at] if j < count else 0
+
+
+cdef void pack_whole_lines(
+    const Side *side, const char *source, int64_t depth, int64_t first, int64_t count, int64_t width, int64_t *packed
+) noexcept nogil:
+    """The same for plain integers of any width."""
+    cdef int64_t values[AT_ONCE]
+    cdef int64_t along = side.line_stride * side.itemsize, down = side.depth_stride * side.itemsize
+    cdef int64_t i, j, k, n
+    source += first * along
+    if count < width:
+        memset(packed, 0, depth * width * sizeof(int64_t))
+    if side.line_stride < side.depth_stride or count > TILE_ROWS:
+        for k in range(depth):
+            load_wholes(side.element, source + k * down, along, count, packed + k * width)
+        return
+    k = 0
+    while k < depth:    # so few of each line at once that what is packed of them stays in the first cache
+        n = min(<int64_t>AT_ONCE, depth - k)
+        for j in range(count):
+            load_wholes(side.element, source + j * along + k * down, down, n, values)
+            for i in range(n):
+                packed[(k + i) * width + j] = values[i]
+        k += n
 
 
 cdef void pack(
-    const State *s, const Side *side, const void *data, int64_t offset, int64_t depth, int64_t first, int64_t count,
-    int64_t width, void *packed,
+    const State *s, const Side *side, const dovetail_call *call, int64_t offset, int64_t depth, int64_t first, int64_t width,
+    void *packed,
 ) noexcept nogil:
-    """`pack_lines` for the element type of an operand, from the element `offset` on."""
-    cdef int64_t n = min(count, width)
+    """Pack `width` lines of an operand, as far as there are so many, from the element `offset` on."""
+    cdef int64_t n = min(side.lines - first, width)
+    cdef const char *source = <const char *>tensor_data(&call.inputs[side.input]) + offset * side.itemsize
     if side.element == FLOAT32:
-        pack_lines(side, <const float *>data + offset, depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const float *>source, depth, first, n, width, packed)
     elif side.element == FLOAT64:
-        pack_lines(side, <const double *>data + offset, depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const double *>source, depth, first, n, width, packed)
+    elif not s.quantized:
+        pack_whole_lines(side, source, depth, first, n, width, <int64_t *>packed)
     elif side.element == INT8:
-        pack_lines(side, <const int8_t *>data + offset, depth, first, n, width, s.quantized, packed)
-    elif side.element == INT16:
-        pack_lines(side, <const int16_t *>data + offset, depth, first, n, width, s.quantized, packed)
-    elif side.element == INT32:
-        pack_lines(side, <const int32_t *>data + offset, depth, first, n, width, s.quantized, packed)
-    elif side.element == INT64:
-        pack_lines(side, <const int64_t *>data + offset, depth, first, n, width, s.quantized, packed)
-    elif side.element == UINT8:
-        pack_lines(side, <const uint8_t *>data + offset, depth, first, n, width, s.quantized, packed)
-    elif side.element == UINT16:
-        pack_lines(side, <const uint16_t *>data + offset, depth, first, n, width, s.quantized, packed)
-    elif side.element == UINT32:
-        pack_lines(side, <const uint32_t *>data + offset, depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const int8_t *>source, depth, first, n, width, packed)
     else:
-        pack_lines(side, <const uint64_t *>data + offset, depth, first, n, width, s.quantized, packed)
+        pack_lines(side, <const uint8_t *>source, depth, first, n, width, packed)
 
 
 cdef void store_tile(
-    const State *s, const double *sums, const void *bias, int64_t row, int64_t column, number *output
+    const State *s, const double *sums, const void *bias, int64_t row, int64_t column, packable *output
 ) noexcept nogil:
-    """Finish one tile of sums, whose corner is (row, column), and write it out."""
+    """Finish one tile of sums of floats or quantized bytes, whose corner is (row, column), and write it out."""
     cdef int64_t r, c, at, which
     cdef int32_t whole
     cdef double value
-    cdef uint64_t modular
     for r in range(min(<int64_t>TILE_ROWS, s.rows.lines - row)):
         for c in range(min(<int64_t>TILE_COLUMNS, s.columns.lines - column)):
             at = (row + r) * s.row_stride + (column + c) * s.column_stride
             which = row + r if s.swapped else column + c
-            if number is float or number is double:
+            if packable is float or packable is double:
                 value = sums[r * TILE_COLUMNS + c]
                 if bias != NULL:
-                    value += <double>(<const number *>bias)[which]
-                output[at] = <number>apply(&s.activation, value)
-            elif s.quantized:
+                    value += <double>(<const packable *>bias)[which]
+                output[at] = <packable>apply(&s.activation, value)
+            else:
                 whole = (<const int32_t *>sums)[r * TILE_COLUMNS + c]
                 if bias != NULL:
                     whole += (<const int32_t *>bias)[which]
                 if s.connected:
-                    output[at] = <number>rescale(whole, s.real_factors[which], s.out_zero, s.low, s.high)
+                    output[at] = <packable>rescale(whole, s.real_factors[which], s.out_zero, s.low, s.high)
                 else:
                     whole = requantize(whole, s.factors[which]) + s.out_zero
-                    output[at] = <number>clamp_int32(whole, s.low, s.high)
-            else:
-                modular = (<const uint64_t *>sums)[r * TILE_COLUMNS + c]
-                if bias != NULL:
-                    modular += <uint64_t>(<const number *>bias)[which]
-                output[at] = <number>modular
+                    output[at] = <packable>clamp_int32(whole, s.low, s.high)
 
 
-cdef void store(
-    const State *s, const double *sums, const void *bias, int64_t row, int64_t column, void *data, int64_t offset
+cdef void store_whole_tile(
+    const State *s, int64_t *sums, const char *bias, int64_t row, int64_t column, char *output
 ) noexcept nogil:
-    """`store_tile` for the element type of the result, from the element `offset` on."""
+    """The same for plain integers of any width, modulo that."""
+    cdef int64_t r, c, first, addend, columns = min(<int64_t>TILE_COLUMNS, s.columns.lines - column)
+    for r in range(min(<int64_t>TILE_ROWS, s.rows.lines - row)):
+        for c in range(columns if bias != NULL else 0):
+            load_wholes(s.output, bias + (row + r if s.swapped else column + c) * s.itemsize, 0, 1, &addend)
+            sums[r * TILE_COLUMNS + c] = <int64_t>(<uint64_t>sums[r * TILE_COLUMNS + c] + <uint64_t>addend)
+        first = (row + r) * s.row_stride + column * s.column_stride
+        store_wholes(
+            s.output, sums + r * TILE_COLUMNS, False, columns, output + first * s.itemsize, s.column_stride * s.itemsize
+        )
+
+
+cdef void store(const State *s, const dovetail_call *call, double *sums, int64_t batch, int64_t row, int64_t column) noexcept nogil:
+    """Finish one tile of a matrix of the batch."""
+    cdef const void *bias = tensor_data(&call.inputs[2]) if s.bias else NULL
+    cdef char *output = <char *>tensor_data(&call.outputs[0]) + batch * s.rows.lines * s.columns.lines * s.itemsize
     if s.output == FLOAT32:
-        store_tile(s, sums, bias, row, column, <float *>data + offset)
+        store_tile(s, sums, bias, row, column, <float *>output)
     elif s.output == FLOAT64:
-        store_tile(s, sums, bias, row, column, <double *>data + offset)
+        store_tile(s, sums, bias, row, column, <double *>output)
+    elif not s.quantized:
+        store_whole_tile(s, <int64_t *>sums, <const char *>bias, row, column, output)
     elif s.output == INT8:
-        store_tile(s, sums, bias, row, column, <int8_t *>data + offset)
-    elif s.output == INT16:
-        store_tile(s, sums, bias, row, column, <int16_t *>data + offset)
-    elif s.output == INT32:
-        store_tile(s, sums, bias, row, column, <int32_t *>data + offset)
-    elif s.output == INT64:
-        store_tile(s, sums, bias, row, column, <int64_t *>data + offset)
-    elif s.output == UINT8:
-        store_tile(s, sums, bias, row, column, <uint8_t *>data + offset)
-    elif s.output == UINT16:
-        store_tile(s, sums, bias, row, column, <uint16_t *>data + offset)
-    elif s.output == UINT32:
-        store_tile(s, sums, bias, row, column, <uint32_t *>data + offset)
+        store_tile(s, sums, bias, row, column, <int8_t *>output)
     else:
-        store_tile(s, sums, bias, row, column, <uint64_t *>data + offset)
+        store_tile(s, sums, bias, row, column, <uint8_t *>output)
 
 
 cdef int64_t operand_offset(const State *s, const Side *side, int64_t batch) noexcept nogil:
@@ -237,20 +219,11 @@ cdef int multiply_deep(const State *s, const dovetail_call *call, int64_t batch,
             if cancelled(call):
                 return DOVETAIL_CANCELLED
             n = min(<int64_t>DEPTH_AT_ONCE, s.depth - depth)
-            pack(
-                s, &s.columns, tensor_data(&call.inputs[s.columns.input]), right + depth * s.columns.depth_stride, n, column,
-                s.columns.lines - column, TILE_COLUMNS, panel,
-            )
-            pack(
-                s, &s.rows, tensor_data(&call.inputs[s.rows.input]), left + depth * s.rows.depth_stride, n, row,
-                s.rows.lines - row, TILE_ROWS, packed,
-            )
+            pack(s, &s.columns, call, right + depth * s.columns.depth_stride, n, column, TILE_COLUMNS, panel)
+            pack(s, &s.rows, call, left + depth * s.rows.depth_stride, n, row, TILE_ROWS, packed)
             multiply(s, n, packed, panel, sums, depth > 0)
             depth += n
-        store(
-            s, sums, tensor_data(&call.inputs[2]) if s.bias else NULL, row, column, tensor_data(&call.outputs[0]),
-            batch * s.rows.lines * s.columns.lines,
-        )
+        store(s, call, sums, batch, row, column)
     return DOVETAIL_OK
 
 
@@ -258,30 +231,22 @@ cdef int multiply_block(const State *s, const dovetail_call *call, int64_t batch
     """All rows at the columns of one block: as many panels as are packed at once."""
     cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
     cdef int64_t panels = panels_at_once(s.depth), begin = block * panels * TILE_COLUMNS
+    cdef int64_t left = operand_offset(s, &s.rows, batch), right = operand_offset(s, &s.columns, batch)
     cdef int64_t j, tile, column, row
     cdef double *packed = <double *>call.workspace
     cdef double *panel = packed + s.depth * TILE_ROWS
-    cdef void *bias = tensor_data(&call.inputs[2]) if s.bias else NULL
-    cdef void *columns = tensor_data(&call.inputs[s.columns.input])
-    cdef void *rows = tensor_data(&call.inputs[s.rows.input])
     panels = min(panels, (s.columns.lines - begin + TILE_COLUMNS - 1) // TILE_COLUMNS)
     for j in range(panels):
         column = begin + j * TILE_COLUMNS
-        pack(
-            s, &s.columns, columns, operand_offset(s, &s.columns, batch), s.depth, column, s.columns.lines - column,
-            TILE_COLUMNS, panel + j * s.depth * TILE_COLUMNS,
-        )
+        pack(s, &s.columns, call, right, s.depth, column, TILE_COLUMNS, panel + j * s.depth * TILE_COLUMNS)
     for tile in range((s.rows.lines + TILE_ROWS - 1) // TILE_ROWS):
         if cancelled(call):
             return DOVETAIL_CANCELLED
         row = tile * TILE_ROWS
-        pack(s, &s.rows, rows, operand_offset(s, &s.rows, batch), s.depth, row, s.rows.lines - row, TILE_ROWS, packed)
+        pack(s, &s.rows, call, left, s.depth, row, TILE_ROWS, packed)
         for j in range(panels):
             multiply(s, s.depth, packed, panel + j * s.depth * TILE_COLUMNS, sums, False)
-            store(
-                s, sums, bias, row, begin + j * TILE_COLUMNS, tensor_data(&call.outputs[0]),
-                batch * s.rows.lines * s.columns.lines,
-            )
+            store(s, call, sums, batch, row, begin + j * TILE_COLUMNS)
     return DOVETAIL_OK
 
 
@@ -299,17 +264,6 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
                 status = multiply_block(s, call, batch, block)
             if status != DOVETAIL_OK:
                 return status
-    return DOVETAIL_OK
-
-
-cdef int workspace(
-    void *opaque, const dovetail_tensor *inputs, const dovetail_tensor *outputs, int32_t workers,
-    size_t *shared, size_t *per_worker,
-) noexcept nogil:
-    cdef const State *s = <const State *>opaque
-    cdef int64_t depth = min(s.depth, <int64_t>DEPTH_AT_ONCE)
-    shared[0] = sizeof(double) * depth * (TILE_ROWS + panels_at_once(s.depth) * TILE_COLUMNS)
-    per_worker[0] = 0
     return DOVETAIL_OK
 
 
@@ -402,31 +356,29 @@ def create(layer, dtype):
     cdef int64_t columns
     y = layer.output_infos[0].sizes
     columns = y[len(y) - 1] if connected or layer.input_infos[1].rank > 1 else 1
-    cdef dovetail_workload *made = NULL
     cdef size_t tail = columns * (sizeof(double) + sizeof(requantization) + sizeof(int32_t)) if quantized else 0
-    cdef State *s = <State *>allocate_state(sizeof(State) + tail)
-    try:
-        s.quantized = quantized
-        s.output = s.rows.element = element_of(dtype)
-        s.columns.element = element_of(layer.input_infos[1].dtype) if quantized else s.output
-        s.columns.input = 1
-        s.real_factors = <double *>(s + 1)
-        s.factors = <requantization *>(s.real_factors + columns)
-        s.weight_zeros = <int32_t *>(s.factors + columns)
-        if connected:
-            fill_fully_connected(s, layer)
-        else:
-            fill_matmul(s, layer)
-        s.row_stride, s.column_stride = s.columns.lines, 1
-        if quantized:
-            fill_quantization(s, layer)
-        if s.columns.lines < s.rows.lines and s.columns.lines < 8:   # most of a tile would be empty
-            s.swapped = True
-            s.rows, s.columns = s.columns, s.rows
-            s.row_stride, s.column_stride = s.column_stride, s.row_stride
-        capsule = workload_capsule(execute, s, free_state, &made)
-    except BaseException:
-        free_state(s)
-        raise
-    made.workspace = workspace
+    capsule = new_workload(execute, sizeof(State) + tail)
+    cdef State *s = <State *>state_of(capsule)
+    s.quantized = quantized
+    s.output = s.rows.element = element_of(dtype)
+    s.columns.element = element_of(layer.input_infos[1].dtype) if quantized else s.output
+    s.itemsize, s.rows.itemsize = dtype.itemsize, dtype.itemsize
+    s.columns.itemsize = 1 if quantized else s.itemsize
+    s.columns.input = 1
+    s.real_factors = <double *>(s + 1)
+    s.factors = <requantization *>(s.real_factors + columns)
+    s.weight_zeros = <int32_t *>(s.factors + columns)
+    if connected:
+        fill_fully_connected(s, layer)
+    else:
+        fill_matmul(s, layer)
+    s.row_stride, s.column_stride = s.columns.lines, 1
+    if quantized:
+        fill_quantization(s, layer)
+    if s.columns.lines < s.rows.lines and s.columns.lines < 8:   # most of a tile would be empty
+        s.swapped = True
+        s.rows, s.columns = s.columns, s.rows
+        s.row_stride, s.column_stride = s.column_stride, s.row_stride
+    s.workspace = product_workspace(s.depth)
+    workload_of(capsule).workspace = stated_workspace
     return capsule

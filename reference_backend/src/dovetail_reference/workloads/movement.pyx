@@ -4,24 +4,15 @@ An element is 1, 2, 4 or 8 bytes; what they mean plays no part. A strided copy o
 256, which is how quantized activations and requantization are done.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_IN_PLACE,
-    DOVETAIL_ALIAS_PART,
-    DOVETAIL_ALIAS_VIEW,
-    DOVETAIL_CANCELLED,
-    DOVETAIL_OK,
-    DOVETAIL_WORKLOAD_ELIDABLE,
-    dovetail_alias,
-    dovetail_call,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
+from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE, DOVETAIL_ALIAS_PART, DOVETAIL_ALIAS_VIEW, DOVETAIL_CANCELLED, DOVETAIL_OK
+from dovetail.abi cimport DOVETAIL_WORKLOAD_ELIDABLE, dovetail_alias, dovetail_call, dovetail_workload, tensor_data
+from dovetail_reference.workloads.elements cimport copy_elements
 from dovetail_reference.workloads.walking cimport plan_walk, run_walk, walk
+from dovetail_reference.workloads.workload cimport allocate, new_workload, state_of, workload_of
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -90,23 +81,7 @@ cdef void release_movement(void *state) noexcept nogil:
 
 
 cdef void copy_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef int64_t itemsize = (<int64_t *>arg)[0], a = steps[0], b = steps[1], i
-    cdef const char *source = at[0]
-    cdef char *target = at[1]
-    if a == itemsize and b == itemsize:
-        memcpy(target, source, n * itemsize)
-    elif itemsize == 1:
-        for i in range(n):
-            target[i * b] = source[i * a]
-    elif itemsize == 2:
-        for i in range(n):
-            (<uint16_t *>(target + i * b))[0] = (<const uint16_t *>(source + i * a))[0]
-    elif itemsize == 4:
-        for i in range(n):
-            (<uint32_t *>(target + i * b))[0] = (<const uint32_t *>(source + i * a))[0]
-    else:
-        for i in range(n):
-            (<uint64_t *>(target + i * b))[0] = (<const uint64_t *>(source + i * a))[0]
+    copy_elements(at[1], steps[1], at[0], steps[0], (<int64_t *>arg)[0], n)
 
 
 cdef void map_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
@@ -139,45 +114,43 @@ cdef int execute_movement(void *state, const dovetail_call *call) noexcept nogil
 
 def movement_workload(copies, int64_t itemsize):
     """Make the workload capsule of a list of `Copy`; it is elidable if every copy has an alias that makes it so."""
-    cdef movement *self = <movement *>calloc(1, sizeof(movement))
-    cdef dovetail_workload *workload
+    capsule = new_workload(execute_movement, sizeof(movement), release_movement)
+    cdef movement *self = <movement *>state_of(capsule)
+    cdef dovetail_workload *workload = workload_of(capsule)
     cdef copy *one
-    cdef int64_t n_aliases = 0
-    if self == NULL:
-        raise MemoryError()
-    try:
-        self.itemsize = itemsize
-        self.count = len(copies)
-        self.copies = <copy *>calloc(max(self.count, 1), sizeof(copy))
-        self.aliases = <dovetail_alias *>calloc(max(self.count, 1), sizeof(dovetail_alias))
-        if self.copies == NULL or self.aliases == NULL:
-            raise MemoryError()
-        for i, given in enumerate(copies):
-            one = &self.copies[i]
-            plan_walk(&one.route, given.shape, (given.source_strides, given.target_strides))
-            one.route.block = 1 << 14
-            one.input, one.output = given.input, given.output
-            one.source_offset, one.target_offset = given.source_offset, given.target_offset
-            one.contiguous = one.route.rows == 1 and (
-                one.route.length == 1 or (one.route.steps[0] == itemsize and one.route.steps[1] == itemsize)
-            )
-            if given.table is not None:
-                one.mapped = True
-                for value in range(256):
-                    one.table[value] = given.table[value]
-            if given.relation:
-                self.aliases[n_aliases].relation = int(given.relation)
-                self.aliases[n_aliases].input, self.aliases[n_aliases].output = given.input, given.output
-                self.aliases[n_aliases].offset = given.source_offset + given.target_offset
-                n_aliases += 1
-        capsule = workload_capsule(execute_movement, self, release_movement, &workload)
-    except BaseException:
-        release_movement(self)
-        raise
+    cdef int32_t n_aliases = 0
+    self.itemsize = itemsize
+    self.copies = <copy *>allocate(len(copies), sizeof(copy))
+    self.aliases = <dovetail_alias *>allocate(len(copies), sizeof(dovetail_alias))
+    self.count = len(copies)
+    for i, given in enumerate(copies):
+        one = &self.copies[i]
+        plan_walk(&one.route, given.shape, (given.source_strides, given.target_strides))
+        one.route.block = 1 << 14
+        one.input, one.output = given.input, given.output
+        one.source_offset, one.target_offset = given.source_offset, given.target_offset
+        one.contiguous = one.route.rows == 1 and (
+            one.route.length == 1 or (one.route.steps[0] == itemsize and one.route.steps[1] == itemsize)
+        )
+        if given.table is not None:
+            one.mapped = True
+            for value in range(256):
+                one.table[value] = given.table[value]
+        if given.relation:
+            self.aliases[n_aliases].relation = int(given.relation)
+            self.aliases[n_aliases].input, self.aliases[n_aliases].output = given.input, given.output
+            self.aliases[n_aliases].offset = given.source_offset + given.target_offset
+            n_aliases += 1
     workload.aliases, workload.n_aliases = self.aliases, n_aliases
     if n_aliases == self.count and all(given.relation != Relation.IN_PLACE for given in copies):
         workload.flags = DOVETAIL_WORKLOAD_ELIDABLE
     return capsule
+
+
+def mapping_workload(elements, table):
+    """Make the workload capsule of a tensor of single bytes, each of which becomes what a table of 256 says."""
+    whole = Copy(shape=(elements,), source_strides=(1,), target_strides=(1,), relation=Relation.IN_PLACE, table=table)
+    return movement_workload([whole], 1)
 
 
 cdef struct selection:
@@ -231,30 +204,23 @@ def selection_workload(tables, source_strides, int64_t itemsize):
         source_strides: Bytes, per axis.
         itemsize: Bytes of an element.
     """
-    cdef selection *self = <selection *>calloc(1, sizeof(selection))
+    capsule = new_workload(execute_selection, sizeof(selection), release_selection)
+    cdef selection *self = <selection *>state_of(capsule)
     cdef int64_t used = 0
     cdef const int64_t[::1] offsets
-    if self == NULL:
-        raise MemoryError()
-    try:
-        if not tables:
-            tables, source_strides = (np.zeros(1, np.int64),), (0,)
-        self.itemsize, self.rank = itemsize, len(tables)
-        self.sizes = <int64_t *>malloc(self.rank * sizeof(int64_t))
-        self.offsets = <int64_t *>malloc((sum(map(len, tables)) or 1) * sizeof(int64_t))
-        if self.sizes == NULL or self.offsets == NULL:
-            raise MemoryError()
-        for axis, table in enumerate(tables):
-            self.sizes[axis] = len(table)
-            for begin in range(0, len(table), PIECE):
-                budget().check_time()
-                offsets = table[begin : begin + PIECE] * source_strides[axis]
-                memcpy(self.offsets + used, &offsets[0], offsets.shape[0] * sizeof(int64_t))
-                used += offsets.shape[0]
-        return workload_capsule(execute_selection, self, release_selection)
-    except BaseException:
-        release_selection(self)
-        raise
+    if not tables:
+        tables, source_strides = (np.zeros(1, np.int64),), (0,)
+    self.itemsize, self.rank = itemsize, len(tables)
+    self.sizes = <int64_t *>allocate(len(tables), sizeof(int64_t))
+    self.offsets = <int64_t *>allocate(sum(map(len, tables)), sizeof(int64_t))
+    for axis, table in enumerate(tables):
+        self.sizes[axis] = len(table)
+        for begin in range(0, len(table), PIECE):
+            budget().check_time()
+            offsets = table[begin : begin + PIECE] * source_strides[axis]
+            memcpy(self.offsets + used, &offsets[0], offsets.shape[0] * sizeof(int64_t))
+            used += offsets.shape[0]
+    return capsule
 
 
 cdef struct pattern:
@@ -285,18 +251,11 @@ cdef int execute_pattern(void *state, const dovetail_call *call) noexcept nogil:
 
 def fill_workload(content, count=1):
     """Make the workload capsule of an output that is known beforehand: these bytes, so many times."""
-    cdef pattern *self = <pattern *>calloc(1, sizeof(pattern))
+    capsule = new_workload(execute_pattern, sizeof(pattern), release_pattern)
+    cdef pattern *self = <pattern *>state_of(capsule)
     cdef bytes given = content * min(count, max(4096 // max(len(content), 1), 1))
     cdef const char *source = given
-    if self == NULL:
-        raise MemoryError()
-    try:
-        self.nbytes, self.size = len(content) * count, len(given)
-        self.bytes = <char *>malloc(max(self.size, 1))
-        if self.bytes == NULL:
-            raise MemoryError()
-        memcpy(self.bytes, source, self.size)
-        return workload_capsule(execute_pattern, self, release_pattern)
-    except BaseException:
-        release_pattern(self)
-        raise
+    self.nbytes, self.size = len(content) * count, len(given)
+    self.bytes = <char *>allocate(self.size, 1)
+    memcpy(self.bytes, source, self.size)
+    return capsule

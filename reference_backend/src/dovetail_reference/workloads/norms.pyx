@@ -3,30 +3,18 @@
 from libc.math cimport fabs, pow, sqrt
 from libc.stdint cimport int64_t
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_IN_PLACE,
-    DOVETAIL_OK,
-    dovetail_alias,
-    dovetail_call,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
-from dovetail_reference.workloads.elements cimport FLOAT32, Element, allocate_state, element_of, free_state, real
-from dovetail_reference.workloads.walking cimport errand, go_on, span_end
-
-import math
+from dovetail.abi cimport dovetail_call
+from dovetail_reference.workloads.elements cimport element_of, real
+from dovetail_reference.workloads.lines cimport lines, lines_along, run_lines
+from dovetail_reference.workloads.walking cimport errand, go_on, next_span, span
+from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
 from dovetail import DataLayout
 from dovetail.layers import LpNormalization
 
 
 cdef struct State:
-    Element element
-    bint local              # local response normalization, else Lp
-    int64_t outer           # lines lie along one axis: [outer, size, inner]
-    int64_t size
-    int64_t inner
+    lines along
     # Lp
     int p
     double epsilon
@@ -36,91 +24,59 @@ cdef struct State:
     double factor           # alpha / size
     double beta
     double k
-    dovetail_alias alias
 
 
-cdef void lp_line(const State *s, const real *x, real *y, errand *run) noexcept nogil:
+cdef void lp_line(const void *opaque, int64_t line, const real *x, real *y, errand *run) noexcept nogil:
     """Divide a line by its norm; a line of zeros stays one, whatever epsilon is. x and y may be the same memory."""
-    cdef int64_t i, begin = 0, end
+    cdef const State *s = <const State *>opaque
+    cdef int64_t i, size = s.along.size, stride = s.along.stride
+    cdef span part = span(0, 0)
     cdef double norm = 0.0, value
-    while begin < s.size:
-        end = span_end(run, begin, s.size)
-        if end == begin:
-            return
-        for i in range(begin, end):
-            value = x[i * s.inner]
+    while next_span(run, &part, size):
+        for i in range(part.begin, part.end):
+            value = x[i * stride]
             norm += fabs(value) if s.p == 1 else value * value
-        begin = end
     norm = max(norm if s.p == 1 else sqrt(norm), s.epsilon)
-    begin = 0
-    while begin < s.size:
-        end = span_end(run, begin, s.size)
-        if end == begin:
-            return
-        for i in range(begin, end):
-            y[i * s.inner] = <real>(x[i * s.inner] / norm) if norm != 0.0 else 0
-        begin = end
+    while next_span(run, &part, size):
+        for i in range(part.begin, part.end):
+            y[i * stride] = <real>(x[i * stride] / norm) if norm != 0.0 else 0
 
 
-cdef void local_response_line(const State *s, const real *x, real *y, errand *run) noexcept nogil:
+cdef void local_response_line(const void *opaque, int64_t line, const real *x, real *y, errand *run) noexcept nogil:
     """Normalize each element of a line of channels by its neighbours; x and y must not overlap."""
-    cdef int64_t i, j, first, last
+    cdef const State *s = <const State *>opaque
+    cdef int64_t i, j, first, last, size = s.along.size, stride = s.along.stride
     cdef double total
-    for i in range(s.size):
+    for i in range(size):
         total = 0.0
-        first, last = max(<int64_t>0, i - s.before), min(s.size, i + s.after + 1)
+        first, last = max(<int64_t>0, i - s.before), min(size, i + s.after + 1)
         if not go_on(run, last - first):
             return
         for j in range(first, last):
-            total += <double>x[j * s.inner] * <double>x[j * s.inner]
-        y[i * s.inner] = <real>(x[i * s.inner] / pow(s.k + s.factor * total, s.beta))
+            total += <double>x[j * stride] * <double>x[j * stride]
+        y[i * stride] = <real>(x[i * stride] / pow(s.k + s.factor * total, s.beta))
 
 
-cdef int normalize(const State *s, const dovetail_call *call, const real *x, real *y) noexcept nogil:
-    cdef int64_t outer, inner, at
-    cdef errand run
-    run.call, run.work, run.code = call, 1 << 15, DOVETAIL_OK  # look at once
-    for outer in range(s.outer):
-        for inner in range(s.inner):
-            at = outer * s.size * s.inner + inner
-            if s.local:
-                local_response_line(s, x + at, y + at, &run)
-            else:
-                lp_line(s, x + at, y + at, &run)
-            if run.code != DOVETAIL_OK:
-                return run.code
-    return DOVETAIL_OK
+cdef int execute_lp(void *opaque, const dovetail_call *call) noexcept nogil:
+    return run_lines(&(<const State *>opaque).along, lp_line[float], lp_line[double], opaque, call)
 
 
-cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
-    cdef const State *s = <const State *>opaque
-    cdef void *x = tensor_data(&call.inputs[0])
-    cdef void *y = tensor_data(&call.outputs[0])
-    if s.element == FLOAT32:
-        return normalize(s, call, <const float *>x, <float *>y)
-    return normalize(s, call, <const double *>x, <double *>y)
+cdef int execute_local_response(void *opaque, const dovetail_call *call) noexcept nogil:
+    return run_lines(&(<const State *>opaque).along, local_response_line[float], local_response_line[double], opaque, call)
 
 
 def create(layer, dtype):
     """Return the workload capsule; `dtype` is FLOAT32 or FLOAT64."""
     descriptor, sizes = layer.descriptor, layer.input_infos[0].sizes
-    cdef dovetail_workload *made = NULL
-    cdef State *s = <State *>allocate_state(sizeof(State))
-    try:
-        s.element = element_of(dtype)
-        if isinstance(descriptor, LpNormalization):
-            axis = descriptor.axis % len(sizes)
-            s.p, s.epsilon = descriptor.p, descriptor.epsilon
-            s.alias.relation = DOVETAIL_ALIAS_IN_PLACE
-        else:
-            axis = 1 if descriptor.layout is DataLayout.NCHW else len(sizes) - 1
-            s.local, s.before, s.after = True, (descriptor.size - 1) // 2, descriptor.size // 2
-            s.factor, s.beta, s.k = descriptor.alpha / descriptor.size, descriptor.beta, descriptor.k
-        s.outer, s.size, s.inner = math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :])
-        capsule = workload_capsule(execute, s, free_state, &made)
-    except BaseException:
-        free_state(s)
-        raise
-    if not s.local:
-        made.aliases, made.n_aliases = &s.alias, 1
+    cdef bint lp = isinstance(descriptor, LpNormalization)
+    capsule = new_workload(execute_lp if lp else execute_local_response, sizeof(State))
+    cdef State *s = <State *>state_of(capsule)
+    if lp:
+        s.along = lines_along(element_of(dtype), sizes, descriptor.axis)
+        s.p, s.epsilon = descriptor.p, descriptor.epsilon
+        allow_in_place(capsule)
+    else:
+        s.along = lines_along(element_of(dtype), sizes, 1 if descriptor.layout is DataLayout.NCHW else -1)
+        s.before, s.after = (descriptor.size - 1) // 2, descriptor.size // 2
+        s.factor, s.beta, s.k = descriptor.alpha / descriptor.size, descriptor.beta, descriptor.k
     return capsule

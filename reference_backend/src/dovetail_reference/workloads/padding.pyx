@@ -3,12 +3,13 @@
 A row of the result is a few runs: of the fill, of one element, or of elements of the input forwards or backwards.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from dovetail.abi cimport DOVETAIL_OK, dovetail_call, tensor_data, workload_capsule
-from dovetail_reference.workloads.elements cimport allocate_state, free_state
-from dovetail_reference.workloads.walking cimport MAX_RANK, errand, go_on
+from dovetail.abi cimport DOVETAIL_OK, dovetail_call, tensor_data
+from dovetail_reference.workloads.elements cimport copy_elements
+from dovetail_reference.workloads.walking cimport MAX_RANK, errand, go_on, new_errand
+from dovetail_reference.workloads.workload cimport new_workload, state_of
 
 from dovetail.layers import PadMode
 
@@ -73,25 +74,6 @@ cdef piece piece_at(mode how, const padded_axis *axis, int64_t index) noexcept n
     return found
 
 
-cdef inline void put_elements(char *target, const char *source, int64_t step, int64_t itemsize, int64_t n) noexcept nogil:
-    """Copy n elements of the source that lie `step` bytes apart."""
-    cdef int64_t i
-    if step == itemsize:
-        memcpy(target, source, n * itemsize)
-    elif itemsize == 1:
-        for i in range(n):
-            target[i] = source[i * step]
-    elif itemsize == 2:
-        for i in range(n):
-            (<uint16_t *>target)[i] = (<const uint16_t *>(source + i * step))[0]
-    elif itemsize == 4:
-        for i in range(n):
-            (<uint32_t *>target)[i] = (<const uint32_t *>(source + i * step))[0]
-    else:
-        for i in range(n):
-            (<uint64_t *>target)[i] = (<const uint64_t *>(source + i * step))[0]
-
-
 cdef char *pad_row(const pad_state *self, const char *source, char *target, errand *run) noexcept nogil:
     """Write one row; a source of NULL stands for the fill. Returns where the next row begins."""
     cdef const padded_axis *axis = &self.axes[self.outer]
@@ -105,9 +87,11 @@ cdef char *pad_row(const pad_state *self, const char *source, char *target, erra
         if not go_on(run, n + 8):
             return target
         if found.position < 0:
-            put_elements(target, <const char *>self.fill, 0, self.itemsize, n)
+            copy_elements(target, self.itemsize, <const char *>self.fill, 0, self.itemsize, n)
         else:
-            put_elements(target, source + found.position * axis.stride, found.step * axis.stride, self.itemsize, n)
+            copy_elements(
+                target, self.itemsize, source + found.position * axis.stride, found.step * axis.stride, self.itemsize, n
+            )
         target += n * self.itemsize
         index += n
     return target
@@ -121,8 +105,7 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
     cdef int64_t position[MAX_RANK]     # of the input, by axis; -1: outside
     cdef int64_t row, offset = 0, outside = 0
     cdef int32_t axis
-    cdef errand run
-    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    cdef errand run = new_errand(call)
     for axis in range(self.outer):
         index[axis] = 0
         position[axis] = piece_at(self.how, &self.axes[axis], 0).position if self.rows else 0
@@ -159,23 +142,20 @@ def pad_workload(how, before, sizes, wanted, strides, int64_t itemsize, fill):
         itemsize: Bytes of an element.
         fill: At least `itemsize` bytes.
     """
-    cdef pad_state *self = <pad_state *>allocate_state(sizeof(pad_state))
+    capsule = new_workload(execute, sizeof(pad_state))
+    cdef pad_state *self = <pad_state *>state_of(capsule)
     cdef const uint8_t *pattern
     cdef padded_axis *axis
     cdef int32_t number
-    try:
-        axes = list(zip(before, sizes, wanted, strides, strict=True)) or [(0, 1, 1, itemsize)]
-        self.how, self.itemsize, self.outer, self.rows = <mode><int>_MODES[how], itemsize, len(axes) - 1, 1
-        empty = 0 in wanted     # beside a size of zero the others may be of any magnitude
-        for number, (first, size, count, stride) in enumerate(axes):
-            axis = &self.axes[number]
-            axis.first, axis.size, axis.count, axis.stride = -first, size, 0 if empty else count, stride
-            if number < self.outer:
-                self.rows *= axis.count
-        given = bytes(fill)
-        pattern = given
-        memcpy(self.fill, pattern, itemsize)
-        return workload_capsule(execute, self, free_state)
-    except BaseException:
-        free_state(self)
-        raise
+    axes = list(zip(before, sizes, wanted, strides, strict=True)) or [(0, 1, 1, itemsize)]
+    self.how, self.itemsize, self.outer, self.rows = <mode><int>_MODES[how], itemsize, len(axes) - 1, 1
+    empty = 0 in wanted     # beside a size of zero the others may be of any magnitude
+    for number, (first, size, count, stride) in enumerate(axes):
+        axis = &self.axes[number]
+        axis.first, axis.size, axis.count, axis.stride = -first, size, 0 if empty else count, stride
+        if number < self.outer:
+            self.rows *= axis.count
+    given = bytes(fill)
+    pattern = given
+    memcpy(self.fill, pattern, itemsize)
+    return capsule

@@ -1,6 +1,13 @@
-"""The tile kernels of `product.h`, and how a panel's element type follows from a tensor's."""
+"""The tile kernels of `product.h`, what is packed for them, and how much at once."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
+
+# Floats are packed as double, the bytes of quantized tensors as uint32, less their zero point.
+ctypedef fused packable:
+    float
+    double
+    int8_t
+    uint8_t
 
 
 cdef extern from "product.h" nogil:
@@ -21,3 +28,9 @@ cdef inline int64_t panels_at_once(int64_t depth) noexcept nogil:
     """Panels that are gathered before the rows are packed once for all of them: half a megabyte, which stays in a cache."""
     cdef int64_t count = (1 << 19) // (8 * TILE_COLUMNS * (depth if depth > 0 else 1))
     return 1 if count < 1 else 8 if count > 8 else count
+
+
+cdef inline size_t product_workspace(int64_t depth) noexcept nogil:
+    """Bytes of the rows and panels that are packed at once; counted in doubles, also where the elements are smaller."""
+    cdef int64_t at_once = min(depth, <int64_t>DEPTH_AT_ONCE)
+    return sizeof(double) * at_once * (TILE_ROWS + panels_at_once(depth) * TILE_COLUMNS)

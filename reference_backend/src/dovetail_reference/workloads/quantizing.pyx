@@ -6,18 +6,13 @@ float64 tensors are computed in double. A NaN quantizes to the zero point.
 
 from libc.math cimport isnan, rint
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
-from dovetail.abi cimport dovetail_call, tensor_data, workload_capsule
-from dovetail_reference.workloads.blocks cimport (
-    load_reals,
-    load_wholes,
-    real_of_whole,
-    store_reals,
-    store_wholes,
-)
-from dovetail_reference.workloads.elements cimport FLOAT64, INT64, UINT64, Element, allocate_state, element_of
+from dovetail.abi cimport dovetail_call, tensor_data
+from dovetail_reference.workloads.blocks cimport load_reals, load_wholes, real_of_whole, store_reals, store_wholes
+from dovetail_reference.workloads.elements cimport FLOAT64, INT64, UINT64, Element, element_of
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+from dovetail_reference.workloads.workload cimport allocate, new_workload, state_of
 
 from dovetail.layers import Quantize
 
@@ -117,22 +112,17 @@ def create(layer, dtype):
     strides = [0] * info.rank
     if quantization.axis is not None:
         strides[quantization.axis % info.rank] = sizeof(channel)
-    cdef quantizing_state *self = <quantizing_state *>allocate_state(sizeof(quantizing_state))
+    capsule = new_workload(execute_quantize if quantizes else execute_dequantize, sizeof(quantizing_state), release)
+    cdef quantizing_state *self = <quantizing_state *>state_of(capsule)
     cdef int64_t i
-    try:
-        self.source, self.target = element_of(info.dtype), element_of(result.dtype)
-        self.low = -(2.0 ** (whole.bits - 1)) if whole.is_signed else 0.0
-        self.high = 2.0 ** (whole.bits - 1 if whole.is_signed else whole.bits) - 1.0
-        self.channels = <channel *>calloc(len(quantization.scale), sizeof(channel))
-        if self.channels == NULL:
-            raise MemoryError()
-        for i, (scale, zero) in enumerate(zip(quantization.scale, quantization.zero_point, strict=True)):
-            self.channels[i].scale = scale
-            self.channels[i].zero = zero - (1 << 64) if zero >> 63 == 1 else zero
-        plan_walk(&self.route, info.sizes, (
-            contiguous(info.sizes, info.dtype.itemsize), contiguous(result.sizes, result.dtype.itemsize), strides
-        ))
-        return workload_capsule(execute_quantize if quantizes else execute_dequantize, self, release)
-    except BaseException:
-        release(self)
-        raise
+    self.source, self.target = element_of(info.dtype), element_of(result.dtype)
+    self.low = -(2.0 ** (whole.bits - 1)) if whole.is_signed else 0.0
+    self.high = 2.0 ** (whole.bits - 1 if whole.is_signed else whole.bits) - 1.0
+    self.channels = <channel *>allocate(len(quantization.scale), sizeof(channel))
+    for i, (scale, zero) in enumerate(zip(quantization.scale, quantization.zero_point, strict=True)):
+        self.channels[i].scale = scale
+        self.channels[i].zero = zero - (1 << 64) if zero >> 63 == 1 else zero
+    plan_walk(&self.route, info.sizes, (
+        contiguous(info.sizes, info.dtype.itemsize), contiguous(result.sizes, result.dtype.itemsize), strides
+    ))
+    return capsule

@@ -10,32 +10,18 @@ SUM of the same function is faulty for int8; ours is that of LiteRT's optimized 
 from libc.math cimport INFINITY, exp, fabs, isinf, log, round, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_IN_PLACE,
-    dovetail_alias,
-    dovetail_call,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
-from dovetail_reference.workloads.blocks cimport (
-    REAL,
-    SIGNED,
-    domain_of,
-    load_reals,
-    load_wholes,
-    store_reals,
-    store_wholes,
-)
-from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of, free_state
+from dovetail.abi cimport dovetail_call
+from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_reals, load_wholes, store_reals, store_wholes
+from dovetail_reference.workloads.elements cimport Element, element_of
 from dovetail_reference.workloads.requantize cimport requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, run_walk, walk
+from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
 from dovetail import DType
 from dovetail.layers import CumulativeSum, ReduceFunction
 
 from .quantized import integer_range
-from .strides import contiguous
+from .strides import contiguous, without
 
 cdef enum function:
     SUM
@@ -228,10 +214,7 @@ cdef void reduce_row(char **at, const int64_t *steps, int64_t n, void *arg) noex
 
 
 cdef int execute_reduce(void *state, const dovetail_call *call) noexcept nogil:
-    cdef reduce_state *self = <reduce_state *>state
-    cdef char *bases[2]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
-    return run_errand(&self.kept, bases, reduce_row, self, call)
+    return run_errand(&(<reduce_state *>state).kept, reduce_row, state, call)
 
 
 cdef requantization mean_factor(double scale, int64_t count) except *:
@@ -248,35 +231,32 @@ cdef requantization mean_factor(double scale, int64_t count) except *:
 
 
 cdef object _create_reduce(object descriptor, object info, object result):
-    cdef reduce_state *self = <reduce_state *>allocate_state(sizeof(reduce_state))
+    capsule = new_workload(execute_reduce, sizeof(reduce_state))
+    cdef reduce_state *self = <reduce_state *>state_of(capsule)
     itemsize = info.dtype.itemsize
     strides = contiguous(info.sizes, itemsize)
     reduced = descriptor.reduced_axes(info.rank)
     kept = [axis for axis in range(info.rank) if axis not in reduced]
-    try:
-        self.kind = element_of(info.dtype)
-        self.wanted = <function><int>_CODES[descriptor.function]
-        self.real = domain_of(self.kind) == REAL or self.wanted in (L2, LOG_SUM, LOG_SUM_EXP)
-        if not info.dtype.is_float:
-            low, high = (0, 1) if info.dtype is DType.BOOL else integer_range(info.dtype)
-            self.low, self.high = low, high
-        if info.quantization is not None:
-            self.real = self.rescaled = True
-            self.scale = info.quantization.scale[0] / result.quantization.scale[0]
-            self.zero, self.result_zero = info.quantization.zero_point[0], result.quantization.zero_point[0]
-        self.count = 1
-        for axis in reduced:
-            self.count *= info.sizes[axis]
-        if self.rescaled and self.wanted == MEAN and self.count <= 1 << 23:
-            self.fixed_point = True
-            self.mean = mean_factor(self.scale, self.count)
-        shape = [info.sizes[axis] for axis in kept]
-        plan_walk(&self.kept, shape, ([strides[axis] for axis in kept], contiguous(shape, itemsize)))
-        plan_walk(&self.reduced, [info.sizes[axis] for axis in reduced], ([strides[axis] for axis in reduced],))
-        return workload_capsule(execute_reduce, self, free_state)
-    except BaseException:
-        free_state(self)
-        raise
+    self.kind = element_of(info.dtype)
+    self.wanted = <function><int>_CODES[descriptor.function]
+    self.real = domain_of(self.kind) == REAL or self.wanted in (L2, LOG_SUM, LOG_SUM_EXP)
+    if not info.dtype.is_float:
+        low, high = (0, 1) if info.dtype is DType.BOOL else integer_range(info.dtype)
+        self.low, self.high = low, high
+    if info.quantization is not None:
+        self.real = self.rescaled = True
+        self.scale = info.quantization.scale[0] / result.quantization.scale[0]
+        self.zero, self.result_zero = info.quantization.zero_point[0], result.quantization.zero_point[0]
+    self.count = 1
+    for axis in reduced:
+        self.count *= info.sizes[axis]
+    if self.rescaled and self.wanted == MEAN and self.count <= 1 << 23:
+        self.fixed_point = True
+        self.mean = mean_factor(self.scale, self.count)
+    shape = [info.sizes[axis] for axis in kept]
+    plan_walk(&self.kept, shape, ([strides[axis] for axis in kept], contiguous(shape, itemsize)))
+    plan_walk(&self.reduced, [info.sizes[axis] for axis in reduced], ([strides[axis] for axis in reduced],))
+    return capsule
 
 
 # -- running sum ---------------------------------------------------------------------------------------------------------------
@@ -289,7 +269,6 @@ cdef struct running_state:
     int64_t length
     int64_t first       # bytes to the first element of a line, in the order of summing
     int64_t step        # bytes to the next
-    dovetail_alias alias
 
 
 cdef void running_line(running_state *self, const char *source, char *target, errand *run) noexcept nogil:
@@ -328,30 +307,20 @@ cdef void running_row(char **at, const int64_t *steps, int64_t n, void *arg) noe
 
 
 cdef int execute_running(void *state, const dovetail_call *call) noexcept nogil:
-    cdef running_state *self = <running_state *>state
-    cdef char *bases[2]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
-    return run_errand(&self.lines, bases, running_row, self, call)
+    return run_errand(&(<running_state *>state).lines, running_row, state, call)
 
 
 cdef object _create_cumulative_sum(object descriptor, object info):
-    cdef dovetail_workload *workload
-    cdef running_state *self = <running_state *>allocate_state(sizeof(running_state))
+    capsule = new_workload(execute_running, sizeof(running_state))
+    cdef running_state *self = <running_state *>state_of(capsule)
     axis = descriptor.axis % info.rank
     strides = contiguous(info.sizes, info.dtype.itemsize)
-    shape = info.sizes[:axis] + info.sizes[axis + 1 :]
-    outer = strides[:axis] + strides[axis + 1 :]
-    try:
-        self.kind = element_of(info.dtype)
-        self.exclusive = descriptor.exclusive
-        self.length, self.step = info.sizes[axis], strides[axis]
-        if descriptor.reverse:
-            self.first, self.step = (self.length - 1) * self.step, -self.step
-        plan_walk(&self.lines, shape, (outer, outer))
-        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
-        capsule = workload_capsule(execute_running, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
-    workload.aliases, workload.n_aliases = &self.alias, 1
+    outer = without(strides, axis)
+    self.kind = element_of(info.dtype)
+    self.exclusive = descriptor.exclusive
+    self.length, self.step = info.sizes[axis], strides[axis]
+    if descriptor.reverse:
+        self.first, self.step = (self.length - 1) * self.step, -self.step
+    plan_walk(&self.lines, without(info.sizes, axis), (outer, outer))
+    allow_in_place(capsule)
     return capsule

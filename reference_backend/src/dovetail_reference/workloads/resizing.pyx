@@ -5,13 +5,14 @@ axis that changes, rounded once at the end; integers to nearest, ties to even, a
 """
 
 from libc.math cimport rint
-from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, realloc
 
-from dovetail.abi cimport DOVETAIL_OK, dovetail_call, dovetail_tensor, dovetail_workload, tensor_data, workload_capsule
+from dovetail.abi cimport dovetail_call, tensor_data
 from dovetail_reference.workloads.blocks cimport REAL, domain_of, load_reals, store_reals
-from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of
-from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on
+from dovetail_reference.workloads.elements cimport Element, element_of
+from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, new_errand
+from dovetail_reference.workloads.workload cimport allocate, new_workload, state_of, stated_workspace, workload_of
 
 import math
 
@@ -66,6 +67,7 @@ cdef struct axis_pass:
     tap *taps
 
 cdef struct resize_state:
+    size_t workspace
     Element kind
     int64_t itemsize
     int64_t elements    # of the input
@@ -116,8 +118,7 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
     cdef double *swap
     cdef char *at = <char *>tensor_data(&call.inputs[0])
     cdef int64_t i, j, n, done = 0
-    cdef errand run
-    run.call, run.work, run.code = call, 0, DOVETAIL_OK
+    cdef errand run = new_errand(call)
     while done < self.elements and go_on(&run, BLOCK):
         n = min(<int64_t>BLOCK, self.elements - done)
         load_reals(self.kind, at + done * self.itemsize, self.itemsize, n, here + done)
@@ -138,18 +139,6 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
     return run.code
 
 
-cdef int workspace(
-    void *state,
-    const dovetail_tensor *inputs,
-    const dovetail_tensor *outputs,
-    int32_t workers,
-    size_t *shared,
-    size_t *per_worker,
-) noexcept nogil:
-    shared[0], per_worker[0] = 2 * <size_t>(<resize_state *>state).largest * sizeof(double), 0
-    return DOVETAIL_OK
-
-
 cdef int plan_pass(axis_pass *one, object sizes, object axis, object wanted, object parts) except -1:
     """Fill in the pass along one axis of a tensor of these sizes, to `wanted`; `parts` are the `Taps` of its results."""
     cdef const int64_t[::1] first, position
@@ -158,9 +147,7 @@ cdef int plan_pass(axis_pass *one, object sizes, object axis, object wanted, obj
     cdef tap *moved
     one.outer, one.size, one.wanted = math.prod(sizes[:axis]), sizes[axis], wanted
     one.inner = math.prod(sizes[axis + 1 :])
-    one.rows = <tap_row *>calloc(max(one.wanted, 1), sizeof(tap_row))
-    if one.rows == NULL:
-        raise MemoryError()
+    one.rows = <tap_row *>allocate(one.wanted, sizeof(tap_row))
     for part in parts:
         first, position, weight = (np.ascontiguousarray(array) for array in part)
         if used + position.shape[0] > room:
@@ -194,27 +181,21 @@ def create(layer, dtype):
 
 
 cdef object _create_separable(object descriptor, object info, object result, object axes, object changed):
-    cdef dovetail_workload *workload
-    cdef resize_state *self = <resize_state *>allocate_state(sizeof(resize_state))
+    capsule = new_workload(execute, sizeof(resize_state), release)
+    cdef resize_state *self = <resize_state *>state_of(capsule)
     sizes = list(info.sizes)
-    try:
-        self.kind, self.itemsize = element_of(info.dtype), info.dtype.itemsize
-        self.elements, self.results = info.elements, result.elements
-        self.whole = domain_of(self.kind) != REAL
-        if self.whole:
-            self.low, self.high = integer_range(info.dtype)
-        self.largest = info.elements
-        self.passes = <axis_pass *>calloc(len(changed), sizeof(axis_pass))
-        if self.passes == NULL:
-            raise MemoryError()
-        for axis in changed:
-            self.count += 1
-            plan_pass(&self.passes[self.count - 1], sizes, axis, result.sizes[axis], taps(descriptor, *axes[axis]))
-            sizes[axis] = result.sizes[axis]
-            self.largest = max(self.largest, <int64_t>math.prod(sizes))
-        capsule = workload_capsule(execute, self, release, &workload)
-    except BaseException:
-        release(self)
-        raise
-    workload.workspace = workspace
+    self.kind, self.itemsize = element_of(info.dtype), info.dtype.itemsize
+    self.elements, self.results = info.elements, result.elements
+    self.whole = domain_of(self.kind) != REAL
+    if self.whole:
+        self.low, self.high = integer_range(info.dtype)
+    self.largest = info.elements
+    self.passes = <axis_pass *>allocate(len(changed), sizeof(axis_pass))
+    for axis in changed:
+        self.count += 1
+        plan_pass(&self.passes[self.count - 1], sizes, axis, result.sizes[axis], taps(descriptor, *axes[axis]))
+        sizes[axis] = result.sizes[axis]
+        self.largest = max(self.largest, <int64_t>math.prod(sizes))
+    self.workspace = 2 * <size_t>self.largest * sizeof(double)
+    workload_of(capsule).workspace = stated_workspace
     return capsule

@@ -5,31 +5,15 @@ round after each step. A position out of range fails the run.
 """
 
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.stdlib cimport free
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_IN_PLACE,
-    DOVETAIL_OK,
-    dovetail_alias,
-    dovetail_call,
-    dovetail_workload,
-    tensor_data,
-    workload_capsule,
-)
-from dovetail_reference.workloads.blocks cimport (
-    REAL,
-    UNSIGNED,
-    domain_of,
-    load_reals,
-    load_wholes,
-    store_reals,
-    store_wholes,
-)
-from dovetail_reference.workloads.elements cimport Element, allocate_state, element_of
+from dovetail.abi cimport DOVETAIL_OK, dovetail_call, tensor_data
+from dovetail_reference.workloads.blocks cimport REAL, UNSIGNED, domain_of, load_reals, load_wholes, store_reals, store_wholes
+from dovetail_reference.workloads.elements cimport Element, element_of
 from dovetail_reference.workloads.operations cimport real_binary, real_function2, whole_binary, whole_function2
-from dovetail_reference.workloads.positions cimport copy_bytes, load_position, resolved
-from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_walk, walk
+from dovetail_reference.workloads.positions cimport copy_bytes, free_axes, name_axes, named_axes, named_offset
+from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, new_errand, plan_walk, run_walk, walk
+from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
 import math
 
@@ -47,25 +31,18 @@ _OPERATIONS = {
 
 cdef struct scatter_state:
     walk route          # ScatterElements: indices, updates, output at position 0 of the axis
+    named_axes axes     # ScatterElements: the only one
     Element kind
-    Element index_kind
     real_function2 of_reals     # how an update meets what is there; both NULL: it replaces it
     whole_function2 of_wholes
     int64_t itemsize
     int64_t nbytes      # of the output
-    int64_t index_bytes
     int64_t count       # ScatterNd: positions
     int64_t inner       # elements of a slice
-    int first_axis
-    int depth           # axes that a position names
-    int64_t *sizes      # [depth]
-    int64_t *strides    # [depth], bytes
-    dovetail_alias alias
 
 
 cdef void release(void *state) noexcept nogil:
-    free((<scatter_state *>state).sizes)
-    free((<scatter_state *>state).strides)
+    free_axes(&(<scatter_state *>state).axes)
     free(state)
 
 
@@ -99,20 +76,19 @@ cdef void meet(const scatter_state *self, char *target, const char *update, int6
 cdef void element_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
     cdef errand *run = <errand *>arg
     cdef scatter_state *self = <scatter_state *>run.state
-    cdef int64_t i, position
+    cdef int64_t i, offset
     for i in range(n):
-        position = resolved(load_position(self.index_kind, at[0] + i * steps[0]), self.sizes[0], self.first_axis, run)
+        offset = named_offset(&self.axes, at[0] + i * steps[0], run)
         if not go_on(run, 1):
             return
-        meet(self, at[2] + i * steps[2] + position * self.strides[0], at[1] + i * steps[1], 1, run)
+        meet(self, at[2] + i * steps[2] + offset, at[1] + i * steps[1], 1, run)
 
 
 cdef int execute_elements(void *state, const dovetail_call *call) noexcept nogil:
     cdef scatter_state *self = <scatter_state *>state
     cdef char *bases[3]
-    cdef errand run
+    cdef errand run = new_errand(call, self)
     cdef int code
-    run.state, run.call, run.work, run.code = self, call, 0, DOVETAIL_OK
     bases[0], bases[1] = <char *>tensor_data(&call.inputs[1]), <char *>tensor_data(&call.inputs[2])
     bases[2] = <char *>tensor_data(&call.outputs[0])
     copy_bytes(bases[2], <const char *>tensor_data(&call.inputs[0]), self.nbytes, &run)
@@ -126,58 +102,41 @@ cdef int execute_slices(void *state, const dovetail_call *call) noexcept nogil:
     cdef const char *update = <const char *>tensor_data(&call.inputs[2])
     cdef char *target = <char *>tensor_data(&call.outputs[0])
     cdef int64_t i, offset
-    cdef int axis
-    cdef errand run
-    run.state, run.call, run.work, run.code = self, call, 0, DOVETAIL_OK
+    cdef errand run = new_errand(call, self)
     copy_bytes(target, <const char *>tensor_data(&call.inputs[0]), self.nbytes, &run)
     for i in range(self.count):
-        offset = 0
-        for axis in range(self.depth):
-            offset += self.strides[axis] * resolved(load_position(self.index_kind, indices), self.sizes[axis], axis, &run)
-            indices += self.index_bytes
+        offset = named_offset(&self.axes, indices, &run)
         if not go_on(&run, 16):
             return run.code
         meet(self, target + offset, update, self.inner, &run)
+        indices += self.axes.depth * self.axes.index_bytes
         update += self.inner * self.itemsize
     return run.code
 
 
 def create(layer, dtype):
     """Make the workload capsule."""
-    cdef dovetail_workload *workload
-    cdef scatter_state *self = <scatter_state *>allocate_state(sizeof(scatter_state))
-    cdef int i
     descriptor, (info, indices, updates) = layer.descriptor, layer.input_infos
     itemsize, strides = info.dtype.itemsize, contiguous(info.sizes, info.dtype.itemsize)
     by_element = isinstance(descriptor, ScatterElements)
     first = descriptor.axis % info.rank if by_element else 0
     depth = 1 if by_element else indices.sizes[indices.rank - 1]
-    try:
-        self.kind, self.index_kind = element_of(info.dtype), element_of(indices.dtype)
-        self.itemsize, self.index_bytes, self.nbytes = itemsize, indices.dtype.itemsize, info.elements * itemsize
-        if descriptor.reduction is not ScatterReduction.NONE:
-            operation = _OPERATIONS[descriptor.reduction]
-            if domain_of(self.kind) == REAL:
-                self.of_reals = real_binary(operation)
-            else:
-                self.of_wholes = whole_binary(operation, domain_of(self.kind) == UNSIGNED, False)
-        self.first_axis, self.depth = first, depth
-        self.sizes, self.strides = <int64_t *>malloc(depth * sizeof(int64_t)), <int64_t *>malloc(depth * sizeof(int64_t))
-        if self.sizes == NULL or self.strides == NULL:
-            raise MemoryError()
-        for i in range(self.depth):
-            self.sizes[i], self.strides[i] = info.sizes[first + i], strides[first + i]
-        if by_element:
-            fixed = strides[:first] + (0,) + strides[first + 1 :]
-            by_operand = (contiguous(indices.sizes, indices.dtype.itemsize), contiguous(indices.sizes, itemsize), fixed)
-            plan_walk(&self.route, indices.sizes, by_operand)
+    capsule = new_workload(execute_elements if by_element else execute_slices, sizeof(scatter_state), release)
+    cdef scatter_state *self = <scatter_state *>state_of(capsule)
+    self.kind, self.itemsize, self.nbytes = element_of(info.dtype), itemsize, info.elements * itemsize
+    if descriptor.reduction is not ScatterReduction.NONE:
+        operation = _OPERATIONS[descriptor.reduction]
+        if domain_of(self.kind) == REAL:
+            self.of_reals = real_binary(operation)
         else:
-            self.count = math.prod(indices.sizes[: indices.rank - 1])
-            self.inner = math.prod(info.sizes[depth:])
-        self.alias.relation = DOVETAIL_ALIAS_IN_PLACE
-        capsule = workload_capsule(execute_elements if by_element else execute_slices, self, release, &workload)
-    except BaseException:
-        release(self)
-        raise
-    workload.aliases, workload.n_aliases = &self.alias, 1
+            self.of_wholes = whole_binary(operation, domain_of(self.kind) == UNSIGNED, False)
+    name_axes(&self.axes, indices, info.sizes, strides, first, depth)
+    if by_element:
+        fixed = strides[:first] + (0,) + strides[first + 1 :]
+        by_operand = (contiguous(indices.sizes, indices.dtype.itemsize), contiguous(indices.sizes, itemsize), fixed)
+        plan_walk(&self.route, indices.sizes, by_operand)
+    else:
+        self.count = math.prod(indices.sizes[: indices.rank - 1])
+        self.inner = math.prod(info.sizes[depth:])
+    allow_in_place(capsule)
     return capsule

@@ -4,17 +4,18 @@ Every element becomes a 64-bit score that orders as the elements do; -0 and 0 ar
 number in TopK, and as the extreme, largest or smallest, in ArgMinMax (NumPy).
 """
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
-from dovetail.abi cimport DOVETAIL_OK, dovetail_call, dovetail_tensor, dovetail_workload, tensor_data, workload_capsule
+from dovetail.abi cimport DOVETAIL_OK, dovetail_call
 from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_reals, load_wholes, store_wholes
-from dovetail_reference.workloads.elements cimport INT64, Element, allocate_state, element_of, free_state
+from dovetail_reference.workloads.elements cimport INT64, Element, element_of
 from dovetail_reference.workloads.walking cimport BLOCK, errand, go_on, plan_walk, run_errand, walk
+from dovetail_reference.workloads.workload cimport new_workload, state_of, stated_workspace, workload_of
 
 from dovetail.layers import ArgFunction, TopK
 
-from .strides import contiguous
+from .strides import contiguous, without
 
 
 def create(layer, dtype):
@@ -83,26 +84,19 @@ cdef void arg_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcep
 
 
 cdef int execute_arg(void *state, const dovetail_call *call) noexcept nogil:
-    cdef arg_state *self = <arg_state *>state
-    cdef char *bases[2]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
-    return run_errand(&self.lines, bases, arg_row, self, call)
+    return run_errand(&(<arg_state *>state).lines, arg_row, state, call)
 
 
 cdef object _create_arg(object descriptor, object info, object result):
-    cdef arg_state *self = <arg_state *>allocate_state(sizeof(arg_state))
+    capsule = new_workload(execute_arg, sizeof(arg_state))
+    cdef arg_state *self = <arg_state *>state_of(capsule)
     axis = descriptor.axis % info.rank
-    strides = contiguous(info.sizes, info.dtype.itemsize)
-    shape = info.sizes[:axis] + info.sizes[axis + 1 :]
-    try:
-        self.kind, self.target = element_of(info.dtype), element_of(result.dtype)
-        self.smallest, self.last = descriptor.function is ArgFunction.MIN, descriptor.select_last
-        self.length, self.step = info.sizes[axis], strides[axis]
-        plan_walk(&self.lines, shape, (strides[:axis] + strides[axis + 1 :], contiguous(shape, result.dtype.itemsize)))
-        return workload_capsule(execute_arg, self, free_state)
-    except BaseException:
-        free_state(self)
-        raise
+    strides, shape = contiguous(info.sizes, info.dtype.itemsize), without(info.sizes, axis)
+    self.kind, self.target = element_of(info.dtype), element_of(result.dtype)
+    self.smallest, self.last = descriptor.function is ArgFunction.MIN, descriptor.select_last
+    self.length, self.step = info.sizes[axis], strides[axis]
+    plan_walk(&self.lines, shape, (without(strides, axis), contiguous(shape, result.dtype.itemsize)))
+    return capsule
 
 
 # -- the k best ----------------------------------------------------------------------------------------------------------------
@@ -113,6 +107,7 @@ cdef struct entry:
     int64_t position
 
 cdef struct top_state:
+    size_t workspace
     walk lines          # operands: input, values, positions
     Element kind
     bint smallest
@@ -179,40 +174,18 @@ cdef void top_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcep
 
 
 cdef int execute_top(void *state, const dovetail_call *call) noexcept nogil:
-    cdef top_state *self = <top_state *>state
-    cdef char *bases[3]
-    bases[0], bases[1] = <char *>tensor_data(&call.inputs[0]), <char *>tensor_data(&call.outputs[0])
-    bases[2] = <char *>tensor_data(&call.outputs[1])
-    return run_errand(&self.lines, bases, top_row, self, call)
-
-
-cdef int top_workspace(
-    void *state,
-    const dovetail_tensor *inputs,
-    const dovetail_tensor *outputs,
-    int32_t workers,
-    size_t *shared,
-    size_t *per_worker,
-) noexcept nogil:
-    shared[0], per_worker[0] = 2 * <size_t>(<top_state *>state).length * sizeof(entry), 0
-    return DOVETAIL_OK
+    return run_errand(&(<top_state *>state).lines, top_row, state, call)
 
 
 cdef object _create_top_k(object descriptor, object info, object values):
-    cdef dovetail_workload *workload
-    cdef top_state *self = <top_state *>allocate_state(sizeof(top_state))
-    axis = descriptor.axis % info.rank
-    shape = info.sizes[:axis] + info.sizes[axis + 1 :]
-    itemsize = info.dtype.itemsize
+    capsule = new_workload(execute_top, sizeof(top_state))
+    cdef top_state *self = <top_state *>state_of(capsule)
+    axis, itemsize = descriptor.axis % info.rank, info.dtype.itemsize
     by_operand = [contiguous(info.sizes, itemsize), contiguous(values.sizes, itemsize), contiguous(values.sizes, 8)]
-    try:
-        self.kind, self.smallest, self.itemsize = element_of(info.dtype), not descriptor.largest, itemsize
-        self.length, self.k = info.sizes[axis], descriptor.k
-        self.step, self.value_step, self.position_step = (strides[axis] for strides in by_operand)
-        plan_walk(&self.lines, shape, [strides[:axis] + strides[axis + 1 :] for strides in by_operand])
-        capsule = workload_capsule(execute_top, self, free_state, &workload)
-    except BaseException:
-        free_state(self)
-        raise
-    workload.workspace = top_workspace
+    self.kind, self.smallest, self.itemsize = element_of(info.dtype), not descriptor.largest, itemsize
+    self.length, self.k = info.sizes[axis], descriptor.k
+    self.step, self.value_step, self.position_step = (strides[axis] for strides in by_operand)
+    plan_walk(&self.lines, without(info.sizes, axis), [without(strides, axis) for strides in by_operand])
+    self.workspace = 2 * <size_t>self.length * sizeof(entry)
+    workload_of(capsule).workspace = stated_workspace
     return capsule

@@ -19,6 +19,11 @@ def broadcast(shape: Sequence[int], target: Sequence[int], itemsize: int) -> tup
     return (0,) * missing + tuple(0 if r else s for r, s in zip(repeated, own, strict=True))
 
 
+def without(sizes: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """Return the sizes, or strides, of all axes but one."""
+    return sizes[:axis] + sizes[axis + 1 :]
+
+
 def coalesce(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
     """Drop axes of size one and merge neighbours that every operand walks in one stride.
 

@@ -6,7 +6,7 @@ dealt with here alone.
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call
+from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call, tensor_data
 
 cdef enum:
     MAX_RANK = 64       # NumPy's own limit
@@ -29,6 +29,23 @@ ctypedef void (*row_function)(char **at, const int64_t *steps, int64_t n, void *
 cdef int plan_walk(walk *route, object shape, object strides) except -1
 cdef int run_walk(const walk *route, char **bases, row_function row, void *arg, const dovetail_call *call) noexcept nogil
 
+
+cdef inline void place_operands(const walk *route, const dovetail_call *call, char **bases) noexcept nogil:
+    """Say where the operands of a walk begin that goes over the first inputs of a call and all of its outputs."""
+    cdef int32_t operand, inputs = route.operands - call.n_outputs
+    for operand in range(inputs):
+        bases[operand] = <char *>tensor_data(&call.inputs[operand])
+    for operand in range(inputs, route.operands):
+        bases[operand] = <char *>tensor_data(&call.outputs[operand - inputs])
+
+
+cdef inline int walk_tensors(const walk *route, row_function row, void *arg, const dovetail_call *call) noexcept nogil:
+    """Walk over the inputs of a call and its outputs, in this order."""
+    cdef char *bases[MAX_OPERANDS]
+    place_operands(route, call, bases)
+    return run_walk(route, bases, row, arg, call)
+
+
 # What a row function that does much for each element is given: it polls by itself, and stops once `code` is not DOVETAIL_OK.
 cdef struct errand:
     void *state
@@ -47,18 +64,33 @@ cdef inline bint go_on(errand *run, int64_t work) noexcept nogil:
     return run.code == DOVETAIL_OK
 
 
-cdef inline int64_t span_end(errand *run, int64_t begin, int64_t size) noexcept nogil:
-    """Where the part of a long line that begins at `begin` ends; `begin` itself once the run should end."""
-    cdef int64_t end = min(size, begin + (1 << 15))
-    return end if go_on(run, end - begin) else begin
+# A part of a long line: as many elements as are treated between two looks at is_cancelled.
+cdef struct span:
+    int64_t begin
+    int64_t end
 
 
-cdef inline int run_errand(
-    const walk *route, char **bases, row_function row, void *state, const dovetail_call *call
-) noexcept nogil:
-    """Walk with a row function whose argument is an `errand`."""
+cdef inline bint next_span(errand *run, span *part, int64_t size) noexcept nogil:
+    """Move on to the next part of a line; False behind the last one, and once the run should end.
+
+    A `span` of zeros stands before the first part, and so does one that went through: the next pass begins again.
+    """
+    part.begin, part.end = part.end, min(size, part.end + (1 << 15))
+    if part.begin < part.end and go_on(run, part.end - part.begin):
+        return True
+    part.begin = part.end = 0
+    return False
+
+
+cdef inline errand new_errand(const dovetail_call *call, void *state=NULL) noexcept nogil:
+    """An errand that looks at is_cancelled as soon as it goes on."""
     cdef errand run
-    cdef int code
-    run.state, run.call, run.work, run.code = state, call, 0, DOVETAIL_OK
-    code = run_walk(route, bases, row, &run, call)
+    run.state, run.call, run.work, run.code = state, call, 1 << 15, DOVETAIL_OK
+    return run
+
+
+cdef inline int run_errand(const walk *route, row_function row, void *state, const dovetail_call *call) noexcept nogil:
+    """`walk_tensors` with a row function whose argument is an `errand`."""
+    cdef errand run = new_errand(call, state)
+    cdef int code = walk_tensors(route, row, &run, call)
     return code if run.code == DOVETAIL_OK else run.code

@@ -5,31 +5,16 @@ other dtypes (indices, booleans) pass through. Conversions: `half.h`.
 """
 
 from cpython.mem cimport PyMem_RawFree
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_SetName
+from cpython.pycapsule cimport PyCapsule_SetName
 from libc.stdint cimport int32_t, int64_t, uint16_t
 
-from dovetail.abi cimport (
-    DOVETAIL_CANCELLED,
-    DOVETAIL_OK,
-    DOVETAIL_USED_WORKLOAD_CAPSULE,
-    DOVETAIL_WORKLOAD_CAPSULE,
-    dovetail_call,
-    dovetail_tensor,
-    dovetail_workload,
-    tensor_data,
-    tensor_elements,
-    workload_capsule,
-)
-from dovetail_reference.workloads.elements cimport allocate_state, cancelled, free_state
+from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, DOVETAIL_USED_WORKLOAD_CAPSULE
+from dovetail.abi cimport dovetail_call, dovetail_tensor, dovetail_workload, tensor_data, tensor_elements
+from dovetail_reference.workloads.elements cimport cancelled
+from dovetail_reference.workloads.half cimport float_of_half, half_of_float
+from dovetail_reference.workloads.workload cimport free_state, new_workload, state_of, workload_of
 
 from dovetail import DType
-
-
-cdef extern from "half.h" nogil:
-    float float_of_float16(uint16_t half)
-    float float_of_bfloat16(uint16_t half)
-    uint16_t float16_of_float(float value)
-    uint16_t bfloat16_of_float(float value)
 
 
 cdef enum:
@@ -56,25 +41,19 @@ cdef size_t wide_bytes(const dovetail_tensor *tensor) noexcept nogil:
 cdef void narrow(const dovetail_tensor *wide, const dovetail_tensor *half) noexcept nogil:
     cdef const float *source = <const float *>tensor_data(wide)
     cdef uint16_t *target = <uint16_t *>tensor_data(half)
-    cdef int64_t i, count = tensor_elements(half)
-    if half.dtype.code == BFLOAT_CODE:
-        for i in range(count):
-            target[i] = bfloat16_of_float(source[i])
-    else:
-        for i in range(count):
-            target[i] = float16_of_float(source[i])
+    cdef bint brain = half.dtype.code == BFLOAT_CODE
+    cdef int64_t i
+    for i in range(tensor_elements(half)):
+        target[i] = half_of_float(source[i], brain)
 
 
 cdef void widen_elements(const dovetail_tensor *half, const dovetail_tensor *wide) noexcept nogil:
     cdef const uint16_t *source = <const uint16_t *>tensor_data(half)
     cdef float *target = <float *>tensor_data(wide)
-    cdef int64_t i, count = tensor_elements(half)
-    if half.dtype.code == BFLOAT_CODE:
-        for i in range(count):
-            target[i] = float_of_bfloat16(source[i])
-    else:
-        for i in range(count):
-            target[i] = float_of_float16(source[i])
+    cdef bint brain = half.dtype.code == BFLOAT_CODE
+    cdef int64_t i
+    for i in range(tensor_elements(half)):
+        target[i] = float_of_half(source[i], brain)
 
 
 cdef char *place(const dovetail_tensor *tensors, int count, dovetail_tensor *wide, char *room) noexcept nogil:
@@ -151,18 +130,14 @@ def widen(layer, create):
     if len(layer.inputs) > MAX_TENSORS or len(layer.outputs) > MAX_TENSORS:
         raise ValueError(f"layer {layer.name!r} has more than {MAX_TENSORS} inputs or outputs")
     capsule = create(layer, DType.FLOAT32)
-    cdef dovetail_workload *taken = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
-    cdef dovetail_workload *outer = NULL
-    cdef State *state = <State *>allocate_state(sizeof(State))
+    result = new_workload(execute, sizeof(State), release)
+    cdef dovetail_workload *taken = workload_of(capsule)
+    cdef dovetail_workload *outer = workload_of(result)
+    cdef State *state = <State *>state_of(result)
     state.n_inputs, state.n_outputs = len(layer.inputs), len(layer.outputs)
-    state.inner = taken[0]
-    try:
-        result = workload_capsule(execute, state, release, &outer)
-    except BaseException:
-        free_state(state)
-        raise
     # From here on the wrapper owns the inner state, as the core would.
     PyCapsule_SetName(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE)
+    state.inner = taken[0]
     outer.workspace, outer.flags = workspace, taken.flags
     # All inputs are read before an output is written, so what the inner one may do in place the outer one may too.
     outer.aliases, outer.n_aliases = taken.aliases, taken.n_aliases
