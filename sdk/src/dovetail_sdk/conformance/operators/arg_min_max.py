@@ -28,19 +28,11 @@ def extreme_position(x: Array, function: ArgFunction, axis: int, keep_dims: bool
     return np.expand_dims(result, axis) if keep_dims else result
 
 
-def _values(dtype: DType, shape: tuple[int, ...], values: str, rng: np.random.Generator) -> Array | None:
-    if values == "special":
-        return samples.special(dtype, shape, rng) if dtype.is_float else None
-    if values == "equal":
-        return samples.stored(rng.integers(0, 2, shape) * 3, dtype)
-    return samples.uniform(dtype, shape, rng) if dtype.is_float else samples.anything(dtype, shape, rng)
-
-
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     shape, axis, how = shape_of(parameters), parameters["axis"], parameters["quantization"]
     if shape is None or not -len(shape) <= axis < len(shape) or not shape[axis] or not carries(how, dtype):
         return None
-    x = _values(dtype, shape, parameters["values"], rng)
+    x = samples.ranked(dtype, shape, parameters["values"], rng)
     if x is None:
         return None
     function, keep_dims, select_last = ArgFunction(parameters["function"]), parameters["keep_dims"], parameters["select_last"]
@@ -60,7 +52,7 @@ OPERATOR = Operator(
         "keep_dims": (False, True),
         "select_last": (False, True),
         "dtype": ("int64", "int32"),
-        "values": ("plain", "equal", "special"),
+        "values": samples.RANKED,
         "quantization": (None, "kept"),
     },
     make=_make,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from dovetail.layers import ActivationFunction, Convolution2d
 
 from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, fitted, image_from_nchw
-from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, Weighted, weighted_case
+from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, fitted
+from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, weighted_case, weighted_images
 from ..references.windows import convolution
 
 
@@ -27,18 +26,15 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     if batch * math.prod(size) * filters * terms > LARGEST:
         return None
     sliding = {name: parameters[name] for name in ("stride", "padding", "dilation", "groups")}
-    layer = Weighted(
-        make=partial(Convolution2d, layout=layout, **sliding),
-        sums=partial(convolution, **sliding),
+    layer = weighted_images(
+        Convolution2d,
+        convolution,
+        sliding,
+        layout,
         input_shape=(batch, channels, *size),
         weights_shape=(filters, channels // groups, *kernel),
         terms=terms,
         filters=filters,
-        output_axis=1,
-        weights_axis=0,
-        place_input=partial(image_from_nchw, layout=layout),
-        place_weights=partial(image_from_nchw, layout=layout),
-        place_output=partial(image_from_nchw, layout=layout),
     )
     return weighted_case(layer, parameters, dtype, rng)
 

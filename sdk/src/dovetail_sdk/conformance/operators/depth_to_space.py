@@ -7,42 +7,31 @@ import numpy as np
 from dovetail import DataLayout, DType
 from dovetail.layers import DepthToSpace
 
-from ..cases import Case, Feed, Operator, Parameters
+from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.pixels import depth_to_space, laid_out
-from ..references.single_layer import carries, layer_case, marked
+from ..references.pixels import BLOCKS, PIXEL_QUANTITIES, depth_to_space, moved_case
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    block, layout = parameters["block"], DataLayout(parameters["layout"])
-    shape = tuple(parameters[name] for name in ("batch", "height", "width", "channels"))
-    channels = shape[3]
-    if block < 1 or channels % block**2:
+    block, column_first = parameters["block"], parameters["column_first"]
+    if block < 1 or parameters["channels"] % block**2:
         return None
-    if not carries(parameters["quantization"], dtype):
-        return None
-    quantization = marked(parameters["quantization"])
-    x = samples.anything(dtype, shape, rng)
-    feed = Feed(laid_out(x, layout), dtype=dtype, quantization=quantization)
-    descriptor = DepthToSpace(block=block, column_first=parameters["column_first"], layout=layout)
-    return layer_case(descriptor, [feed], laid_out(depth_to_space(x, block, parameters["column_first"]), layout))
+    descriptor = DepthToSpace(block=block, column_first=column_first, layout=DataLayout(parameters["layout"]))
+    return moved_case(descriptor, lambda x: depth_to_space(x, block, column_first), parameters, dtype, rng)
 
 
 OPERATOR = Operator(
     kind="dovetail.DepthToSpace",
     dtypes=samples.ALL,
     parameters={
-        "batch": (1, 2, 3, 0),
+        **BLOCKS,
         "height": (2, 1, 3),
         "width": (3, 1, 2),
         "channels": (12, 4, 0, 16, 36),
-        "block": (2, 1, 3),
         "column_first": (False, True),
-        "layout": tuple(DataLayout),
-        "quantization": (None, "kept"),
     },
     make=_make,
-    quantities={f"input.{name}": name for name in ("batch", "channels", "height", "width")},
+    quantities=PIXEL_QUANTITIES,
     together=[
         {"batch": 2, "layout": DataLayout.NHWC},
         {"block": 3, "channels": 18},

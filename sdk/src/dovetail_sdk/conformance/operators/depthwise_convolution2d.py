@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from dovetail.layers import ActivationFunction, DepthwiseConvolution2d
 
 from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, filters_first, fitted, image_from_nchw
-from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, Weighted, weighted_case
+from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, filters_first, fitted
+from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, weighted_case, weighted_images
 from ..references.windows import depthwise
 
 
@@ -26,19 +25,17 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     filters, terms = channels * multiplier, math.prod(kernel)
     if batch * math.prod(size) * filters * terms > LARGEST:
         return None
-    sliding = {name: parameters[name] for name in ("stride", "padding", "dilation")}
-    layer = Weighted(
-        make=partial(DepthwiseConvolution2d, layout=layout, **sliding),
-        sums=partial(depthwise, **sliding),
+    layer = weighted_images(
+        DepthwiseConvolution2d,
+        depthwise,
+        {name: parameters[name] for name in ("stride", "padding", "dilation")},
+        layout,
         input_shape=(batch, channels, *size),
         weights_shape=(filters, 1, *kernel),
         terms=terms,
         filters=filters,
-        output_axis=1,
         weights_axis=0 if layout is DataLayout.NCHW else 3,
-        place_input=partial(image_from_nchw, layout=layout),
-        place_weights=partial(filters_first, layout=layout),
-        place_output=partial(image_from_nchw, layout=layout),
+        place_weights=filters_first,
     )
     return weighted_case(layer, parameters, dtype, rng)
 

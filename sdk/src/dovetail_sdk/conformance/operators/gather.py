@@ -7,11 +7,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Gather
 
-from ..cases import Array, Case, Feed, Operator, Parameters
+from ..cases import Array, Case, Operator, Parameters
 from ..references import samples
-from ..references.positions import INDEX_DTYPES, indices
+from ..references.positions import INDEX_QUANTITIES, INDEXED, indices, picked_case
 from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
 
 
 def gathered(x: Array, index: Array, axis: int, batch: int) -> Array:
@@ -24,8 +23,8 @@ def gathered(x: Array, index: Array, axis: int, batch: int) -> Array:
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    shape, axis, batch, how = shape_of(parameters), parameters["axis"], parameters["batch_dims"], parameters["quantization"]
-    if shape is None or not -len(shape) <= axis < len(shape) or not carries(how, dtype):
+    shape, axis, batch = shape_of(parameters), parameters["axis"], parameters["batch_dims"]
+    if shape is None or not -len(shape) <= axis < len(shape):
         return None
     place = axis % len(shape)
     if not 0 <= batch <= place:
@@ -34,14 +33,10 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     index = indices(parameters["index_dtype"], index_shape, shape[place], parameters["negative"], rng)
     if index is None:
         return None
-    x = samples.anything(dtype, shape, rng)
-    feeds = [
-        Feed(x, parameters["constant_input"], dtype, marked(how)),
-        Feed(index, parameters["constant_indices"]),
-    ]
-    if all(feed.constant for feed in feeds):
+    if parameters["constant_input"] and parameters["constant_indices"]:
         return None
-    return layer_case(Gather(axis=axis, batch_dims=batch), feeds, gathered(x, index, place, batch))
+    descriptor = Gather(axis=axis, batch_dims=batch)
+    return picked_case(descriptor, shape, index, lambda x: gathered(x, index, place, batch), parameters, dtype, rng)
 
 
 OPERATOR = Operator(
@@ -52,19 +47,11 @@ OPERATOR = Operator(
         "axis": (0, 1, 2, 3, -1, -2, -4),
         "indices": ((3,), (), (1,), (0,), (2, 3), (1, 2, 1)),
         "batch_dims": (0, 1, 2),
-        "index_dtype": INDEX_DTYPES,
-        "negative": (False, True),
         "constant_input": (False, True),
-        "constant_indices": (False, True),
-        "quantization": (None, "kept"),
+        **INDEXED,
     },
     make=_make,
-    quantities={
-        **quantities_of("input"),
-        "indices.dtype": "index_dtype",
-        "input.constant": "constant_input",
-        "indices.constant": "constant_indices",
-    },
+    quantities={**quantities_of("input"), "input.constant": "constant_input", **INDEX_QUANTITIES},
     together=[
         *({"axis": axis, "batch_dims": batch} for axis in (1, 2, 3) for batch in (1, 2)),
         {"axis": 3, "batch_dims": 3},

@@ -7,11 +7,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import GatherElements
 
-from ..cases import Array, Case, Feed, Operator, Parameters
+from ..cases import Array, Case, Operator, Parameters
 from ..references import samples
-from ..references.positions import INDEX_DTYPES, indices
+from ..references.positions import INDEX_QUANTITIES, INDEXED, indices, picked_case
 from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
 
 
 def gathered_elements(x: Array, index: Array, axis: int) -> Array:
@@ -28,17 +27,16 @@ def index_shape(shape: tuple[int, ...], axis: int, count: int, shorter: bool) ->
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    shape, axis, how = shape_of(parameters), parameters["axis"], parameters["quantization"]
-    if shape is None or not -len(shape) <= axis < len(shape) or not carries(how, dtype):
+    shape, axis = shape_of(parameters), parameters["axis"]
+    if shape is None or not -len(shape) <= axis < len(shape):
         return None
     place = axis % len(shape)
     own = index_shape(shape, place, parameters["count"], parameters["shorter"])
     index = indices(parameters["index_dtype"], own, shape[place], parameters["negative"], rng)
     if index is None:
         return None
-    x = samples.anything(dtype, shape, rng)
-    feeds = [Feed(x, dtype=dtype, quantization=marked(how)), Feed(index, parameters["constant_indices"])]
-    return layer_case(GatherElements(axis=axis), feeds, gathered_elements(x, index, place))
+    descriptor = GatherElements(axis=axis)
+    return picked_case(descriptor, shape, index, lambda x: gathered_elements(x, index, place), parameters, dtype, rng)
 
 
 OPERATOR = Operator(
@@ -49,13 +47,10 @@ OPERATOR = Operator(
         "axis": (1, 0, 2, 3, -1, -3),
         "count": (2, 1, 0, 7),
         "shorter": (False, True),
-        "index_dtype": INDEX_DTYPES,
-        "negative": (False, True),
-        "constant_indices": (False, True),
-        "quantization": (None, "kept"),
+        **INDEXED,
     },
     make=_make,
-    quantities={**quantities_of("input"), "indices.dtype": "index_dtype", "indices.constant": "constant_indices"},
+    quantities={**quantities_of("input"), **INDEX_QUANTITIES},
     together=[
         {"rank": 1, "axis": 0},
         {"rank": 2, "axis": 1, "count": 7},

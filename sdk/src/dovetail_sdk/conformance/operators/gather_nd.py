@@ -7,11 +7,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import GatherNd
 
-from ..cases import Array, Case, Feed, Operator, Parameters
+from ..cases import Array, Case, Operator, Parameters
 from ..references import samples
-from ..references.positions import INDEX_DTYPES, indices
+from ..references.positions import INDEX_QUANTITIES, INDEXED, LEADING, coordinates, picked_case
 from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
 
 
 def gathered_by_position(x: Array, index: Array, batch: int) -> Array:
@@ -24,20 +23,15 @@ def gathered_by_position(x: Array, index: Array, batch: int) -> Array:
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    shape, depth, batch, how = shape_of(parameters), parameters["depth"], parameters["batch_dims"], parameters["quantization"]
-    if shape is None or not 1 <= depth <= len(shape) - batch or batch >= len(shape) or not carries(how, dtype):
+    shape, depth, batch = shape_of(parameters), parameters["depth"], parameters["batch_dims"]
+    if shape is None or not 1 <= depth <= len(shape) - batch or batch >= len(shape):
         return None
     lead = (*shape[:batch], *parameters["leading"])
-    columns = [
-        indices(parameters["index_dtype"], lead, shape[batch + axis], parameters["negative"], rng) for axis in range(depth)
-    ]
-    given = [column for column in columns if column is not None]
-    if len(given) < depth:
+    index = coordinates(parameters["index_dtype"], lead, shape[batch : batch + depth], parameters["negative"], rng)
+    if index is None:
         return None
-    index = np.stack(given, -1)
-    x = samples.anything(dtype, shape, rng)
-    feeds = [Feed(x, dtype=dtype, quantization=marked(how)), Feed(index, parameters["constant_indices"])]
-    return layer_case(GatherNd(batch_dims=batch), feeds, gathered_by_position(x, index, batch))
+    descriptor = GatherNd(batch_dims=batch)
+    return picked_case(descriptor, shape, index, lambda x: gathered_by_position(x, index, batch), parameters, dtype, rng)
 
 
 OPERATOR = Operator(
@@ -46,20 +40,12 @@ OPERATOR = Operator(
     parameters={
         **SIZES,
         "depth": (2, 1, 3, 4),
-        "leading": ((3,), (), (1,), (0,), (2, 2)),
+        "leading": LEADING,
         "batch_dims": (0, 1, 2),
-        "index_dtype": INDEX_DTYPES,
-        "negative": (False, True),
-        "constant_indices": (False, True),
-        "quantization": (None, "kept"),
+        **INDEXED,
     },
     make=_make,
-    quantities={
-        **quantities_of("input"),
-        "indices.-1": "depth",
-        "indices.dtype": "index_dtype",
-        "indices.constant": "constant_indices",
-    },
+    quantities={**quantities_of("input"), "indices.-1": "depth", **INDEX_QUANTITIES},
     together=[
         {"rank": 1, "depth": 1},
         {"rank": 1, "depth": 1, "leading": ()},

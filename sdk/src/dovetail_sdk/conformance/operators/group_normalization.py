@@ -7,12 +7,9 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import GroupNormalization
 
-from ..cases import Case, Feed, Operator, Parameters
+from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.moments import largest, normalized, own_or, parameter, tolerance
-from ..references.single_layer import layer_case
-
-_DTYPES = ("same", None, "float32", "float64", "float16", "bfloat16")
+from ..references.moments import SCALED, SCALED_QUANTITIES, normalized_case
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -23,22 +20,14 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     shape = (parameters["batch"], channels, *sizes[: rank - 2])
     if len(shape) != rank:
         return None
-    epsilon = parameters["epsilon"]
     x = samples.uniform(dtype, shape, rng)
     per_group = channels // groups * int(np.prod(shape[2:]))
     rows = samples.reals(x, dtype).reshape(shape[0], groups, per_group)
     if rows.size and per_group < 2:  # every element is its own mean
         return None
-    scale_feed, scale = parameter(own_or(parameters["scale dtype"], dtype), (channels,), 0.5, 2.0, parameters["constant"], rng)
-    offset_feed, offset = parameter(
-        own_or(parameters["offset dtype"], dtype), (channels,), -2.0, 2.0, parameters["constant"], rng
-    )
-    column = (-1, *(1,) * (rank - 2))
-    expected = normalized(rows, epsilon).reshape(shape) * (1.0 if scale is None else scale.reshape(column))
-    expected = expected + (0.0 if offset is None else offset.reshape(column))
-    bound = tolerance(rows, epsilon, largest(scale, 1.0), largest(offset, 0.0), dtype)
-    descriptor = GroupNormalization(groups=groups, epsilon=epsilon)
-    return layer_case(descriptor, [Feed(x, dtype=dtype), scale_feed, offset_feed], expected, tolerance=bound)
+    operand = (channels,), (channels, *(1,) * (rank - 2))
+    descriptor = GroupNormalization(groups=groups, epsilon=parameters["epsilon"])
+    return normalized_case(descriptor, x, rows, lambda result: result.reshape(shape), operand, parameters, dtype, rng)
 
 
 OPERATOR = Operator(
@@ -51,10 +40,7 @@ OPERATOR = Operator(
         "channels": (6, 2, 4, 8, 16, 18),
         "height": (3, 1, 0),
         "width": (4, 1),
-        "epsilon": (1e-5, 1e-3, 0.5),
-        "scale dtype": _DTYPES,
-        "offset dtype": _DTYPES,
-        "constant": (True, False),
+        **SCALED,
     },
     make=_make,
     quantities={
@@ -63,10 +49,7 @@ OPERATOR = Operator(
         "input.1": "channels",
         "input.2": "height",
         "input.3": "width",
-        "scale.dtype": "scale dtype",
-        "offset.dtype": "offset dtype",
-        "scale.constant": "constant",
-        "offset.constant": "constant",
+        **SCALED_QUANTITIES,
     },
     together=[
         {"scale dtype": None, "offset dtype": None},

@@ -7,17 +7,14 @@ import numpy as np
 from dovetail import DataLayout, DType
 from dovetail.layers import InstanceNormalization
 
-from ..cases import Case, Feed, Operator, Parameters
+from ..cases import Array, Case, Operator, Parameters
 from ..references import samples
-from ..references.moments import largest, normalized, own_or, parameter, tolerance
+from ..references.moments import SCALED, SCALED_QUANTITIES, normalized_case
 from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import layer_case
-
-_DTYPES = ("same", None, "float32", "float64", "float16", "bfloat16")
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    shape, layout, epsilon = shape_of(parameters), DataLayout(parameters["layout"]), parameters["epsilon"]
+    shape, layout = shape_of(parameters), DataLayout(parameters["layout"])
     if shape is None or len(shape) < 3:  # with less, every element is its own mean
         return None
     axis = 1 if layout is DataLayout.NCHW else len(shape) - 1
@@ -25,14 +22,13 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     x = samples.uniform(dtype, shape, rng)
     planes = np.moveaxis(samples.reals(x, dtype), axis, 1)
     rows = planes.reshape(*planes.shape[:2], int(np.prod(planes.shape[2:])))
-    scale_feed, scale = parameter(own_or(parameters["scale dtype"], dtype), (count,), 0.5, 2.0, parameters["constant"], rng)
-    offset_feed, offset = parameter(own_or(parameters["offset dtype"], dtype), (count,), -2.0, 2.0, parameters["constant"], rng)
-    result = normalized(rows, epsilon)
-    result = result * (1.0 if scale is None else scale[:, None]) + (0.0 if offset is None else offset[:, None])
-    expected = np.moveaxis(result.reshape(planes.shape), 1, axis)
-    bound = tolerance(rows, epsilon, largest(scale, 1.0), largest(offset, 0.0), dtype)
-    descriptor = InstanceNormalization(epsilon=epsilon, layout=layout)
-    return layer_case(descriptor, [Feed(x, dtype=dtype), scale_feed, offset_feed], expected, tolerance=bound)
+
+    def restored(result: Array) -> Array:
+        return np.moveaxis(result.reshape(planes.shape), 1, axis)
+
+    operand = (count,), tuple(count if at == axis else 1 for at in range(len(shape)))
+    descriptor = InstanceNormalization(epsilon=parameters["epsilon"], layout=layout)
+    return normalized_case(descriptor, x, rows, restored, operand, parameters, dtype, rng)
 
 
 OPERATOR = Operator(
@@ -41,19 +37,10 @@ OPERATOR = Operator(
     parameters={
         **SIZES,
         "layout": ("NCHW", "NHWC"),
-        "epsilon": (1e-5, 1e-3, 0.5),
-        "scale dtype": _DTYPES,
-        "offset dtype": _DTYPES,
-        "constant": (True, False),
+        **SCALED,
     },
     make=_make,
-    quantities={
-        **quantities_of("input", "output"),
-        "scale.dtype": "scale dtype",
-        "offset.dtype": "offset dtype",
-        "scale.constant": "constant",
-        "offset.constant": "constant",
-    },
+    quantities={**quantities_of("input", "output"), **SCALED_QUANTITIES},
     together=[
         {"scale dtype": None, "offset dtype": None},
         {"scale dtype": "float32", "offset dtype": "float32"},

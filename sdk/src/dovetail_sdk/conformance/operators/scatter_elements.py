@@ -7,22 +7,18 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import ScatterElements, ScatterReduction
 
-from ..cases import Array, Case, Feed, Operator, Parameters
+from ..cases import Array, Case, Operator, Parameters
 from ..references import samples
-from ..references.positions import INDEX_DTYPES, indices
-from ..references.scattering import operands, scattered
+from ..references.positions import INDEX_QUANTITIES, INDEXED, indices
+from ..references.scattering import may_meet, meaningful, scatter_case
 from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
-
-_MAX_TIMES = {ScatterReduction.NONE: 0, ScatterReduction.MUL: 3}
-"""How often an element may be met: which of several plain updates wins is not said, and products must not overflow."""
 
 
 def _indices(parameters: Parameters, shape: tuple[int, ...], axis: int, rng: np.random.Generator) -> Array | None:
     count, size = parameters["count"], shape[axis]
     own = tuple(count if at == axis else max(one - parameters["shorter"], 0) for at, one in enumerate(shape))
     if parameters["repeated"]:
-        if count > _MAX_TIMES.get(ScatterReduction(parameters["reduction"]), 8):
+        if not may_meet(parameters, count):
             return None
         return indices(parameters["index_dtype"], own, size, parameters["negative"], rng)
     if count > size:
@@ -34,25 +30,16 @@ def _indices(parameters: Parameters, shape: tuple[int, ...], axis: int, rng: np.
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    shape, axis, how = shape_of(parameters), parameters["axis"], parameters["quantization"]
-    reduction = ScatterReduction(parameters["reduction"])
-    if shape is None or not -len(shape) <= axis < len(shape) or not carries(how, dtype):
+    shape, axis = shape_of(parameters), parameters["axis"]
+    if shape is None or not -len(shape) <= axis < len(shape) or not meaningful(parameters, dtype):
         return None
-    if how is not None and reduction in (ScatterReduction.ADD, ScatterReduction.MUL):
-        return None  # sums and products of integers with a zero point mean nothing
     place = axis % len(shape)
     index = _indices(parameters, shape, place, rng)
-    values = None if index is None else operands(dtype, shape, index.shape, reduction, rng)
-    if index is None or values is None:
+    if index is None:
         return None
-    x, updates = values
-    met = [((*at[:place], int(index[at]), *at[place + 1 :]), updates[at]) for at in np.ndindex(index.shape)]
-    feeds = [
-        Feed(x, dtype=dtype, quantization=marked(how)),
-        Feed(index, parameters["constant_indices"]),
-        Feed(updates, dtype=dtype, quantization=marked(how)),
-    ]
-    return layer_case(ScatterElements(axis=axis, reduction=reduction), feeds, scattered(x, met, reduction, dtype))
+    met = {at: (*at[:place], int(index[at]), *at[place + 1 :]) for at in np.ndindex(index.shape)}
+    descriptor = ScatterElements(axis=axis, reduction=ScatterReduction(parameters["reduction"]))
+    return scatter_case(descriptor, shape, index, met, index.shape, parameters, dtype, rng)
 
 
 OPERATOR = Operator(
@@ -65,13 +52,10 @@ OPERATOR = Operator(
         "count": (2, 1, 0, 3),
         "shorter": (False, True),
         "repeated": (False, True),
-        "index_dtype": INDEX_DTYPES,
-        "negative": (False, True),
-        "constant_indices": (False, True),
-        "quantization": (None, "kept"),
+        **INDEXED,
     },
     make=_make,
-    quantities={**quantities_of("input"), "indices.dtype": "index_dtype", "indices.constant": "constant_indices"},
+    quantities={**quantities_of("input"), **INDEX_QUANTITIES},
     together=[
         *({"reduction": reduction, "repeated": True} for reduction in tuple(ScatterReduction)[1:]),
         *({"reduction": reduction, "repeated": True, "axis": 3, "count": 3} for reduction in tuple(ScatterReduction)[1:]),

@@ -7,41 +7,30 @@ import numpy as np
 from dovetail import DataLayout, DType
 from dovetail.layers import SpaceToDepth
 
-from ..cases import Case, Feed, Operator, Parameters
+from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.pixels import laid_out, space_to_depth
-from ..references.single_layer import carries, layer_case, marked
+from ..references.pixels import BLOCKS, PIXEL_QUANTITIES, moved_case, space_to_depth
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
-    block, layout = parameters["block"], DataLayout(parameters["layout"])
-    shape = tuple(parameters[name] for name in ("batch", "height", "width", "channels"))
-    height, width = shape[1:3]
-    if block < 1 or height % block or width % block:
+    block = parameters["block"]
+    if block < 1 or parameters["height"] % block or parameters["width"] % block:
         return None
-    if not carries(parameters["quantization"], dtype):
-        return None
-    quantization = marked(parameters["quantization"])
-    x = samples.anything(dtype, shape, rng)
-    feed = Feed(laid_out(x, layout), dtype=dtype, quantization=quantization)
-    descriptor = SpaceToDepth(block=block, layout=layout)
-    return layer_case(descriptor, [feed], laid_out(space_to_depth(x, block), layout))
+    descriptor = SpaceToDepth(block=block, layout=DataLayout(parameters["layout"]))
+    return moved_case(descriptor, lambda x: space_to_depth(x, block), parameters, dtype, rng)
 
 
 OPERATOR = Operator(
     kind="dovetail.SpaceToDepth",
     dtypes=samples.ALL,
     parameters={
-        "batch": (1, 2, 3, 0),
+        **BLOCKS,
         "height": (4, 2, 6, 12),
         "width": (6, 2, 4, 12),
         "channels": (3, 1, 0, 5, 8),
-        "block": (2, 1, 3),
-        "layout": tuple(DataLayout),
-        "quantization": (None, "kept"),
     },
     make=_make,
-    quantities={f"input.{name}": name for name in ("batch", "channels", "height", "width")},
+    quantities=PIXEL_QUANTITIES,
     together=[
         {"batch": 2, "layout": DataLayout.NHWC},
         {"block": 3, "height": 6},

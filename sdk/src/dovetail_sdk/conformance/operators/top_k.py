@@ -29,19 +29,11 @@ def best_positions(x: Array, k: int, axis: int, largest: bool) -> Array:
     return np.moveaxis(result, -1, axis)
 
 
-def _values(dtype: DType, shape: tuple[int, ...], values: str, rng: np.random.Generator) -> Array | None:
-    if values == "special":
-        return samples.special(dtype, shape, rng) if dtype.is_float else None
-    if values == "equal":
-        return samples.stored(rng.integers(0, 2, shape) * 3, dtype)
-    return samples.uniform(dtype, shape, rng) if dtype.is_float else samples.anything(dtype, shape, rng)
-
-
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     shape, axis, k, how = shape_of(parameters), parameters["axis"], parameters["k"], parameters["quantization"]
     if shape is None or not -len(shape) <= axis < len(shape) or not 0 <= k <= shape[axis] or not carries(how, dtype):
         return None
-    x = _values(dtype, shape, parameters["values"], rng)
+    x = samples.ranked(dtype, shape, parameters["values"], rng)
     if x is None:
         return None
     positions = best_positions(samples.reals(x, dtype) if dtype.is_float else x, k, axis, parameters["largest"])
@@ -59,7 +51,7 @@ OPERATOR = Operator(
         "k": (2, 1, 0, 3, 5),
         "axis": (-1, 0, 1, 2, 3, -4),
         "largest": (True, False),
-        "values": ("plain", "equal", "special"),
+        "values": samples.RANKED,
         "quantization": (None, "kept"),
     },
     make=_make,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from dovetail.layers import ActivationFunction, TransposeConvolution2d
 
 from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.images import IMAGE_QUANTITIES, LAYOUTS, filters_first, image_from_nchw
-from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, Weighted, weighted_case
+from ..references.images import IMAGE_QUANTITIES, LAYOUTS, filters_first
+from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, weighted_case, weighted_images
 from ..references.windows import transpose_convolution
 
 
@@ -36,18 +35,17 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         return None
     sliding = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": extra, "groups": groups}
     taps = [-(-kernel[i] // (stride[i] // math.gcd(stride[i], dilation[i]))) for i in range(2)]
-    layer = Weighted(
-        make=partial(TransposeConvolution2d, layout=layout, **sliding),
-        sums=partial(transpose_convolution, **sliding),
+    layer = weighted_images(
+        TransposeConvolution2d,
+        transpose_convolution,
+        sliding,
+        layout,
         input_shape=(batch, channels, *size),
         weights_shape=(channels, filters // groups, *kernel),
         terms=channels // groups * math.prod(taps),
         filters=filters,
-        output_axis=1,
         weights_axis=1 if layout is DataLayout.NCHW else 0,
-        place_input=partial(image_from_nchw, layout=layout),
-        place_weights=partial(filters_first, layout=layout),
-        place_output=partial(image_from_nchw, layout=layout),
+        place_weights=filters_first,
     )
     if parameters["weights quantization"] == "per_axis" and groups > 1:
         return None  # [C, O / groups, h, w] has no axis that counts all filters

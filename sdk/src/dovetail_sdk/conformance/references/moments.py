@@ -1,15 +1,36 @@
-"""Mean and variance of rows, what is normalized by them, and how far float32 may be from that."""
+"""Mean and variance of rows, what is normalized by them, and how far float32 may be from that; cases of such layers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
-from dovetail import DType
+from dovetail import Descriptor, DType
 
-from ..cases import Array, Feed, Tolerance
+from ..cases import Array, Case, Feed, Parameters, Tolerance
 from . import samples
 from .precision import SMALLEST_NORMAL, UNIT
+from .single_layer import layer_case
 from .tolerances import gamma
+
+_DTYPES = ("same", None, "float32", "float64", "float16", "bfloat16")
+
+SCALED: Mapping[str, Sequence[Any]] = {
+    "epsilon": (1e-5, 1e-3, 0.5),
+    "scale dtype": _DTYPES,
+    "offset dtype": _DTYPES,
+    "constant": (True, False),
+}
+"""Parameters of a normalization that scales and shifts its result."""
+
+SCALED_QUANTITIES: Mapping[str, str] = {
+    "scale.dtype": "scale dtype",
+    "offset.dtype": "offset dtype",
+    "scale.constant": "constant",
+    "offset.constant": "constant",
+}
 
 
 def normalized(rows: Array, epsilon: float, center: bool = True) -> Array:
@@ -72,3 +93,38 @@ def own_or(label: str | None, dtype: DType) -> str | None:
 def largest(values: Array | None, missing: float) -> float:
     """Return the largest magnitude of a parameter; that of a missing one."""
     return missing if values is None else float(np.max(np.abs(values), initial=0.0))
+
+
+def normalized_case(
+    descriptor: Descriptor,
+    x: Array,
+    rows: Array,
+    restored: Callable[[Array], Array],
+    operand: tuple[tuple[int, ...], tuple[int, ...]],
+    parameters: Parameters,
+    dtype: DType,
+    rng: np.random.Generator,
+    *,
+    center: bool = True,
+) -> Case:
+    """Make a case of a layer that normalizes rows and then scales and shifts them.
+
+    Args:
+        descriptor: The layer.
+        x: Its input.
+        rows: The input's values, [..., n], float64: what shares one mean and variance is a row.
+        restored: Puts rows back to where their elements stand in the input.
+        operand: Shape of scale and offset, and the shape in which they broadcast to the input.
+        parameters: Those of `SCALED`.
+        dtype: Of the input.
+        rng: For scale and offset.
+        center: False if the mean is not subtracted.
+    """
+    own, column = operand
+    constant, epsilon = parameters["constant"], parameters["epsilon"]
+    scale_feed, scale = parameter(own_or(parameters["scale dtype"], dtype), own, 0.5, 2.0, constant, rng)
+    offset_feed, offset = parameter(own_or(parameters["offset dtype"], dtype), own, -2.0, 2.0, constant, rng)
+    expected = restored(normalized(rows, epsilon, center)) * (1.0 if scale is None else scale.reshape(column))
+    expected = expected + (0.0 if offset is None else offset.reshape(column))
+    bound = tolerance(rows, epsilon, largest(scale, 1.0), largest(offset, 0.0), dtype, center)
+    return layer_case(descriptor, [Feed(x, dtype=dtype), scale_feed, offset_feed], expected, tolerance=bound)

@@ -1,12 +1,27 @@
-"""Blocks of pixels and channels, by index: the definitions of SpaceToDepth and DepthToSpace."""
+"""Blocks of pixels and channels, by index: the definitions of SpaceToDepth and DepthToSpace, and their cases."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
-from dovetail import DataLayout
+from dovetail import DataLayout, Descriptor, DType
 
-from ..cases import Array
+from ..cases import Array, Case, Feed, Parameters
+from . import samples
+from .single_layer import carries, layer_case, marked
+
+BLOCKS: Mapping[str, Sequence[Any]] = {
+    "batch": (1, 2, 3, 0),
+    "block": (2, 1, 3),
+    "layout": tuple(DataLayout),
+    "quantization": (None, "kept"),
+}
+"""Parameters of a layer that moves blocks of pixels, but for the other sizes of its images."""
+
+PIXEL_QUANTITIES: Mapping[str, str] = {f"input.{name}": name for name in ("batch", "channels", "height", "width")}
 
 
 def laid_out(x: Array, layout: DataLayout) -> Array:
@@ -37,3 +52,15 @@ def depth_to_space(x: Array, block: int, column_first: bool) -> Array:
                 source = c * block**2 + place if column_first else place * rest + c
                 result[:, dy::block, dx::block, c] = x[..., source]
     return result
+
+
+def moved_case(
+    descriptor: Descriptor, moved: Callable[[Array], Array], parameters: Parameters, dtype: DType, rng: np.random.Generator
+) -> Case | None:
+    """Make a case of a layer that moves elements as `moved` moves those of an NHWC image; None if it cannot be quantized."""
+    how, layout = parameters["quantization"], DataLayout(parameters["layout"])
+    if not carries(how, dtype):
+        return None
+    x = samples.anything(dtype, [parameters[name] for name in ("batch", "height", "width", "channels")], rng)
+    feed = Feed(laid_out(x, layout), dtype=dtype, quantization=marked(how))
+    return layer_case(descriptor, [feed], laid_out(moved(x), layout))

@@ -1,16 +1,32 @@
-"""Indices for the kinds that pick or place elements by position."""
+"""Indices for the kinds that pick or place elements by position, and cases of those that pick."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from dovetail import DType
+from dovetail import Descriptor, DType
 
-from ..cases import Array
+from ..cases import Array, Case, Feed, Parameters
+from . import samples
+from .single_layer import carries, layer_case, marked
 
 INDEX_DTYPES = ("int64", "int32")
+
+INDEXED: Mapping[str, Sequence[Any]] = {
+    "index_dtype": INDEX_DTYPES,
+    "negative": (False, True),
+    "constant_indices": (False, True),
+    "quantization": (None, "kept"),
+}
+"""Parameters of a layer that picks or places elements by position."""
+
+INDEX_QUANTITIES: Mapping[str, str] = {"indices.dtype": "index_dtype", "indices.constant": "constant_indices"}
+
+LEADING = ((3,), (), (1,), (0,), (2, 2))
+"""Shapes of a tensor of positions, less the axis along which the coordinates of one lie."""
 
 
 def indices(label: str, shape: Sequence[int], size: int, negative: bool, rng: np.random.Generator) -> Array | None:
@@ -33,6 +49,15 @@ def indices(label: str, shape: Sequence[int], size: int, negative: bool, rng: np
     return values.reshape(tuple(shape)).astype(DType.of(label).numpy)
 
 
+def coordinates(
+    label: str, shape: Sequence[int], sizes: Sequence[int], negative: bool, rng: np.random.Generator
+) -> Array | None:
+    """Make positions over several axes of these sizes: [*shape, axes]; None if an axis has none."""
+    columns = [indices(label, shape, size, negative, rng) for size in sizes]
+    given = [column for column in columns if column is not None]
+    return np.stack(given, -1) if len(given) == len(sizes) else None
+
+
 def places(label: str, count: int, sizes: Sequence[int], negative: bool, rng: np.random.Generator) -> Array | None:
     """Make `count` positions over several axes of these sizes, none of them twice; None if there are too few."""
     room = int(np.prod(sizes))
@@ -44,3 +69,31 @@ def places(label: str, count: int, sizes: Sequence[int], negative: bool, rng: np
         from_the_end = rng.random(count) < (0.5 if negative else 0.0)
         columns.append(np.where(from_the_end, column - size, column))
     return np.stack(columns, -1).astype(DType.of(label).numpy)
+
+
+def picked_case(
+    descriptor: Descriptor,
+    shape: tuple[int, ...],
+    index: Array,
+    picked: Callable[[Array], Array],
+    parameters: Parameters,
+    dtype: DType,
+    rng: np.random.Generator,
+) -> Case | None:
+    """Make a case of a layer that picks from an input of this shape; None if that cannot be quantized.
+
+    Args:
+        descriptor: The layer.
+        shape: Of the input.
+        index: The indices.
+        picked: Picks from the input.
+        parameters: Those of `INDEXED`; `constant_input`, if there is one.
+        dtype: Of the input.
+        rng: For it.
+    """
+    how = parameters["quantization"]
+    if not carries(how, dtype):
+        return None
+    x = samples.anything(dtype, shape, rng)
+    feeds = [Feed(x, parameters.get("constant_input", False), dtype, marked(how)), Feed(index, parameters["constant_indices"])]
+    return layer_case(descriptor, feeds, picked(x))

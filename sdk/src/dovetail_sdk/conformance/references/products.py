@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dovetail import Descriptor, DType
+from dovetail import DataLayout, Descriptor, DType
 from dovetail.layers import ActivationFunction
 
 from ..cases import Array, Case, Feed, Parameters, Tolerance
 from . import quantized, samples
 from .fused import CLAMPS, PARAMETERS, activated, parameters_for
+from .images import image_from_nchw
 from .precision import SMALLEST_NORMAL, UNIT
 from .quantized_elementwise import ONE_QUANTUM
 from .single_layer import layer_case
@@ -119,6 +121,49 @@ class Weighted:
     def along_filters(self, bias: Array, rank: int) -> Array:
         """Shape a bias so that it broadcasts to the sums."""
         return bias.reshape(tuple(self.filters if axis == self.output_axis % rank else 1 for axis in range(rank)))
+
+
+def weighted_images(
+    kind: Callable[..., Descriptor],
+    sums: Callable[..., Array],
+    sliding: Mapping[str, Any],
+    layout: DataLayout,
+    *,
+    input_shape: tuple[int, ...],
+    weights_shape: tuple[int, ...],
+    terms: int,
+    filters: int,
+    weights_axis: int = 0,
+    place_weights: Callable[..., Array] = image_from_nchw,
+) -> Weighted:
+    """Describe a layer of weights that slide over images.
+
+    Args:
+        kind: The descriptor's class.
+        sums: Its definition for NCHW images.
+        sliding: Attributes that both are given.
+        layout: Of the layer's images.
+        input_shape: In NCHW.
+        weights_shape: In NCHW.
+        terms: Products that one sum has at most.
+        filters: Count.
+        weights_axis: Axis of the placed weights that counts the filters.
+        place_weights: Brings weights from NCHW into a layout.
+    """
+    placed = partial(image_from_nchw, layout=layout)
+    return Weighted(
+        make=partial(kind, layout=layout, **sliding),
+        sums=partial(sums, **sliding),
+        input_shape=input_shape,
+        weights_shape=weights_shape,
+        terms=terms,
+        filters=filters,
+        output_axis=1,
+        weights_axis=weights_axis,
+        place_input=placed,
+        place_weights=partial(place_weights, layout=layout),
+        place_output=placed,
+    )
 
 
 def weighted_case(layer: Weighted, parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:

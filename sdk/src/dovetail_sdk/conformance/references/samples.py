@@ -88,3 +88,15 @@ def anything(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Ar
         )
     plain = stored(rng.standard_normal(tuple(shape)) * 8, dtype)
     return led_by(stored([np.inf, 0.0, -np.inf, np.nan, -1.0], dtype), plain)
+
+
+RANKED = ("plain", "equal", "special")
+
+
+def ranked(dtype: DType, shape: Sequence[int], values: str, rng: np.random.Generator) -> Array | None:
+    """Make elements to be ordered, one of the ways `RANKED`: `equal` has many ties; None for special integers."""
+    if values == "special":
+        return special(dtype, shape, rng) if dtype.is_float else None
+    if values == "equal":
+        return stored(rng.integers(0, 2, tuple(shape)) * 3, dtype)
+    return uniform(dtype, shape, rng) if dtype.is_float else anything(dtype, shape, rng)
