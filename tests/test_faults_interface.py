@@ -22,21 +22,17 @@ from dovetail import (
     Device,
     DovetailError,
     ErrorCode,
-    IBackend,
-    IBackendContext,
-    IMemoryManager,
-    ITensorHandle,
-    IWorkloadFactory,
     MemoryDomain,
     Network,
     NoOptions,
-    OptimizationViews,
     PlacementError,
     RunError,
     Runtime,
     Support,
 )
+from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
 from dovetail.contract.memory import HostMemory
+from dovetail.contract.subgraph import OptimizationViews
 
 DOMAIN = MemoryDomain("Faulty", 0, "private")
 X = np.linspace(-2, 2, 12, dtype=np.float32)

@@ -15,25 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dovetail import (
-    BackendId,
-    Capabilities,
-    Choices,
-    Descriptor,
-    Device,
-    IBackend,
-    IBackendContext,
-    IMemoryManager,
-    ITensorHandle,
-    IWorkloadFactory,
-    Layer,
-    MemoryDomain,
-    OptimizationViews,
-    SubgraphView,
-    Support,
-    TensorInfo,
-)
+from dovetail import BackendId, Capabilities, Choices, Descriptor, Device, Layer, MemoryDomain, Support, TensorInfo
 from dovetail.contract.claims import read_claims
+from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
+from dovetail.contract.subgraph import OptimizationViews, SubgraphView
 from dovetail.graph.descriptor import Infos
 from dovetail.graph.graph import Graph
 

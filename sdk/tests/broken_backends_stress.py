@@ -12,17 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import (
-    BackendId,
-    IBackendContext,
-    IMemoryManager,
-    ITensorHandle,
-    IWorkloadFactory,
-    Layer,
-    MemoryDomain,
-    Support,
-    TensorInfo,
-)
+from dovetail import BackendId, Layer, MemoryDomain, Support, TensorInfo
+from dovetail.contract.interfaces import IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
 from dovetail.contract.memory import HostMemory
 from dovetail_sdk.conformance.evaluation import Estimate, compute
 from dovetail_sdk.conformance.numpy_backend import NumpyBackend

@@ -7,24 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from dovetail import (
-    BackendId,
-    Capabilities,
-    Device,
-    HostResources,
-    IBackend,
-    IBackendContext,
-    IMemoryManager,
-    ITensorHandle,
-    IWorkloadFactory,
-    Layer,
-    MemoryDomain,
-    OptimizationViews,
-    SubgraphView,
-    Support,
-    TensorDomains,
-)
+from dovetail import BackendId, Capabilities, Device, HostResources, Layer, MemoryDomain, Support, TensorDomains
+from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
 from dovetail.contract.memory import HostMemoryManager
+from dovetail.contract.subgraph import OptimizationViews, SubgraphView
 
 from .subject import Subject
 

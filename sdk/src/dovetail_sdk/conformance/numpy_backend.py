@@ -7,22 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import (
-    HOST,
-    BackendId,
-    Device,
-    DType,
-    HostResources,
-    IBackend,
-    IBackendContext,
-    IMemoryManager,
-    ITensorHandle,
-    IWorkloadFactory,
-    Layer,
-    MemoryDomain,
-    Support,
-    TensorInfo,
-)
+from dovetail import HOST, BackendId, Device, DType, HostResources, Layer, MemoryDomain, Support, TensorInfo
+from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
 from dovetail.contract.memory import HostMemory
 
 from .cases import Array

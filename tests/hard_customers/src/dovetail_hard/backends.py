@@ -16,20 +16,15 @@ from dovetail import (
     Descriptor,
     Device,
     DType,
-    IBackend,
-    IBackendContext,
-    IMemoryManager,
-    ITensorHandle,
-    IWorkloadFactory,
     Layer,
     MemoryDomain,
     Network,
     OpaqueLayout,
-    OptimizationViews,
-    SubgraphView,
     Support,
     TensorInfo,
 )
+from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
+from dovetail.contract.subgraph import OptimizationViews, SubgraphView
 from dovetail.graph.descriptor import Infos
 from dovetail.graph.layer import OutputSlot
 

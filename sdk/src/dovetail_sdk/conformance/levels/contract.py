@@ -14,10 +14,6 @@ from dovetail import (
     DovetailError,
     DType,
     HostResources,
-    IBackendContext,
-    IMemoryManager,
-    ITensorHandle,
-    IWorkloadFactory,
     Layer,
     MemoryDomain,
     Network,
@@ -26,6 +22,7 @@ from dovetail import (
     optimize,
 )
 from dovetail.contract.artefacts import ArtefactStore
+from dovetail.contract.interfaces import IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
 from dovetail.graph.descriptor import Infos
 from dovetail.graph.graph import Graph
 from dovetail.optimizer.assignment import is_workload
