@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -148,22 +147,14 @@ def test_memory_without_offsets(hard, runtime, device):
 
 def test_many_threads(hard, device, runtime):
     net = load(runtime, mixed_network(hard), [device, python(hard)], delay_us=50, claim="layers")
-    wrong = []
 
     def work(seed):
         for i in range(25):
             x = numbers(100 * seed + i)
-            try:
-                assert_answer(net.run({"x": x}), x)
-            except BaseException as error:
-                wrong.append(error)
+            assert_answer(net.run({"x": x}), x)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))  # raises what one of them raised
     counts = device.device.counts
     assert 1 <= counts["queues"] <= 8
     assert counts["allocations"] == counts["queues"]

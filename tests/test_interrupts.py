@@ -51,6 +51,13 @@ def spin(inputs):
     return inputs[0]
 
 quick = [20]
+
+def run_out_of_time():
+    try:
+        net.run({"x": x}, timeout=0.05)
+    except dovetail.RunTimeoutError:
+        return
+    raise AssertionError
 """
 
 EPILOGUE = """
@@ -74,22 +81,13 @@ short, _ = load(chain(Parallel(mode="poll", work_us=10)))
 run = lambda: net.run({"x": x})
 def again():
     assert np.array_equal(short.run({"x": x})["y"], x)
-    try:
-        net.run({"x": x}, timeout=0.05)
-    except dovetail.RunTimeoutError:
-        return
-    raise AssertionError
+    run_out_of_time()
 """,
     # the same, in the bodies of a parallel range
     "long_chunks": """
 net, _ = load(chain(Parallel(mode="poll_chunks", work_us=20_000_000, grain=10)), threads=3)
 run = lambda: net.run({"x": x})
-def again():
-    try:
-        net.run({"x": x}, timeout=0.05)
-    except dovetail.RunTimeoutError:
-        return
-    raise AssertionError
+again = run_out_of_time
 """,
     # many short steps, none of which polls
     "many_steps": """

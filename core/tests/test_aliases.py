@@ -98,9 +98,7 @@ class Vendor(IBackend):
             fields = {"aliases": ctypes.addressof(table), "n_aliases": len(aliases), **fields}
         self.fields = fields
 
-    @property
-    def id(self) -> BackendId:
-        return BackendId("Strange")
+    id = BackendId("Strange")
 
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()

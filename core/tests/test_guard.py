@@ -82,9 +82,7 @@ class Doubling(IBackend):
     def __init__(self, execute: Execute) -> None:
         self.run = execute
 
-    @property
-    def id(self) -> BackendId:
-        return BackendId("CpuDoubling")
+    id = BackendId("CpuDoubling")
 
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()

@@ -152,14 +152,17 @@ class Generator:
 
     def generate(self, n_steps: int) -> Case:
         for _ in range(n_steps):
-            draw = self.luck.choice([self.compute, self.compute, self.compute, self.view, self.concat, self.copy])
-            draw()
+            self.draw()
         for tensor in self.luck.choices(self.living[HOST], k=self.luck.randint(1, 4)):
             self.case.tensors[tensor].outputs.append(self.case.n_outputs)
             self.case.n_outputs += 1
         for queue in sorted(set(self.in_flight.values())):
             self.case.steps.append(Step(queue=queue, is_wait=True))
         return self.case
+
+    def draw(self) -> None:
+        """Add a step."""
+        self.luck.choice([self.compute, self.compute, self.compute, self.view, self.concat, self.copy])()
 
     def place(self) -> tuple[MemoryDomain, int | None]:
         """Where the next step works: on the host, or on a queue."""
@@ -354,16 +357,7 @@ def test_the_plan_is_deterministic() -> None:
 class Liar(Generator):
     """Draws aliases at random, most of which cannot be true; the contents follow those that can."""
 
-    def generate(self, n_steps: int) -> Case:
-        self.sound = 0
-        for _ in range(n_steps):
-            self.draw()
-        for tensor in self.luck.choices(self.living[HOST], k=self.luck.randint(1, 4)):
-            self.case.tensors[tensor].outputs.append(self.case.n_outputs)
-            self.case.n_outputs += 1
-        for queue in sorted(set(self.in_flight.values())):
-            self.case.steps.append(Step(queue=queue, is_wait=True))
-        return self.case
+    sound = 0
 
     def draw(self) -> None:
         domain, queue = self.place()

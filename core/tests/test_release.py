@@ -73,9 +73,7 @@ class Acme(IBackend):
         self.alive: list[int] = []
         """How many of the arrays were there, whenever a workload was made."""
 
-    @property
-    def id(self) -> BackendId:
-        return BackendId("Acme")
+    id = BackendId("Acme")
 
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()

@@ -61,9 +61,7 @@ class Backend(IBackend):
         self.hook: Callable[[Layer], None] = lambda layer: None
         self.during: Callable[[str, Array], None] = lambda name, output: None
 
-    @property
-    def id(self) -> BackendId:
-        return BackendId("Acme")
+    id = BackendId("Acme")
 
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         return Support.yes()
@@ -305,10 +303,8 @@ def test_unloading_frees_all_plans(runtime: Runtime, backend: Backend) -> None:
 # -- threads -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_planned_size_runs_while_another_is_planned(runtime: Runtime, backend: Backend) -> None:
-    net = load(runtime, backend)
-    run(net, 1)
-    run(net, 2)
+def held_planning(backend: Backend) -> tuple[threading.Event, threading.Event]:
+    """Hold plans up where they ask the backend: the first event says that one is there, the second lets it go on."""
     planning, go_on = threading.Event(), threading.Event()
 
     def wait(layer: Layer) -> None:
@@ -316,6 +312,14 @@ def test_a_planned_size_runs_while_another_is_planned(runtime: Runtime, backend:
         assert go_on.wait(30)
 
     backend.hook = wait
+    return planning, go_on
+
+
+def test_a_planned_size_runs_while_another_is_planned(runtime: Runtime, backend: Backend) -> None:
+    net = load(runtime, backend)
+    run(net, 1)
+    run(net, 2)
+    planning, go_on = held_planning(backend)
     with ThreadPoolExecutor(1) as pool:
         new = pool.submit(run, net, 7)
         assert planning.wait(30)
@@ -336,13 +340,7 @@ def test_a_planned_size_runs_while_another_is_planned(runtime: Runtime, backend:
 def test_two_threads_that_need_the_same_size_plan_it_once(runtime: Runtime, backend: Backend) -> None:
     net = load(runtime, backend)
     run(net, 1)
-    planning, go_on = threading.Event(), threading.Event()
-
-    def wait(layer: Layer) -> None:
-        planning.set()
-        assert go_on.wait(30)
-
-    backend.hook = wait
+    planning, go_on = held_planning(backend)
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(run, net, 7)
         assert planning.wait(30)

@@ -79,9 +79,7 @@ class FussyFactory(IWorkloadFactory):
 
 
 class FussyBackend(IBackend):
-    @property
-    def id(self) -> BackendId:
-        return BackendId("Fussy")
+    id = BackendId("Fussy")
 
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         operation = getattr(layer.descriptor, "operation", None)

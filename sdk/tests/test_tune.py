@@ -46,9 +46,7 @@ class PatientFactory(IWorkloadFactory):
 
 
 class PatientBackend(IBackend):
-    @property
-    def id(self) -> BackendId:
-        return BackendId("Patient")
+    id = BackendId("Patient")
 
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
         operation = getattr(layer.descriptor, "operation", None)

@@ -84,13 +84,8 @@ int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *t
 #elif defined FAULT_EXIT
     exit(0);
 #endif
-    table->size = sizeof *table;
-    table->abi_major = DOVETAIL_ABI_MAJOR;
-    table->abi_minor = DOVETAIL_ABI_MINOR;
-    table->id = TEXT(ID);
-    table->version = "1.0";
+    dovetail_begin_backend(table, TEXT(ID), "1.0");
     table->capabilities = DOVETAIL_BACKEND_DETERMINISTIC;
-    table->n_devices = 1;
     table->supports = supports;
     table->create_workload = create_workload;
     table->context_open = context_open;

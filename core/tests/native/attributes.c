@@ -51,12 +51,7 @@ int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *given, dovetail_backend *
 {
     (void)why;
     host = given;
-    table->size = sizeof *table;
-    table->abi_major = DOVETAIL_ABI_MAJOR;
-    table->abi_minor = DOVETAIL_ABI_MINOR;
-    table->id = "TableAttributes";
-    table->version = "1";
-    table->n_devices = 1;
+    dovetail_begin_backend(table, "TableAttributes", "1");
     table->supports = supports;
     table->create_workload = create_workload;
     return DOVETAIL_OK;

@@ -96,12 +96,7 @@ static int create_compiled_workload(void *state, void *context, void *compiled, 
 int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why)
 {
     (void)host, (void)why;
-    table->size = sizeof *table;
-    table->abi_major = DOVETAIL_ABI_MAJOR;
-    table->abi_minor = DOVETAIL_ABI_MINOR;
-    table->id = "TableCompileOnly";
-    table->version = "1";
-    table->n_devices = 1;
+    dovetail_begin_backend(table, "TableCompileOnly", "1");
     table->supports = supports;
     table->compile_subgraph = compile_subgraph;
     table->compiled_release = compiled_release;

@@ -137,12 +137,7 @@ int compiled_alive(void)
 int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why)
 {
     (void)host, (void)why;
-    table->abi_major = DOVETAIL_ABI_MAJOR;
-    table->abi_minor = DOVETAIL_ABI_MINOR;
-    table->size = sizeof *table;
-    table->id = "TableCompiler";
-    table->version = "1";
-    table->n_devices = 1;
+    dovetail_begin_backend(table, "TableCompiler", "1");
     table->options = options;
     table->n_options = 2;
     table->supports = supports;

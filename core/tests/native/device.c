@@ -552,11 +552,7 @@ static const dovetail_option *const options[] = {&choices[0], &choices[1], &choi
 int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why)
 {
     (void)host, (void)why;
-    table->size = sizeof *table;
-    table->abi_major = DOVETAIL_ABI_MAJOR;
-    table->abi_minor = DOVETAIL_ABI_MINOR;
-    table->id = "TableDevice";
-    table->version = "1";
+    dovetail_begin_backend(table, "TableDevice", "1");
     table->capabilities = DOVETAIL_BACKEND_DETERMINISTIC;
 #ifndef SYNCHRONOUS
     table->capabilities |= DOVETAIL_BACKEND_ASYNC;

@@ -49,12 +49,7 @@ static int supports(void *state, const dovetail_device_info *device, const dovet
 int DOVETAIL_OPEN_BACKEND(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why)
 {
     (void)host, (void)why;
-    table->size = sizeof *table;
-    table->abi_major = DOVETAIL_ABI_MAJOR;
-    table->abi_minor = DOVETAIL_ABI_MINOR;
-    table->id = "OpenMp";
-    table->version = "1";
-    table->n_devices = 1;
+    dovetail_begin_backend(table, "OpenMp", "1");
     table->supports = supports;
     table->create_workload = create_workload;
     return DOVETAIL_OK;

@@ -228,15 +228,11 @@ private:
     std::vector<const dovetail_option *> pointers;
 };
 
-/* Fill in a table with who the backend is; the rest is zero, for the caller to fill in. */
+/* Fill in a table with who the backend is, and one device; the rest is zero, for the caller to fill in. */
 inline void describe(dovetail_backend *table, const char *id, const char *version, uint32_t capabilities, const Options &options)
 {
     *table = dovetail_backend{};
-    table->size = sizeof *table;
-    table->abi_major = DOVETAIL_ABI_MAJOR;
-    table->abi_minor = DOVETAIL_ABI_MINOR;
-    table->id = id;
-    table->version = version;
+    dovetail_begin_backend(table, id, version);
     table->capabilities = capabilities;
     table->options = options.list();
     table->n_options = options.count();

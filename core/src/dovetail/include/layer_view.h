@@ -102,6 +102,16 @@ static inline int64_t dovetail_info_bytes(const dovetail_tensor_info *tensor) {
 /* First element of a tensor in memory that the host may follow. */
 static inline void *dovetail_data(const dovetail_tensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
 
+/* Set what every table has; of devices it has one until something else is said. */
+static inline void dovetail_begin_backend(dovetail_backend *table, const char *id, const char *version) {
+    table->size = sizeof *table;
+    table->abi_major = DOVETAIL_ABI_MAJOR;
+    table->abi_minor = DOVETAIL_ABI_MINOR;
+    table->id = id;
+    table->version = version;
+    table->n_devices = 1;
+}
+
 /* Set what every workload has. */
 static inline void dovetail_begin_workload(dovetail_workload *workload) {
     workload->size = sizeof *workload;
