@@ -8,11 +8,13 @@ them by `operator`, in a module that it offers as an entry point of the group
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dovetail.graph.layer import OutputSlot
 from dovetail.ground.host_exceptions import is_of_host
 
+from .operators import HOME
 from .unsupported import Unsupported
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ GROUP = "dovetail.onnx_operators"
 
 _TABLE: dict[tuple[str, str], list[Operator]] = {}
 _asked: set[str] = set()
+_imported: set[str] = set()
 
 
 def operator(*names: str, since: int = 1, domain: str = "", ignored: Sequence[str] = ()) -> Callable[[Translator], Translator]:
@@ -65,7 +68,9 @@ def find(domain: str, name: str, opset: int) -> Operator | None:
     Raises:
         Unsupported: A package offers translations for the domain, but they cannot be imported.
     """
-    if domain and domain not in _asked:
+    if not domain:
+        _import_family(name)
+    elif domain not in _asked:
         _import_translations(domain)
     for entry in reversed(_TABLE.get((domain, name), ())):
         if entry.since <= opset:
@@ -75,7 +80,15 @@ def find(domain: str, name: str, opset: int) -> Operator | None:
 
 def is_known(domain: str, name: str) -> bool:
     """Tell whether some operator set of this operator is translated."""
-    return (domain, name) in _TABLE
+    return (domain, name) in _TABLE or (not domain and name in HOME)
+
+
+def _import_family(name: str) -> None:
+    """Import the module that translates an operator of ai.onnx: few models use more than some of them."""
+    family = HOME.get(name)
+    if family is not None and family not in _imported:
+        import_module(f".operators.{family}", __package__)
+        _imported.add(family)
 
 
 def _import_translations(domain: str) -> None:

@@ -12,7 +12,6 @@ from dovetail import ErrorCode, GraphError, ModelError, Network
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
 
-from . import operators as operators  # fills the registry
 from .expansion import Expansion, function_key
 from .external_data import ExternalData
 from .functions import bound_attributes, encoded_type, is_function, resolve_references, schema_function, schema_of
