@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dovetail.graph.descriptor import Descriptor, Infos, descriptor_class
+from dovetail.graph.descriptor import Array, Descriptor, Infos, Values, descriptor_class
 from dovetail.graph.expressions import Expression
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
@@ -221,6 +221,19 @@ class Doubled(Descriptor, kind="acme.Doubled"):
 
 
 @descriptor_class
+class Halves(Descriptor, kind="acme.Halves"):
+    """A vendor's kind that builds its info from the number of elements."""
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x = inputs[0]
+        assert x is not None
+        return [TensorInfo.of((x.elements // 2, 2), DType.INT32)]
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return [np.zeros(7, np.int32)]  # which is wrong, and so no value
+
+
+@descriptor_class
 class Stubborn(Descriptor, kind="acme.Stubborn"):
     """A vendor's kind that wants numbers: one of several ways to fail of symbols."""
 
@@ -247,6 +260,10 @@ def test_a_vendors_kind_takes_part() -> None:
     network, x = net()
     assert shown(network.add(Doubled(), x).output) == "float32[batch, length, 128]"
     assert shown(network.add(Doubled(), network.permute(x, (0, 2, 1))).output) == "float32[batch, 64, 2*length]"
+    assert shown(network.add(Halves(), x).output) == "int32[32*batch*length, 2]"
+    halves = network.add(Halves(), network.shape_of(x)).output
+    assert shown(halves) == "int32[1, 2]"
+    assert SymbolicInference().value(halves) is None
 
 
 @pytest.mark.parametrize("way", ["int", "if", "text", "numpy", "range", "raise"])

@@ -280,7 +280,7 @@ class SymbolicInference:
             if is_of_host(error):
                 raise
             return None
-        if arrays is None or len(arrays) != len(outputs):
+        if arrays is None or [array.shape for array in arrays] != [info.shape for info in outputs if info is not None]:
             return None
         self._kept += elements
         return [_plain(array, info) for array, info in zip(arrays, outputs, strict=True)]

@@ -463,7 +463,7 @@ class TensorInfo(NamedTuple):
 
 
 def _dimension(value: Any) -> Dimension:
-    if isinstance(value, str) and value:
+    if type(value) is Expression or (isinstance(value, str) and value):
         return value
     try:
         size = operator.index(value)
