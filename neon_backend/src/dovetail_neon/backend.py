@@ -95,5 +95,10 @@ class CpuAccBackend(IBackend):
 
         return choices_of(view, _kernels(options))
 
+    def in_words(self, layer: Layer) -> str:
+        from .words import in_words
+
+        return in_words(layer)
+
     def capabilities(self) -> Capabilities:
         return Capabilities(deterministic=True, integers=True)

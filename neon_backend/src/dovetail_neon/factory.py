@@ -8,8 +8,6 @@ from typing import Any
 from dovetail import IWorkloadFactory, Layer, PrivateLayer
 
 from .families import creator
-from .fusion.chains import is_product_of_rows
-from .quantized.support import is_quantized
 
 _LARGE = 1 << 26
 """Bytes of the tensors of a layer beyond which its loops are cut up by them."""
@@ -27,10 +25,8 @@ class CpuAccFactory(IWorkloadFactory):
 
     def create_workload(self, layer: Layer) -> Any:
         create = creator(layer.kind)
-        # A product with a constant matrix that stands alone becomes the private layer whose weights are packed at load time,
-        # and a quantized layer those that compute on bytes.
-        if create is None or is_product_of_rows(layer) or is_quantized(layer):
-            return import_module(".alone.sequence", __package__).create(layer, self._kernels, self.create_workload)
+        if create is None:
+            raise ValueError(f"CpuAcc has no workload for {layer.kind} {layer.name!r} as it stands")
         capsule = create(layer, self._kernels)
         nbytes = sum(info.nbytes for info in (*layer.input_infos, *layer.output_infos) if info is not None)
         if nbytes > _LARGE:

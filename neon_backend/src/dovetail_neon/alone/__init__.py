@@ -1,1 +1,0 @@
-"""Layers that run outside any part that was rewritten."""

@@ -1,0 +1,84 @@
+"""What CpuAcc says of its private layers."""
+
+import numpy as np
+import pytest
+
+from dovetail import Network, optimize
+
+
+def explained(net, **arguments):
+    return [row.words for row in optimize(net, ["CpuAcc"], **arguments).placement.layers]
+
+
+def mobile_network():
+    """An image, a stem, separable blocks with residuals, a head: the kinds of layers that a MobileNet has."""
+    rng, net = np.random.default_rng(1), Network("mobile")
+
+    def normal(*shape):
+        return rng.normal(0, 0.2, shape).astype(np.float32)
+
+    def normalized(y, name):
+        ones = np.ones(y.shape[1], np.float32)
+        return net.batch_normalization(y, ones, ones, ones, ones, name=f"{name}.norm")
+
+    def block(y, filters, stride):
+        wide = normalized(net.convolution2d(y, normal(y.shape[1] * 6, y.shape[1], 1, 1)), "expand")
+        wide = net.activation(wide, "bounded_relu", 6.0)
+        wide = net.depthwise_convolution2d(wide, normal(wide.shape[1], 1, 3, 3), stride=stride, padding=1)
+        made = normalized(
+            net.convolution2d(net.activation(wide, "bounded_relu", 6.0), normal(filters, wide.shape[1], 1, 1)), "project"
+        )
+        return net.addition(y, made) if made.shape == y.shape else made
+
+    y = net.relu(
+        normalized(net.convolution2d(net.input("image", (1, 3, 64, 64)), normal(32, 3, 3, 3), stride=2, padding=1), "stem")
+    )
+    for filters, stride in ((16, 1), (24, 2), (24, 1), (64, 2), (64, 1), (160, 2)):
+        y = block(y, filters, stride)
+    y = net.relu(net.convolution2d(y, normal(64, 160, 3, 3), padding=1))
+    flat = net.flatten(net.global_pooling(y, "average"))
+    net.output(net.softmax(net.fully_connected(flat, normal(10, 64), normal(10))), "probabilities")
+    return net
+
+
+def test_every_layer_of_a_mobilenet_is_named():
+    words = explained(mobile_network())
+    assert len(words) > 10
+    assert all(words), words
+    assert not any("private" in said or "." in said for said in words)
+    told = "; ".join(words)
+    for expected in (
+        "convolution 3x3 of stride 2 + ReLU",
+        "depthwise convolution 3x3",
+        "ReLU6",
+        "batch norm folded in",
+        "softmax",
+    ):
+        assert expected in told, told
+    text = optimize(mobile_network(), ["CpuAcc"]).placement.explain()
+    assert text.count("private: ") == len(words)
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda net, x, w: net.relu(net.convolution2d(x, w, padding=1)), "convolution 3x3 + ReLU, Winograd"),
+        (lambda net, x, w: net.sigmoid(x), "sigmoid"),
+        (lambda net, x, w: net.pooling2d(x, "max", 2, stride=2), "max pooling 2x2 of stride 2"),
+    ],
+)
+def test_single_layers(build, expected):
+    net = Network("one")
+    weights = np.random.default_rng(2).normal(0, 0.1, (64, 64, 3, 3)).astype(np.float32)
+    net.output(build(net, net.input("x", (1, 64, 28, 28)), weights), "y")
+    words = explained(net)
+    assert any(expected in said for said in words), words
+
+
+def test_without_optimization_each_layer_is_named_by_itself():
+    net = Network("apart")
+    weights = np.random.default_rng(2).normal(0, 0.1, (64, 64, 3, 3)).astype(np.float32)
+    net.output(net.relu(net.convolution2d(net.input("x", (1, 64, 28, 28)), weights, padding=1)), "y")
+    words = explained(net, passes=False)
+    assert any(said.startswith("convolution 3x3, Winograd") for said in words), words
+    assert "ReLU" in words
