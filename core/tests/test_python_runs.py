@@ -99,6 +99,15 @@ def test_what_a_workload_raises_when_it_is_told_to_end_is_the_end_it_was_told() 
         net.run({"x": X}, timeout=0.05)
 
 
+def test_a_session_that_ends_itself_at_the_deadline_need_not_ask() -> None:
+    def terminated(run: Any) -> None:
+        time.sleep(max(run.deadline - time.monotonic(), 0) + 0.2)
+        raise ValueError("the session was terminated")
+
+    with dovetail.Runtime() as runtime, load(runtime, terminated) as net, pytest.raises(RunTimeoutError):
+        net.run({"x": X}, timeout=0.05)
+
+
 def test_what_a_workload_raises_otherwise_is_its_failure() -> None:
     def fail(run: Any) -> None:
         assert not run.is_cancelled()

@@ -137,13 +137,13 @@ cdef class PythonWorkload:
 
 
 cdef int execute_seeing(PythonWorkload self, const dovetail_call *call, list inputs, list outputs) except? -100:
-    """Execute a workload that asks its run; one that was told to end is not asked what it made, nor why it failed."""
+    """Execute a workload that asks its run; what it made or raised once the run had ended counts for nothing."""
     cdef Run run = Run.__new__(Run)
     run.call = call
     try:
         self.workload.execute(inputs, outputs, run)
     except BaseException:
-        if not run.was_told:
+        if not run.was_told and not run.is_cancelled():     # some other part of the workload may have told it
             raise
     finally:
         run.call = NULL
