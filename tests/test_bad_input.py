@@ -231,8 +231,8 @@ def test_a_placement_that_is_not_as_wished_is_told_once_per_network(hard, caplog
     net = Network("told")
     net.output(net.relu(net.input("x", ("N", 4)), name="act"), "y")
     with Runtime(threads=1) as runtime, caplog.at_level("INFO", "dovetail"):
-        wishes = {"backends": [hard.PythonBackend(), "CpuRef"]}
-        with runtime.load(net, optimize=wishes) as loaded:
+        constraints = {"backends": [hard.PythonBackend(), "CpuRef"]}
+        with runtime.load(net, optimize=constraints) as loaded:
             for size in (1, 2, 3):
                 loaded.run({"x": np.zeros((size, 4), np.float32)})
     told = [(record.levelname, record.getMessage()) for record in caplog.records if "'told'" in record.getMessage()]
