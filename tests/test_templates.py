@@ -184,3 +184,41 @@ def test_a_network_runs_as_one_layer_of_the_wrapped_runtime(built_template):
     done = in_process(built_template("backend_runtime"), "-c", RUN_WHOLE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[('dovetail.WholePart', 'AcmeRuntime')]"
+
+
+END_AT_THE_DEADLINE = """
+from time import monotonic, sleep
+from types import SimpleNamespace
+import numpy as np
+import dovetail
+from dovetail_acme_runtime.session import ended_by
+
+with ended_by(SimpleNamespace(deadline=None)) as options:
+    sleep(0.05)
+    assert not options.terminate
+with ended_by(SimpleNamespace(deadline=monotonic())) as options:
+    end = monotonic() + 20
+    while not options.terminate:
+        assert monotonic() < end, "nobody ended the session"
+        sleep(0.001)
+
+network = dovetail.Network("long")
+y = network.input("x", (256, 256))
+for _ in range(100):
+    y = network.fully_connected(y, np.eye(256, dtype=np.float32))
+network.output(y, "y")
+feeds = {"x": np.ones((256, 256), np.float32)}
+with dovetail.load(network, ["AcmeRuntime"], threads=1) as net:
+    np.testing.assert_array_equal(net.run(feeds, timeout=100.0)["y"], feeds["x"])
+    try:
+        net.run(feeds, timeout=0.002)
+    except dovetail.RunTimeoutError:
+        print("ended")
+    np.testing.assert_array_equal(net.run(feeds)["y"], feeds["x"])
+"""
+
+
+def test_a_wrapped_session_ends_at_the_deadline(built_template):
+    pytest.importorskip("onnxruntime", reason="the runtime that the template wraps is not installed")
+    done = in_process(built_template("backend_runtime"), "-c", END_AT_THE_DEADLINE)
+    assert (done.returncode, done.stdout.strip()) == (0, "ended"), done.stderr

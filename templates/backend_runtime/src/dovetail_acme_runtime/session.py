@@ -1,6 +1,11 @@
 """The runtime that is wrapped: here ONNX Runtime. A vendor replaces the three places that name it."""
 
+from contextlib import contextmanager
 from importlib.util import find_spec
+from threading import Timer
+from time import monotonic
+
+LATE = 0.01  # seconds after a deadline, so that the run has ended when the session does
 
 
 def problem():
@@ -19,19 +24,39 @@ def open_session(model, factory):
     return Session(opened, model.inputs, model.outputs)
 
 
+@contextmanager
+def ended_by(run):
+    """Give options of a session's run that ends at the deadline of ours; whatever the session raises then is that end."""
+    from onnxruntime import RunOptions
+
+    options = RunOptions()
+    if run.deadline is None:
+        yield options
+        return
+    timer = Timer(run.deadline - monotonic() + LATE, setattr, (options, "terminate", True))
+    timer.start()
+    try:
+        yield options
+    finally:
+        timer.cancel()
+
+
 class Session:
     """A workload: `execute` gets NumPy arrays in the order of the part's inputs and outputs, possibly in several runs at once."""
+
+    sees_run = True
 
     def __init__(self, opened, inputs, outputs):
         self.opened = opened
         self.inputs = inputs
         self.outputs = outputs
 
-    def execute(self, inputs, outputs):
+    def execute(self, inputs, outputs, run):
         """Run the part into the arrays that the core planned: nothing is copied."""
         binding = self.opened.io_binding()
         for name, array in zip(self.inputs, inputs):
             binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
         for name, array in zip(self.outputs, outputs):
             binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-        self.opened.run_with_iobinding(binding)
+        with ended_by(run) as options:
+            self.opened.run_with_iobinding(binding, options)
