@@ -184,7 +184,12 @@ def npu_library(npu_template):
             f"{unfinished}-temp",
         ]
         check(sys.executable, *words, cwd=npu_template)
-        unfinished.rename(folder)
+        try:
+            unfinished.rename(folder)
+        except OSError:  # another process was first, with the same
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if not folder.is_dir():
+                raise
     (library,) = folder.rglob("*.so")
     return library
 
