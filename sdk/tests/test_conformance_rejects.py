@@ -125,7 +125,7 @@ REJECTED = [
     ("BroadcastsTheWrongWay", ADDING, "broadcast_"),
     ("RoundsThroughHalf", ADDING, "float32[2, 3, 4, 5]"),
     ("IntegersThroughFloat", ADDING, "ElementwiseBinary/int32/"),
-    ("WrongSubstitution", ADDING, "rewritten"),
+    ("WrongSubstitution", ADDING, "elements are wrong"),
     ("WrongWay", "choices.ways_are_right", "privately"),
     ("OtherWaysEachTime", "choices.ways_are_right", "offers other things when it is asked again"),
     ("RefusesWhatItAccepted", ADDING, "it is accepted, but then"),
