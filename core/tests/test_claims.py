@@ -130,6 +130,12 @@ class TestQuantities:
         assert values(split, "outputs.0") == [2, 2]
         assert values(split, "output.0") == [2]
 
+    def test_an_attribute_that_is_a_quantization_has_an_axis(self):
+        net = Network()
+        for given, expected in ((ONE_SCALE, []), (Quantization.per_axis([0.5, 0.25], axis=0), [0])):
+            layer = net.quantize(net.input(net.unique_name("x"), (2, 3)), given).layer
+            assert values(layer, "quantization.axis") == expected
+
     def test_an_attribute_of_an_element_type_is_its_name(self):
         net = Network()
         layer = net.cast(net.input("x", (2,)), "int16").layer

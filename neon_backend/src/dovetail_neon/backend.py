@@ -73,7 +73,8 @@ class CpuAccBackend(IBackend):
         return _ID
 
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
-        return _check()(layer)
+        answer = super().supports(layer, options, device)
+        return _check()(layer) if answer.supported else answer
 
     def create_workload_factory(
         self, context: IBackendContext | None, resources: HostResources, options: CpuAccOptions

@@ -3,7 +3,7 @@
 A folder `<family>/` holds, as far as the family has them:
 
 * `__init__.py`: `WORKLOADS`, which function creates the workload of a kind: "module.function" of this folder
-* `support.py`: `SUPPORT`, which layers are taken
+* `support.py`: `FINER`, which of the layers that the manifest claims are refused all the same
 * `kinds.py`: the private kinds that layers are rewritten to
 * `lowering.py`: `RULES`, what a layer becomes
 * `parameters.h`, `parameters.pxd`: what its kernels are told, in C and for Cython

@@ -4,7 +4,7 @@ A quantity is the name of an attribute, or a subject and a fact joined by a dot.
 several, or none:
 
 - `<attribute>`: its value; of a list, each element. Also `<attribute>.<index>`, `.count` and
-  `.product`;
+  `.product`; of a quantization `.axis`, none for one scale;
 - `<slot>.<axis>`: the size of an axis, by number or name. A slot is the name of an input, `output`
   (the first result), or `outputs` (all of them). Of kinds with the attribute `layout`, axes of rank
   4 have names: batch, channels, height, width; of weights: filters, channels, height, width;
@@ -35,7 +35,7 @@ SLOT_FACTS = (
     *("quantization", "scale", "zero_point", "quantized_axis"),
 )
 """What a tensor has besides axes."""
-ATTRIBUTE_FACTS = ("count", "product")
+ATTRIBUTE_FACTS = ("count", "product", "axis")
 DERIVED = ("padded.height", "padded.width", "window.height", "window.width", "products")
 """Quantities of no single attribute or tensor."""
 DEVICE_FACTS = ("name", "memory_bytes", "half_precision", "revision")
@@ -147,6 +147,8 @@ def _attribute_fact(name: str, fact: str) -> Reader:
         return lambda layer: (len(whole(layer)),) if getattr(layer.descriptor, name, None) is not None else _NONE
     if fact == "product":
         return lambda layer: (math.prod(whole(layer)),) if whole(layer) else _NONE
+    if fact == "axis":
+        return _axis_of_quantization(name)
     if not fact.lstrip("-").isdecimal():
         return lambda layer: _NONE
     index = int(fact)
@@ -156,6 +158,14 @@ def _attribute_fact(name: str, fact: str) -> Reader:
         return (values[index],) if -len(values) <= index < len(values) else _NONE
 
     return element
+
+
+def _axis_of_quantization(name: str) -> Reader:
+    def read(layer: Layer) -> Values:
+        value = getattr(layer.descriptor, name, None)
+        return (value.axis,) if isinstance(value, Quantization) and value.axis is not None else _NONE
+
+    return read
 
 
 def _quantization_word(info: TensorInfo) -> Values:

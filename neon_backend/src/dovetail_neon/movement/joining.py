@@ -21,8 +21,9 @@ from ..convolution.kinds import Convolve
 from ..geometry.layouts import plain_info
 from .kinds import Rearrange, Reorder
 from .strides import RUN, Move, contiguous, pieces, plan, reshaped, sliced
-from .support import MAX_TENSORS
 
+MAX_TENSORS = 64
+"""That a layer reads or writes, as the manifest claims and workload.pyx holds."""
 MAX_MOVES = 4 * MAX_TENSORS
 """Of one copy: a chain of concatenations, each of which adds to the one before, would list all that came before in each."""
 

@@ -27,7 +27,7 @@ from ..geometry.layouts import Image, bytes_info
 from ..geometry.window import POINT, Geometry
 from ..windows.lowering import elements_that_count, pooled_window
 from .kinds import AddQuantized, ConvolveQuantized, DepthwiseQuantized, PoolQuantized, ReorderQuantized
-from .support import clamp_range, filter_axis
+from .support import clamp_range
 
 _LARGEST = 1e30
 """Of a factor: any integer but 0 times it is beyond 8 bits anyhow, and 0 times it is 0."""
@@ -45,7 +45,7 @@ def _weights(layer: Layer) -> tuple[Shorts, Floats, Ints | None]:
     stored, scheme = layer.constant(1), _quantization(layer.inputs[1].source)
     if stored is None:
         raise ValueError(f"{layer.name!r} has no weights")
-    axis = filter_axis(layer)
+    axis = getattr(layer.descriptor, "filter_axis", 0)
     column = [1] * stored.ndim
     column[axis] = -1
     zeros = np.asarray(scheme.zero_point, np.int16)

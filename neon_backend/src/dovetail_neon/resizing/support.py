@@ -1,4 +1,4 @@
-"""Which resizes CpuAcc takes."""
+"""Which resizes CpuAcc takes, beyond what its manifest claims."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from dovetail.layers import Resize
 
 from .taps import max_taps_of, reach_of
 
-_LONGEST_AXIS = 1 << 20
-"""Positions of longer axes are not worked out beforehand."""
 _MAX_TAPS = 1 << 24
-"""Nor are more weights of an axis."""
+"""More weights of an axis are not worked out beforehand."""
 _MAX_TAPS_OF_RESULT = 1 << 20
 """Nor of one result: they are worked out between two looks at the time."""
 
@@ -32,10 +30,6 @@ def refusal(layer: Layer) -> Support | None:
     info, result, descriptor = layer.inputs[0].info, layer.output.known_info, layer.descriptor
     if info is None or not isinstance(descriptor, Resize) or (descriptor.sizes is None and descriptor.scales is None):
         return Support.no("attribute", "neither sizes nor scales are known", "sizes")
-    if info.quantization != result.quantization:
-        return Support.no("quantization", "input and output differ in quantization")
-    if not result.elements or max(result.sizes, default=0) > _LONGEST_AXIS:
-        return Support.no("shape", f"a result of {result.shape_text} is empty or too long", "sizes")
     scales = descriptor.axis_scales(info)
     if len(scales) != info.rank or not all(math.isfinite(scale) and scale > 0 for scale in scales):
         return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
@@ -52,4 +46,4 @@ def refusal(layer: Layer) -> Support | None:
     return None
 
 
-SUPPORT = {Resize.kind: refusal}
+FINER = {Resize.kind: refusal}
