@@ -203,11 +203,11 @@ with ended_by(SimpleNamespace(deadline=monotonic())) as options:
         sleep(0.001)
 
 network = dovetail.Network("long")
-y = network.input("x", (256, 256))
+y = network.input("x", (1024, 256))
 for _ in range(100):
     y = network.fully_connected(y, np.eye(256, dtype=np.float32))
 network.output(y, "y")
-feeds = {"x": np.ones((256, 256), np.float32)}
+feeds = {"x": np.ones((1024, 256), np.float32)}
 with dovetail.load(network, ["AcmeRuntime"], threads=1) as net:
     np.testing.assert_array_equal(net.run(feeds, timeout=100.0)["y"], feeds["x"])
     try:
