@@ -312,6 +312,13 @@ def test_conform_fails_with_the_case_and_help(dovetail: Invoke, on_path: None) -
     assert "false claim: the manifest claims" in result.output
     assert "Troubleshooting:" in result.output
     assert "does not conform" in result.output
+    assert result.output.index("FAILED operators.computes") < result.output.index("seconds"), "what failed comes first"
+
+
+def test_checks_that_do_not_apply_are_counted_not_listed(dovetail: Invoke, on_path: None) -> None:
+    result = dovetail("conform", "broken_backends:Correct", "--level", 0)
+    assert "not applicable" not in result.output.partition("CpuSmall at level")[0]
+    assert re.search(r"\d+ checks? do(es)? not apply to this backend", result.output)
 
 
 def test_conform_as_json(dovetail: Invoke, on_path: None) -> None:

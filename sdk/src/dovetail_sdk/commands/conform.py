@@ -159,9 +159,15 @@ def _progress(total: int, *, quiet: bool) -> Any:
 
 
 def show_report(report: Report) -> None:
-    """Print the checks, the counts, what failed and what to do about it, and the verdict."""
+    """Print what failed and what to do about it, the checks that apply, the counts, and the verdict."""
+    from ..conformance.results import Status
     from ..rendering import show, styled, table
 
+    for result in report.problems:
+        _show_failure(report, result)
+    if report.problems:
+        click.echo()
+    applicable = [result for result in report.results if result.status is not Status.NOT_APPLICABLE]
     rows = [
         (
             str(int(result.check.level)),
@@ -170,9 +176,12 @@ def show_report(report: Report) -> None:
             f"{result.seconds:.2f}",
             result.text.partition("\n")[0],
         )
-        for result in report.results
+        for result in applicable
     ]
     show(table(("level", "check", "result", "seconds", ""), rows, right=("level", "seconds")))
+    hidden = len(report.results) - len(applicable)
+    if hidden:
+        click.echo(f"{hidden} check{'s do' if hidden > 1 else ' does'} not apply to this backend; a report lists them\n")
     if any(kind for kind, _ in report.counts):
         show(counts_table(report))
         _show_strangers(report)
@@ -183,8 +192,6 @@ def show_report(report: Report) -> None:
         click.echo(f"not judged: {kind} of {', '.join(dtypes)}: claimed, but no case of the kit lies within the claim")
     for (kind, what), dtypes in report.unreached_by_kind.items():
         click.echo(f"claimed, not judged: {kind} of {', '.join(dtypes)}: {what}")
-    for result in report.problems:
-        _show_failure(report, result)
     click.echo(verdict_text(report))
 
 
