@@ -186,7 +186,7 @@ def _distributions() -> Iterator[Any]:
     try:
         yield from folders_of_metadata()
     except Exception as error:
-        if is_of_host(error):
+        if is_of_host(error) or isinstance(error, MemoryError):  # which says nothing of what is read
             raise
         _log.warning("not all that is installed could be listed: %s: %s", type(error).__name__, error)
 
@@ -195,7 +195,7 @@ def _entry_points_text(candidate: Any) -> str:
     try:
         return candidate.read_text("entry_points.txt") or ""
     except Exception as error:
-        if is_of_host(error):
+        if is_of_host(error) or isinstance(error, MemoryError):  # which says nothing of what is read
             raise
         # Whether it has to do with dovetail cannot be told, so it gets no row; but it is not passed over in silence.
         _log.warning(
@@ -213,7 +213,7 @@ def _name(candidate: Any) -> str | None:
     try:
         name = _field(candidate, "Name")
     except Exception as error:  # the caller reports it
-        if is_of_host(error):
+        if is_of_host(error) or isinstance(error, MemoryError):  # which says nothing of what is read
             raise
         return None
     return re.sub(r"[-_.]+", "-", name).lower() if isinstance(name, str) and name else None
@@ -241,7 +241,7 @@ def _offers_of(name: str, group: str, scan: _Scan) -> list[Offer]:
             found = [Offer("", name, version, problem=f"its entry_points.txt has a heading [{group} without an end")]
         return found
     except Exception as error:
-        if is_of_host(error):
+        if is_of_host(error) or isinstance(error, MemoryError):  # which says nothing of what is read
             raise
         return [Offer("", name, version, problem=f"its entry points cannot be read: {type(error).__name__}: {error}")]
 

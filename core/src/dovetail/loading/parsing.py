@@ -183,7 +183,7 @@ def _create(offer: Offer, suffix: str) -> Any:
         offered = load_object(offer.value)
         parser = offered() if isinstance(offered, type) else offered
     except BaseException as error:  # SystemExit too: a parser must not end somebody else's program
-        if is_of_host(error):
+        if is_of_host(error) or isinstance(error, MemoryError):
             raise
         raise _broken(offer, suffix, f"{type(error).__name__}: {error}") from error
     if not callable(getattr(parser, "parse", None)):
