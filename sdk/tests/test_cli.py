@@ -20,6 +20,7 @@ Invoke = Callable[..., Result]
 COMMANDS = [
     "backends",
     "benchmark",
+    "claims",
     "conform",
     "doctor",
     "explain",
