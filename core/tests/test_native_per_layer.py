@@ -15,6 +15,7 @@ import pytest
 
 import dovetail
 from dovetail import Device
+from dovetail.contract.claims import read_claims
 from dovetail.contract.interfaces import Capabilities
 from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.native import NativeBackend, load_backend
@@ -55,6 +56,31 @@ def test_runs_as_numpy_says(backend: NativeBackend, passes: bool) -> None:
     with dovetail.Runtime() as runtime, dovetail.load(network(), backend, runtime=runtime, passes=passes) as loaded:
         result = loaded.run({"a": a, "b": b})["out"]
     np.testing.assert_array_equal(result, np.maximum(a + b + np.float32([[1, -2, 3]]), 0))
+
+
+def test_claims_decide_for_a_table_without_supports(build: Build) -> None:
+    claims = read_claims({"dovetail.ElementwiseBinary": [{"dtypes": ["float32"], "where": {"operation": "add"}}]})
+    path = build("per_layer.c", "claimed", "-DNO_SUPPORTS", "-Wno-unused-function")
+    claimed = load_backend(path, claims=claims)
+    a = np.float32([[1, 2, 3], [4, 5, 6]])
+    with dovetail.load(_additions(), claimed) as loaded:
+        np.testing.assert_array_equal(loaded.run(dict.fromkeys("abc", a))["out"], 3 * a)
+    layer = network().layers[-2]
+    refused = claimed.supports(layer, claimed.options_type(), Device())
+    assert (refused.code, refused.reason) == ("kind", "dovetail.Activation is not taken; dovetail.ElementwiseBinary is")
+
+
+def test_claims_come_before_the_supports_of_a_table(build: Build) -> None:
+    narrow = read_claims({"dovetail.ElementwiseBinary": [{"dtypes": ["float32"], "where": {"output.rank": 1}}]})
+    both = load_backend(build("per_layer.c"), claims=narrow)
+    layer = next(layer for layer in _additions().layers if layer.kind == "dovetail.ElementwiseBinary")
+    assert both.supports(layer, both.options_type(), Device()).reason == "output.rank is 2; 1 is taken"
+    wide = load_backend(build("per_layer.c"), claims=read_claims({"dovetail.ElementwiseBinary": [{"dtypes": ["any"]}]}))
+    made = dovetail.Network("product")
+    x = made.input("a", (2, 3))
+    assert (
+        wide.supports(made.add(_binary("mul"), x, x), wide.options_type(), Device()).reason == "only additions and ReLU are run"
+    )
 
 
 def test_facts(backend: NativeBackend) -> None:
