@@ -37,6 +37,7 @@ PUBLIC = (
     "dovetail.ground.host_exceptions",
     "dovetail.ground.limits",
     "dovetail.ground.pieces",
+    "dovetail.ground.progress",
     "dovetail.layers",
 )
 """Modules that backends, parsers and what a vendor writes may import."""
@@ -46,7 +47,6 @@ FOR_THE_SDK = (
     "dovetail.contract.device",
     "dovetail.contract.part_facts",
     "dovetail.contract.quantities",
-    "dovetail.ground.progress",
     "dovetail.discovery.content",
     "dovetail.discovery.manifest",
     "dovetail.discovery.reasons",
