@@ -10,8 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dovetail import SubgraphView
+from dovetail.graph.descriptor import Constant, Input, Output
 from dovetail_neon.factory import CpuAccFactory
+from dovetail_neon.families import creator
+from dovetail_neon.fusion.chains import is_product_of_rows
+from dovetail_neon.fusion.rewriting import lower
 from dovetail_neon.kernels import Kernels, instruction_sets
+from dovetail_neon.quantized.support import is_quantized
 
 
 def _direct():
@@ -34,13 +40,35 @@ def kernels(request):
 
 @pytest.fixture
 def run_layer(kernels):
-    """`run_layer(build, *arrays)`: run the layer that `build(network, *slots)` makes, without a runtime; see `direct.py`."""
+    """`run_layer(build, *arrays)`: run the layer that `build(network, *slots)` makes, without a runtime; see `direct.py`.
+
+    A layer without a workload of its own runs as the private layers that it becomes, one after the other.
+    """
     direct = _direct()
 
-    def run(build, *arrays, quantizations=None, **how):
-        layer, feeds = direct.build_layer(build, *arrays, quantizations=quantizations)
+    def execute(layer, feeds, cancel=False, **how):
         capsule = CpuAccFactory(kernels).create_workload(layer)
-        return direct._execute(layer, feeds, direct.workload_of(capsule), None, how.pop("cancel", False), **how)
+        return direct._execute(layer, feeds, direct.workload_of(capsule), None, cancel, **how)
+
+    def run(build, *arrays, quantizations=None, **how):
+        networks = []
+
+        def building(net, *slots):
+            networks.append(net)
+            return build(net, *slots)
+
+        layer, feeds = direct.build_layer(building, *arrays, quantizations=quantizations)
+        if creator(layer.kind) is not None and not is_quantized(layer) and not is_product_of_rows(layer):
+            return execute(layer, feeds, **how)
+        for number, slot in enumerate(layer.outputs):
+            networks[0].output(slot, name=f"result {number}")
+        view = SubgraphView(networks[0], [layer])
+        graph = lower(view, kernels.lanes, kernels.precision)
+        values = {inside.name: feeds[outside.layer.name] for inside, outside in zip(graph.inputs, view.inputs, strict=True)}
+        for private in graph.topological_order():
+            if not isinstance(private.descriptor, Input | Output | Constant):
+                (values[private.name],) = execute(private, values, **how)
+        return [values[output.inputs[0].source.layer.name] for output in graph.outputs]
 
     run.Cancelled = direct.Cancelled
     return run

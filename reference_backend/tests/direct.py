@@ -310,4 +310,7 @@ def _execute(
         raise Cancelled
     if code != 0:
         raise Failed(code, *messages)
-    return [np.frombuffer(b.bytes.tobytes(), storage(i.dtype)).reshape(i.sizes) for b, i in zip(outputs, infos, strict=True)]
+    return [
+        np.frombuffer(b.bytes.tobytes(), storage(i.dtype)).reshape(i.sizes if i.opaque is None else -1)
+        for b, i in zip(outputs, infos, strict=True)
+    ]
