@@ -1,6 +1,7 @@
 """What all tests share: none finds the verdicts of another, or of this user, and none pays for probing what it is not about.
 
-A shell starts its background jobs with Ctrl-C ignored; tests that are about it must find it as a program in front does.
+A shell starts its background jobs with Ctrl-C ignored; tests that are about it must find it as a
+program in front does.
 
 Slow tests run with ``--all``, or where they are asked for by ``-m``.
 """

@@ -10,7 +10,8 @@ python3 dev.py fuzz [arguments]          load and run mutated model files, such 
 python3 dev.py sanitize [arguments]      tests with AddressSanitizer and UBSan; --quick: some; else arguments of Python
 python3 dev.py setup                     only set up
 
-Only the standard library is imported here, and the file parses on an old Python, so that it can say what is missing.
+Only the standard library is imported here, and the file parses on an old Python, so that it can say
+what is missing.
 """
 
 import fcntl
@@ -33,7 +34,8 @@ STATE = VENV / "dovetail-dev"  # stamps and logs: they go when .venv goes
 OLDEST = (3, 11)
 TAIL = 50  # lines of a failed step's output that are shown
 
-# What a member's binaries are made of. Python sources are absent: the installation is editable, so they are never stale.
+# What a member's binaries are made of. Python sources are absent: the installation is editable, so
+# they are never stale.
 COMPILED = {".pyx", ".pxd", ".pxi", ".c", ".cc", ".cpp", ".h", ".hpp", ".S", ".inc"}
 BUILD_FILES = {"pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in"}
 # What one member's build reads from another member's package.
@@ -249,8 +251,8 @@ class Member:
     def install(self, members: "list[Member]", native_only: bool = False) -> None:
         """Build and install in editable form, unless exactly this was built before and its binaries still lie there.
 
-        With `native_only` a member that has a shorter build is built so, unless it was built whole: what it has for other
-        machines is there, but slow. Without, it is built whole.
+        With `native_only` a member that has a shorter build is built so, unless it was built whole:
+        what it has for other machines is there, but slow. Without, it is built whole.
         """
         digest = self.digest(members)
         shorter = digest + " " + NATIVE_ONLY if native_only and self.shortens() else digest
@@ -262,7 +264,8 @@ class Member:
             (self.path / product).unlink()
         # Cython goes by times of change, and a source that was moved into place keeps its old one.
         shutil.rmtree(str(self.path / "build"), ignore_errors=True)
-        # One call per member: pip builds every wheel of a call before it installs any, so core's headers would not be found.
+        # One call per member: pip builds every wheel of a call before it installs any, so core's
+        # headers would not be found.
         text = self.folder + (": building" if self.files(COMPILED, set()) else ": installing")
         if shorter != digest:
             text += " for this machine"

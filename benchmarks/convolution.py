@@ -1,7 +1,7 @@
 """Measure CpuRef's convolution beside Arm NN's CpuRef and ONNX Runtime. See README.md for how to read it.
 
-Arm NN's Python package belongs to the interpreter of the system that it comes with: name that one with --armnn-python, and a
-process of it takes part, block by block, over a pipe.
+Arm NN's Python package belongs to the interpreter of the system that it comes with: name that one
+with --armnn-python, and a process of it takes part, block by block, over a pipe.
 """
 
 import argparse

@@ -1,11 +1,14 @@
 """Measure how late a run and a load end that have a deadline: hostile sizes of every kind of layer.
 
-    python3 dev.py bench deadlines [--backends CpuRef CpuAcc:isa=avx2 ...] [--cases pad "reduce*" ...] [--elements 100000000]
+    python3 dev.py bench deadlines [--backends CpuRef CpuAcc:isa=avx2 ...] [--cases pad "reduce*"
+    ...] [--elements 100000000]
 
-Each measurement is a process of its own. It loads the network without a limit, where the longest stretch between two looks at
-the time counts ("silence": how late a deadline could be at worst); then, if that took longer, with `Limits(seconds=0.2)`. It
-runs with several timeouts, on memory that nobody has touched before and again, and with an alarm whose handler raises, as
-Ctrl-C does. Figures are seconds beyond the deadline, the worst of each kind; wall clock, on a machine that should be idle.
+Each measurement is a process of its own. It loads the network without a limit, where the longest
+stretch between two looks at the time counts ("silence": how late a deadline could be at worst);
+then, if that took longer, with `Limits(seconds=0.2)`. It runs with several timeouts, on memory that
+nobody has touched before and again, and with an alarm whose handler raises, as Ctrl-C does. Figures
+are seconds beyond the deadline, the worst of each kind; wall clock, on a machine that should be
+idle.
 """
 
 from __future__ import annotations

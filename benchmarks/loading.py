@@ -2,9 +2,10 @@
 
     python3 dev.py bench loading [--networks chain branches ...] [--layers 1000 10000] [--rounds 3]
 
-Each measurement is a process of its own: it builds a network, or writes it as an ONNX file, then loads it and runs it once.
-Time is that of the process (all its threads), not of the clock, so that other work on the machine disturbs it little; memory is
-what its peak rose by while it loaded, beyond the weights. Growth is the time per layer by that of the size before.
+Each measurement is a process of its own: it builds a network, or writes it as an ONNX file, then
+loads it and runs it once. Time is that of the process (all its threads), not of the clock, so that
+other work on the machine disturbs it little; memory is what its peak rose by while it loaded,
+beyond the weights. Growth is the time per layer by that of the size before.
 """
 
 from __future__ import annotations

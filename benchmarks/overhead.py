@@ -26,7 +26,8 @@ Call = Callable[[], object]
 # Prints the seconds that one import takes once NumPy is there.
 IMPORT_TIME = "import time, numpy; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
 MODULES = {OURS: "dovetail", "onnxruntime": "onnxruntime", "LiteRT": "ai_edge_litert.interpreter"}
-# dovetail's names are lazy: what a program pays before it can load a network is their import, not that of the bare package.
+# dovetail's names are lazy: what a program pays before it can load a network is their import, not
+# that of the bare package.
 READY = {OURS: "from dovetail import Network, Runtime, load, optimize"}
 
 

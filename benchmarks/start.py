@@ -13,7 +13,8 @@ from overhead import MODULES, OURS, write_onnx, write_tflite
 
 LAYERS = ["Add", "Relu", "Add", "Relu"]  # the arithmetic of which takes nothing
 
-# Each prints the CPU seconds that importing, loading and the first run took once NumPy was there, and the modules imported.
+# Each prints the CPU seconds that importing, loading and the first run took once NumPy was there,
+# and the modules imported.
 FRAME = """
 import sys, time
 import numpy as np
@@ -45,7 +46,8 @@ interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 def measured(python: str, body: str, cache: str) -> tuple[float, int]:
     """Run one process; returns its CPU seconds beyond NumPy, and the number of modules that it imported beyond NumPy."""
-    # NumPy's threads spin while they wait, and would be counted. Two dovetails forget each other's verdicts on backends.
+    # NumPy's threads spin while they wait, and would be counted. Two dovetails forget each other's
+    # verdicts on backends.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "DOVETAIL_CACHE_DIR": cache}
     command = [python, "-c", FRAME.format(body=body)]
     said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()

@@ -12,14 +12,15 @@ DIRECTIVES = {
     "initializedcheck": False,
     "embedsignature": False,
 }
-# -ffp-contract=off: the same bits on every machine, with or without fused multiply-add. -g0: a tenth of the wheel.
+# -ffp-contract=off: the same bits on every machine, with or without fused multiply-add. -g0: a
+# tenth of the wheel.
 COMPILE_ARGUMENTS = [
     *("-O3", "-g0", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-code"),
     "-pthread",
 ]
 
-# C that has state of its own (pools, the watchdog) must be linked into one extension only; what usable_cores remembers
-# may be remembered twice.
+# C that has state of its own (pools, the watchdog) must be linked into one extension only; what
+# usable_cores remembers may be remembered twice.
 C_MODULES = {
     "executor": ("executor", "plan", "thread_pool", "usable_cores", "watchdog"),
     "ports": (),

@@ -5,8 +5,8 @@ import sysconfig
 
 from dovetail_build import C_SEMANTICS, COMPILE_ARGUMENTS, setup_backend
 
-# -ffp-contract=off: what is fused is written as fma(), so that all instances of a kernel give the same bits.
-# The uninitialized __Y is in GCC's own header (PR 105593).
+# -ffp-contract=off: what is fused is written as fma(), so that all instances of a kernel give the
+# same bits. The uninitialized __Y is in GCC's own header (PR 105593).
 KERNEL_ARGUMENTS = [
     "-O2",
     "-g0",
@@ -62,7 +62,8 @@ def native() -> str:
     return "scalar"
 
 
-# For `dev.py demo`, which has to be quick: the other instances are there, and slow. Of each pair of flags the last counts.
+# For `dev.py demo`, which has to be quick: the other instances are there, and slow. Of each pair of
+# flags the last counts.
 glue = COMPILE_ARGUMENTS
 if os.environ.get("DOVETAIL_NATIVE_ONLY"):
     flags = {name: more if name == native() else [*more, "-O0"] for name, more in flags.items()}

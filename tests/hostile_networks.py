@@ -2,8 +2,9 @@
 
     python hostile_networks.py BACKEND
 
-loads each with the backend alone and runs it with a deadline of 0.2 s; it prints one line of JSON for each: the name, the
-seconds that loading and running took, how it ended, and the result where it is small.
+loads each with the backend alone and runs it with a deadline of 0.2 s; it prints one line of JSON
+for each: the name, the seconds that loading and running took, how it ended, and the result where it
+is small.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ import tomllib
 import numpy as np
 import pytest
 
-# The backends that are proven here, and checks that touch each part of one in little time; CONTRIBUTING.md has the whole level.
+# The backends that are proven here, and checks that touch each part of one in little time;
+# CONTRIBUTING.md has the whole level.
 BACKENDS = ("CpuRef", "CpuAcc")
 CHECKS = (
     *("identity", "supports_answers", "workloads_are_fresh", "networks_are_apart"),
@@ -42,7 +43,8 @@ with dovetail.load(sys.argv[1], backends=[sys.argv[2]], threads=2) as net:
 probabilities.tofile(sys.argv[3])
 """
 
-# Integers are summed up exactly, and what follows is not fused: the same bits on any machine, with dot products and without.
+# Integers are summed up exactly, and what follows is not fused: the same bits on any machine, with
+# dot products and without.
 QUANTIZED = """
 import sys
 import numpy as np

@@ -3,6 +3,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,8 @@ def test_examples_run(page, tmp_path, monkeypatch):
     """Run a page's examples one after the other, in one namespace and an empty folder that has the digits model."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "__main__"}
+    script = types.ModuleType("__main__")  # a script has a file, by which what a backend keeps is known
+    script.__file__ = str(page)
+    monkeypatch.setitem(sys.modules, "__main__", script)
     for line, code in blocks(page):
-        exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+        exec(compile("\n" * (line - 1) + code, str(page), "exec"), script.__dict__)

@@ -1,6 +1,7 @@
 """The core is a house of floors: a module imports from its own floor and from those below, and nothing goes in a circle.
 
-Imports inside functions and for type checkers count too: they tie modules together as much as any other.
+Imports inside functions and for type checkers count too: they tie modules together as much as any
+other.
 """
 
 from __future__ import annotations

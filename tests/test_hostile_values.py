@@ -22,7 +22,8 @@ def scalars(*numbers):
     return [np.asarray(number, np.int64) for number in numbers]
 
 
-# By kind: what is built from x and the value, a value that works, what NumPy gives for it, and values that do not.
+# By kind: what is built from x and the value, a value that works, what NumPy gives for it, and
+# values that do not.
 SHAPED = {
     "broadcast_to": (
         lambda net, x, value: net.broadcast_to(x, value),

@@ -124,7 +124,8 @@ def test_integers_before_a_quantized_layer(head: str, quantized: bool) -> None:
     network = parse(model)
     for backends in BACKENDS:
         for layers in INTEGER_LAYERS:
-            # One: an integer layer and the literal execution round the same real number, each in its own way.
+            # One: an integer layer and the literal execution round the same real number, each in
+            # its own way.
             assert_close(network, feeds, wanted, [1], backends=backends, integer_layers=layers)
 
 
@@ -149,7 +150,8 @@ class Tensor(NamedTuple):
 
     Attributes:
         shape: Always four axes.
-        meaning: Names of scale and zero point under which integers were made; None for real numbers.
+        meaning: Names of scale and zero point under which integers were made; None for real
+            numbers.
         bound: By how much it may differ from the reference.
     """
 
@@ -163,8 +165,8 @@ class Tensor(NamedTuple):
 class Mixture:
     """A random network of integer operators and quantized layers.
 
-    Scales are powers of two, so that reals are exact up to where one is rounded: there an integer layer may differ by one.
-    Operators that wrap come only where nothing differs yet.
+    Scales are powers of two, so that reals are exact up to where one is rounded: there an integer
+    layer may differ by one. Operators that wrap come only where nothing differs yet.
     """
 
     def __init__(self, seed: int) -> None:

@@ -94,7 +94,8 @@ def test_memory_plan_is_tight(model):
 def test_no_step_overwrites_what_a_later_one_reads(model):
     """Replay the plan over a shadow of the arena: each step stamps its outputs, each read must find the last stamp it expects.
 
-    Only a concatenation may stamp over what is still read: its inputs may already be parts of its output.
+    Only a concatenation may stamp over what is still read: its inputs may already be parts of its
+    output.
     """
     _, net = model
     dump = net.dump_plan()

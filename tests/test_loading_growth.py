@@ -1,7 +1,8 @@
 """Loading grows with the layers, not with their square: counted in lines of Python that run, so that no clock decides.
 
-A loop over all layers for each layer would add a line for each pair, which here takes the growth beyond the bound even
-where it is one line. What runs in C (copying a long list, say) is not seen here; `benchmarks/loading.py` measures it.
+A loop over all layers for each layer would add a line for each pair, which here takes the growth
+beyond the bound even where it is one line. What runs in C (copying a long list, say) is not seen
+here; `benchmarks/loading.py` measures it.
 """
 
 from __future__ import annotations

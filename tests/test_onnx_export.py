@@ -25,7 +25,8 @@ KINDS = all_operators(())
 UNIT = {DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0**-7}
 ROUNDINGS = 4  # of narrow floats between nodes: a product and a sum, a cast
 
-# Cases in which ONNX Runtime gives something else, by kind and element type, and why that is no fault of the export.
+# Cases in which ONNX Runtime gives something else, by kind and element type, and why that is no
+# fault of the export.
 ELSEWHERE = {
     r".*/float64/.*=(swish|gelu_tanh|shrink)": "it computes these in float32",
     r"GroupNormalization/float64": "it computes this in float32",
@@ -40,7 +41,8 @@ ELSEWHERE = {
     r"Pooling2d/u?int8/function=average.*ceil_mode=True": "its fused average of bytes counts other elements at the edge",
 }
 
-# What ONNX Runtime says of what ONNX allows and it has no kernel for; its own fusion makes a node that it then refuses.
+# What ONNX Runtime says of what ONNX allows and it has no kernel for; its own fusion makes a node
+# that it then refuses.
 REFUSALS = ("NOT_IMPLEMENTED", "RUNTIME_EXCEPTION", "FAIL", "Unrecognized attribute: dilations for operator QLinearAveragePool")
 
 
@@ -65,7 +67,8 @@ def wrong(case, results, order, dtypes):
     for number, at in enumerate(order):
         dtype, expected, tolerance = dtypes[at], case.expected[number], case.tolerances[number]
         if dtype in UNIT and expected.size:
-            # Nodes store what one layer keeps in float32: each rounding is of numbers as large as the largest.
+            # Nodes store what one layer keeps in float32: each rounding is of numbers as large as
+            # the largest.
             finite = np.abs(expected[np.isfinite(expected)])
             more = ROUNDINGS * UNIT[dtype] * float(finite.max(initial=0))
             tolerance = replace(tolerance, absolute=tolerance.absolute + more)

@@ -18,7 +18,8 @@ DESCRIBE = (
     "print(json.dumps([sys.version_info[1], os.path.exists(os.path.join(sysconfig.get_paths()['include'], 'Python.h'))]))"
 )
 
-# One script for all checks: an environment takes a minute to build. -I: the checkout cannot answer in place of the build.
+# One script for all checks: an environment takes a minute to build. -I: the checkout cannot answer
+# in place of the build.
 SMOKE = """
 import sys
 import threading

@@ -166,7 +166,8 @@ def test_random_graph(hard, device, runtimes, seed):
                 for name, expected in drawn.answers(feeds).items():
                     scale = np.abs(expected).max(initial=1)
                     np.testing.assert_allclose(results[name], expected, atol=3e-4 * scale, rtol=1e-4, err_msg=name)
-                    # The order of summation may follow from how the graph was optimized, never from the threads.
+                    # The order of summation may follow from how the graph was optimized, never from
+                    # the threads.
                     bits = seen.setdefault((passes, run, name), results[name].tobytes())
                     assert bits == results[name].tobytes()
     for net in loaded:

@@ -1,9 +1,10 @@
 """Build every member for AArch64 on another machine and run Python with them, by QEMU: what `dev.py aarch64` does.
 
-Three steps, each left out while what it made still holds: Debian's arm64 Python and the requirements' wheels are fetched into
-`.aarch64`, the cross compiler builds the members, and their wheels are unpacked there. The interpreter,
-`.aarch64/environment/bin/python`, is a script that calls QEMU. It is `sys.executable` too: what starts another Python, as the
-probe and the conformance kit do, starts an emulated one, and binfmt_misc is not needed. QEMU_CPU chooses a processor.
+Three steps, each left out while what it made still holds: Debian's arm64 Python and the
+requirements' wheels are fetched into `.aarch64`, the cross compiler builds the members, and their
+wheels are unpacked there. The interpreter, `.aarch64/environment/bin/python`, is a script that
+calls QEMU. It is `sys.executable` too: what starts another Python, as the probe and the conformance
+kit do, starts an emulated one, and binfmt_misc is not needed. QEMU_CPU chooses a processor.
 """
 
 import hashlib
@@ -37,7 +38,8 @@ PACKAGES = ("python3", "libpython3-dev", "libstdc++6")  # with what they depend 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR = "http://deb.debian.org/debian"
 
-# -0: the interpreter believes to be this script, finds pyvenv.cfg beside it, and starts it when it starts itself.
+# -0: the interpreter believes to be this script, finds pyvenv.cfg beside it, and starts it when it
+# starts itself.
 LAUNCHER = """\
 #!/bin/sh
 exec {emulator} -L '{system}' -0 "$0" '{interpreter}' "$@"

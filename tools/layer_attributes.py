@@ -1,8 +1,8 @@
 """Write docs/layer_attributes.md: every attribute of every kind, its type as C sees it, and what it means.
 
-`python -m tools.layer_attributes` writes the page. Nothing is told twice: meanings are read where an
-attribute is declared, from the text below its field or from the section "Attributes" of its class, and
-those of an enum's values from the comments behind them.
+`python -m tools.layer_attributes` writes the page. Nothing is told twice: meanings are read where
+an attribute is declared, from the text below its field or from the section "Attributes" of its
+class, and those of an enum's values from the comments behind them.
 """
 
 from __future__ import annotations

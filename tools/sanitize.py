@@ -1,8 +1,9 @@
 """Build core and CPU backends with AddressSanitizer and UndefinedBehaviorSanitizer and run tests with them: `dev.py sanitize`.
 
-The members' sources are copied into `.sanitized`, compiled there by scripts that add the sanitizers' flags behind those of the
-members, and imported from there: the binaries of .venv stay as they are. Reports go to files; any report fails the run, also if
-the test that caused it passes. The thread pool is judged by ThreadSanitizer in its C tests, `core/tests/test_run_library.py`.
+The members' sources are copied into `.sanitized`, compiled there by scripts that add the
+sanitizers' flags behind those of the members, and imported from there: the binaries of .venv stay
+as they are. Reports go to files; any report fails the run, also if the test that caused it passes.
+The thread pool is judged by ThreadSanitizer in its C tests, `core/tests/test_run_library.py`.
 """
 
 import argparse
@@ -24,7 +25,8 @@ QUICK_MEMBERS = ("core", "neon_backend")
 SOURCES = {".py", ".pyx", ".pxd", ".c", ".cpp", ".h"}
 LEFT_OUT = shutil.ignore_patterns("build", "dist", "*.so", "*.egg-info", "__pycache__", "tests")
 
-# -O0: half the time to compile that -O1 takes. float-cast-overflow is in no group, and vptr needs RTTI.
+# -O0: half the time to compile that -O1 takes. float-cast-overflow is in no group, and vptr needs
+# RTTI.
 FLAGS = "-O0 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow -fno-sanitize=vptr"
 COMPILER = '#!/bin/sh\nexec {compiler} "$@" {flags}\n'
 BUILD = """\
@@ -119,7 +121,8 @@ def library(compiler, name):
 def sanitized(folders):
     """Return the environment in which Python imports what was built."""
     compiler = (os.environ.get("CC") or "gcc").split()[-1]
-    # libstdc++ too: Python does not link it, and AddressSanitizer looks for __cxa_throw only when it starts.
+    # libstdc++ too: Python does not link it, and AddressSanitizer looks for __cxa_throw only when
+    # it starts.
     preload = [library(compiler, "libasan.so"), library(compiler, "libstdc++.so.6")]
     asan = f"detect_leaks=0:allocator_may_return_null=1:abort_on_error=1:log_path={REPORTS / 'asan'}"
     ubsan = f"print_stacktrace=1:halt_on_error=0:log_path={REPORTS / 'ubsan'}"

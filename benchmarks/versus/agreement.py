@@ -130,7 +130,8 @@ def judge(answers: Mapping[str, Answer], expected: Sequence[Array] | None, sourc
     if expected is None:
         if not answers:
             return {}
-        # What is most exact and in the model's layout comes first; among these, what has most friends, and of them the first.
+        # What is most exact and in the model's layout comes first; among these, what has most
+        # friends, and of them the first.
         rank = {name: (answer.tolerance is Tolerance.SINGLE, not answer.channels_last) for name, answer in answers.items()}
         candidates = [name for name in answers if rank[name] == max(rank.values())]
         friends = {name: sum(_of(other, answers[name].first, name).agrees for other in answers.values()) for name in candidates}

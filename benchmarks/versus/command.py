@@ -166,8 +166,9 @@ def command(
 ) -> None:
     """Measure models, or folders of them, on dovetail and beside other runtimes; without any, the model of the demo.
 
-    Each runtime runs in a process of its own, alternating, and answers are compared first. Inputs, and outputs to compare with,
-    are read from the file beside MODEL that has its name with the suffix .npz, if it is there; else inputs are random.
+    Each runtime runs in a process of its own, alternating, and answers are compared first. Inputs,
+    and outputs to compare with, are read from the file beside MODEL that has its name with the
+    suffix .npz, if it is there; else inputs are random.
     """
     counts = threads or [len(usable_cpus())]
     settings = Settings(rounds=rounds, block_seconds=block, repeats=repeats, starts=starts, patience_seconds=timeout)

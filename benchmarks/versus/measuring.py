@@ -92,7 +92,8 @@ def compare_runtimes(
                 entry.state, entry.reason = State.ABSENT, f"there is no {Path(task['model']).name} beside {problem.name}"
         parties = list(zip(contestants, entries, tasks, strict=True))
         for turn in range(1, settings.starts):
-            # By turns: who comes first gets memory that nobody held just before, which takes longer.
+            # By turns: who comes first gets memory that nobody held just before, which takes
+            # longer.
             for contestant, entry, task in _turned(parties, turn):
                 if contestant.peer.name in children:
                     _start_again(contestant, entry, task, settings)

@@ -1,6 +1,7 @@
 """The machine's float32 peak, measured by a small C program that is compiled on the spot.
 
-Nothing is carried ready-made: the fastest instructions differ from machine to machine, and one checkout serves all of them.
+Nothing is carried ready-made: the fastest instructions differ from machine to machine, and one
+checkout serves all of them.
 """
 
 from __future__ import annotations

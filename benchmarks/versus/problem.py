@@ -50,8 +50,9 @@ class Problem:
 def read_problem(model: Path, shape: Mapping[str, tuple[int, ...]]) -> Problem:
     """Read a model, and the file beside it with the suffix .npz, if there is one and no shapes are asked for.
 
-    That file names its arrays after the inputs, and after the outputs if these are known: ``x`` or ``in_x``; ``y``, ``ref_y``,
-    or ``ref_0`` for the first output. Where it has no inputs, they are random.
+    That file names its arrays after the inputs, and after the outputs if these are known: ``x`` or
+    ``in_x``; ``y``, ``ref_y``, or ``ref_0`` for the first output. Where it has no inputs, they are
+    random.
 
     Args:
         model: File.

@@ -145,7 +145,8 @@ class Comparison:
         macs: Multiply-accumulates of a run, None if not known.
         source: Where the inputs came from.
         entries: One per runtime, dovetail first.
-        peaks: Multiply-accumulates per second that the machine can do, one per round; empty if not measured.
+        peaks: Multiply-accumulates per second that the machine can do, one per round; empty if not
+            measured.
     """
 
     model: str

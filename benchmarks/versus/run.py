@@ -54,8 +54,10 @@ def measure(
         python: Interpreter that has the peers, this one by default.
         dovetail_options: `backends` and `options`, as for `dovetail.load`.
         shape: Shapes and sizes by name, for models whose inputs are then random.
-        after: Called with the report after each comparison, so that an interrupted run leaves something.
-        step: Called for each block: models times threads times rounds times runtimes, what is left out included.
+        after: Called with the report after each comparison, so that an interrupted run leaves
+            something.
+        step: Called for each block: models times threads times rounds times runtimes, what is left
+            out included.
 
     Raises:
         NoPeersError: Peers were asked for, and none is there.

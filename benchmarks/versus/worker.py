@@ -1,8 +1,9 @@
 """The child process that runs one runtime.
 
-Started by its path, under any Python that has NumPy; it imports the standard library, NumPy and one module of `runtimes`.
-It speaks lines of JSON over two pipes, since runtimes print what they like: it tells how loading went, then answers each
-``{"seconds": 0.2}`` with the times of that long a block, and ends when the pipe does.
+Started by its path, under any Python that has NumPy; it imports the standard library, NumPy and one
+module of `runtimes`. It speaks lines of JSON over two pipes, since runtimes print what they like:
+it tells how loading went, then answers each ``{"seconds": 0.2}`` with the times of that long a
+block, and ends when the pipe does.
 """
 
 from __future__ import annotations

@@ -94,8 +94,9 @@ static int record_failure(dvt_context *context, int32_t step, int code, const ch
     return atomic_load(&context->failure) == 2 ? context->code : used;
 }
 
-/* Wait for one queue. While the run is alive a slice at a time; once it has ended, until drained or given up. What an aborted
- * queue answers says nothing about the run: it has ended for another reason, and its results are void. */
+/* Wait for one queue. While the run is alive a slice at a time; once it has ended, until drained or
+ * given up. What an aborted queue answers says nothing about the run: it has ended for another
+ * reason, and its results are void. */
 static int wait_for(dvt_context *context, int32_t queue, int32_t step)
 {
     const dovetail_queues *table = context->queue_tables[queue];
@@ -153,7 +154,8 @@ static int run_step(dvt_context *context, int32_t index)
     return step->execute(step->state, &context->calls[index]);
 }
 
-/* Why a run ends that is asked to: a failure recorded by a pool thread comes before a cancellation. */
+/* Why a run ends that is asked to: a failure recorded by a pool thread comes before a cancellation.
+ * */
 static int ended_code(const dvt_context *context, int bits)
 {
     return bits & DVT_STEP_FAILED ? context->code : DOVETAIL_CANCELLED;

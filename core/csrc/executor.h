@@ -1,7 +1,7 @@
 /* The run loop: a flat array of steps, executed without the GIL.
  *
- * A plan is immutable and shared; a run context is one run's own: memory, queues, stop word, first failure. Contexts are made
- * of a plan (plan.h), and pooled by its owner.
+ * A plan is immutable and shared; a run context is one run's own: memory, queues, stop word, first
+ * failure. Contexts are made of a plan (plan.h), and pooled by its owner.
  */
 #ifndef DVT_EXECUTOR_H
 #define DVT_EXECUTOR_H
@@ -18,7 +18,8 @@ enum { DVT_STEP_EXECUTE = 0, DVT_STEP_WAIT = 1 };
 enum { DVT_UNWATCHED = -100 };
 enum { DVT_MESSAGE_BYTES = 512, DVT_MAX_MARKS = 4096 };
 
-/* A device that does not answer is given this long to release a run's memory once the run has ended early. */
+/* A device that does not answer is given this long to release a run's memory once the run has ended
+ * early. */
 #define DVT_DRAIN_NS INT64_C(10000000000)
 
 typedef struct {
@@ -80,8 +81,9 @@ typedef struct dvt_context {
     char message[DVT_MESSAGE_BYTES];
 } dvt_context;
 
-/* Run all steps. Returns DOVETAIL_OK, or why not: DOVETAIL_CANCELLED (see watch.stop for whether it was the deadline), or the
- * code of failed_step. All queues are drained on return, unless `stuck` says otherwise. deadline: CLOCK_MONOTONIC ns, or 0. */
+/* Run all steps. Returns DOVETAIL_OK, or why not: DOVETAIL_CANCELLED (see watch.stop for whether it
+ * was the deadline), or the code of failed_step. All queues are drained on return, unless `stuck`
+ * says otherwise. deadline: CLOCK_MONOTONIC ns, or 0. */
 int dvt_context_run(dvt_context *context, int64_t deadline, int wants_poll);
 
 /* Ask a run in progress, of another thread, to end. */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Bytes between two looks at the stop word: ten milliseconds or two, where the system has to make the pages first. Smaller pieces
- * would be copied through the caches, as one large copy is not. */
+/* Bytes between two looks at the stop word: ten milliseconds or two, where the system has to make
+ * the pages first. Smaller pieces would be copied through the caches, as one large copy is not. */
 #define PIECE ((size_t)1 << 25)
 
 static size_t bytes_of(const dovetail_tensor *tensor)

@@ -7,7 +7,8 @@
 /* execute() of a workload without a state: sizes come from the tensors. */
 int dvt_copy_execute(void *state, const dovetail_call *call);
 
-/* How the host gets to see memory: as memory_map and memory_unmap of a table; map NULL: it is the host's. */
+/* How the host gets to see memory: as memory_map and memory_unmap of a table; map NULL: it is the
+ * host's. */
 typedef struct {
     int (*map)(void *state, void *context, int32_t memory, void *data, size_t offset, size_t bytes, int32_t access, void **address,
                dovetail_answer *why);

@@ -19,7 +19,8 @@ static int is_shared(const dvt_plan *plan, const dvt_place *place)
     return place->index >= 0 && place->storage == DVT_IN_ARENA && place->index == plan->shared_arena;
 }
 
-/* Count the slots that lie in each input or output, into begin[k + 1]; what is shared or lies elsewhere is told apart. */
+/* Count the slots that lie in each input or output, into begin[k + 1]; what is shared or lies
+ * elsewhere is told apart. */
 static void count_slots(dvt_plan *plan)
 {
     for (int32_t s = 0; s < plan->n_steps; s++) {

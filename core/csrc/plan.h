@@ -1,7 +1,7 @@
 /* A plan as C sees it, and how a run context is made of it.
  *
- * Whoever made the plan owns it and all that it points at, and keeps both until its last context is closed. Nothing here
- * knows Python: any host that fills in a `dvt_plan` can run it (see run.h).
+ * Whoever made the plan owns it and all that it points at, and keeps both until its last context is
+ * closed. Nothing here knows Python: any host that fills in a `dvt_plan` can run it (see run.h).
  */
 #ifndef DVT_PLAN_H
 #define DVT_PLAN_H
@@ -10,8 +10,8 @@
 
 enum { DVT_IN_ARENA = 0, DVT_IN_CONSTANT = 1, DVT_IN_INPUT = 2, DVT_IN_OUTPUT = 3 };
 
-/* Where the bytes of a tensor or of scratch lie: `offset` bytes behind the beginning of the arena, constant, input or output
- * `index`. */
+/* Where the bytes of a tensor or of scratch lie: `offset` bytes behind the beginning of the arena,
+ * constant, input or output `index`. */
 typedef struct {
     int32_t storage;
     int32_t index;              /* -1: nowhere */
@@ -62,8 +62,9 @@ int dvt_plan_prepare(dvt_plan *plan);
 /* Free what dvt_plan_prepare made; the plan has no context any more. */
 void dvt_plan_release(dvt_plan *plan);
 
-/* Make a context: zeroed, but for `owner` and `poll`, which are the caller's. `arenas`: one for each of the plan, at least as
- * large as planned. Returns 0, or a code with *fault filled in; then nothing is left that dvt_context_close would have to end. */
+/* Make a context: zeroed, but for `owner` and `poll`, which are the caller's. `arenas`: one for
+ * each of the plan, at least as large as planned. Returns 0, or a code with *fault filled in; then
+ * nothing is left that dvt_context_close would have to end. */
 int dvt_context_make(dvt_context *context, const dvt_plan *plan, const dvt_arena *arenas, dvt_fault *fault);
 
 /* Take other memory in the place of the shared arena. */
@@ -72,7 +73,8 @@ void dvt_context_attach(dvt_context *context, const dvt_plan *plan, void *shared
 /* End what backends made for the context: runs, then queues. Idempotent. */
 void dvt_context_close(dvt_context *context, const dvt_plan *plan);
 
-/* Free the context's own memory, after dvt_context_close, or without it where what backends made must be left alone. */
+/* Free the context's own memory, after dvt_context_close, or without it where what backends made
+ * must be left alone. */
 void dvt_context_free(dvt_context *context);
 
 /* Begin or end to take the time of each step. Returns 0, or DOVETAIL_OUT_OF_MEMORY. */
@@ -85,7 +87,8 @@ static inline void dvt_point(const dvt_patch *patches, const int32_t *begin, int
     }
 }
 
-/* Let the tensors that lie in input or output k lie in the caller's memory, for runs from now on. */
+/* Let the tensors that lie in input or output k lie in the caller's memory, for runs from now on.
+ * */
 static inline void dvt_context_point_input(dvt_context *context, int32_t k, void *data)
 {
     dvt_point(context->input_patches, context->input_begin, k, data);

@@ -16,12 +16,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Two lines of 64: the hardware fetches neighbours in pairs, and some aarch64 cores have lines of 128. */
+/* Two lines of 64: the hardware fetches neighbours in pairs, and some aarch64 cores have lines of
+ * 128. */
 #define LINE 128
 
-/* The gate of a pool is one word, so that coming in, being last out and posting a region are one atomic operation each.
- * No threads: closed, nobody may come in. The epoch tells a worker a new region from the one it has left; that it wraps is
- * harmless, entering is safe whenever the gate is open. */
+/* The gate of a pool is one word, so that coming in, being last out and posting a region are one
+ * atomic operation each. No threads: closed, nobody may come in. The epoch tells a worker a new
+ * region from the one it has left; that it wraps is harmless, entering is safe whenever the gate is
+ * open. */
 #define GATE_INSIDE 0x000003ffu     /* workers inside */
 #define GATE_THREAD 0x00000400u
 #define GATE_THREADS 0x000ffc00u
@@ -46,7 +48,8 @@ struct region {
     const _Atomic int *stop;
 };
 
-/* The next chunk of a thread's own segment: of so many chunks side by side that come after those of the thread before it. */
+/* The next chunk of a thread's own segment: of so many chunks side by side that come after those of
+ * the thread before it. */
 struct segment {
     alignas(LINE) _Atomic int64_t next;
 };
@@ -74,7 +77,8 @@ struct dvt_pool {
     dvt_pool **link;
 };
 
-/* Workers that may spin. A worker keeps its licence while it works, so that a job costs no operation on this shared line. */
+/* Workers that may spin. A worker keeps its licence while it works, so that a job costs no
+ * operation on this shared line. */
 static _Atomic int spinners;
 
 static pthread_mutex_t pools_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -126,7 +130,8 @@ static int64_t segment_begin(const struct region *region, int thread)
 static void run_segment(const struct region *region, struct segment *segment, int64_t end, int worker, void (*poll)(void *),
                         void *poll_arg)
 {
-    /* Looked at before it is written to: most segments of others are done when this thread comes to them. */
+    /* Looked at before it is written to: most segments of others are done when this thread comes to
+     * them. */
     while (!ended(region) && atomic_load_explicit(&segment->next, memory_order_relaxed) < end) {
         int64_t chunk = atomic_fetch_add_explicit(&segment->next, 1, memory_order_relaxed);
         if (chunk >= end) {
@@ -139,8 +144,9 @@ static void run_segment(const struct region *region, struct segment *segment, in
     }
 }
 
-/* Its own segment first, the same part of the range in every region of as many threads: what a thread reads is then likely to be
- * what it wrote in the region before, and lies in its own cache. After that it helps those that come next. */
+/* Its own segment first, the same part of the range in every region of as many threads: what a
+ * thread reads is then likely to be what it wrote in the region before, and lies in its own cache.
+ * After that it helps those that come next. */
 static void run_shared(const struct region *region, struct segment *segments, int worker, void (*poll)(void *), void *poll_arg)
 {
     for (int i = 0; i < region->threads; i++) {
@@ -175,7 +181,8 @@ static int has_work(const struct worker *self, uint32_t gate)
     return gate & GATE_SHUTDOWN || (gate_lanes(gate) > self->index && (gate & GATE_EPOCHS) != self->seen);
 }
 
-/* Sequentially consistent, as is going to sleep: either the sleeper sees the new gate, or we see that it sleeps. */
+/* Sequentially consistent, as is going to sleep: either the sleeper sees the new gate, or we see
+ * that it sleeps. */
 static void wake(struct worker *worker)
 {
     if (atomic_load(&worker->asleep) && atomic_exchange(&worker->asleep, 0)) {
@@ -183,7 +190,8 @@ static void wake(struct worker *worker)
     }
 }
 
-/* Everybody wakes two more: waking a sleeper costs microseconds, and the caller should not pay that for every thread. */
+/* Everybody wakes two more: waking a sleeper costs microseconds, and the caller should not pay that
+ * for every thread. */
 static void wake_next(dvt_pool *pool, int index, int threads)
 {
     for (int thread = 2 * index + 1; thread <= 2 * index + 2 && thread < threads; thread++) {
@@ -295,7 +303,8 @@ static void *work_forever(void *arg)
     return NULL;
 }
 
-/* All but those that a fault in a body raises: blocked, they would kill the process without Python's faulthandler. */
+/* All but those that a fault in a body raises: blocked, they would kill the process without
+ * Python's faulthandler. */
 static void signals_to_block(sigset_t *set)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
@@ -305,7 +314,8 @@ static void signals_to_block(sigset_t *set)
     }
 }
 
-/* Fewer threads than asked for are not an error, and not asked for again: a failing attempt in every region is dear. */
+/* Fewer threads than asked for are not an error, and not asked for again: a failing attempt in
+ * every region is dear. */
 static void start_workers(dvt_pool *pool, int threads)
 {
     sigset_t blocked, before;

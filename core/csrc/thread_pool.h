@@ -1,9 +1,10 @@
 /* The one pool of CPU threads that a runtime owns.
  *
- * A region (one call of dvt_pool_run) is cut into chunks whose boundaries depend on range and grain alone. Each thread has a
- * segment of chunks side by side, the same share in each region, and helps others when it is done: a body whose items lie in
- * memory in their order reads what its thread has written. The caller works too and never waits for a thread to wake up: it
- * closes the region when no chunk is left and waits only for those that had come in. */
+ * A region (one call of dvt_pool_run) is cut into chunks whose boundaries depend on range and grain
+ * alone. Each thread has a segment of chunks side by side, the same share in each region, and helps
+ * others when it is done: a body whose items lie in memory in their order reads what its thread has
+ * written. The caller works too and never waits for a thread to wake up: it closes the region when
+ * no chunk is left and waits only for those that had come in. */
 #ifndef DVT_THREAD_POOL_H
 #define DVT_THREAD_POOL_H
 
@@ -12,8 +13,9 @@
 
 typedef struct dvt_pool dvt_pool;
 
-/* `threads`: threads including the caller, clamped to 1..1023. `spin_us`: how long a worker spins for its next job before it
- * sleeps. Starts no thread: the first region that wants one does. NULL if out of memory. */
+/* `threads`: threads including the caller, clamped to 1..1023. `spin_us`: how long a worker spins
+ * for its next job before it sleeps. Starts no thread: the first region that wants one does. NULL
+ * if out of memory. */
 dvt_pool *dvt_pool_create(int threads, int spin_us);
 
 /* No region may be running. NULL is fine. */

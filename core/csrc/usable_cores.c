@@ -62,7 +62,8 @@ static int lesser_limit(int one, int other)
     return one == 0 || (other != 0 && other < one) ? other : one;
 }
 
-/* In a container the path may be the host's, of which only the root is mounted: levels that do not exist are no limit. */
+/* In a container the path may be the host's, of which only the root is mounted: levels that do not
+ * exist are no limit. */
 static int branch_quota_cores(const char *root, const char *path)
 {
     char folder[4224];

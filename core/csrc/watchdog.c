@@ -11,12 +11,13 @@
 #define NEVER INT64_MAX
 #define CLAIMED ((uintptr_t)1)
 
-/* Ticks without a polled run after which the watchdog sleeps for good: long enough that a program which runs a network now
- * and then does not pay for waking it every time. */
+/* Ticks without a polled run after which the watchdog sleeps for good: long enough that a program
+ * which runs a network now and then does not pay for waking it every time. */
 #define QUIET_TICKS 50
 
-/* Where the main thread shows its innermost run. The main thread writes all but `ticking`, the watchdog only adds CLAIMED
- * to the slot while it writes into the watch, and takes it off again: whoever moves the slot on waits for that. */
+/* Where the main thread shows its innermost run. The main thread writes all but `ticking`, the
+ * watchdog only adds CLAIMED to the slot while it writes into the watch, and takes it off again:
+ * whoever moves the slot on waits for that. */
 static struct {
     alignas(64) _Atomic uintptr_t slot;
     _Atomic uint64_t sequence;  /* tells runs apart that use the same watch one after the other */
@@ -46,8 +47,8 @@ static void unlist(dvt_watch *watch)
     watch->listed = 0;
 }
 
-/* wake_at stays although the watches before it have ended, so that a stream of short runs with a timeout each wakes the
- * watchdog once a timeout, not once a run. */
+/* wake_at stays although the watches before it have ended, so that a stream of short runs with a
+ * timeout each wakes the watchdog once a timeout, not once a run. */
 static int64_t fire_deadlines(int64_t now)
 {
     if (now < wake_at) {
@@ -66,7 +67,8 @@ static int64_t fire_deadlines(int64_t now)
     return wake_at;
 }
 
-/* Without the claim, the run could end and its memory be freed between the look at the slot and the write. */
+/* Without the claim, the run could end and its memory be freed between the look at the slot and the
+ * write. */
 static void ask_to_poll(uintptr_t slot, uint64_t sequence)
 {
     if (!atomic_compare_exchange_strong_explicit(&polled.slot, &slot, slot | CLAIMED, memory_order_acquire,
@@ -92,8 +94,9 @@ static int look_at_slot(struct ticker *ticker)
     return slot || !same;
 }
 
-/* Return when to tick next. `ticking` goes to 0 a whole tick before the last look: a main thread that still read 1 showed its
- * run at about that moment, so the look sees it. That tick is what spares dvt_watch_begin a full memory barrier. */
+/* Return when to tick next. `ticking` goes to 0 a whole tick before the last look: a main thread
+ * that still read 1 showed its run at about that moment, so the look sees it. That tick is what
+ * spares dvt_watch_begin a full memory barrier. */
 static int64_t tick(struct ticker *ticker, int64_t now)
 {
     if (ticker->quiet > QUIET_TICKS) {
@@ -261,8 +264,8 @@ static void after_fork_in_parent(void)
     pthread_mutex_unlock(&mutex);
 }
 
-/* The runs that were being watched belong to threads that do not exist here, and the stacks that hold their watches may go
- * at any time: forget them without looking. */
+/* The runs that were being watched belong to threads that do not exist here, and the stacks that
+ * hold their watches may go at any time: forget them without looking. */
 static void after_fork_in_child(void)
 {
     create_bell();

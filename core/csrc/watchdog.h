@@ -1,6 +1,8 @@
-/* The watchdog: turns deadlines, and "time to look for signals", into one word that a run reads between its steps.
+/* The watchdog: turns deadlines, and "time to look for signals", into one word that a run reads
+ * between its steps.
  *
- * One thread per process, started when first needed. It touches a watch only between dvt_watch_begin and dvt_watch_end.
+ * One thread per process, started when first needed. It touches a watch only between
+ * dvt_watch_begin and dvt_watch_end.
  */
 #ifndef DVT_WATCHDOG_H
 #define DVT_WATCHDOG_H
@@ -18,12 +20,14 @@ enum {
     DVT_ENDED = DVT_TIMED_OUT | DVT_CANCELLED | DVT_STEP_FAILED
 };
 
-/* The period of the ticks that set DVT_POLL: a run is first asked after one to two of them. Tests shorten it. */
+/* The period of the ticks that set DVT_POLL: a run is first asked after one to two of them. Tests
+ * shorten it. */
 #ifndef DVT_TICK_NS
 #define DVT_TICK_NS INT64_C(40000000)
 #endif
 
-/* One run. The owner may or DVT_CANCELLED and DVT_STEP_FAILED into `stop` at any time; the rest is the watchdog's. */
+/* One run. The owner may or DVT_CANCELLED and DVT_STEP_FAILED into `stop` at any time; the rest is
+ * the watchdog's. */
 typedef struct dvt_watch {
     _Atomic int stop;           /* 0: go on */
     int polled;
@@ -34,13 +38,15 @@ typedef struct dvt_watch {
     unsigned listed;            /* the fork generation in which it was put on that list; 0: it is not on it */
 } dvt_watch;
 
-/* Begin to watch a run and clear `stop`. Deadline: CLOCK_MONOTONIC nanoseconds, 0 for none. `wants_poll`: this is Python's
- * main thread, ask it for signals; one thread of the process at a time, its runs may nest. Returns -1 if the watchdog's
- * thread cannot be started (no deadline will fire); dvt_watch_end is due in any case. In a child forked in the middle of
- * a run, that run is no longer watched. */
+/* Begin to watch a run and clear `stop`. Deadline: CLOCK_MONOTONIC nanoseconds, 0 for none.
+ * `wants_poll`: this is Python's main thread, ask it for signals; one thread of the process at a
+ * time, its runs may nest. Returns -1 if the watchdog's thread cannot be started (no deadline will
+ * fire); dvt_watch_end is due in any case. In a child forked in the middle of a run, that run is no
+ * longer watched. */
 int dvt_watch_begin(dvt_watch *watch, int64_t deadline_ns, int wants_poll);
 
-/* Stop watching: once this returns, nobody but the owner touches the watch. `stop` keeps its bits. */
+/* Stop watching: once this returns, nobody but the owner touches the watch. `stop` keeps its bits.
+ * */
 void dvt_watch_end(dvt_watch *watch);
 
 /* Non-zero, once, if the thread that began the run should look for signals now. */

@@ -146,7 +146,8 @@ def test_a_fault_names_layer_and_tensor(name: str, side: str, place: str) -> Non
         f"import sys; sys.path.insert(0, {str(__file__).rpartition('/')[0]!r}); import faulthandler; faulthandler.enable()\n"
         f"import test_guard as t; t.run(t.EXECUTES[{name!r}], t.Guard({side!r}))"
     )
-    # AddressSanitizer, if this runs with it, is not to take the signal that is meant to end the process.
+    # AddressSanitizer, if this runs with it, is not to take the signal that is meant to end the
+    # process.
     environment = dict(os.environ, ASAN_OPTIONS=f"{os.environ.get('ASAN_OPTIONS', '')}:handle_segv=0:handle_abort=0")
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)

@@ -79,7 +79,8 @@ CASES: dict[str, tuple[Descriptor, list[Any], list[Any]]] = {
         [(1, 3, 3, 2)],
     ),
     "pool ceil starting in padding": (
-        # A window that would start behind the data and the leading padding does not count (ONNX, PyTorch).
+        # A window that would start behind the data and the leading padding does not count (ONNX,
+        # PyTorch).
         kinds.Pooling2d(
             function=kinds.PoolingFunction.AVERAGE, size=(2, 2), stride=(3, 3), padding=(0, 0, 1, 1), ceil_mode=True
         ),
@@ -290,7 +291,8 @@ def test_window_positions_agree_with_counting(seed: int) -> None:
         return
     floor = [p for p in range(0, padded, stride) if p + reach <= padded]
     assert window_output(size, window, stride, before, after, dilation) == len(floor)
-    # ceil: one more if something is left over, unless it would start in the trailing padding (PyTorch's rule)
+    # ceil: one more if something is left over, unless it would start in the trailing padding
+    # (PyTorch's rule)
     over = (padded - reach) % stride != 0 and len(floor) * stride < size + before
     assert window_output(size, window, stride, before, after, dilation, ceil_mode=True) == len(floor) + over
 

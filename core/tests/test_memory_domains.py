@@ -269,7 +269,8 @@ class Moving:
 
     def execute(self, inputs: list[Any], outputs: list[Any]) -> None:
         numbers = [one.__array_interface__["data"][0] for one in (inputs[0], outputs[0])]
-        # An offset in an allocation would be added to its handle: with one tensor in each allocation there is none.
+        # An offset in an allocation would be added to its handle: with one tensor in each
+        # allocation there is none.
         source, target = (self.backend.handles[number].block.address for number in numbers)
         nbytes = inputs[0].nbytes
         values = np.frombuffer(ctypes.string_at(source, nbytes), np.float32)

@@ -1,6 +1,7 @@
 """The memory plan, checked by a simulation that knows nothing of how it is made: every read must see what was written last.
 
-Each tensor has bytes of its own. Steps of a queue run late: at once, at the wait, or at some moment in between.
+Each tensor has bytes of its own. Steps of a queue run late: at once, at the wait, or at some moment
+in between.
 """
 
 from __future__ import annotations

@@ -262,7 +262,8 @@ def test_a_layer_that_nobody_would_move_quantized_integers_with_keeps_the_others
     result = optimize(net, [PlainMoves("First")])
     assert dict(result.placement.passes)["integer_layers"] == 0
     assert result.graph.layer("x").output.known_info.quantization is None
-    # A backend of less preference would take the move: to bring it there is not worth an integer layer.
+    # A backend of less preference would take the move: to bring it there is not worth an integer
+    # layer.
     result = optimize(net, [PlainMoves("First"), Backend("Second")])
     assert dict(result.placement.passes)["integer_layers"] == 0
 

@@ -38,7 +38,8 @@ def build(program: Path, test: str, flags: list[str]) -> None:
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    # Where these tests run with a sanitizer themselves, its library is no business of a program with another one.
+    # Where these tests run with a sanitizer themselves, its library is no business of a program
+    # with another one.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
 

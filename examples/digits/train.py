@@ -1,8 +1,8 @@
 """Train the demo's network on scikit-learn's handwritten digits and write digits.onnx and held_out/.
 
-A step for developers: the demo itself needs neither PyTorch nor scikit-learn. Install the dependency group `train` into an
-environment of your own, then `python examples/digits/train.py`. On one machine and one set of versions it writes the same
-bytes every time.
+A step for developers: the demo itself needs neither PyTorch nor scikit-learn. Install the
+dependency group `train` into an environment of your own, then `python examples/digits/train.py`. On
+one machine and one set of versions it writes the same bytes every time.
 """
 
 from pathlib import Path

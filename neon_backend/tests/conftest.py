@@ -42,7 +42,8 @@ def kernels(request):
 def run_layer(kernels):
     """`run_layer(build, *arrays)`: run the layer that `build(network, *slots)` makes, without a runtime; see `direct.py`.
 
-    A layer without a workload of its own runs as the private layers that it becomes, one after the other.
+    A layer without a workload of its own runs as the private layers that it becomes, one after the
+    other.
     """
     direct = _direct()
 

@@ -256,7 +256,8 @@ def test_a_block_of_a_mobile_network(convolved, inside):
         found, kinds = net.run({"x": x})["y"], kinds_of(net, {"x": x})
     assert kinds.count("CpuAcc.DepthwiseBfloat16") == inside
     assert kinds.count("CpuAcc.Depthwise") == (not inside)
-    # Ten roundings to 8 bits, of half a unit at most, whose errors add up as those of independent numbers do.
+    # Ten roundings to 8 bits, of half a unit at most, whose errors add up as those of independent
+    # numbers do.
     error = np.sqrt(np.mean((found - expected) ** 2)) / np.sqrt(np.mean(expected**2))
     assert 2.0**-12 < error < 2.0**-8 * np.sqrt(10)
 

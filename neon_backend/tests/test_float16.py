@@ -169,9 +169,10 @@ def test_groups_of_channels_last_are_exact(run_layer, convolved, geometry):
 def test_errors_do_not_grow_with_the_depth(run_layer, channels):
     """Factors are numbers of float16, so that only sums are rounded.
 
-    Of products with a variance of 1 the i-th sum of a run has one of i; its rounding, spread evenly up to UNIT times the sum,
-    adds an error whose variance is i * UNIT^2 / 3 at most. The errors of a run have one of RUN * (RUN + 1) / 2 * UNIT^2 / 3
-    together, those of all runs channels / RUN times as much, and the result itself one of `channels`.
+    Of products with a variance of 1 the i-th sum of a run has one of i; its rounding, spread evenly
+    up to UNIT times the sum, adds an error whose variance is i * UNIT^2 / 3 at most. The errors of
+    a run have one of RUN * (RUN + 1) / 2 * UNIT^2 / 3 together, those of all runs channels / RUN
+    times as much, and the result itself one of `channels`.
     """
     rng = np.random.default_rng(7)
     x, weights = (

@@ -73,7 +73,8 @@ ACTIVATIONS = {
     "thresholded_relu": (lambda x: np.where(x <= 1, 0, x), 0),
     "leaky_relu": (lambda x: x, 0),
 }
-# Where a factor of the result is no normal number, or tiny: the error beside, in units of the argument.
+# Where a factor of the result is no normal number, or tiny: the error beside, in units of the
+# argument.
 PRODUCTS = {
     "swish": (lambda x: x * sigmoid(x), 3.0, 2.0**-149),
     "mish": (lambda x: x * np.tanh(softplus(x)), 3.5, 2.0**-149),

@@ -98,7 +98,8 @@ def test_sizes_share_what_is_packed(build, options):
             assert packed(net).nbytes <= sum(planned.plan.memory.private_bytes for planned in net._plans)
             once = once or packed(net).nbytes
         assert once > 0
-        # Images of other sizes may want another algorithm: weights of Winograd's are 16/9 or 4 times as large.
+        # Images of other sizes may want another algorithm: weights of Winograd's are 16/9 or 4
+        # times as large.
         assert packed(net).nbytes <= 8 * once
         again = packed(net).nbytes
         for batch in range(6, 12):

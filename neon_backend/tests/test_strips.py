@@ -14,7 +14,8 @@ from dovetail_neon.kernels import instruction_sets
 HERE = [name for name, here in instruction_sets().items() if here]
 
 CASES = [
-    # channels, filters, kernel, stride of the first; kernel, stride, padding, dilation of the second
+    # channels, filters, kernel, stride of the first; kernel, stride, padding, dilation of the
+    # second
     (16, 72, (1, 1), (1, 1), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
     (20, 130, (1, 1), (1, 1), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
     (3, 70, (3, 3), (1, 1), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
@@ -95,7 +96,8 @@ def test_small_images_are_not_joined(two_convolutions):
     assert "CpuAcc.Depthwise" in [layer.kind for layer in profile.layers]
 
 
-# Stages: filters of a convolution or, for a depthwise one, None; kernel; stride. The last may add what the chain reads.
+# Stages: filters of a convolution or, for a depthwise one, None; kernel; stride. The last may add
+# what the chain reads.
 CHAINS = {
     "from an image on": (3, [(40, 3, 2), (None, 3, 1), (70, 1, 1), (None, 5, 2), (130, 1, 1)], False),
     "expand, filter, project": (24, [(90, 1, 1), (None, 3, 1), (24, 1, 1)], True),

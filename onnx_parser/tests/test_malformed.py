@@ -80,7 +80,8 @@ def test_random_bytes() -> None:
 def test_flipped_bytes() -> None:
     rng = random.Random(12)
     data = small_model().SerializeToString()
-    # Most of the file is weights, where any byte is as good as another: the graph around them is what is bent here.
+    # Most of the file is weights, where any byte is as good as another: the graph around them is
+    # what is bent here.
     head = len(data) - sum(len(tensor.raw_data) for tensor in small_model().graph.initializer)
     for _ in range(4000):
         bent = bytearray(data)

@@ -40,7 +40,8 @@ def test_every_model_is_parsed_or_named_unsupported(suite_cases) -> None:
             if info.shape != array.shape or info.dtype is not DType.of(array.dtype):
                 wrong.append(f"{case.id}: {layer.name} is {info}, expected {array.dtype}{list(array.shape)}")
     assert not wrong, "\n".join(wrong)
-    # With onnx 1.23: 1565 parsed, 468 unsupported, 1361 outputs inferred while parsing. Older packages carry fewer cases.
+    # With onnx 1.23: 1565 parsed, 468 unsupported, 1361 outputs inferred while parsing. Older
+    # packages carry fewer cases.
     assert counts["parsed"] >= 1000
     assert counts["inferred"] >= 1000
 
@@ -73,7 +74,8 @@ def test_symbols_in_the_place_of_sizes_give_the_sizes_of_the_suite(suite_cases) 
                 if (size.evaluate(sizes) if isinstance(size, Expression) else size) != number:
                     wrong.append(f"{case.id}: {layer.name} is {info}, expected {list(shape)} for {sizes}")
     assert not wrong, "\n".join(wrong)
-    # With onnx 1.23, all cases: 5126 sizes known, 4348 of them by symbols; 43 sizes and 6 ranks unknown.
+    # With onnx 1.23, all cases: 5126 sizes known, 4348 of them by symbols; 43 sizes and 6 ranks
+    # unknown.
     assert counts["symbolic"] >= 500
     assert counts["unknown"] <= counts["known"] / 10
 

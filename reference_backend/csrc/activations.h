@@ -1,6 +1,8 @@
-/* The activation functions, of one element. What they compute: dovetail.layers.activation.ActivationFunction.
+/* The activation functions, of one element. What they compute:
+ * dovetail.layers.activation.ActivationFunction.
  *
- * All are evaluated in double and rounded once. NaN gives NaN. The forms are chosen so that nothing overflows on the way.
+ * All are evaluated in double and rounded once. NaN gives NaN. The forms are chosen so that nothing
+ * overflows on the way.
  */
 #ifndef DOVETAIL_REFERENCE_ACTIVATIONS_H
 #define DOVETAIL_REFERENCE_ACTIVATIONS_H

@@ -1,7 +1,9 @@
-/* Conversions between float32 and the 16-bit floats, bit-exact on every machine: integers only, no compiler _Float16.
+/* Conversions between float32 and the 16-bit floats, bit-exact on every machine: integers only, no
+ * compiler _Float16.
  *
- * Narrowing rounds to nearest, ties to even; overflow gives infinity; subnormals are kept; a NaN stays a (quiet) NaN with the
- * upper bits of its payload. Formats: IEEE 754-2019 binary16 (1-5-10) and bfloat16 (1-8-7, the upper half of a float32).
+ * Narrowing rounds to nearest, ties to even; overflow gives infinity; subnormals are kept; a NaN
+ * stays a (quiet) NaN with the upper bits of its payload. Formats: IEEE 754-2019 binary16 (1-5-10)
+ * and bfloat16 (1-8-7, the upper half of a float32).
  */
 #ifndef DOVETAIL_REFERENCE_HALF_H
 #define DOVETAIL_REFERENCE_HALF_H

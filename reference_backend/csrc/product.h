@@ -1,9 +1,10 @@
 /* The inner loop of convolutions and matrix products: a tile of sums in registers.
  *
- * Everything arrives packed and converted: `rows` is [depth][TILE_ROWS], `panel` is [depth][TILE_COLUMNS], `sums` is
- * [TILE_ROWS][TILE_COLUMNS]: it is written or, if this is `more` of the depth, added to. Vectors run across the columns, never
- * along the depth: each sum is formed in order of depth, one rounding per product and one per addition, so every instruction set
- * gives the same bits, and so does a depth that comes in parts.
+ * Everything arrives packed and converted: `rows` is [depth][TILE_ROWS], `panel` is
+ * [depth][TILE_COLUMNS], `sums` is [TILE_ROWS][TILE_COLUMNS]: it is written or, if this is `more`
+ * of the depth, added to. Vectors run across the columns, never along the depth: each sum is formed
+ * in order of depth, one rounding per product and one per addition, so every instruction set gives
+ * the same bits, and so does a depth that comes in parts.
  */
 #ifndef DOVETAIL_REFERENCE_PRODUCT_H
 #define DOVETAIL_REFERENCE_PRODUCT_H
@@ -12,7 +13,8 @@
 
 enum { TILE_ROWS = 4, TILE_COLUMNS = 16 };
 
-/* A pass over the depth holds TILE_ROWS x 2 vectors, which fits the registers of every instruction set. */
+/* A pass over the depth holds TILE_ROWS x 2 vectors, which fits the registers of every instruction
+ * set. */
 #define DEFINE_PRODUCT(name, type, bytes, attributes)                                                              \
     attributes static void name(int64_t depth, const type *rows, const type *panel, type *sums, int more)          \
     {                                                                                                              \

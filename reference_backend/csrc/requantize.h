@@ -1,7 +1,8 @@
 /* Arithmetic of quantized layers, bit for bit as TensorFlow Lite's reference kernels.
  *
- * Sources: tensorflow/lite/kernels/internal/common.h (MultiplyByQuantizedMultiplier, the double-rounding form),
- * quantization_util.cc (QuantizeMultiplier), gemmlowp/fixedpoint (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT).
+ * Sources: tensorflow/lite/kernels/internal/common.h (MultiplyByQuantizedMultiplier, the
+ * double-rounding form), quantization_util.cc (QuantizeMultiplier), gemmlowp/fixedpoint
+ * (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT).
  */
 #ifndef DOVETAIL_REFERENCE_REQUANTIZE_H
 #define DOVETAIL_REFERENCE_REQUANTIZE_H
@@ -15,8 +16,9 @@ typedef struct {
     int32_t shift; /* positive: left */
 } requantization;
 
-/* Scale of input times weights. TensorFlow Lite multiplies in float32 for uint8 convolutions and batched matrix products
- * (kernel_util.cc, GetQuantizedConvolutionMultipler), else in double (PopulateConvolutionQuantizationParams). */
+/* Scale of input times weights. TensorFlow Lite multiplies in float32 for uint8 convolutions and
+ * batched matrix products (kernel_util.cc, GetQuantizedConvolutionMultipler), else in double
+ * (PopulateConvolutionQuantizationParams). */
 static inline double product_scale(double input, double weights, int single)
 {
     return single ? (double)((float)input * (float)weights) : input * weights;
@@ -67,8 +69,9 @@ static inline int32_t requantize(int32_t x, requantization by)
     return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_multiply(shifted, by.multiplier), right);
 }
 
-/* x times a real factor, rounded to nearest, ties away from zero, and clamped after adding the zero point. Fully connected
- * layers alone: LiteRT's reference kernel of these scales in double, as its results next to ties show (2.3.0). */
+/* x times a real factor, rounded to nearest, ties away from zero, and clamped after adding the zero
+ * point. Fully connected layers alone: LiteRT's reference kernel of these scales in double, as its
+ * results next to ties show (2.3.0). */
 static inline int32_t rescale(int32_t x, double factor, int32_t zero, int32_t low, int32_t high)
 {
     double value = round(x * factor) + zero;

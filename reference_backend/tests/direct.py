@@ -3,15 +3,17 @@
     def test_add(run_layer):
         [y] = run_layer(lambda net, a, b: net.addition(a, b), a, b)
 
-`run_layer(build, *arrays)` makes a network whose inputs are the arrays, calls `build(net, *slots)`, takes the layer of the
-output slot (or slots, or layer) that `build` returns, asks CpuRef whether it supports it, creates the workload, executes it
-once, releases it, and returns one array per output. bfloat16 goes in and comes out as `ml_dtypes.bfloat16`. Constants are
-made inside `build`. Keywords: `quantizations` (one per array, or None), `in_place` (the output shares the buffer of that
-input), `cancel` (the host says so from the start or, if it is a number, once it was asked so often before; `Cancelled` is
-raised if the workload obeys).
+`run_layer(build, *arrays)` makes a network whose inputs are the arrays, calls `build(net, *slots)`,
+takes the layer of the output slot (or slots, or layer) that `build` returns, asks CpuRef whether it
+supports it, creates the workload, executes it once, releases it, and returns one array per output.
+bfloat16 goes in and comes out as `ml_dtypes.bfloat16`. Constants are made inside `build`. Keywords:
+`quantizations` (one per array, or None), `in_place` (the output shares the buffer of that input),
+`cancel` (the host says so from the start or, if it is a number, once it was asked so often before;
+`Cancelled` is raised if the workload obeys).
 
-It is nastier than a runtime: input buffers end where the array ends (a guard stands behind), data starts at a byte offset and
-is only element-aligned, workspace and outputs are filled with garbage first, guards behind outputs and workspace are checked.
+It is nastier than a runtime: input buffers end where the array ends (a guard stands behind), data
+starts at a byte offset and is only element-aligned, workspace and outputs are filled with garbage
+first, guards behind outputs and workspace are checked.
 """
 
 from __future__ import annotations

@@ -112,7 +112,8 @@ def activation(name, x, alpha=0.0, beta=0.0):
     return functions[name]()
 
 
-# Allowed difference, relative to the greatest magnitude: the one rounding at the end, and for float64 the rounding of each sum.
+# Allowed difference, relative to the greatest magnitude: the one rounding at the end, and for
+# float64 the rounding of each sum.
 RELATIVE = {"float64": 1e-12, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
 
 

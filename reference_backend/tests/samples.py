@@ -44,7 +44,8 @@ def same_bits(found: np.ndarray, expected: np.ndarray) -> None:
 def rounded_equal(found: np.ndarray, exact: np.ndarray, ulps: int = 1) -> None:
     """Equal to a float64 result rounded to the dtype of `found`, but for this many units in the last place.
 
-    One unit: the float64 functions of NumPy and of libm may differ in theirs, on either side of a tie.
+    One unit: the float64 functions of NumPy and of libm may differ in theirs, on either side of a
+    tie.
     """
     assert found.shape == exact.shape
     wanted = exact.astype(found.dtype)

@@ -61,7 +61,8 @@ def test_functions(run_layer, samples, function, label):
     assert y.dtype == x.dtype
     exact = definition(x.astype(np.float64), alpha, beta)
     if function == "gelu_tanh":
-        # 1 + tanh(u) cancels far below zero, in this definition as in the header: what is left is 2^-53 of x at most, each.
+        # 1 + tanh(u) cancels far below zero, in this definition as in the header: what is left is
+        # 2^-53 of x at most, each.
         wide = y.astype(np.float64)
         exact = np.where(np.abs(wide - exact) <= 2.0**-52 * np.abs(x.astype(np.float64)), wide, exact)
     # erfc multiplies the rounding of its argument by the argument's square, here up to 900.
@@ -110,7 +111,8 @@ def test_quantized(run_layer, samples, function, label):
 
     [y] = run_layer(build, x, quantizations=[mine])
     exact = definition((x.astype(np.float64) - mine.zero_point[0]) * 0.05, alpha, beta) / 0.04 + theirs.zero_point[0]
-    # TensorFlow Lite works in float32, hence 0.0001, and in fixed point with more than one rounding for two of the functions.
+    # TensorFlow Lite works in float32, hence 0.0001, and in fixed point with more than one rounding
+    # for two of the functions.
     allowed = 1.0 if function in ("leaky_relu", "hard_swish") else 0.5001
     assert np.abs(y - np.clip(exact, low, high)).max() <= allowed
 

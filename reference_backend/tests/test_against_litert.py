@@ -1,8 +1,8 @@
 """Quantized layers against the outputs of LiteRT's reference kernels, bit for bit.
 
-`data/litert.npz` holds random layers and what LiteRT 2.3.0 made of them; `data/make_litert.py` wrote it. The cases called
-"ties" place every sum next to a tie of the scaling, where single and double rounding, their direction, and the precision of the
-scales can be told apart.
+`data/litert.npz` holds random layers and what LiteRT 2.3.0 made of them; `data/make_litert.py`
+wrote it. The cases called "ties" place every sum next to a tie of the scaling, where single and
+double rounding, their direction, and the precision of the scales can be told apart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What the manifest claims is kept: one layer for each kind and dtype is taken, and its workload can be made.
 
-Troubleshooting: a refusal here says which claim of `dovetail-backend.json` lacks what the table of families promises.
+Troubleshooting: a refusal here says which claim of `dovetail-backend.json` lacks what the table of
+families promises.
 """
 
 import numpy as np
@@ -133,7 +134,8 @@ BUILDERS = {
     "Dequantize": lambda net, d: net.dequantize(net.tensor(d, 4), QUANTIZATION),
 }
 
-# All inputs of a range are value inputs: it is a constant by the time a backend is asked. A conditional is a choice by then.
+# All inputs of a range are value inputs: it is a constant by the time a backend is asked. A
+# conditional is a choice by then.
 FOLDED = {"dovetail.Range", "dovetail.Conditional"}
 
 

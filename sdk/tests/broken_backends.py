@@ -1,6 +1,7 @@
 """A small backend that is right, and many that are each wrong in one way: the kit must accept the first and reject the others.
 
-Each class can be found by another process as "broken_backends:Class" with this folder on PYTHONPATH.
+Each class can be found by another process as "broken_backends:Class" with this folder on
+PYTHONPATH.
 """
 
 from __future__ import annotations

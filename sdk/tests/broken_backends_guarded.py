@@ -1,6 +1,7 @@
 """Backends that compute rightly and touch what is not theirs, each in one way that guarded runs must find.
 
-Each class can be found by another process as "broken_backends_guarded:Class" with this folder on PYTHONPATH.
+Each class can be found by another process as "broken_backends_guarded:Class" with this folder on
+PYTHONPATH.
 """
 
 from __future__ import annotations

@@ -59,7 +59,8 @@ class Honest(NumpyBackend):
         return BackendId(type(self).__name__)
 
     def supports(self, layer: Layer, options: Any, device: Any) -> Support:
-        # One element type: these tests are about how a backend breaks, and all styles would take their time.
+        # One element type: these tests are about how a backend breaks, and all styles would take
+        # their time.
         if layer.output_infos[0].dtype.label != "float32":
             return Support.no("dtype", "only float32")
         return super().supports(layer, options, device)
@@ -340,7 +341,8 @@ class CachesByAddress(Honest):
                 return super().execute(inputs, outputs)
             if key not in self.known:
                 super().execute(inputs, outputs)
-                # The operands are kept, so that no other array of the caller comes to lie where they are.
+                # The operands are kept, so that no other array of the caller comes to lie where
+                # they are.
                 self.known[key] = ([one.copy() for one in outputs], inputs)
             for output, value in zip(outputs, self.known[key][0], strict=True):
                 output[...] = value

@@ -26,8 +26,9 @@ broken: Any = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = broken
 _spec.loader.exec_module(broken)
 
-# Backends that fail the check of choices stand in test_conformance_rejects.py, with those that compute wrong numbers; those
-# that leave their tensors in test_guarded.py, which need processes of their own.
+# Backends that fail the check of choices stand in test_conformance_rejects.py, with those that
+# compute wrong numbers; those that leave their tensors in test_guarded.py, which need processes of
+# their own.
 CHECKS = {
     one.id: one
     for one in all_checks()
@@ -80,7 +81,8 @@ def test_nothing_is_found_where_nothing_is_wrong(id: str) -> None:
 
 def test_each_check_has_a_backend_that_it_rejects() -> None:
     rejecting = {id for id, _ in broken.FINDINGS.values()}
-    # What these two look at is the sum of what the others do: a backend that is wrong anywhere is wrong here too.
+    # What these two look at is the sum of what the others do: a backend that is wrong anywhere is
+    # wrong here too.
     assert set(CHECKS) - rejecting <= {"graphs.graphs_are_right", "fallback.alternation_is_right"}
 
 

@@ -52,7 +52,8 @@ def test_linear_by_hand():
 
 
 def test_antialias_averages_when_it_shrinks():
-    # A triangle two elements wide to either side of 0.5: distances 0.25 and 0.75 of it, the outer taps beyond the edge twice.
+    # A triangle two elements wide to either side of 0.5: distances 0.25 and 0.75 of it, the outer
+    # taps beyond the edge twice.
     assert resized([1, 2, 3, 4], 2, LINEAR, "half_pixel", antialias=True) == pytest.approx([1.625, 3.375])
     outside = resized([1, 2, 3, 4], 2, LINEAR, "half_pixel", antialias=True, exclude_outside=True)
     assert outside == pytest.approx([(0.75 + 1.5 + 0.75) / 1.75, (2 * 0.25 + 3 * 0.75 + 4 * 0.75) / 1.75])
@@ -65,7 +66,8 @@ def test_cubic_by_hand():
 
 
 def test_symmetric_half_pixels_keep_the_middle():
-    # ONNX: 3 elements by 1.5 are 4.5, cut to 4; the middle of the output lies at the middle of the input.
+    # ONNX: 3 elements by 1.5 are 4.5, cut to 4; the middle of the output lies at the middle of the
+    # input.
     y = resized([0, 1, 2], 4, LINEAR, "half_pixel_symmetric", Fraction(3, 2))
     assert y == pytest.approx([0.0, 2 / 3, 4 / 3, 2.0])
 

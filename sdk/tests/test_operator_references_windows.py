@@ -391,6 +391,7 @@ def test_a_restricted_device_is_tried_on_both_sides_of_its_limits(kind):
             broken |= set(failing)
     assert inside >= 10
     assert outside >= 10
-    # A quantized product has a quantization everywhere and an int32 bias, so that some limits cannot be passed.
+    # A quantized product has a quantization everywhere and an int32 bias, so that some limits
+    # cannot be passed.
     limits = set(where) - {"input.quantization", "a.quantization", "bias.dtype"}
     assert broken >= limits, limits - broken

@@ -133,8 +133,9 @@ class Scene:
     def refused(self, code, id="Faulty", *, within=60.0, where=None):
         """Ask for a backend that must be refused, and check the contract of every fault; returns the error.
 
-        (a) this process lives; (b) one typed error with all its facts; (c) other networks compute the same bits; (d) nothing is
-        left open; (e) inputs are as they were; (f) no fallback but the one that was asked for; (g) in time.
+        (a) this process lives; (b) one typed error with all its facts; (c) other networks compute
+        the same bits; (d) nothing is left open; (e) inputs are as they were; (f) no fallback but
+        the one that was asked for; (g) in time.
         """
         code = ReasonCode[code]
         with Runtime(threads=1) as runtime:

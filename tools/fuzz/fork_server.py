@@ -1,8 +1,9 @@
 """Children that are forked from a process with everything imported, and watched: a crash, a hang or a bomb becomes a line.
 
-A child gets a batch of numbers. It tells through a pipe which one it begins, at which stage it is and how that ended. The
-parent reads, and looks at the children's memory and processor time. Whatever ends a child is the doing of the mutant that it
-had in hand; the rest of its batch goes to a new child. Needs Linux: it reads /proc.
+A child gets a batch of numbers. It tells through a pipe which one it begins, at which stage it is
+and how that ended. The parent reads, and looks at the children's memory and processor time.
+Whatever ends a child is the doing of the mutant that it had in hand; the rest of its batch goes to
+a new child. Needs Linux: it reads /proc.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Limits:
     Attributes:
         seconds: Of processor time.
         memory: Bytes of memory that it may grow by.
-        space: Bytes of address space beyond those that the process has at the start: what is asked for beyond is not given.
+        space: Bytes of address space beyond those that the process has at the start: what is asked
+            for beyond is not given.
     """
 
     seconds: float = 10.0

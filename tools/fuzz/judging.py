@@ -67,8 +67,9 @@ class Judge:
         if is_peer and self._third_agrees(found, self._answers):
             return Verdict.PEER_WRONG
         if numeric and has_extremes(self._model, self._feeds):
-            # float32 overflows where float64 does not: one of our configurations may do as the definition's float32 does, or
-            # overflow in another order of sums, also before it rounds to integers. A wrong finite number is none of that.
+            # float32 overflows where float64 does not: one of our configurations may do as the
+            # definition's float32 does, or overflow in another order of sums, also before it rounds
+            # to integers. A wrong finite number is none of that.
             overflows = found.kind in ("non-finite", "integers") or self._third_agrees(found, theirs, unknown=True)
             return Verdict.OPEN if is_peer or overflows else Verdict.DIFFERENT
         return Verdict.OPEN if is_peer and is_unsettled(self._model, self._feeds, found) else Verdict.DIFFERENT

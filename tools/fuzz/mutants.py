@@ -50,7 +50,8 @@ class Mutant:
 
         Args:
             specs: Name, shape with sizes or symbols, and dtype of each input.
-            turn: Which run; the first takes the given values, where they fit, and so does every run of a right model.
+            turn: Which run; the first takes the given values, where they fit, and so does every run
+                of a right model.
         """
         luck = random.Random(f"{self.luck}:{turn}")
         sizes: dict[str, int] = {}

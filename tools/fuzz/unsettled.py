@@ -23,8 +23,9 @@ HIGH_POWER = 8
 def has_extremes(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
     """Tell whether numbers are so large or small that their squares are none of their type, infinite, or none at all.
 
-    Sums of squares overflow in float32 and not in float64. What is padded with zeros, or filled up with them, is NaN beside an
-    infinite weight. ONNX does not say where a NaN is sorted to, nor which integer it becomes.
+    Sums of squares overflow in float32 and not in float64. What is padded with zeros, or filled up
+    with them, is NaN beside an infinite weight. ONNX does not say where a NaN is sorted to, nor
+    which integer it becomes.
     """
     found = list(feeds.values())
     for message in messages(model):
@@ -51,12 +52,14 @@ def is_unsettled(model: ModelProto, feeds: Mapping[str, np.ndarray], found: Diff
 def _divides_by_zero(node: NodeProto, model: ModelProto, feeds: Mapping[str, np.ndarray], found: Difference) -> bool:
     """Tell whether what a node reads makes it round a NaN to an integer, or divide by a zero whose sign nobody defines."""
     if node.op_type in QUANTIZING and found.kind == "integers":
-        # A NaN becomes the zero point of a quantization, and 0 where its scale is none; the peer takes what the machine gives.
+        # A NaN becomes the zero point of a quantization, and 0 where its scale is none; the peer
+        # takes what the machine gives.
         data, *others = read_by(model, feeds, node) or [np.zeros(())]
         scales = [value for value in others if value.dtype.kind == "f"]
         return bool(np.isnan(data).any()) or any((~np.isfinite(one) | (one == 0)).any() for one in scales)
     if node.op_type in ("Reciprocal", "Div") and found.kind == "non-finite":
-        # ONNX says of no function whether it gives 0 or -0: selu(-0) is either, by how it is written.
+        # ONNX says of no function whether it gives 0 or -0: selu(-0) is either, by how it is
+        # written.
         read = read_by(model, feeds, node)
         infinities = found.text.count("inf") == 2 and found.text.count("-inf") == 1
         return infinities and read is not None and bool((read[-1] == 0).any())
@@ -94,11 +97,13 @@ def _leaves_open(node: NodeProto, found: Difference) -> bool:
     if node.op_type in ("LpPool", "GlobalLpPool") and "p" in attributes:
         return found.kind in ("values", "non-finite") and attributes["p"].i >= HIGH_POWER
     if node.op_type in POOLS and "dilations" in attributes and "auto_pad" in attributes:
-        # ONNX defines the size of the result, ceil(size / stride). The peer misses it: its padding leaves dilations out.
+        # ONNX defines the size of the result, ceil(size / stride). The peer misses it: its padding
+        # leaves dilations out.
         is_same = attributes["auto_pad"].s in (b"SAME_UPPER", b"SAME_LOWER")
         return is_same and any(dilation > 1 for dilation in attributes["dilations"].ints)
     if node.op_type in POOLS and "strides" in attributes and "kernel_shape" in attributes:
-        # Automatic padding would be negative: ONNX does not say what that means, the peer begins inside of the image.
+        # Automatic padding would be negative: ONNX does not say what that means, the peer begins
+        # inside of the image.
         pairs = zip(attributes["strides"].ints, attributes["kernel_shape"].ints, strict=False)
         return "auto_pad" in attributes and any(stride > kernel for stride, kernel in pairs)
     return False

@@ -25,7 +25,8 @@ class Session:
         model: ONNX file.
         shapes: Of the inputs.
         threads: CPU threads at most.
-        options: `backends`, ids by preference, and `options`, those of backends by id; either may be None.
+        options: `backends`, ids by preference, and `options`, those of backends by id; either may
+            be None.
     """
 
     def __init__(self, model: str, shapes: dict[str, list[int]], threads: int, options: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """LiteRT with its XNNPACK delegate, which is on by default. It needs a .tflite file of the same network.
 
-Converters name inputs and outputs anew, put pictures channels last, and make int32 of int64: inputs are brought into that form
-once, before anything is timed; whoever compares outputs has to look at both layouts.
+Converters name inputs and outputs anew, put pictures channels last, and make int32 of int64: inputs
+are brought into that form once, before anything is timed; whoever compares outputs has to look at
+both layouts.
 """
 
 from __future__ import annotations

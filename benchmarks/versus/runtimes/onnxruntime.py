@@ -13,7 +13,8 @@ class Session:
 
     Args:
         model: ONNX file.
-        shapes: Of the inputs; symbolic sizes are fixed by them before the graph is optimized, as dovetail does.
+        shapes: Of the inputs; symbolic sizes are fixed by them before the graph is optimized, as
+            dovetail does.
         threads: Within an operator; operators run one after another.
         options: None are known.
     """

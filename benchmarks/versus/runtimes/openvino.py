@@ -13,7 +13,8 @@ class Session:
 
     Args:
         model: ONNX file.
-        shapes: Of the inputs; a dynamic model is reshaped to them before it is compiled, as dovetail does.
+        shapes: Of the inputs; a dynamic model is reshaped to them before it is compiled, as
+            dovetail does.
         threads: Of inference, in one stream.
         options: `precision`, "f32" or "bf16".
 

@@ -22,7 +22,8 @@ C_SEMANTICS: Mapping[str, Any] = {
 }
 """For packages of kernels: no hidden checks. They hold for Python objects too: write `x[len(x) - 1]`, not `x[-1]`."""
 
-# -ffp-contract=off: the same bits on every machine, with or without fused multiply-add. -g0: a tenth of the wheel.
+# -ffp-contract=off: the same bits on every machine, with or without fused multiply-add. -g0: a
+# tenth of the wheel.
 COMPILE_ARGUMENTS = (
     "-O3",
     "-g0",
@@ -49,7 +50,8 @@ def extensions(
 ) -> list[Any]:
     """List one extension per `.pyx` file below `folder/package`; a package may have none.
 
-    Setuptools runs Cython itself where it is installed; the generated C goes to the build folder, the `.pyx` into the sdist.
+    Setuptools runs Cython itself where it is installed; the generated C goes to the build folder,
+    the `.pyx` into the sdist.
 
     Args:
         package: Import name of the backend's package.
@@ -75,7 +77,8 @@ def extensions(
     unknown = sorted(more.keys() - names.values())
     if unknown:
         raise FileNotFoundError(f"module_sources names {unknown[0]}, which has no .pyx file below {root / package}")
-    # Cython searches sys.path, not import hooks, for .pxd files: an editable install of the core is found by its folder.
+    # Cython searches sys.path, not import hooks, for .pxd files: an editable install of the core is
+    # found by its folder.
     includes = [get_include(), str(PACKAGE.parent), *map(str, include_dirs)]
     own = [*own_headers(include_dirs), *map(str, sorted((root / package).rglob("*.pxd")))]
     return [

@@ -26,7 +26,8 @@ def setup_backend(package: str, **words: Any) -> None:
 
     Raises:
         FileNotFoundError: There is no manifest, or nothing matches a pattern.
-        ValueError: The manifest is malformed, or `pyproject.toml` leaves no room for the requirements.
+        ValueError: The manifest is malformed, or `pyproject.toml` leaves no room for the
+            requirements.
     """
     from setuptools import setup
 
@@ -60,15 +61,20 @@ def keywords(
     Args:
         package: Import name.
         folder: Folder that holds the package.
-        entry_point: The `IBackend` in the package, as "module:Class"; where `pyproject.toml` states it, it may be left out.
-        library_sources: C and C++ files, or patterns of them, of the library that exports the C table. It uses nothing of
-            Python, so that one wheel serves every version. In them `DOVETAIL_BACKEND_ID` and `DOVETAIL_BACKEND_VERSION` are
-            what manifest and `pyproject.toml` say.
+        entry_point: The `IBackend` in the package, as "module:Class"; where `pyproject.toml` states
+            it, it may be left out.
+        library_sources: C and C++ files, or patterns of them, of the library that exports the C
+            table. It uses nothing of Python, so that one wheel serves every version. In them
+            `DOVETAIL_BACKEND_ID` and `DOVETAIL_BACKEND_VERSION` are what manifest and
+            `pyproject.toml` say.
         sources: C or C++ files linked into every extension module.
-        module_sources: Further C or C++ files of single extension modules, by the module's full name.
-        source_arguments: Flags of the compiler for single files, by path, in place of `compile_arguments`: one file compiled
-            for AVX2, another for AVX-512, and which of them runs is decided at run time.
-        include_dirs: Further folders of headers and `.pxd` files; the headers among them travel in the sdist.
+        module_sources: Further C or C++ files of single extension modules, by the module's full
+            name.
+        source_arguments: Flags of the compiler for single files, by path, in place of
+            `compile_arguments`: one file compiled for AVX2, another for AVX-512, and which of them
+            runs is decided at run time.
+        include_dirs: Further folders of headers and `.pxd` files; the headers among them travel in
+            the sdist.
         libraries: What to link with, such as the driver's library.
         define_macros: Macros as (name, value).
         compile_arguments: Flags of the compiler, in place of dovetail's.

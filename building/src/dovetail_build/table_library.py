@@ -16,7 +16,8 @@ from .cython_modules import own_headers
 from .headers import headers
 from .manifests import Manifest
 
-# As for Cython modules: the same bits on every machine, a small file. Hidden: two vendors' classes of one name must not mix.
+# As for Cython modules: the same bits on every machine, a small file. Hidden: two vendors' classes
+# of one name must not mix.
 COMPILE_ARGUMENTS = (
     "-O3",
     "-g0",
@@ -29,7 +30,8 @@ COMPILE_ARGUMENTS = (
 CPP_ARGUMENTS = ("-std=c++17", "-fvisibility-inlines-hidden")
 C_ARGUMENTS = ("-std=gnu11",)
 
-# Templates of the standard library are exported whatever the visibility; a list of exports leaves them out.
+# Templates of the standard library are exported whatever the visibility; a list of exports leaves
+# them out.
 EXPORTS = "{ global: dovetail_open_backend_v*; local: *; };\n"
 
 
@@ -94,7 +96,8 @@ def build_library(library: TableLibrary, compiler: Any, path: str, scratch: str,
 
     Raises:
         setuptools.errors.CompileError: A source does not compile.
-        setuptools.errors.LinkError: It does not link; a symbol that is nowhere defined is such an error.
+        setuptools.errors.LinkError: It does not link; a symbol that is nowhere defined is such an
+            error.
     """
     folder = Path(scratch, library.file_name)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Pluggable neural-network inference: parse a network, optimize it, split it among backends, run it.
 
-Everything here is imported when it is first asked for: ``import dovetail`` loads no backend, no parser and no compiled
-extension, and works before the extensions are built.
+Everything here is imported when it is first asked for: ``import dovetail`` loads no backend, no
+parser and no compiled extension, and works before the extensions are built.
 """
 
 from __future__ import annotations

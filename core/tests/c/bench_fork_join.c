@@ -26,7 +26,8 @@ static void do_nothing(int64_t begin, int64_t end, int32_t worker, void *arg)
     (void)arg;
 }
 
-/* Every thread holds its chunk until all threads have one: the cost of a region in which the others really come in. */
+/* Every thread holds its chunk until all threads have one: the cost of a region in which the others
+ * really come in. */
 static void meet(int64_t begin, int64_t end, int32_t worker, void *arg)
 {
     struct meeting *meeting = arg;

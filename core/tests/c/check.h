@@ -1,4 +1,5 @@
-/* What the C tests share: an assertion that works in -O2 builds and in forked children, and a driver. */
+/* What the C tests share: an assertion that works in -O2 builds and in forked children, and a
+ * driver. */
 #ifndef DVT_TEST_CHECK_H
 #define DVT_TEST_CHECK_H
 
@@ -29,7 +30,8 @@ static inline void sleep_us(int64_t microseconds)
     nanosleep(&time, NULL);
 }
 
-/* Run `function` in a forked child; a child that hangs is killed by its alarm, and that is a failure. */
+/* Run `function` in a forked child; a child that hangs is killed by its alarm, and that is a
+ * failure. */
 static inline void check_in_child(void (*function)(void *), void *arg)
 {
     int status;

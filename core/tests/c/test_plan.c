@@ -5,7 +5,8 @@
 
 enum { N = 1000 };
 
-/* -- workloads: y = scale * x + bias over a pool, counting what is made of them ------------------------------------------- */
+/* -- workloads: y = scale * x + bias over a pool, counting what is made of them
+ * ------------------------------------------- */
 
 struct affine {
     float scale, bias;
@@ -56,7 +57,8 @@ static void release_run(void *state, void *run_data)
     ((struct affine *)state)->runs_ended++;
 }
 
-/* -- a queue that remembers whether it is there ---------------------------------------------------------------------------- */
+/* -- a queue that remembers whether it is there
+ * ---------------------------------------------------------------------------- */
 
 static int queues_alive, queue_refused;
 
@@ -90,7 +92,8 @@ static void queue_abort(void *queue)
     (void)queue;
 }
 
-/* -- x -> first -> arena -> second -> y, with a wait between if it has a queue ---------------------------------------------- */
+/* -- x -> first -> arena -> second -> y, with a wait between if it has a queue
+ * ---------------------------------------------- */
 
 struct chain {
     struct affine first, second;

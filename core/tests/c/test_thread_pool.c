@@ -30,8 +30,8 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return __real_pthread_create(thread, attributes, start, arg);
 }
 
-/* What a body sees of a region. `hits` is a plain array on purpose: that the caller may read it after dvt_pool_run is part
- * of what is tested (ThreadSanitizer reports it otherwise). */
+/* What a body sees of a region. `hits` is a plain array on purpose: that the caller may read it
+ * after dvt_pool_run is part of what is tested (ThreadSanitizer reports it otherwise). */
 struct record {
     int64_t range;
     int64_t grain;
@@ -80,7 +80,8 @@ static int64_t count_chunks(int64_t range, int64_t grain)
     return range <= 0 ? 0 : range / grain + (range % grain != 0);
 }
 
-/* One region: each index exactly once, nobody inside afterwards. Returns how many threads took part. */
+/* One region: each index exactly once, nobody inside afterwards. Returns how many threads took
+ * part. */
 static int check_region(dvt_pool *pool, int threads, int64_t range, int64_t grain, int work_us)
 {
     struct record record = {.range = range, .grain = grain, .threads = threads < 1 ? 1 : threads, .work_us = work_us};
@@ -198,7 +199,8 @@ static void gives_each_lane_its_own_segment(void)
     dvt_pool_destroy(pool);
 }
 
-/* Whether a straggler is waited for: the slow chunk is taken by a pool thread, the caller runs out of chunks at once. */
+/* Whether a straggler is waited for: the slow chunk is taken by a pool thread, the caller runs out
+ * of chunks at once. */
 struct straggler {
     _Atomic int taken;
     _Atomic int finished;
@@ -479,7 +481,8 @@ static int64_t cpu_ns(void)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Workers of three pools are told to spin for seconds; the licences leave at most usable-1 of them doing so. */
+/* Workers of three pools are told to spin for seconds; the licences leave at most usable-1 of them
+ * doing so. */
 static void limits_spinners(void)
 {
     dvt_pool *pools[3];
@@ -633,7 +636,8 @@ static void fork_once(void *arg)
     }
 }
 
-/* A signal handler that the caller's poll runs may fork: the child lost the other threads' chunks, and is told so. */
+/* A signal handler that the caller's poll runs may fork: the child lost the other threads' chunks,
+ * and is told so. */
 static void tells_a_child_forked_in_the_middle(void)
 {
     dvt_pool *pool = dvt_pool_create(3, 50);

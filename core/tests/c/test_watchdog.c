@@ -141,8 +141,9 @@ static void hides_no_bit_behind_another(void)
     CHECK((watch.stop & DVT_ENDED) == (DVT_CANCELLED | DVT_TIMED_OUT));
 }
 
-/* One watch used again and again, as the core does: only its sequence number tells the runs apart. With the process held up
- * for longer than a tick a run is rightly asked, hence the limit by the clock. */
+/* One watch used again and again, as the core does: only its sequence number tells the runs apart.
+ * With the process held up for longer than a tick a run is rightly asked, hence the limit by the
+ * clock. */
 static void never_asks_short_runs(void)
 {
     dvt_watch watch;
@@ -182,8 +183,8 @@ static void wakes_up_after_a_long_silence(void)
     }
 }
 
-/* Runs of all lengths around the tick, each in a page of its own that is gone right after the end: whoever writes there then
- * crashes the process. */
+/* Runs of all lengths around the tick, each in a page of its own that is gone right after the end:
+ * whoever writes there then crashes the process. */
 static void may_free_a_watch_after_its_end(void)
 {
     for (int i = 0; i < 4000; i++) {
@@ -245,7 +246,8 @@ static void check_deadline_and_poll(void *unused)
     asks_a_long_run_to_poll_again_and_again();
 }
 
-/* The watches of two threads that do not exist in a child; the child unmaps them, as it may their stacks. */
+/* The watches of two threads that do not exist in a child; the child unmaps them, as it may their
+ * stacks. */
 static struct pages {
     dvt_watch *polled;
     dvt_watch *timed;

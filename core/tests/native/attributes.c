@@ -1,4 +1,5 @@
-/* A backend that runs nothing: it logs what it sees of a layer's attributes, one per line, its fields apart by tabs. */
+/* A backend that runs nothing: it logs what it sees of a layer's attributes, one per line, its
+ * fields apart by tabs. */
 #include <layer_view.h>
 #include <stdlib.h>
 

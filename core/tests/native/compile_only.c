@@ -1,5 +1,5 @@
-/* A backend without workloads of single layers: it compiles one addition of equal shapes, or one layer normalization of the last
- * axis, and reads constants where the description shows them. */
+/* A backend without workloads of single layers: it compiles one addition of equal shapes, or one
+ * layer normalization of the last axis, and reads constants where the description shows them. */
 #include <layer_view.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* A backend that compiles whole subgraphs of float32 additions of two fed inputs of one shape: its workload adds up all inputs. */
+/* A backend that compiles whole subgraphs of float32 additions of two fed inputs of one shape: its
+ * workload adds up all inputs. */
 #include <layer_view.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,12 @@
-/* A device with queues of its own, each a thread, and memories whose addresses are handles: float32 additions of equal shapes, ReLU.
+/* A device with queues of its own, each a thread, and memories whose addresses are handles: float32
+ * additions of equal shapes, ReLU.
  *
- * Memory 0 is its own. Memory 1, the window, the host can map: it sees a copy, so that nothing is seen too early. With the option
- * `window` additions read there, and ReLU writes there. With `scratch` additions work in a workspace of their own.
+ * Memory 0 is its own. Memory 1, the window, the host can map: it sees a copy, so that nothing is
+ * seen too early. With the option `window` additions read there, and ReLU writes there. With
+ * `scratch` additions work in a workspace of their own.
  *
- * -DDEVICES=n, -DNO_CONTEXT, -DSYNCHRONOUS (no queues: work is done as it comes). The functions `count_alive`, `set_device` and `set_open` are for the tests.
+ * -DDEVICES=n, -DNO_CONTEXT, -DSYNCHRONOUS (no queues: work is done as it comes). The functions
+ * `count_alive`, `set_device` and `set_open` are for the tests.
  */
 #define _GNU_SOURCE
 #include <layer_view.h>
@@ -112,7 +115,8 @@ static uint64_t bytes_of(const dovetail_tensor *tensor)
     return dovetail_elements(tensor->ndim, tensor->shape) * tensor->dtype.bits / 8;
 }
 
-/* Where the bytes of a tensor are: in a memory of the device, which must be the one, or on the host. NULL: not there. */
+/* Where the bytes of a tensor are: in a memory of the device, which must be the one, or on the
+ * host. NULL: not there. */
 static char *resolve(const dovetail_tensor *tensor, int device, int memory)
 {
     if ((uint64_t)(uintptr_t)tensor->data < HANDLE_BASE)

@@ -1,4 +1,5 @@
-/* ReLU by a pool that is not the core's: OpenMP, bounded by the threads that the host lends. -fopenmp */
+/* ReLU by a pool that is not the core's: OpenMP, bounded by the threads that the host lends.
+ * -fopenmp */
 #include <layer_view.h>
 #include <omp.h>
 #include <stdlib.h>

@@ -30,12 +30,13 @@ class CpuAccOptions:
     """What users may choose.
 
     Attributes:
-        isa: Instruction set: "avx512", "avx2", "neon" or "scalar"; "auto" is the best that the machine has.
-        precision: "float32", or "bfloat16": convolutions and products with constant matrices round their factors, and what
-            nobody else reads is kept in it; sums stay float32. Or "float16": they round their factors, and sums of 32 products;
-            images stay float32.
-        dot_products: Whether quantized tensors are multiplied by dot products of bytes (VNNI, SDOT) where the machine has them;
-            results are the same without.
+        isa: Instruction set: "avx512", "avx2", "neon" or "scalar"; "auto" is the best that the
+            machine has.
+        precision: "float32", or "bfloat16": convolutions and products with constant matrices round
+            their factors, and what nobody else reads is kept in it; sums stay float32. Or
+            "float16": they round their factors, and sums of 32 products; images stay float32.
+        dot_products: Whether quantized tensors are multiplied by dot products of bytes (VNNI, SDOT)
+            where the machine has them; results are the same without.
     """
 
     isa: str = "auto"

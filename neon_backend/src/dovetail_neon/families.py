@@ -2,15 +2,17 @@
 
 A folder `<family>/` holds, as far as the family has them:
 
-* `__init__.py`: `WORKLOADS`, which function creates the workload of a kind: "module.function" of this folder
+* `__init__.py`: `WORKLOADS`, which function creates the workload of a kind: "module.function" of
+  this folder
 * `support.py`: `FINER`, which of the layers that the manifest claims are refused all the same
 * `kinds.py`: the private kinds that layers are rewritten to
 * `lowering.py`: `RULES`, what a layer becomes
 * `parameters.h`, `parameters.pxd`: what its kernels are told, in C and for Cython
-* for each kernel `<kernel>.pyx`, which works the parameters out when a network is loaded, and `<kernel>.h`, which computes
+* for each kernel `<kernel>.pyx`, which works the parameters out when a network is loaded, and
+  `<kernel>.h`, which computes
 
-A kernel of a family is added in its folder. A new family is added to `FAMILIES` too, and its kernels to the table of an
-instruction set (`instruction_sets/table.h`).
+A kernel of a family is added in its folder. A new family is added to `FAMILIES` too, and its
+kernels to the table of an instruction set (`instruction_sets/table.h`).
 """
 
 from __future__ import annotations

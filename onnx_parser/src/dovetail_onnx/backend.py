@@ -58,7 +58,8 @@ class DovetailBackend(Backend):
     """Dovetail as a backend of ONNX.
 
     Attributes:
-        backends: Ids of dovetail's backends, in order of preference, where the environment does not name them.
+        backends: Ids of dovetail's backends, in order of preference, where the environment does not
+            name them.
     """
 
     backends: ClassVar[Sequence[str]] = ("CpuRef",)

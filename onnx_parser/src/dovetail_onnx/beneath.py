@@ -1,7 +1,8 @@
 """Open a file below a folder, and nowhere else, whatever others do to the folders on the way meanwhile.
 
-A path that was checked and is then opened as a whole may have become another in between. So the way is walked folder by folder,
-each opened relative to the one before and never through a link; where a link stands, its text is walked in the same manner.
+A path that was checked and is then opened as a whole may have become another in between. So the way
+is walked folder by folder, each opened relative to the one before and never through a link; where a
+link stands, its text is walked in the same manner.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def _walked(folder: Path, parts: tuple[str, ...]) -> tuple[int, Path]:
             opened.callback(os.close, descriptor)
             return descriptor
 
-        # What lies around is not looked up by "..", which means another folder once one of them was moved.
+        # What lies around is not looked up by "..", which means another folder once one of them was
+        # moved.
         folders = [kept(os.open(folder, _FOLDER))]
         while waiting:
             name = waiting.pop()

@@ -1,6 +1,7 @@
 """How much a model becomes once its functions are expanded; asked before anything is.
 
-Functions that call functions that call functions double with each level: some hundred bytes stand for any number of nodes.
+Functions that call functions that call functions double with each level: some hundred bytes stand
+for any number of nodes.
 """
 
 from __future__ import annotations

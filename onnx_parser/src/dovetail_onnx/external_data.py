@@ -35,8 +35,8 @@ class ExternalData:
         """Return the bytes of a tensor.
 
         Raises:
-            ModelError: The path leaves the folder or is of no regular file (`EXTERNAL_DATA_REFUSED`), or the file is missing or
-                too short.
+            ModelError: The path leaves the folder or is of no regular file
+                (`EXTERNAL_DATA_REFUSED`), or the file is missing or too short.
             LimitError: The load may not take so much memory.
         """
         entries = {entry.key: entry.value for entry in tensor.external_data}

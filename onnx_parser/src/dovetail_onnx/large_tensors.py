@@ -1,8 +1,8 @@
 """Read a model file so that its weights are copied once: from the file into the arrays that the network will hold.
 
-A file that is read as a whole has a tensor's bytes twice, in the file's and out of them. So the initializers' bytes are cut
-out of it beforehand, by the few rules of the encoding of protobuf; what is left, and every file that is in any way unusual,
-`wire` reads as a whole.
+A file that is read as a whole has a tensor's bytes twice, in the file's and out of them. So the
+initializers' bytes are cut out of it beforehand, by the few rules of the encoding of protobuf; what
+is left, and every file that is in any way unusual, `wire` reads as a whole.
 """
 
 from __future__ import annotations

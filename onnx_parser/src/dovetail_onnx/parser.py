@@ -35,12 +35,12 @@ class OnnxParser:
 def parse(model: str | Path | bytes | onnx.ModelProto, *, base_dir: str | Path | None = None) -> Network:
     """Turn a model into a network.
 
-    Inputs and outputs keep their names, a symbolic dimension keeps its `dim_param`, an unknown one is called
-    ``<input>_dim<axis>``. A graph input that has an initializer is a constant, not an input. Layers are called after
-    their nodes.
+    Inputs and outputs keep their names, a symbolic dimension keeps its `dim_param`, an unknown one
+    is called ``<input>_dim<axis>``. A graph input that has an initializer is a constant, not an
+    input. Layers are called after their nodes.
 
-    The model is not handed to `onnx.checker` or to ONNX's shape inference: both are C++ that walks the untrusted file
-    by itself. What is read is checked where it is read.
+    The model is not handed to `onnx.checker` or to ONNX's shape inference: both are C++ that walks
+    the untrusted file by itself. What is read is checked where it is read.
 
     Args:
         model: A path, the bytes of a file, or a loaded model.
@@ -48,9 +48,10 @@ def parse(model: str | Path | bytes | onnx.ModelProto, *, base_dir: str | Path |
 
     Raises:
         UnsupportedModelError: Lists every operator, attribute and type that dovetail does not have.
-        ModelError: The model is missing (`MODEL_NOT_FOUND`), malformed, or reaches for files elsewhere
-            (`EXTERNAL_DATA_REFUSED`).
-        LimitError: It asks for more than the limits of the load under way allow, or the default ones.
+        ModelError: The model is missing (`MODEL_NOT_FOUND`), malformed, or reaches for files
+            elsewhere (`EXTERNAL_DATA_REFUSED`).
+        LimitError: It asks for more than the limits of the load under way allow, or the default
+            ones.
     """
     with limited(None):
         found = read_model(model)
@@ -63,7 +64,8 @@ def _translated(found: ModelFile, external: ExternalData) -> Network:
     except DovetailError:
         raise
     except LOW_LEVEL_ERRORS as error:
-        # A file may lie in ways that no check foresees; whatever Python then says is about the file.
+        # A file may lie in ways that no check foresees; whatever Python then says is about the
+        # file.
         raise ModelError(
             f"{found.origin} is malformed: {type(error).__name__}: {error}",
             code=ErrorCode.MODEL_MALFORMED,

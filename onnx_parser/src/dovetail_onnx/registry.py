@@ -1,8 +1,9 @@
 """The table of operators: which function translates which operator from which operator set on.
 
-A package from outside adds translations for a domain of its own, or of somebody else's. It registers
-them by `operator`, in a module that it offers as an entry point of the group
-`dovetail.onnx_operators`, named after the domain. The module is imported when a model uses the domain.
+A package from outside adds translations for a domain of its own, or of somebody else's. It
+registers them by `operator`, in a module that it offers as an entry point of the group
+`dovetail.onnx_operators`, named after the domain. The module is imported when a model uses the
+domain.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ DTYPES: dict[int, DType] = {
 }
 CODES = {dtype: int(code) for code, dtype in DTYPES.items()}
 
-# Which field of TensorProto holds an element type, and as what; int32_data holds the bits of the 16-bit floats.
+# Which field of TensorProto holds an element type, and as what; int32_data holds the bits of the
+# 16-bit floats.
 _FIELDS: dict[DType, tuple[str, str]] = {
     DType.FLOAT32: ("float_data", "f4"),
     DType.FLOAT64: ("double_data", "f8"),
@@ -148,7 +149,8 @@ def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:
     if dtype is not DType.BFLOAT16:
         return np.asarray(value, dtype.numpy)
     bits = int(np.asarray(value, np.float32).view(np.uint32))
-    # Round to the nearest upper half, ties to even; infinities have nothing to round, and NaN is not asked for.
+    # Round to the nearest upper half, ties to even; infinities have nothing to round, and NaN is
+    # not asked for.
     return np.asarray((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, np.uint16)
 
 

@@ -1,8 +1,9 @@
 """Read messages in the encoding of protobuf (https://protobuf.dev/programming-guides/encoding/) as plain objects of Python.
 
-Files come from anywhere. Protobuf's own parser is C that ends the process where memory runs out at the wrong moment; this one
-raises. A class of messages declares its fields (see `fields`); whatever it does not declare is skipped. What stands there twice
-is joined or replaced as protobuf does it: of a scalar the last counts, messages are merged, lists go on.
+Files come from anywhere. Protobuf's own parser is C that ends the process where memory runs out at
+the wrong moment; this one raises. A class of messages declares its fields (see `fields`); whatever
+it does not declare is skipped. What stands there twice is joined or replaced as protobuf does it:
+of a scalar the last counts, messages are merged, lists go on.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class Message:
 
         Raises:
             WireError: The data is damaged, or is none of this encoding.
-            LimitError: Graphs are nested more deeply, or it holds more nodes or messages, than the load allows.
+            LimitError: Graphs are nested more deeply, or it holds more nodes or messages, than the
+                load allows.
         """
         message = cls()
         message.where = data, 0, len(data)

@@ -20,7 +20,8 @@ class Family(NamedTuple):
 
     Attributes:
         module: Module of `workloads` that implements it.
-        accumulation: Type in which many elements are summed, in words; empty where nothing is summed.
+        accumulation: Type in which many elements are summed, in words; empty where nothing is
+            summed.
         widens: 16-bit floats go through `workloads.widening`; else the family takes them itself.
     """
 

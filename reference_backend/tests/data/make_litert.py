@@ -4,8 +4,9 @@
     pip install ai-edge-litert==2.3.0
     python make_litert.py [--seed 0] [--each 3] [-o litert.npz]
 
-Each case is one operator; its model is written here with the FlatBuffers schema that ships with LiteRT, so no TensorFlow is
-needed. Weights, inputs, scales and zero points are random; every tensor but weights and bias is an input of the model.
+Each case is one operator; its model is written here with the FlatBuffers schema that ships with
+LiteRT, so no TensorFlow is needed. Weights, inputs, scales and zero points are random; every tensor
+but weights and bias is an input of the model.
 """
 
 from __future__ import annotations
@@ -329,7 +330,8 @@ _TIES = {  # operator, its options, our kind, version, axis of the filters, rank
 def _ties(rng: np.random.Generator, name: str, dtype: str, which: str, *, per_axis: bool) -> Case:
     """One pixel of zero: the sums are the biases, chosen within a few counts of what is scaled to a tie.
 
-    So close to a tie it shows how often the scaling rounds, which way, and in which precision the scales were multiplied.
+    So close to a tie it shows how often the scaling rounds, which way, and in which precision the
+    scales were multiplied.
     """
     operator, option, kind, version, axis, rank = _TIES[which]
     filters = 48
@@ -564,8 +566,9 @@ def facts_of(case: Case) -> dict[str, Any]:
     }
 
 
-# Where dovetail does not follow LiteRT's reference kernels: ties of Quantize go to the even number (ONNX); LiteRT's SUM of int8
-# is faulty, and its SUM of uint8 differs from its own optimized one, which rounds like ours.
+# Where dovetail does not follow LiteRT's reference kernels: ties of Quantize go to the even number
+# (ONNX); LiteRT's SUM of int8 is faulty, and its SUM of uint8 differs from its own optimized one,
+# which rounds like ours.
 _OTHERWISE = {"quantize_int8", "quantize_uint8", "quantize_int16", "reduce_sum_int8", "reduce_sum_uint8"}
 
 

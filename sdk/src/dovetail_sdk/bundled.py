@@ -1,7 +1,8 @@
 """What comes with the sdk besides code: the templates of backends, and the model of the demo.
 
-In a checkout they lie at its root; in a wheel beside this module, the templates as one archive. The sdk's `setup.py` puts them
-there and imports this module by path: it uses nothing but the standard library.
+In a checkout they lie at its root; in a wheel beside this module, the templates as one archive. The
+sdk's `setup.py` puts them there and imports this module by path: it uses nothing but the standard
+library.
 """
 
 from __future__ import annotations

@@ -86,9 +86,10 @@ def feeds_for(specs: Sequence[InputSpec], texts: Sequence[str], settings: Pictur
 
     Args:
         specs: The inputs of the network.
-        texts: Each ``name=source`` or ``source``; a source is a .npy, .npz or picture file, or "random". Without a name, a .npz
-            gives the inputs that its arrays are named after, another file the only input not given otherwise, and "random" all
-            inputs not given otherwise.
+        texts: Each ``name=source`` or ``source``; a source is a .npy, .npz or picture file, or
+            "random". Without a name, a .npz gives the inputs that its arrays are named after,
+            another file the only input not given otherwise, and "random" all inputs not given
+            otherwise.
         settings: How pictures are read.
         seed: For "random".
 

@@ -27,7 +27,8 @@ class PictureSettings:
 
     Attributes:
         mean: One number, or one per channel.
-        scale: The same; None for 1/255 where the values are real numbers, and for 1 where they are the integers themselves.
+        scale: The same; None for 1/255 where the values are real numbers, and for 1 where they are
+            the integers themselves.
         layout: "nchw", "nhwc", or "auto" to go by where the number of channels stands.
         channels: "rgb" or "bgr".
     """
@@ -53,7 +54,8 @@ def place_for(name: str, shape: tuple[Dimension, ...], layout: str) -> PicturePl
     """Find out how a picture lies in an input of this shape.
 
     Raises:
-        click.UsageError: The shape is not one of a picture, or both layouts fit it and none was chosen.
+        click.UsageError: The shape is not one of a picture, or both layouts fit it and none was
+            chosen.
     """
     text = f"input {name!r} [{', '.join(map(str, shape))}]"
     rank = len(shape)

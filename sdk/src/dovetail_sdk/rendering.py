@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 200
 """Columns of a table that goes to a file or a pipe, where cutting cells short would lose what was asked for."""
 
-# The rule under the headings, in ASCII, and nothing else: eight rows of left, fill, divider and right, as rich wants them.
+# The rule under the headings, in ASCII, and nothing else: eight rows of left, fill, divider and
+# right, as rich wants them.
 PIPE_BOX = "    \n    \n -- \n    \n    \n    \n    \n    \n"
 
 

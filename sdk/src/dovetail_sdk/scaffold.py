@@ -1,7 +1,7 @@
 """Make the project of a new backend: a template, with its names replaced in paths and contents.
 
-The templates are projects that build and pass as they stand, of a vendor called Acme. Every spelling of that name is replaced;
-one that is not known here stops the scaffold.
+The templates are projects that build and pass as they stand, of a vendor called Acme. Every
+spelling of that name is replaced; one that is not known here stops the scaffold.
 """
 
 from __future__ import annotations

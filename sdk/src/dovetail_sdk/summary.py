@@ -33,7 +33,8 @@ class LayerSummary:
         name, kind: The layer's.
         reads: Names of the layers whose results it reads, constants left out.
         outputs: What it produces; None where the shape is not known.
-        parameters, parameter_bytes: Elements and bytes of the constants that it is the first to read.
+        parameters, parameter_bytes: Elements and bytes of the constants that it is the first to
+            read.
         macs: Multiply-accumulates, None if shapes are not known.
     """
 

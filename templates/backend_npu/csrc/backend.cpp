@@ -11,7 +11,8 @@ using Resources = const dovetail_resources *;
 using Made = dovetail_workload *;
 using Compiled = std::shared_ptr<const Program>;    // the workloads that were made of it share it
 
-// A layer may fill a quarter of the memory: other layers of its part need theirs. Claims cannot add up bytes.
+// A layer may fill a quarter of the memory: other layers of its part need theirs. Claims cannot add
+// up bytes.
 static void require_room(const dovetail_device_info &device, const dovetail_layer &layer) {
     int64_t bytes = 0;
     for (int i = 0; i < layer.n_inputs; i++) {

@@ -26,7 +26,8 @@ static FixedPoint fixed_point(double factor) {
     return shift < -31 ? FixedPoint{0, 0} : FixedPoint{int32_t(multiplier), shift};
 }
 
-// What a fused activation leaves. Source: tensorflow/lite/kernels/kernel_util.cc, CalculateActivationRangeQuantized.
+// What a fused activation leaves. Source: tensorflow/lite/kernels/kernel_util.cc,
+// CalculateActivationRangeQuantized.
 static void clamp(const dovetail_layer &layer, Instruction &s) {
     const auto limit = [&](const char *attribute) {
         const double value = dovetail_real(&layer.attributes, attribute, 0, 0.0);

@@ -1,4 +1,5 @@
-// What the backend needs of a device. Behind it stands simulator.cpp; a vendor deletes that file and calls the driver instead.
+// What the backend needs of a device. Behind it stands simulator.cpp; a vendor deletes that file
+// and calls the driver instead.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,8 @@ namespace npu {
 
 using Attributes = const dovetail_attributes *;
 
-// The options of the backend. Those of the simulator make it slow, full or broken, to see what an application does then.
+// The options of the backend. Those of the simulator make it slow, full or broken, to see what an
+// application does then.
 extern const dovetail::Options OPTIONS;
 
 // The devices there are, by index, known without opening any.
@@ -45,7 +47,8 @@ struct Workload {
     int host_tensor = -1;               // of a copy: the tensor that lies in host memory
 };
 
-// What one run of a workload needs for itself; it is the command that is enqueued, too, so that enqueueing allocates nothing.
+// What one run of a workload needs for itself; it is the command that is enqueued, too, so that
+// enqueueing allocates nothing.
 struct Run {
     explicit Run(const Workload &workload);
     ~Run() { workload.device.release(scratch); }

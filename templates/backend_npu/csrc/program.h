@@ -20,7 +20,8 @@ struct FixedPoint {
     int32_t shift;
 };
 
-// Parameters of an output channel. Fully connected layers scale by `factor`, the others by `scale`, which stands for it.
+// Parameters of an output channel. Fully connected layers scale by `factor`, the others by `scale`,
+// which stands for it.
 struct Channel {
     double factor;
     FixedPoint scale;

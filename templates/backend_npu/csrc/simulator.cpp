@@ -1,8 +1,8 @@
-// A device in software, so that all of this works on any machine: memory, queues, instructions, and what can go wrong.
-// A vendor deletes this file.
+// A device in software, so that all of this works on any machine: memory, queues, instructions, and
+// what can go wrong. A vendor deletes this file.
 //
-// The instructions are int8 kernels on NHWC, bit for bit as TensorFlow Lite's reference (tensorflow/lite/kernels/internal/reference/
-// integer_ops, and gemmlowp/fixedpoint).
+// The instructions are int8 kernels on NHWC, bit for bit as TensorFlow Lite's reference
+// (tensorflow/lite/kernels/internal/reference/ integer_ops, and gemmlowp/fixedpoint).
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
@@ -52,7 +52,8 @@ std::chrono::microseconds compile_time(Attributes options) {
 
 // -- instructions
 
-// x times the factor, rounded twice, ties away from zero: gemmlowp's high half of 2 * x * multiplier, then the shift.
+// x times the factor, rounded twice, ties away from zero: gemmlowp's high half of 2 * x *
+// multiplier, then the shift.
 static int32_t scaled(int32_t x, FixedPoint by) {
     const auto shifted = static_cast<int32_t>(static_cast<uint32_t>(x) << std::max(by.shift, 0));
     const int64_t product = int64_t{shifted} * by.multiplier;
@@ -70,7 +71,8 @@ static int8_t finish(uint32_t sum, const Channel &channel, const Instruction &s)
     return static_cast<int8_t>(std::min<double>(std::max<double>(std::round(whole * channel.factor) + s.zero, s.low), s.high));
 }
 
-// The taps [begin, end) of a window along an axis that lie inside the image, and where the first of them reads.
+// The taps [begin, end) of a window along an axis that lie inside the image, and where the first of
+// them reads.
 struct Taps { int begin, end, at; };
 
 static Taps taps_of(const Instruction &s, Axis axis, int position) {

@@ -1,4 +1,5 @@
-/* A workload that drives everything the host table lends. One float32 input and output of equal size. */
+/* A workload that drives everything the host table lends. One float32 input and output of equal
+ * size. */
 #ifndef PARALLEL_WORKLOAD_H
 #define PARALLEL_WORKLOAD_H
 

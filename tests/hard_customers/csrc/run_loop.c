@@ -1,4 +1,5 @@
-/* The run loop, its pool and its watchdog with both hard customers, without Python: for ThreadSanitizer. */
+/* The run loop, its pool and its watchdog with both hard customers, without Python: for
+ * ThreadSanitizer. */
 #include <math.h>
 #include <pthread.h>
 
@@ -264,7 +265,8 @@ static void test_device_failure_is_seen_by_the_wait(void)
     free_plan(&p);
 }
 
-/* The deadline passes in the only wait of a queue that hangs until it is aborted, and that calls an aborted queue drained. */
+/* The deadline passes in the only wait of a queue that hangs until it is aborted, and that calls an
+ * aborted queue drained. */
 static void test_deadline_while_waiting(void)
 {
     plan p = {0};

@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Not canonical on any 64-bit machine of today: who follows it, or adds an offset to it, is caught. */
+/* Not canonical on any 64-bit machine of today: who follows it, or adds an offset to it, is caught.
+ * */
 #define HANDLE_BASE UINT64_C(0x6dead00000000000)
 #define HANDLE_STEP UINT64_C(0x100000000)
 #define POISON 0xcd
@@ -32,8 +33,8 @@ struct td_device {
     char violation[256];
 };
 
-/* Bytes that a command reads or writes. On the host `begin` is an address; on the device it is a handle plus an offset, which
- * cannot run into the next handle. */
+/* Bytes that a command reads or writes. On the host `begin` is an address; on the device it is a
+ * handle plus an offset, which cannot run into the next handle. */
 typedef struct {
     uint64_t begin, end;
     int host;
@@ -147,7 +148,9 @@ const char *td_violation(td_device *device)
     return device->violation;
 }
 
-/* -- memory -------------------------------------------------------------------------------------------------------------- */
+/* -- memory
+ * --------------------------------------------------------------------------------------------------------------
+ * */
 
 uint64_t td_allocate(td_device *device, size_t nbytes)
 {
@@ -202,7 +205,9 @@ static char *resolve(td_device *device, uint64_t handle, uint64_t offset, size_t
     return bytes;
 }
 
-/* -- arithmetic ---------------------------------------------------------------------------------------------------------- */
+/* -- arithmetic
+ * ----------------------------------------------------------------------------------------------------------
+ * */
 
 size_t td_blocked_bytes(int64_t elements)
 {
@@ -308,7 +313,9 @@ static size_t size_of(const td_range *range)
     return (size_t)(range->end - range->begin);
 }
 
-/* -- commands ------------------------------------------------------------------------------------------------------------ */
+/* -- commands
+ * ------------------------------------------------------------------------------------------------------------
+ * */
 
 /* Returns what is wrong, or NULL. */
 static const char *carry_out(const td_command *command)
@@ -389,7 +396,8 @@ static int64_t elements_of(const dovetail_tensor *tensor)
     return n;
 }
 
-/* A range that is written while an earlier command still uses it is only right if this command reads it too: in place. */
+/* A range that is written while an earlier command still uses it is only right if this command
+ * reads it too: in place. */
 static const char *reuse_of(const td_queue *queue, const td_command *command)
 {
     const td_range *target = &command->operands[command->n_operands - 1];
@@ -492,7 +500,9 @@ int td_execute(void *state, const dovetail_call *call)
     return kept ? DOVETAIL_OK : call->host->fail(call, DOVETAIL_OUT_OF_MEMORY, "no memory for a range");
 }
 
-/* -- queues -------------------------------------------------------------------------------------------------------------- */
+/* -- queues
+ * --------------------------------------------------------------------------------------------------------------
+ * */
 
 static int64_t now_ns(void)
 {
@@ -671,7 +681,9 @@ void td_queues(td_device *device, dovetail_queues *table)
     };
 }
 
-/* -- workloads ----------------------------------------------------------------------------------------------------------- */
+/* -- workloads
+ * -----------------------------------------------------------------------------------------------------------
+ * */
 
 static int copy_floats(const float **where, int64_t n, size_t *total)
 {

@@ -1,9 +1,10 @@
 /* An asynchronous device in software, built to catch a core that is careless with it.
  *
- * Its memory is reached through handles that are no addresses: the host that follows one dies at once. Each queue has a thread
- * that carries out commands in order, each after a random delay. While a command is in flight the device watches what it was
- * given: a host source must not change, a host target must not be written, and a range must not be handed out again before the
- * queue was waited for. What it sees is a violation: the run fails, and td_violation tells the first one.
+ * Its memory is reached through handles that are no addresses: the host that follows one dies at
+ * once. Each queue has a thread that carries out commands in order, each after a random delay.
+ * While a command is in flight the device watches what it was given: a host source must not change,
+ * a host target must not be written, and a range must not be handed out again before the queue was
+ * waited for. What it sees is a violation: the run fails, and td_violation tells the first one.
  */
 #ifndef TEST_DEVICE_H
 #define TEST_DEVICE_H
@@ -15,7 +16,8 @@
 typedef struct td_device td_device;
 typedef struct td_workload td_workload;
 
-/* Every field may be changed while the device runs. Command numbers count from 0 within what is enqueued between two waits. */
+/* Every field may be changed while the device runs. Command numbers count from 0 within what is
+ * enqueued between two waits. */
 typedef struct {
     int64_t delay_us;           /* average time that a command takes to begin */
     int64_t fail_at;            /* this command fails when it is carried out; -1: none */
@@ -33,7 +35,8 @@ typedef struct {
 enum { TD_COPY_IN, TD_COPY_OUT, TD_MOVE, TD_ADD, TD_RELU, TD_FULLY_CONNECTED, TD_BLOCK, TD_UNBLOCK, TD_PROGRAM };
 enum { TD_MAX_STEPS = 64 };
 
-/* One instruction of a program: registers 0..inputs-1 are the inputs, the next ones the results of the instructions. */
+/* One instruction of a program: registers 0..inputs-1 are the inputs, the next ones the results of
+ * the instructions. */
 typedef struct {
     int operation, a, b;
     int64_t elements;
@@ -43,7 +46,8 @@ typedef struct {
 
 td_device *td_open(uint64_t seed);
 td_settings *td_settings_of(td_device *device);
-/* Free the device once the last queue, workload and allocation is gone; those that outlive this call are a violation. */
+/* Free the device once the last queue, workload and allocation is gone; those that outlive this
+ * call are a violation. */
 void td_close(td_device *device);
 void td_count(td_device *device, td_counts *counts);
 /* Text of the first violation, or "". */
@@ -56,8 +60,8 @@ void td_free(td_device *device, uint64_t handle);
 /* Bytes of a tensor in the blocked layout: blocks of four elements in reverse, behind a header. */
 size_t td_blocked_bytes(int64_t elements);
 
-/* A workload that enqueues one command. `blocked`: its tensors are in the blocked layout. Takes over `program`, whose weights
- * are copied. NULL: out of memory. */
+/* A workload that enqueues one command. `blocked`: its tensors are in the blocked layout. Takes
+ * over `program`, whose weights are copied. NULL: out of memory. */
 td_workload *td_workload_create(td_device *device, int operation, int blocked, const char *name, const td_instruction *program,
                                 int n_instructions, int n_inputs);
 void td_workload_describe(td_workload *workload, dovetail_workload *table);

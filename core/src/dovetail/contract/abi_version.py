@@ -19,7 +19,8 @@ def get_include() -> str:
 def core_requirement() -> str:
     """Return the requirement of a wheel that was built with this core's headers.
 
-    A core refuses a newer minor, and may drop an ABI in its next major; while that is 0, in its next minor.
+    A core refuses a newer minor, and may drop an ABI in its next major; while that is 0, in its
+    next minor.
     """
     major, minor = map(int, FIRST_CORE.split("."))
     end = f"{major}.{minor + 1}" if major == 0 else f"{major + 1}"

@@ -6,8 +6,9 @@ threads, the part and its constants, and whatever else the backend names. These 
 file before the artefact, so that a miss can be explained by the fact that differed.
 
 A file is written whole or not at all. It is shown to a backend only if nobody but root and the user
-could have written it, and every byte is as written. The backend may still find it of no use, compile
-again, and write it anew. The digests tell damage from what was written, not one author from another.
+could have written it, and every byte is as written. The backend may still find it of no use,
+compile again, and write it anew. The digests tell damage from what was written, not one author from
+another.
 """
 
 from __future__ import annotations
@@ -101,10 +102,12 @@ class ArtefactStore:
 
         Args:
             part: A `SubgraphView`, or one layer.
-            more: What else decides: the version of a compiler, for example. Names and values are shown to people.
+            more: What else decides: the version of a compiler, for example. Names and values are
+                shown to people.
 
         Raises:
-            TypeError: An attribute of a private kind has no content that is the same in the next process.
+            TypeError: An attribute of a private kind has no content that is the same in the next
+                process.
         """
         if isinstance(part, Layer):
             part = _Lone((part,), tuple(slot.source for slot in part.inputs), tuple(part.outputs))

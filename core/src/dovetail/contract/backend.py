@@ -34,7 +34,8 @@ class Backend(IBackend):
         """The id that the manifest states.
 
         Raises:
-            BackendError: The package of the class has no manifest, or one of several backends (`BACKEND_CONTRACT`).
+            BackendError: The package of the class has no manifest, or one of several backends
+                (`BACKEND_CONTRACT`).
         """
         return own_id(type(self))
 
@@ -50,7 +51,8 @@ class KernelFactory(IWorkloadFactory):
 
     Attributes:
         backend: Whose factory it is.
-        context, resources, options: What the core handed in, for kernels and for what compiles parts.
+        context, resources, options: What the core handed in, for kernels and for what compiles
+            parts.
     """
 
     def __init__(self, backend: Backend, context: IBackendContext | None, resources: HostResources, options: Any) -> None:

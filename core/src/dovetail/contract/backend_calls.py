@@ -47,7 +47,8 @@ def checked(origin: str, method: str, answer: Any, *kinds: type) -> Any:
 class backend_call:  # used as a function is: `with backend_call(...)`
     """Name the backend in whatever the block raises.
 
-    A class rather than a generator: a load enters some of these for each layer, and a generator takes twice as long.
+    A class rather than a generator: a load enters some of these for each layer, and a generator
+    takes twice as long.
 
     Args:
         origin: Backend, and layer if there is one, as in "backend 'AcmeNpu', layer 'stem'".

@@ -90,7 +90,8 @@ class Claims(Mapping[str, tuple[Claim, ...]]):
     def support(self, layer: Layer, device: Device = DEFAULT_DEVICE) -> Support:
         """Say whether a layer whose infos are concrete is claimed for a device.
 
-        A refusal speaks of the claim that came closest; of the element type only if no claim has it.
+        A refusal speaks of the claim that came closest; of the element type only if no claim has
+        it.
         """
         claims = self._by_kind.get(layer.kind)
         if not claims:

@@ -14,8 +14,9 @@ Fact = str | int | float | bool
 class Device:
     """A device as its backend states it: what is known without opening it.
 
-    Two devices of one backend may differ, so every question about a layer, a part or an artefact comes with the device that it
-    is asked for. The core compares and shows facts; what they mean is the backend's own business.
+    Two devices of one backend may differ, so every question about a layer, a part or an artefact
+    comes with the device that it is asked for. The core compares and shows facts; what they mean is
+    the backend's own business.
 
     Attributes:
         index: Its place in `IBackend.devices`.

@@ -1,21 +1,26 @@
 """What a backend implements. This module is the contract; everything else of the core is how it is kept.
 
 Who creates, who owns
-    The registry creates one `IBackend` per id, on first use by id, and keeps it for the life of the process: it must be light
-    and hold no device. A `Runtime` creates the `IBackendContext` before the first network that needs the backend is loaded,
-    and closes it when the runtime closes: devices, queues and caches live there. A loaded network owns one `IWorkloadFactory`
-    and one `IMemoryManager` for each device, which serve all its plans (one for each set of sizes); a plan owns its workloads.
+    The registry creates one `IBackend` per id, on first use by id, and keeps it for the life of the
+    process: it must be light and hold no device. A `Runtime` creates the `IBackendContext` before
+    the first network that needs the backend is loaded, and closes it when the runtime closes:
+    devices, queues and caches live there. A loaded network owns one `IWorkloadFactory` and one
+    `IMemoryManager` for each device, which serve all its plans (one for each set of sizes); a plan
+    owns its workloads.
 
 When called, and with what held
-    Everything here is control plane: called rarely, with the GIL held, from one thread at a time per network, and allowed to
-    raise (the core wraps what it raises with the backend's id, SystemExit too; Ctrl-C alone passes). A backend may load and run
-    other networks meanwhile, never the one that it is being asked for. The hot path is C: see `abi.h`.
+    Everything here is control plane: called rarely, with the GIL held, from one thread at a time
+    per network, and allowed to raise (the core wraps what it raises with the backend's id,
+    SystemExit too; Ctrl-C alone passes). A backend may load and run other networks meanwhile, never
+    the one that it is being asked for. The hot path is C: see `abi.h`.
 
 What may be left out
-    Methods marked "(optional)" have the default that their text states. Required are `id` and `create_workload_factory`.
+    Methods marked "(optional)" have the default that their text states. Required are `id` and
+    `create_workload_factory`.
 
 What a backend takes
-    The claims of its manifest decide it (`claims.py`). A backend overrides `supports` for what data cannot say.
+    The claims of its manifest decide it (`claims.py`). A backend overrides `supports` for what data
+    cannot say.
 """
 
 from __future__ import annotations
@@ -70,8 +75,8 @@ class TensorDomains(NamedTuple):
     """Where one layer reads and writes its tensors.
 
     Attributes:
-        inputs: The domain of each input, in slot order; entries of constants and of inputs that are left
-            out count for nothing.
+        inputs: The domain of each input, in slot order; entries of constants and of inputs that are
+            left out count for nothing.
         outputs: The domain of each output.
     """
 
@@ -87,7 +92,8 @@ class Capabilities(NamedTuple):
         asynchronous: Workloads may enqueue rather than compute; `queues` must be given.
         float16: Layers may be converted to float16 for it.
         bfloat16: Layers may be converted to bfloat16 for it.
-        integers: Dequantize - compute - quantize becomes one layer on int8 or uint8 where it takes that: it is faster so.
+        integers: Dequantize - compute - quantize becomes one layer on int8 or uint8 where it takes
+            that: it is faster so.
     """
 
     deterministic: bool = True
@@ -102,11 +108,13 @@ class HostResources:
     """What a backend may use of the host, known wherever it makes something that lasts: a context, a factory, a session.
 
     Attributes:
-        threads: CPU threads that may work for it at a time, the caller's included: the limit that the
-            user set. In `create_context` it is that of the runtime, in `create_workload_factory` that of
-            the network, which is no higher. Kernels that use `parallel_for` keep it anyway; a library
-            that fixes its threads when a session is made gets this number.
-        artefacts: What was compiled earlier, for this device and these options; see `ArtefactStore`.
+        threads: CPU threads that may work for it at a time, the caller's included: the limit that
+            the user set. In `create_context` it is that of the runtime, in
+            `create_workload_factory` that of the network, which is no higher. Kernels that use
+            `parallel_for` keep it anyway; a library that fixes its threads when a session is made
+            gets this number.
+        artefacts: What was compiled earlier, for this device and these options; see
+            `ArtefactStore`.
     """
 
     threads: int
@@ -131,9 +139,9 @@ class ITensorHandle(ABC):
     def map(self, offset: int, nbytes: int, *, writes: bool) -> int:
         """(optional) Let the host see some bytes until `unmap`; return a pointer to the first of them.
 
-        Required in a domain that is `host_visible`. The core maps while a run is in progress, on its
-        thread, after it waited for the queue that last wrote the tensor; one mapping of an allocation at
-        a time. Default: refuses.
+        Required in a domain that is `host_visible`. The core maps while a run is in progress, on
+        its thread, after it waited for the queue that last wrote the tensor; one mapping of an
+        allocation at a time. Default: refuses.
 
         Args:
             offset: Of the first byte in the allocation.
@@ -162,8 +170,8 @@ class IMemoryManager(ABC):
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
         """Allocate.
 
-        The core refuses a handle of another domain, of fewer bytes, or, if addresses are pointers, at address 0 or
-        misaligned; it is then released, and nothing was written to it.
+        The core refuses a handle of another domain, of fewer bytes, or, if addresses are pointers,
+        at address 0 or misaligned; it is then released, and nothing was written to it.
 
         Raises:
             MemoryError: There is not that much.
@@ -194,37 +202,41 @@ class Run(Protocol):
 class IWorkloadFactory(ABC):
     """Turns layers into workloads, for all plans of one loaded network. Owned by that network.
 
-    A network whose sizes are open has a plan for each set of sizes that it meets, and each plan has workloads of its own. Large
-    constants are the same arrays in all of them, also those that the core worked out, as long as some plan holds them; nobody
-    writes to them. So a factory may keep what it packs from a constant for the workloads of the next plan. It should hold it
-    weakly, because plans are dropped while the factory lives.
+    A network whose sizes are open has a plan for each set of sizes that it meets, and each plan has
+    workloads of its own. Large constants are the same arrays in all of them, also those that the
+    core worked out, as long as some plan holds them; nobody writes to them. So a factory may keep
+    what it packs from a constant for the workloads of the next plan. It should hold it weakly,
+    because plans are dropped while the factory lives.
     """
 
     @abstractmethod
     def create_workload(self, layer: Layer) -> Any:
         """Return the workload of a layer that `supports` accepted, or of a private layer of a substitution.
 
-        This is where a private layer is compiled. If that raises, its part goes back, visibly: to the next backend that the
-        user named. A layer that `supports` accepted and that is left as it is does not go back: the yes was wrong.
+        This is where a private layer is compiled. If that raises, its part goes back, visibly: to
+        the next backend that the user named. A layer that `supports` accepted and that is left as
+        it is does not go back: the yes was wrong.
 
-        A workload is an object with ``__dovetail_workload__()`` returning a capsule (see `abi.h`), such a capsule itself, or,
-        slow but simple, an object with ``execute(inputs, outputs)`` that gets lists of NumPy arrays and fills the outputs in.
-        One that takes long sets ``sees_run = True`` and gets its `Run` as a third argument.
+        A workload is an object with ``__dovetail_workload__()`` returning a capsule (see `abi.h`),
+        such a capsule itself, or, slow but simple, an object with ``execute(inputs, outputs)`` that
+        gets lists of NumPy arrays and fills the outputs in. One that takes long sets
+        ``sees_run = True`` and gets its `Run` as a third argument.
         """
 
     def release(self, layer: Layer) -> None:  # noqa: B027  # optional: most private layers hold next to nothing
         """(optional) Let go of what a private layer held for `create_workload` alone, such as weights that were packed since.
 
-        Called once the workload of a layer is made, if nobody will see the layer again: of networks that the runtime optimized
-        itself. So weights and what was made of them are never all there at once. Constant inputs stay whatever this does.
-        Default: nothing is released before the network is.
+        Called once the workload of a layer is made, if nobody will see the layer again: of networks
+        that the runtime optimized itself. So weights and what was made of them are never all there
+        at once. Constant inputs stay whatever this does. Default: nothing is released before the
+        network is.
         """
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
         """(optional) Return a workload with one input in `source` and one output in `target`, one of them this backend's.
 
-        Required between two domains of the backend, and between a domain of it that is not `host_visible` and the host.
-        Default: refuses.
+        Required between two domains of the backend, and between a domain of it that is not
+        `host_visible` and the host. Default: refuses.
         """
         raise NotImplementedError(f"no copy from {source} to {target}")  # the core reports it as a contract violation
 
@@ -232,8 +244,9 @@ class IWorkloadFactory(ABC):
 class IBackendContext:
     """(optional) What a backend keeps for the life of a runtime: devices, queues, caches.
 
-    Calls come in pairs: for each network `before_load` then `after_load` (also if loading failed, with `error`), and
-    `before_unload` then `after_unload`. What they raise is logged, and never stops the others from being told.
+    Calls come in pairs: for each network `before_load` then `after_load` (also if loading failed,
+    with `error`), and `before_unload` then `after_unload`. What they raise is logged, and never
+    stops the others from being told.
     """
 
     def before_load(self, network: str) -> None:
@@ -261,9 +274,10 @@ class IBackend(ABC):
     """Entry point of a backend: light, stateless, safe to create on a machine without the device.
 
     Class attributes:
-        options_type: A frozen dataclass whose fields, all with defaults, are the options that users may give. The core builds
-            it from ``options={id: {...}}`` and refuses unknown names.
-        kind_versions: Newest schema version that this backend knows, per kind; kinds that are not listed count as version 1.
+        options_type: A frozen dataclass whose fields, all with defaults, are the options that users
+            may give. The core builds it from ``options={id: {...}}`` and refuses unknown names.
+        kind_versions: Newest schema version that this backend knows, per kind; kinds that are not
+            listed count as version 1.
     """
 
     options_type: ClassVar[type[Any]] = NoOptions
@@ -278,8 +292,8 @@ class IBackend(ABC):
     def manifest(self) -> Mapping[str, Any] | None:
         """(optional) What the manifest says, None without one.
 
-        The registry sets it to the manifest under which it found the backend. Default: the entry of this id in the
-        `dovetail-backend.json` in the top-level package of its class.
+        The registry sets it to the manifest under which it found the backend. Default: the entry of
+        this id in the `dovetail-backend.json` in the top-level package of its class.
         """
         return own_manifest(type(self), str(self.id))
 
@@ -296,9 +310,10 @@ class IBackend(ABC):
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
         """(optional) Say whether a device can run a layer, all of whose infos are concrete. Default: by the manifest's claims.
 
-        Override it for what data cannot say, and ask the default first: ``answer = super().supports(layer, options, device)``.
-        The layer is seen in its graph, so that a pattern can be answered too. Must not raise, and must answer the same for the
-        same layer and device. Input, output and constant layers are never asked about.
+        Override it for what data cannot say, and ask the default first:
+        ``answer = super().supports(layer, options, device)``. The layer is seen in its graph, so
+        that a pattern can be answered too. Must not raise, and must answer the same for the same
+        layer and device. Input, output and constant layers are never asked about.
         """
         claims = self.claims
         if claims is None:
@@ -315,7 +330,8 @@ class IBackend(ABC):
         """(optional) Open the device. Default: None, nothing to keep.
 
         Raises:
-            BackendUnavailableError: The driver or device is not there or busy; `state` in its details says which.
+            BackendUnavailableError: The driver or device is not there or busy; `state` in its
+                details says which.
         """
         return None
 
@@ -329,8 +345,8 @@ class IBackend(ABC):
     def tensor_domains(self, layer: Layer, options: Any, device: Device) -> TensorDomains | None:
         """(optional) Choose a domain for each tensor of a layer of this backend, private ones included.
 
-        A tensor that lies elsewhere is copied there; a result may also be put into an importable domain if that saves copies.
-        Default: None, all in the first of `memory_domains`.
+        A tensor that lies elsewhere is copied there; a result may also be put into an importable
+        domain if that saves copies. Default: None, all in the first of `memory_domains`.
         """
         return None
 
@@ -345,8 +361,9 @@ class IBackend(ABC):
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
         """(optional) Claim parts of a subgraph assigned to this backend: replace them by private layers. Default: none.
 
-        Placing compiles nothing: users ask where layers would go. Compile in `create_workload`, when the network is loaded, and
-        report how far that is (`dovetail.ground.progress.report`). Without optimization each layer is offered by itself.
+        Placing compiles nothing: users ask where layers would go. Compile in `create_workload`,
+        when the network is loaded, and report how far that is (`dovetail.ground.progress.report`).
+        Without optimization each layer is offered by itself.
         """
         from .subgraph import OptimizationViews
 
@@ -357,10 +374,11 @@ class IBackend(ABC):
     def choices(self, view: SubgraphView, options: Any, device: Device) -> Choices:
         """(optional) Offer other ways to compute parts of what it runs, for `dovetail tune` to measure. Default: none.
 
-        Asked after `optimize_subgraph`, about its layers, private ones included, of one partition; and again when a network is
-        loaded on a machine on which something was tuned. It must offer the same for the same layers: what was measured is known
-        by the backend's files and options, the processor, the number of threads, and the part: kinds, attributes and infos;
-        of arrays, shape and type alone.
+        Asked after `optimize_subgraph`, about its layers, private ones included, of one partition;
+        and again when a network is loaded on a machine on which something was tuned. It must offer
+        the same for the same layers: what was measured is known by the backend's files and options,
+        the processor, the number of threads, and the part: kinds, attributes and infos; of arrays,
+        shape and type alone.
         """
         from .subgraph import Choices
 
@@ -398,8 +416,9 @@ class IParser(Protocol):
     def parse(self, path: Path) -> Network:
         """Read a model; never execute anything that stands in the file.
 
-        A parser that sets `Network.files` promises that it keeps no reference to the network or its arrays, and makes an equal
-        one of the same files: a load may then use the network up, weights included, and read it again should somebody ask.
+        A parser that sets `Network.files` promises that it keeps no reference to the network or its
+        arrays, and makes an equal one of the same files: a load may then use the network up,
+        weights included, and read it again should somebody ask.
 
         Raises:
             ModelError: The file is malformed or asks for what dovetail does not have.

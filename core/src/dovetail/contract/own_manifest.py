@@ -28,7 +28,8 @@ def own_id(kind: type) -> BackendId:
     """Return the id in the manifest in the top-level package of a class.
 
     Raises:
-        BackendError: There is none, or it cannot be read, or is of several backends (`BACKEND_CONTRACT`).
+        BackendError: There is none, or it cannot be read, or is of several backends
+            (`BACKEND_CONTRACT`).
     """
     ids = [entry["id"] for entry in _entries(kind) if isinstance(entry.get("id"), str)]
     if len(ids) != 1:

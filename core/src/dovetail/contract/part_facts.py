@@ -1,7 +1,8 @@
 """What is known of a part, in JSON's terms: the same in every process, so that something can be kept.
 
 `part_facts` says how the layers of a part are joined, their kinds, attributes and infos. Names do
-not count. Arrays stand there by shape and element type; `part_digests` looks at what is in them too.
+not count. Arrays stand there by shape and element type; `part_digests` looks at what is in them
+too.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ class WholePart(PrivateLayer, kind="dovetail.WholePart"):
     """A part that a backend runs as one workload; `OptimizationViews.compile_whole` makes it.
 
     Attributes:
-        compile: Makes the workload when the network is loaded, given the factory that is asked for it.
+        compile: Makes the workload when the network is loaded, given the factory that is asked for
+            it.
         words: What it is, for people.
     """
 

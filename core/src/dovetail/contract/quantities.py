@@ -8,7 +8,8 @@ several, or none:
 - `<slot>.<axis>`: the size of an axis, by number or name. A slot is the name of an input, `output`
   (the first result), or `outputs` (all of them). Of kinds with the attribute `layout`, axes of rank
   4 have names: batch, channels, height, width; of weights: filters, channels, height, width;
-- `<slot>.shape`, `.rank`, `.elements`, `.dtype`, `.count` (of tensors), `.constant` (true or false);
+- `<slot>.shape`, `.rank`, `.elements`, `.dtype`, `.count` (of tensors), `.constant` (true or
+  false);
 - `<slot>.quantization` ("none", "per_tensor" or "per_axis"), `.scale`, `.zero_point`, and
   `.quantized_axis`: the name of the axis, its number if it has no name; none for one scale;
 - `padded.height`, `padded.width`: of the first input, with the attribute `padding` around it;

@@ -1,7 +1,8 @@
 """A backend's view of a part of the graph, and its answer: what to replace, leave, drop or give back.
 
-Constants are never members of a view, nor among its inputs: they are read through ``layer.constant(index)``. A replacement
-brings its own, and an array handed from one network to the other is shared, not copied.
+Constants are never members of a view, nor among its inputs: they are read through
+``layer.constant(index)``. A replacement brings its own, and an array handed from one network to the
+other is shared, not copied.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class SubgraphView:
     Attributes:
         graph: The whole graph.
         layers: The members, producers before consumers.
-        inputs: Slots outside that feed the members, constants apart, in the order in which the members first read them.
+        inputs: Slots outside that feed the members, constants apart, in the order in which the
+            members first read them.
         outputs: Slots of the members that are read outside, in the order of the members.
     """
 
@@ -124,7 +126,8 @@ class SubgraphView:
     def convex_parts(self) -> list[SubgraphView]:
         """Split the view into parts that each could run as one step, in an order in which they can run.
 
-        A layer's level is the largest number of times that a path to it has left the view and come back; a level is convex.
+        A layer's level is the largest number of times that a path to it has left the view and come
+        back; a level is convex.
         """
         if self.is_convex:
             return [self]
@@ -184,8 +187,8 @@ class Failure(NamedTuple):
 class OptimizationViews:
     """A backend's answer to `optimize_subgraph`: every layer of the view stands in exactly one of the four lists.
 
-    The core checks the answer always. One that is not sound is taken as a failure of the whole view; without fallback it is
-    refused with `SUBSTITUTION_INVALID`.
+    The core checks the answer always. One that is not sound is taken as a failure of the whole
+    view; without fallback it is refused with `SUBSTITUTION_INVALID`.
 
     Attributes:
         view: What was offered.
@@ -204,10 +207,11 @@ class OptimizationViews:
 
         Args:
             part: What is replaced; convex.
-            replacement: A network whose inputs and outputs stand, in order of creation, for `part.inputs` and `part.outputs`,
-                with equal shape, dtype and quantization; between its layers an info may carry an `OpaqueLayout`. Its layers
-                stand for all of `part.sources`, unless they were added with `sources_of`, or bear the name of a layer of the
-                part, for which they stand then.
+            replacement: A network whose inputs and outputs stand, in order of creation, for
+                `part.inputs` and `part.outputs`, with equal shape, dtype and quantization; between
+                its layers an info may carry an `OpaqueLayout`. Its layers stand for all of
+                `part.sources`, unless they were added with `sources_of`, or bear the name of a
+                layer of the part, for which they stand then.
         """
         self.substitutions.append(Substitution(self._view_of(part), replacement))
 
@@ -234,9 +238,10 @@ class OptimizationViews:
 
         Args:
             part: What is taken; convex, as those of `SubgraphView.convex_parts`.
-            compile: Returns the workload as `IWorkloadFactory.create_workload` does: its inputs and outputs are the part's, in
-                order. It is handed the factory that was asked for the workload. What it needs to know of the part it must have
-                kept: the part's layers are gone by then. If it raises, the part goes back to the next backend.
+            compile: Returns the workload as `IWorkloadFactory.create_workload` does: its inputs and
+                outputs are the part's, in order. It is handed the factory that was asked for the
+                workload. What it needs to know of the part it must have kept: the part's layers are
+                gone by then. If it raises, the part goes back to the next backend.
             words: What the workload is, for placement reports; default: how many layers it runs.
         """
         view = self._view_of(part)
@@ -310,9 +315,11 @@ class Choices:
 
         Args:
             part: Layers of the view; convex.
-            taken: Name of the way that stands in the graph: a word or two for people, such as "direct".
-            others: By name, either a replacement as `OptimizationViews.substitute` takes it, whose outer slots may have the
-                opaque layouts of those of the part, or, where the part is one layer, the descriptor to compute it by.
+            taken: Name of the way that stands in the graph: a word or two for people, such as
+                "direct".
+            others: By name, either a replacement as `OptimizationViews.substitute` takes it, whose
+                outer slots may have the opaque layouts of those of the part, or, where the part is
+                one layer, the descriptor to compute it by.
         """
         view = part if isinstance(part, SubgraphView) else self.view.part([part] if isinstance(part, Layer) else part)
         graphs = {name: other if isinstance(other, Graph) else _with_descriptor(view, other) for name, other in others.items()}

@@ -10,7 +10,8 @@ class Support(NamedTuple):
 
     Attributes:
         supported: Yes or no.
-        code: For a no: what kind of refusal, a short stable word such as "dtype", "kind", "attribute", "shape".
+        code: For a no: what kind of refusal, a short stable word such as "dtype", "kind",
+            "attribute", "shape".
         reason: For a no: a sentence for people, with what was found and what would be taken.
         attribute: The offending attribute or input, if one is to blame.
     """

@@ -40,16 +40,19 @@ class BackendRow(NamedTuple):
     Attributes:
         id: What it is listed by; empty if that cannot be read. Not always a valid id.
         state: How far it is from running.
-        distribution, version: Which distribution offers it; None if it lies in a searched folder or was registered in process.
+        distribution, version: Which distribution offers it; None if it lies in a searched folder or
+            was registered in process.
         origin: The entry point's value, the path of the file, or "registered in process".
         manifest: What it says about itself, see `discovery/manifest.py`; None if it says nothing.
         reason: Why it is not ready.
         hint: The next step.
         step: The step of the load pipeline that refused it, or the last one that it passed.
         code: A `ReasonCode` of `discovery/reasons.py`, empty if it is ready.
-        path: Folder of its package, or the file; of a refusal, the file or folder to blame. None if unknown.
+        path: Folder of its package, or the file; of a refusal, the file or folder to blame. None if
+            unknown.
         notes: What was seen when it was probed.
-        stale: True if its files were replaced since it was loaded: the copy in memory goes on until the process ends.
+        stale: True if its files were replaced since it was loaded: the copy in memory goes on until
+            the process ends.
     """
 
     id: str

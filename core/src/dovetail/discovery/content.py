@@ -1,8 +1,10 @@
 """What a backend consists of: its files, their digest, and whether they are those of a lock file.
 
-A lock file is JSON, by backend id and file: ``{"AcmeNpu": {"dovetail_acme_npu/libacme.so": "<sha256>"}}``. Backends that it
-does not name are not held to it. Folders that links lead to are part of a package, since Python imports from them. Caches of
-byte code are not: the modules of a backend that a lock file names are compiled from their sources (`locked_imports`).
+A lock file is JSON, by backend id and file:
+``{"AcmeNpu": {"dovetail_acme_npu/libacme.so": "<sha256>"}}``. Backends that it does not name are
+not held to it. Folders that links lead to are part of a package, since Python imports from them.
+Caches of byte code are not: the modules of a backend that a lock file names are compiled from their
+sources (`locked_imports`).
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ def files_of_module(module: str, distribution: str) -> Files:
     stems = {module, distribution.replace("-", "_")}
     beside = [root.parent / f"{stem}.libs" for root in roots for stem in sorted(stems)]
     folders = [*roots, *(folder for folder in beside if folder.is_dir())]
-    # What lies in a folder is named from the folder above it; `os.path.relpath` would ask for the working folder each time.
+    # What lies in a folder is named from the folder above it; `os.path.relpath` would ask for the
+    # working folder each time.
     names = {path[len(str(folder.parent).rstrip("/")) + 1 :]: path for folder in folders for path in _walk(folder)}
     return Files(dict(sorted(names.items())), tuple(str(folder) for folder in folders))
 
@@ -99,10 +102,12 @@ def files_of_module(module: str, distribution: str) -> Files:
 def check_libraries(candidate: Candidate, files: Files) -> None:
     """Look into every shared library before any is loaded: one that was cut short would kill the process.
 
-    A library for another processor is refused where it is to be loaded by this process; packages carry some for their devices.
+    A library for another processor is refused where it is to be loaded by this process; packages
+    carry some for their devices.
 
     Raises:
-        Refused: `NOT_ELF`, `TRUNCATED`, `WRONG_ARCH`, `PY_ABI`, or the library of the manifest is missing.
+        Refused: `NOT_ELF`, `TRUNCATED`, `WRONG_ARCH`, `PY_ABI`, or the library of the manifest is
+            missing.
     """
     library = candidate.library
     if library is not None and not os.path.isfile(library):
@@ -139,7 +144,8 @@ def check_lock(candidate: Candidate, files: Files, lock: Path) -> None:
     """Compare the files of a backend with a lock file.
 
     Raises:
-        Refused: `HASH_MISMATCH`: a file differs, is missing, or is not in the list; or the lock file cannot be read.
+        Refused: `HASH_MISMATCH`: a file differs, is missing, or is not in the list; or the lock
+            file cannot be read.
     """
     content = read_lock(lock)
     wanted = content.get(candidate.id)
@@ -167,8 +173,8 @@ def read_lock(lock: Path) -> dict[str, dict[str, str]]:
     """Read a lock file.
 
     Raises:
-        Refused: `HASH_MISMATCH`: it is missing or malformed, or others could have written it; who asks for a lock wants no
-            backend without it.
+        Refused: `HASH_MISMATCH`: it is missing or malformed, or others could have written it; who
+            asks for a lock wants no backend without it.
     """
     try:
         content: Any = json.loads(read_trusted(lock, _LARGEST_LOCK))

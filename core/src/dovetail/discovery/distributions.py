@@ -1,8 +1,8 @@
 """Go through the installed distributions: folders of metadata on `sys.path`, which is what installers write.
 
-They are read here, since `importlib_metadata`, as `importlib.metadata`, takes longer to import than all of this takes to run.
-It is asked where anything else may be installed: on `sys.path` in an archive or an egg, or through an import hook that lists
-distributions of its own.
+They are read here, since `importlib_metadata`, as `importlib.metadata`, takes longer to import than
+all of this takes to run. It is asked where anything else may be installed: on `sys.path` in an
+archive or an egg, or through an import hook that lists distributions of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Look into an ELF file without loading it: is all of it there, is it for this machine, what stands in a section.
 
-A library that was cut short is mapped beyond its end by the dynamic loader, and touching that kills the process with SIGBUS.
-Layout: System V ABI, chapters 4 and 5.
+A library that was cut short is mapped beyond its end by the dynamic loader, and touching that kills
+the process with SIGBUS. Layout: System V ABI, chapters 4 and 5.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ class Offer(NamedTuple):
     """One entry point of one distribution.
 
     Attributes:
-        name: Name of the entry point; empty if the distribution's list of entry points cannot be read.
+        name: Name of the entry point; empty if the distribution's list of entry points cannot be
+            read.
         distribution, version: Whose it is.
         value: What it points at, as ``package.module:attribute``; empty if it cannot be read.
         problem: Why it cannot be read.
@@ -71,7 +72,8 @@ class _Scan:
         place: Where it was found, to see whether it still holds.
         is_settled: False if a folder changed so lately that it may change again without a new time.
         entries: Distributions that mention dovetail, and their lists of entry points.
-        named: The first distribution of each name, which is the one that counts, as it does for imports.
+        named: The first distribution of each name, which is the one that counts, as it does for
+            imports.
         offers: What they offer, by group, as far as it was asked for.
     """
 
@@ -96,11 +98,12 @@ _last: _Scan | None = None
 def offers(group: str) -> list[Offer]:
     """List the entry points of a group, ordered by name, distribution and value.
 
-    Of several distributions of the same name on `sys.path`, such as an editable and a normal installation, the first one
-    counts, as it does for imports. A distribution that cannot be read never hides the others.
+    Of several distributions of the same name on `sys.path`, such as an editable and a normal
+    installation, the first one counts, as it does for imports. A distribution that cannot be read
+    never hides the others.
 
-    Everything is looked through once; again when `sys.path` or a folder on it has changed, or may have within the step of the
-    file system's clock, or after `forget`.
+    Everything is looked through once; again when `sys.path` or a folder on it has changed, or may
+    have within the step of the file system's clock, or after `forget`.
     """
     scan = _scanned()
     if group not in scan.offers:
@@ -112,7 +115,8 @@ def load_object(value: str) -> Any:
     """Import what an entry point points at; raises whatever the import raises.
 
     Raises:
-        ValueError: The value is no reference to an object; `reference` tells it apart from what the import raises.
+        ValueError: The value is no reference to an object; `reference` tells it apart from what the
+            import raises.
     """
     module, path = reference(value)
     found: Any = import_module(module)
@@ -197,7 +201,8 @@ def _entry_points_text(candidate: Any) -> str:
     except Exception as error:
         if is_of_host(error) or isinstance(error, MemoryError):  # which says nothing of what is read
             raise
-        # Whether it has to do with dovetail cannot be told, so it gets no row; but it is not passed over in silence.
+        # Whether it has to do with dovetail cannot be told, so it gets no row; but it is not passed
+        # over in silence.
         _log.warning(
             "entry_points.txt of %s in %s cannot be read, so it was skipped: %s: %s",
             _name(candidate) or "a distribution",

@@ -1,7 +1,8 @@
 """Import the modules of a locked backend from the files that the lock lists, not from caches of byte code.
 
-Python takes the byte code in `__pycache__` for the source beside it if a time and a size written there agree, or without
-looking at the source at all; either can be forged, and neither is in a lock file, since every machine writes its own.
+Python takes the byte code in `__pycache__` for the source beside it if a time and a size written
+there agree, or without looking at the source at all; either can be forged, and neither is in a lock
+file, since every machine writes its own.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ def manifest_of(module: str, backend: str) -> Mapping[str, Any] | None:
 def find_manifest(module: str, backend: str) -> tuple[Mapping[str, Any] | None, Path | None]:
     """Return the manifest for a backend whose entry point lies in this module, and its folder; None twice if there is none.
 
-    Only the top-level package is looked for, because finding a deeper module would import the packages above it.
+    Only the top-level package is looked for, because finding a deeper module would import the
+    packages above it.
 
     Raises:
         Refused: It cannot be read, is malformed, or speaks of other backends only.

@@ -42,7 +42,8 @@ def open_backend(candidate: Candidate, changes: list[str] | None = None) -> IBac
     Raises:
         Refused: It cannot be loaded, or is something else.
         BackendUnavailableError: It says itself that it cannot be used now.
-        KeyboardInterrupt: Somebody pressed Ctrl-C; one that the backend raises by itself is a refusal.
+        KeyboardInterrupt: Somebody pressed Ctrl-C; one that the backend raises by itself is a
+            refusal.
     """
     if candidate.form is Form.LIBRARY:
         from .. import native  # noqa: F401  # beforehand: what the core itself changes in the process is not the backend's doing

@@ -1,6 +1,7 @@
 """Try a backend in a child process, so that a crash, a hang or an exit ends the child and not the program that asked.
 
-The child is a new interpreter, never a fork: a fork would carry over threads and locks that native code then waits for.
+The child is a new interpreter, never a fork: a fork would carry over threads and locks that native
+code then waits for.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _EXIT_SECONDS = 5.0
 _KEPT = {"reply": 1 << 20, "stdout": 64 << 10, "stderr": 64 << 10}  # bytes, the last ones
 _TICK_SECONDS = 0.02
 
-# The path is set before anything of the core is imported; faulthandler writes to the standard error that is captured.
+# The path is set before anything of the core is imported; faulthandler writes to the standard error
+# that is captured.
 READY = "ready"
 RESULT = "result"
 """Stages of the child's messages, each a line of JSON."""

@@ -1,8 +1,9 @@
 """The backends there are: listed without running any of their code, loaded when first asked for by id.
 
-A distribution offers a backend by an entry point of the group ``dovetail.backends``, whose *name* is the `BackendId` and whose
-value is the `IBackend` class, or the package of a shared library. A folder that is searched offers the libraries in it. A
-broken backend is a row with a reason; asked for by id, it raises with the original cause. `discovery` holds the steps.
+A distribution offers a backend by an entry point of the group ``dovetail.backends``, whose *name*
+is the `BackendId` and whose value is the `IBackend` class, or the package of a shared library. A
+folder that is searched offers the libraries in it. A broken backend is a row with a reason; asked
+for by id, it raises with the original cause. `discovery` holds the steps.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Registry:
         """Search a folder too, from now on, and return the rows of what it holds.
 
         Args:
-            path: Absolute. It and all folders above it must belong to root or the user, and be writable for nobody else.
+            path: Absolute. It and all folders above it must belong to root or the user, and be
+                writable for nobody else.
             trust: True: the caller answers for the folder, whoever can write there or above it.
 
         Raises:
@@ -202,8 +204,8 @@ class Registry:
         Without a manifest it is used only where it is named.
 
         Raises:
-            BackendError: It is not an `IBackend` or its manifest is malformed (`BACKEND_CONTRACT`), or its id is taken
-                (`BACKEND_DUPLICATE`) or not an id.
+            BackendError: It is not an `IBackend` or its manifest is malformed (`BACKEND_CONTRACT`),
+                or its id is taken (`BACKEND_DUPLICATE`) or not an id.
         """
         from ..contract.interfaces import IBackend
 
@@ -250,9 +252,10 @@ class Registry:
         """Return a backend; the first time it is probed in a child process, unless that is known to go well, and loaded.
 
         Raises:
-            BackendUnavailableError: It is not installed, of another version, in quarantine, or not ready; `state` in the
-                details says which.
-            BackendError: It is broken, offered twice, or against the contract; the original cause is chained.
+            BackendUnavailableError: It is not installed, of another version, in quarantine, or not
+                ready; `state` in the details says which.
+            BackendError: It is broken, offered twice, or against the contract; the original cause
+                is chained.
         """
         entry = self._entry(BackendId(id))
         with entry.lock:
@@ -345,7 +348,8 @@ class Registry:
 
             backend = open_backend(candidate)
         except BackendUnavailableError as error:
-            # A driver or a device may come later, so this is not remembered: the next call tries again.
+            # A driver or a device may come later, so this is not remembered: the next call tries
+            # again.
             entry.row = unavailable(row, error)
             error.details = {**facts(entry.row), "ready": self._ready(), **error.details}
             raise

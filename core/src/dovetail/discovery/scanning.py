@@ -1,6 +1,7 @@
 """List the backends of searched folders: shared libraries that carry a manifest in the ELF section `.dovetail`.
 
-Nothing is loaded: of each file the headers and that one section are read. What is no regular file is not even opened.
+Nothing is loaded: of each file the headers and that one section are read. What is no regular file
+is not even opened.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Look at the place: could anybody but root and the user have put a file there?
 
-A folder is safe if it, and everything above it, belongs to root or the user and nobody else may write there; that `/tmp` has
-the sticky bit does not help, since anybody may have created what lies in it. Symbolic links on the way are followed one by one,
-so that each folder they lead through is looked at.
+A folder is safe if it, and everything above it, belongs to root or the user and nobody else may
+write there; that `/tmp` has the sticky bit does not help, since anybody may have created what lies
+in it. Symbolic links on the way are followed one by one, so that each folder they lead through is
+looked at.
 """
 
 from __future__ import annotations

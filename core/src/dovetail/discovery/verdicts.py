@@ -1,8 +1,9 @@
 """What is remembered of trying backends: which passed, so that they need not be tried again, and which must not be.
 
-A verdict holds for the same content of the backend, the same core, the same Python and the same drivers. It lies in one small
-file per backend, written whole and renamed; one that is damaged, or that others could have written, counts for nothing. Where
-nothing can be written, verdicts last as long as the process.
+A verdict holds for the same content of the backend, the same core, the same Python and the same
+drivers. It lies in one small file per backend, written whole and renamed; one that is damaged, or
+that others could have written, counts for nothing. Where nothing can be written, verdicts last as
+long as the process.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Verdict:
         trace: Where it was, as far as the child could tell.
         count: How often that happened.
         time: When, in seconds since 1970.
-        stamps, stamped_ns: The files when their content was read, so that they need not be read again, and when that was.
+        stamps, stamped_ns: The files when their content was read, so that they need not be read
+            again, and when that was.
     """
 
     id: str

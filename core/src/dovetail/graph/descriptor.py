@@ -1,7 +1,7 @@
 """Kinds: a layer's kind **is** its descriptor class.
 
-A descriptor is a frozen dataclass that knows its inputs, infers its outputs and may evaluate itself on constants. The set of
-kinds is open: a vendor's descriptor class is as good as one of ours.
+A descriptor is a frozen dataclass that knows its inputs, infers its outputs and may evaluate itself
+on constants. The set of kinds is open: a vendor's descriptor class is as good as one of ours.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _Class = TypeVar("_Class")
 def descriptor_class(cls: type[_Class]) -> type[_Class]:
     """Make a subclass of `Descriptor` a frozen, keyword-only dataclass.
 
-    It is what `dataclass(frozen=True, kw_only=True)` makes, whose place it can take. That one compiles six methods per class,
-    which for all kinds together took half of the time of the first import; these are inherited from `Descriptor`.
+    It is what `dataclass(frozen=True, kw_only=True)` makes, whose place it can take. That one
+    compiles six methods per class, which for all kinds together took half of the time of the first
+    import; these are inherited from `Descriptor`.
     """
     return dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
 
@@ -39,10 +40,10 @@ def descriptor_class(cls: type[_Class]) -> type[_Class]:
 class Descriptor:
     """Base of all kinds: subclass it with `descriptor_class`, or any frozen dataclass, whose fields are the attributes.
 
-    Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that they cross C, JSON and
-    processes; the value of an enum's member stands for the member. A field added after version 1 of a kind carries
-    ``field(default=..., metadata={"since": 2})``: the core refuses it on behalf of a backend that knows only version 1, unless
-    it is at its default.
+    Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that
+    they cross C, JSON and processes; the value of an enum's member stands for the member. A field
+    added after version 1 of a kind carries ``field(default=..., metadata={"since": 2})``: the core
+    refuses it on behalf of a backend that knows only version 1, unless it is at its default.
 
     Class attributes:
         kind: Namespaced name, such as ``dovetail.Convolution2d`` or ``acme.Swish``.
@@ -50,9 +51,11 @@ class Descriptor:
         input_names: Names of the input slots, in order.
         required_inputs: How many of the first inputs must be connected.
         variadic: True if the last name stands for any number of inputs.
-        value_inputs: Indices of inputs whose *value*, not only whose info, shapes the result (such as the target shape of a
-            reshape). They must be constants by the time a network is optimized; `resolve` then turns them into attributes.
-        dtype_of: The slot, ("input", i) or ("output", i), whose element type names what the layer is computed in.
+        value_inputs: Indices of inputs whose *value*, not only whose info, shapes the result (such
+            as the target shape of a reshape). They must be constants by the time a network is
+            optimized; `resolve` then turns them into attributes.
+        dtype_of: The slot, ("input", i) or ("output", i), whose element type names what the layer
+            is computed in.
     """
 
     kind: ClassVar[str] = ""
@@ -115,7 +118,8 @@ class Descriptor:
     def in_words(self) -> str:
         """(optional) Say what a private layer computes, and how: "convolution + ReLU, Winograd 4x4". Default: nothing.
 
-        For placement reports. A kind that other people's networks are made of needs no words besides its name.
+        For placement reports. A kind that other people's networks are made of needs no words
+        besides its name.
         """
         return ""
 
@@ -137,32 +141,35 @@ class Descriptor:
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         """(optional) Absorb values of `value_inputs`, or known sizes, into attributes; default: nothing to absorb.
 
-        Inputs without a value, or not connected, show as None in `values`. Before sizes are fixed, sizes are expressions as for
-        `infer`, and so are elements of values that follow from sizes, in an array of dtype object.
+        Inputs without a value, or not connected, show as None in `values`. Before sizes are fixed,
+        sizes are expressions as for `infer`, and so are elements of values that follow from sizes,
+        in an array of dtype object.
         """
         return self
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
         """(optional) Compute the outputs from constant inputs, for constant folding; default None: cannot.
 
-        Values that follow from symbolic sizes are arrays of dtype object with expressions among their elements. What is raised
-        for such is no error: the value is unknown until sizes are fixed.
+        Values that follow from symbolic sizes are arrays of dtype object with expressions among
+        their elements. What is raised for such is no error: the value is unknown until sizes are
+        fixed.
         """
         return None
 
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
         """(optional) Name the inputs whose values may make a run fail, such as positions out of range; default none.
 
-        An input whose value is known to be harmless need not be named. Zeros must be harmless: where nothing is, such as a
-        position in an axis of size 0, `infer` refuses the inputs.
+        An input whose value is known to be harmless need not be named. Zeros must be harmless:
+        where nothing is, such as a position in an axis of size 0, `infer` refuses the inputs.
         """
         return ()
 
     def selects_elements(self) -> bool:
         """(optional) Say whether integers need no meaning here: each one returned was read, or is an attribute; default False.
 
-        They are picked by place or by order alone. The result is then the same whether the slots of that type carry a
-        quantization, one and the same on all of them, or none; the optimizer may annotate such a layer.
+        They are picked by place or by order alone. The result is then the same whether the slots of
+        that type carry a quantization, one and the same on all of them, or none; the optimizer may
+        annotate such a layer.
         """
         return False
 
@@ -204,7 +211,8 @@ def evaluated(descriptor: Descriptor, inputs: Infos, values: Values, outputs: In
     """
     is_constant = all(value is not None or info is None for value, info in zip(values, inputs, strict=True))
     if is_constant and outputs and all(info is not None and not info.elements for info in outputs):
-        # Beside a size of zero the others may be of any magnitude: no kind is asked to work its way through them.
+        # Beside a size of zero the others may be of any magnitude: no kind is asked to work its way
+        # through them.
         return [np.empty(info.sizes, info.dtype.numpy) for info in outputs if info is not None]
     with np.errstate(all="ignore"):
         arrays = descriptor.evaluate(inputs, values)
@@ -350,7 +358,8 @@ class Constant(Descriptor, kind="dovetail.Constant"):
     dtype: DType | None = None
     """Given where NumPy's dtype does not tell: bfloat16."""
 
-    # Two constants are the same only if they are one: comparing weights would cost more than it is worth.
+    # Two constants are the same only if they are one: comparing weights would cost more than it is
+    # worth.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 

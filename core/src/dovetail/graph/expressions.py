@@ -1,10 +1,12 @@
 """int expressions over symbolic sizes: what a size is before the sizes of the inputs are fixed.
 
-An expression is a polynomial over *atoms*: symbols, sizes of which nothing is known, and the functions that kinds need
-(floored quotients, maxima, minima, broadcasts). It behaves like an integer in sums, products and quotients. Two expressions
-that are written differently may well be equal for some sizes, so a comparison has three answers: where the sizes decide it, the
-operators ``==``, ``<``, ``if`` and ``int()`` raise `UndecidedError`. Whoever only refuses what cannot fit asks `differ` and
-`below`, which are true where it is known; what stays open is asked again once sizes are numbers.
+An expression is a polynomial over *atoms*: symbols, sizes of which nothing is known, and the
+functions that kinds need (floored quotients, maxima, minima, broadcasts). It behaves like an
+integer in sums, products and quotients. Two expressions that are written differently may well be
+equal for some sizes, so a comparison has three answers: where the sizes decide it, the operators
+``==``, ``<``, ``if`` and ``int()`` raise `UndecidedError`. Whoever only refuses what cannot fit
+asks `differ` and `below`, which are true where it is known; what stays open is asked again once
+sizes are numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _MAX_NAME = 64
 _MAX_COEFFICIENT = 1 << 96
 """A file decides how long an expression grows. What is beyond these is a size of which nothing is known but its bounds.
 
-A function weighs as much as the symbols in it; the texts of all of them are kept, and so are cut short in names.
+A function weighs as much as the symbols in it; the texts of all of them are kept, and so are cut
+short in names.
 """
 _MAX_BOUND = 1 << 64
 """Bounds beyond it say no more than that there is none."""
@@ -91,7 +94,8 @@ class Expression(_Integer):
     """A polynomial over symbols; immutable. `symbol`, `unknown_size` and arithmetic make them, nobody calls the constructor.
 
     Attributes:
-        terms: Coefficient of each product of atoms, in a canonical order; equal ones are equal expressions.
+        terms: Coefficient of each product of atoms, in a canonical order; equal ones are equal
+            expressions.
         low, high: Bounds of its value, infinite where there is none.
     """
 

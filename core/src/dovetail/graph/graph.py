@@ -145,7 +145,8 @@ class Graph:
 
         Args:
             descriptor: Kind and attributes.
-            sources: Output slots to read, None for an optional input left out; an array becomes a constant.
+            sources: Output slots to read, None for an optional input left out; an array becomes a
+                constant.
             name: Wanted name, made unique by a suffix; default from the kind.
             quantization: Quantization of the (first) output, where the kind does not imply it.
             sources_of: Names of the original layers that this one stands for; default its own name.
@@ -192,7 +193,8 @@ class Graph:
     def deferring(self) -> Iterator[None]:
         """Add layers in the block whose inputs' shapes or values do not fit without infos, as if the inputs were unknown yet.
 
-        For what may never be computed, such as a branch: whoever needs them infers them again, and is refused then.
+        For what may never be computed, such as a branch: whoever needs them infers them again, and
+        is refused then.
         """
         before, self._deferring = self._deferring, True
         try:
@@ -278,8 +280,9 @@ class Graph:
             name: Wanted name, made unique by a suffix.
             dtype: Given where NumPy's dtype does not tell: bfloat16.
             quantization: How integers stand for real numbers.
-            copy: None: copy an array that the caller could still write to and share one that is read-only. False: share it
-                anyway, where it is contiguous; nobody may write to it from now on. True: always copy.
+            copy: None: copy an array that the caller could still write to and share one that is
+                read-only. False: share it anyway, where it is contiguous; nobody may write to it
+                from now on. True: always copy.
 
         Raises:
             GraphError: It is no array, or of another element type than dovetail has.
@@ -358,7 +361,8 @@ class Graph:
     def discard(self, layer: Layer) -> None:
         """Remove a layer that nobody reads, nor looks at again: without its slots it is freed at once.
 
-        Layer and slots refer to each other; of what is only removed, the collector has to find out that nobody else does.
+        Layer and slots refer to each other; of what is only removed, the collector has to find out
+        that nobody else does.
 
         Raises:
             GraphError: One of its outputs still has a consumer.
@@ -397,13 +401,15 @@ class Graph:
     def infer(self, layer: Layer) -> None:
         """Infer the outputs of one layer whose inputs are known.
 
-        Inferring depends on the descriptor, which never changes, the inputs' infos and the outputs' quantizations alone: where
-        all of these are what they were the last time, and nobody set another info meanwhile, there is nothing to do. So a
-        network whose sizes its file states is inferred once, while it is built, and not again when it is optimized.
+        Inferring depends on the descriptor, which never changes, the inputs' infos and the outputs'
+        quantizations alone: where all of these are what they were the last time, and nobody set
+        another info meanwhile, there is nothing to do. So a network whose sizes its file states is
+        inferred once, while it is built, and not again when it is optimized.
 
         Raises:
             GraphError: The inputs do not fit; the message names the layer.
-            LimitError: An output has more elements than the load under way allows, or that took too long.
+            LimitError: An output has more elements than the load under way allows, or that took too
+                long.
         """
         descriptor, inputs = layer.descriptor, layer.input_infos
         last = layer.inferred
@@ -487,7 +493,8 @@ class Graph:
         """Copy layers and connections; descriptors and constants are shared, being immutable."""
         twin = type(self)(self.name)
         self.copy_into(twin)
-        # Copied in topological order; the order of creation is that of the caller's inputs and outputs.
+        # Copied in topological order; the order of creation is that of the caller's inputs and
+        # outputs.
         for number, layer in enumerate(self._in_order().values()):
             twin._layers[layer.name].id = number
         twin._is_renamed = True

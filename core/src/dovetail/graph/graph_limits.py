@@ -12,7 +12,8 @@ def check_graph(budget: Budget, graph: Graph) -> None:
     Its constants are counted, once; whoever makes a graph in this load counts them as they come.
 
     Raises:
-        LimitError: It has too many layers, a tensor of too many elements, or too large constants (`LIMIT_EXCEEDED`).
+        LimitError: It has too many layers, a tensor of too many elements, or too large constants
+            (`LIMIT_EXCEEDED`).
     """
     budget.check_layers(len(graph), f"network {graph.name!r}")
     if graph.made_in is not budget.token and id(graph) not in budget.known_graphs:

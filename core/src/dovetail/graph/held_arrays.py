@@ -20,8 +20,9 @@ def held_array(value: npt.ArrayLike, name: str, dtype: DType | None, copy: bool 
         value: The array, or anything NumPy makes an array of.
         name: For messages.
         dtype: Given where NumPy's dtype does not tell: bfloat16.
-        copy: None: copy an array that the caller could still write to and share one that is read-only. False: share it
-            anyway, where it is contiguous; nobody may write to it from now on. True: always copy.
+        copy: None: copy an array that the caller could still write to and share one that is
+            read-only. False: share it anyway, where it is contiguous; nobody may write to it from
+            now on. True: always copy.
 
     Raises:
         GraphError: It is no array, or of another element type than dovetail has.
@@ -70,8 +71,8 @@ def owner_of(array: Array) -> Array:
 def bytes_read(arrays: Iterable[Array]) -> int:
     """Return the bytes that contiguous arrays read.
 
-    A small view of large memory, as of a mapped file, counts as what it reads; the same view counts once, and views that
-    overlap at most as the memory that they share.
+    A small view of large memory, as of a mapped file, counts as what it reads; the same view counts
+    once, and views that overlap at most as the memory that they share.
     """
     owners: dict[int, tuple[int, dict[tuple[int, int], int]]] = {}
     for array in arrays:

@@ -1,7 +1,7 @@
 """What a kind raises while it infers, resolves or evaluates: one of ours, with the layer named and the cause kept.
 
-Kinds are the core's own and those of vendors. The core's refuse what does not fit by themselves; for a vendor's, and for what
-nobody thought of, whatever else they raise becomes a typed error here.
+Kinds are the core's own and those of vendors. The core's refuse what does not fit by themselves;
+for a vendor's, and for what nobody thought of, whatever else they raise becomes a typed error here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def raise_named(error: Exception, layer: Layer, method: str) -> NoReturn:
 
     Raises:
         DovetailError: What it raised, if it is one of ours.
-        GraphError: For anything else (`GRAPH_INVALID`, or `OUT_OF_MEMORY`), but what the host raised.
+        GraphError: For anything else (`GRAPH_INVALID`, or `OUT_OF_MEMORY`), but what the host
+            raised.
     """
     origin = f"layer {layer.name!r} ({layer.kind})"
     if isinstance(error, DovetailError):

@@ -1,6 +1,7 @@
 """A layer and its slots: what a graph is made of.
 
-An input slot has one producer; an output slot has any number of consumers and carries the `TensorInfo` of what flows there.
+An input slot has one producer; an output slot has any number of consumers and carries the
+`TensorInfo` of what flows there.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class OutputSlot:
     def remove_reader(self, reader: InputSlot) -> None:
         """Free an input slot that reads this; the others keep their order.
 
-        Readers are in the order of their places, so that each is found among thousands without looking at the others.
+        Readers are in the order of their places, so that each is found among thousands without
+        looking at the others.
         """
         readers = self.consumers
         if readers[-1] is reader:
@@ -139,8 +141,8 @@ class Layer:
         descriptor: Kind and attributes.
         inputs, outputs: Slots.
         sources: Names of the layers of the original network that this one stands for.
-        inferred: The descriptor, infos of inputs and quantizations from which the infos of the outputs were inferred last, and
-            these; see `Graph.infer`.
+        inferred: The descriptor, infos of inputs and quantizations from which the infos of the
+            outputs were inferred last, and these; see `Graph.infer`.
     """
 
     __slots__ = ("descriptor", "id", "inferred", "inputs", "name", "outputs", "sources")

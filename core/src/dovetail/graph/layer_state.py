@@ -46,8 +46,8 @@ class LayerState:
 def _facts(layer: Layer) -> list[Any]:
     """Return them in one list, which is made and compared several times for each layer of a load.
 
-    Name, descriptor, sources and the number of inputs; slot, source and its info of each input; slot, info, quantization and
-    readers of each output.
+    Name, descriptor, sources and the number of inputs; slot, source and its info of each input;
+    slot, info, quantization and readers of each output.
     """
     facts: list[Any] = [layer.name, layer.descriptor, layer.sources, len(layer.inputs)]
     for read in layer.inputs:

@@ -1,7 +1,8 @@
 """What kinds do with sizes that may be expressions, beyond sums, products and quotients.
 
-For ints these are what they look like. For expressions, a question is answered by yes only where it is known for all sizes: a
-kind that refuses what cannot fit asks so, and is asked again once sizes are numbers.
+For ints these are what they look like. For expressions, a question is answered by yes only where it
+is known for all sizes: a kind that refuses what cannot fit asks so, and is asked again once sizes
+are numbers.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ _NOTHING = Known()
 class SymbolicInference:
     """Answers about the slots of a graph, remembered, so that a chain is walked once.
 
-    What is asked after the graph was changed may be answered by what it was before: make a new one then.
+    What is asked after the graph was changed may be answered by what it was before: make a new one
+    then.
     """
 
     def __init__(self) -> None:
@@ -248,7 +249,8 @@ class SymbolicInference:
         self._resolved.pop(layer, None)
         if not answers:
             return self._types_alone(layer, inputs)
-        # Inputs of unknown rank were tried with one rank for all of them, so that only types are common for sure.
+        # Inputs of unknown rank were tried with one rank for all of them, so that only types are
+        # common for sure.
         is_sure = len(open_inputs) + len(open_values) == 1
         return [_shared([answer[index] for answer in answers], is_sure=is_sure) for index in range(len(layer.outputs))]
 

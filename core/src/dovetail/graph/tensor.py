@@ -31,8 +31,8 @@ def shown(number: int) -> str:
 class DType(Enum):
     """Element types: (name, NumPy storage, DLPack type code, bits).
 
-    NumPy has no bfloat16 of its own: its storage is uint16 holding the upper half of a float32, and arrays of
-    `ml_dtypes.bfloat16` are taken as they are.
+    NumPy has no bfloat16 of its own: its storage is uint16 holding the upper half of a float32, and
+    arrays of `ml_dtypes.bfloat16` are taken as they are.
     """
 
     FLOAT64 = ("float64", "f8", 2, 64)
@@ -99,7 +99,8 @@ class DType(Enum):
                 hint=f"use one of {', '.join(_BY_NAME)}",
             ) from None
 
-    # Members are alone of their kind; Enum's own hash is Python that hashes the name, in every set and dict of types.
+    # Members are alone of their kind; Enum's own hash is Python that hashes the name, in every set
+    # and dict of types.
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
@@ -123,8 +124,8 @@ STORED = {np.dtype(label): dtype for label, dtype in _BY_NAME.items() if label !
 class DataLayout(StrEnum):
     """Order of the axes of an image tensor: batch, channels, height, width. Convolution weights follow it.
 
-    NCHW: weights [out, in / groups, height, width]. NHWC: weights [out, height, width, in / groups], and depthwise
-    [1, height, width, channels * multiplier].
+    NCHW: weights [out, in / groups, height, width]. NHWC: weights [out, height, width, in /
+    groups], and depthwise [1, height, width, channels * multiplier].
     """
 
     NCHW = "NCHW"
@@ -205,7 +206,8 @@ class Quantization:
         """Refuse a tensor that has not one index of the axis for each scale.
 
         Raises:
-            GraphError: It has no such axis (`ATTRIBUTE_INVALID`), or another number of indices (`SHAPE_MISMATCH`).
+            GraphError: It has no such axis (`ATTRIBUTE_INVALID`), or another number of indices
+                (`SHAPE_MISMATCH`).
         """
         if self.axis is None:
             return
@@ -271,7 +273,8 @@ class OpaqueLayout(NamedTuple):
     """Private storage of a tensor inside one backend's substitution, such as a channel-blocked layout.
 
     Attributes:
-        tag: The backend's own name for it; two tensors with the same tag, shape and dtype are laid out alike.
+        tag: The backend's own name for it; two tensors with the same tag, shape and dtype are laid
+            out alike.
         nbytes: Bytes of storage.
         alignment: Bytes, a power of two.
     """
@@ -315,7 +318,8 @@ class TensorInfo(NamedTuple):
         """Build from anything shape-like and dtype-like.
 
         Raises:
-            GraphError: A size is negative or neither an integer nor a name, or there are too many (`SHAPE_MISMATCH`).
+            GraphError: A size is negative or neither an integer nor a name, or there are too many
+                (`SHAPE_MISMATCH`).
         """
         try:
             dimensions = None if isinstance(shape, str | bytes) else tuple(shape)
@@ -383,13 +387,15 @@ class TensorInfo(NamedTuple):
     def check(self) -> None:
         """Refuse sizes that no tensor has, what no machine can hold, and quantizations that do not fit type and shape.
 
-        The graph asks this of every info, whoever inferred it, so that nobody behind it meets a size that is negative, or one
-        whose bytes or strides overflow 64 bits. An empty tensor has strides as well: its other sizes count.
+        The graph asks this of every info, whoever inferred it, so that nobody behind it meets a
+        size that is negative, or one whose bytes or strides overflow 64 bits. An empty tensor has
+        strides as well: its other sizes count.
 
         Raises:
-            GraphError: A size is negative or no plain integer, there are too many axes, or the tensor is too large
-                (`SHAPE_MISMATCH`); a zero point or the axis of a quantization is out of range (`ATTRIBUTE_INVALID`), or there
-                is not one scale per index of the axis (`SHAPE_MISMATCH`).
+            GraphError: A size is negative or no plain integer, there are too many axes, or the
+                tensor is too large (`SHAPE_MISMATCH`); a zero point or the axis of a quantization
+                is out of range (`ATTRIBUTE_INVALID`), or there is not one scale per index of the
+                axis (`SHAPE_MISMATCH`).
         """
         nbytes = self.dtype.itemsize
         if type(self.shape) is not tuple:

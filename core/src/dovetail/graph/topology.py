@@ -17,7 +17,8 @@ def producers_first(network: str, members: Mapping[str, Layer]) -> list[Layer]:
         members: All its layers by name.
 
     Raises:
-        GraphError: There is a cycle (`GRAPH_CYCLE`), which the message spells out, or a layer reads one that is no member.
+        GraphError: There is a cycle (`GRAPH_CYCLE`), which the message spells out, or a layer reads
+            one that is no member.
     """
     waiting: dict[Layer, int] = {}
     order: list[Layer] = []

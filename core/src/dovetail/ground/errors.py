@@ -1,7 +1,7 @@
 """The error family: every failure names the thing, what was found, what was expected, and the next step.
 
-All errors derive from `DovetailError` and carry a stable `code` (a member of `ErrorCode`, itself a string) and the bare
-facts as `details`, so that programs branch on data and people read sentences.
+All errors derive from `DovetailError` and carry a stable `code` (a member of `ErrorCode`, itself a
+string) and the bare facts as `details`, so that programs branch on data and people read sentences.
 """
 
 from __future__ import annotations

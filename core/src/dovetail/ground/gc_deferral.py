@@ -65,14 +65,17 @@ def network_dropped(layers: int, weights: int) -> None:
 def gc_deferred() -> Iterator[None]:
     """Put collections off until a load is done: what it makes it keeps, so that looking for garbage in it finds little.
 
-    At the usual threshold (700) a load of some hundred layers sets off collections of all generations, the last of which walks
-    every object of the process; in a large load they come again and again, over a heap that grows. Meanwhile new objects are
-    looked at once while they are in the cache, and seldom again: not never, since a backend that compiles for minutes may
-    leave cycles behind. At the end the collector looks at all that the load made, which frees what the optimizer replaced.
-    Networks that were dropped are looked for when the next one is loaded, as soon as they hold much.
+    At the usual threshold (700) a load of some hundred layers sets off collections of all
+    generations, the last of which walks every object of the process; in a large load they come
+    again and again, over a heap that grows. Meanwhile new objects are looked at once while they are
+    in the cache, and seldom again: not never, since a backend that compiles for minutes may leave
+    cycles behind. At the end the collector looks at all that the load made, which frees what the
+    optimizer replaced. Networks that were dropped are looked for when the next one is loaded, as
+    soon as they hold much.
 
-    A program that set as high a threshold itself, or none, keeps it. Loads that overlap share one record of the host's
-    threshold: the last of them puts it back, unless the host set another meanwhile.
+    A program that set as high a threshold itself, or none, keeps it. Loads that overlap share one
+    record of the host's threshold: the last of them puts it back, unless the host set another
+    meanwhile.
     """
     if _waiting[0] > _HEAVY and gc.isenabled():  # before there are more
         _waiting[0] = 0
@@ -168,8 +171,8 @@ def _collections() -> int:
 def _make_up(made: int, record: _PutOff) -> None:
     """Do what the collector would have done meanwhile, over `made` containers, but each of it once.
 
-    As many collections of the youngest generation as were put off bring about a tenth of the next one, by default. The first
-    looks at all that is new, the others at nothing, but they count.
+    As many collections of the youngest generation as were put off bring about a tenth of the next
+    one, by default. The first looks at all that is new, the others at nothing, but they count.
     """
     usual = record.host
     put_off, middle = made // usual[0], max(usual[1], 1)
@@ -187,13 +190,14 @@ def _make_up(made: int, record: _PutOff) -> None:
 def _collect_if_due(record: _PutOff) -> None:
     """Let the collector look at older generations, if as many collections were counted as it waits for.
 
-    It does so by itself alone, when the youngest generation is full; collections that are asked for empty it each time, so
-    that a program which only loads would never come to that. Networks that were dropped lie in the oldest generation, with
-    their weights, and would never be found.
+    It does so by itself alone, when the youngest generation is full; collections that are asked for
+    empty it each time, so that a program which only loads would never come to that. Networks that
+    were dropped lie in the oldest generation, with their weights, and would never be found.
     """
     try:
         gc.set_threshold(*record.momentary)
-        # More containers than the threshold, of a type of which Python keeps none for reuse: those would not count.
+        # More containers than the threshold, of a type of which Python keeps none for reuse: those
+        # would not count.
         kept: list[set[None]] = [set(), set(), set()]
         del kept
     finally:

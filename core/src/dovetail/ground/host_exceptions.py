@@ -1,9 +1,10 @@
 """Exceptions of the host program that come up inside somebody else's code.
 
-Python calls a signal handler between any two instructions of its main thread, so that what the handler raises (SystemExit at
-SIGTERM, an error of a timer) may come out of a backend, a parser, an import. It is the host's, and goes on to the host: whoever
-turns the exceptions of foreign code into reports asks here first. A listener that ends its load, and a limit that a load
-exceeds, are the host's word too.
+Python calls a signal handler between any two instructions of its main thread, so that what the
+handler raises (SystemExit at SIGTERM, an error of a timer) may come out of a backend, a parser, an
+import. It is the host's, and goes on to the host: whoever turns the exceptions of foreign code into
+reports asks here first. A listener that ends its load, and a limit that a load exceeds, are the
+host's word too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Files that the processes of one user keep for one another: verdicts, what was tuned, what backends compiled.
 
-A file is written whole and renamed: a reader finds the one before or the one after, and of several writers the last stays. One
-that others could have written, or that cannot be read, counts for nothing.
+A file is written whole and renamed: a reader finds the one before or the one after, and of several
+writers the last stays. One that others could have written, or that cannot be read, counts for
+nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class KeptFolder:
 
     Args:
         path: The folder; it need not exist.
-        tell: Called with why the folder is not used, each time that it is wanted and is not to be trusted.
+        tell: Called with why the folder is not used, each time that it is wanted and is not to be
+            trusted.
         largest: Bytes that are read of a file at most; None: all of it.
     """
 
@@ -119,7 +121,8 @@ class KeptFiles(KeptFolder):
 
     Args:
         kind: Name of the folder.
-        tell: Called with why the folder is not used, each time that it is wanted and is not to be trusted.
+        tell: Called with why the folder is not used, each time that it is wanted and is not to be
+            trusted.
     """
 
     def __init__(self, kind: str, tell: Callable[[str], None]) -> None:

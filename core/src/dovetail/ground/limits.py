@@ -1,7 +1,8 @@
 """How much a load may take: memory, elements, layers, nesting, time.
 
-A file of some bytes may ask for terabytes. Whoever reads, expands, folds or plans asks the budget of the load under way before
-it does so. The budget belongs to the thread that loads: loads on other threads have budgets of their own.
+A file of some bytes may ask for terabytes. Whoever reads, expands, folds or plans asks the budget
+of the load under way before it does so. The budget belongs to the thread that loads: loads on other
+threads have budgets of their own.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ class Limits:
     The defaults refuse nothing that could usefully run on this machine.
 
     Attributes:
-        memory: Bytes of what a file is read into, of constants that are made while loading, and of what one run allocates,
-            results included.
+        memory: Bytes of what a file is read into, of constants that are made while loading, and of
+            what one run allocates, results included.
         elements: Elements of one tensor.
         layers: Layers of one graph, and nodes of a model once its functions are expanded.
         nesting: Depth of functions and branches inside one another.
-        seconds: How long a load may take; None: any time. A plan made later, by a run of another size, has this long again,
-            or what the timeout of that run says.
+        seconds: How long a load may take; None: any time. A plan made later, by a run of another
+            size, has this long again, or what the timeout of that run says.
 
     Raises:
         OptionError: One is no positive number.
@@ -287,7 +288,8 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
     """Hold what the block loads to a budget.
 
     Args:
-        limits: Its limits; None: it is part of the load under way, or has the default limits where there is none.
+        limits: Its limits; None: it is part of the load under way, or has the default limits where
+            there is none.
         seconds: How long it may take, in the place of what the limits say.
         joining: Be part of a load under way whatever the limits are.
 

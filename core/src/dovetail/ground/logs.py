@@ -1,8 +1,8 @@
 """Dovetail's loggers.
 
-Python's `logging` takes longer to import than a small network takes to load. It is imported with the first line that somebody
-may see: a warning, or any line once the program itself has imported it. Before that nobody can have asked for less than
-warnings.
+Python's `logging` takes longer to import than a small network takes to load. It is imported with
+the first line that somebody may see: a warning, or any line once the program itself has imported
+it. Before that nobody can have asked for less than warnings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Large arrays, worked through piece by piece.
 
-NumPy stops for nobody: one call over a hundred million elements takes longer than a load may overshoot its deadline, and longer
-than Ctrl-C may go unheard. What a load does to arrays whose size a file decides is therefore cut into pieces, and the time is
-looked at between them.
+NumPy stops for nobody: one call over a hundred million elements takes longer than a load may
+overshoot its deadline, and longer than Ctrl-C may go unheard. What a load does to arrays whose size
+a file decides is therefore cut into pieces, and the time is looked at between them.
 """
 
 from __future__ import annotations

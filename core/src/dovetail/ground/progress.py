@@ -1,7 +1,7 @@
 """How far a load is: backends that compile report, whoever listens is told.
 
-The listener belongs to the load that it was given to, and to its thread: loads on other threads, and the plans that a network
-makes later for other sizes, have none.
+The listener belongs to the load that it was given to, and to its thread: loads on other threads,
+and the plans that a network makes later for other sizes, have none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the environment and the user's `config.toml` say about finding and trying backends.
 
-A process that runs with more rights than whoever started it (set-uid, `AT_SECURE`) takes neither: both are the caller's. Its
-home folder is the one that the password database gives for the user whose rights it has, whatever `HOME` says.
+A process that runs with more rights than whoever started it (set-uid, `AT_SECURE`) takes neither:
+both are the caller's. Its home folder is the one that the password database gives for the user
+whose rights it has, whatever `HOME` says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Files and folders whose content is believed: nobody but root and the user may have written it.
 
-What is opened here never blocks: a FIFO that lies where a file is expected is refused, not waited for.
+What is opened here never blocks: a FIFO that lies where a file is expected is refused, not waited
+for.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def read_trusted(path: str | os.PathLike[str], limit: int | None = None, *, foll
         follow: Whether the last element of the path may be a symbolic link.
 
     Raises:
-        PermissionError: It is no regular file, or somebody else owns it or may write it; the text says which.
+        PermissionError: It is no regular file, or somebody else owns it or may write it; the text
+            says which.
         OSError: It cannot be read.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)

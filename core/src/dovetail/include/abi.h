@@ -39,7 +39,8 @@ extern "C" {
 /* True if the struct that p points at is recent enough to have the field. */
 #define DOVETAIL_HAS(p, field) ((p)->size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
 
-/* Status codes of execute, parallel_for, queue_wait and create_run. Positive codes are the backend's own. */
+/* Status codes of execute, parallel_for, queue_wait and create_run. Positive codes are the
+ * backend's own. */
 enum {
     DOVETAIL_OK = 0,
     DOVETAIL_FAILED = -1,       /* fail() was called, or the cause is unknown */
@@ -49,7 +50,8 @@ enum {
     DOVETAIL_FORKED = -5        /* the device does not survive fork() */
 };
 
-/* A tensor, laid out exactly as DLPack's DLTensor (dmlc/dlpack, ABI 1): the address is data + byte_offset. */
+/* A tensor, laid out exactly as DLPack's DLTensor (dmlc/dlpack, ABI 1): the address is data +
+ * byte_offset. */
 typedef struct {
     int32_t device_type;        /* DLPack DLDeviceType: 1 is the CPU */
     int32_t device_id;
@@ -73,7 +75,8 @@ typedef struct {
 
 struct dovetail_call;
 
-/* One chunk [begin, end) of a parallel range. `worker` is below call->workers and is held by one thread at a time. */
+/* One chunk [begin, end) of a parallel range. `worker` is below call->workers and is held by one
+ * thread at a time. */
 typedef void (*dovetail_body)(int64_t begin, int64_t end, int32_t worker, void *arg);
 
 /* What the core lends to a running workload. Every function may be called from pool threads too. */
@@ -81,15 +84,19 @@ typedef struct {
     size_t size;
     uint32_t abi_major;         /* negotiated: what both sides use */
     uint32_t abi_minor;
-    /* Run body over [0, range) in chunks of `grain` (the last may be shorter); the chunks depend on these two numbers
-     * alone, never on the number of threads. Nested, or with the pool busy, it runs inline. Returns once every chunk is
-     * done, or DOVETAIL_CANCELLED / DOVETAIL_FAILED when the run ended early: return that code from execute. */
+    /* Run body over [0, range) in chunks of `grain` (the last may be shorter); the chunks depend on
+     * these two numbers alone, never on the number of threads. Nested, or with the pool busy, it
+     * runs inline. Returns once every chunk is done, or DOVETAIL_CANCELLED / DOVETAIL_FAILED when
+     * the run ended early: return that code from execute. */
     int (*parallel_for)(const struct dovetail_call *call, int64_t range, int64_t grain, dovetail_body body, void *arg);
-    /* Non-zero once the run should end: poll it every millisecond or so inside a long kernel. Costs about one load. */
+    /* Non-zero once the run should end: poll it every millisecond or so inside a long kernel. Costs
+     * about one load. */
     int (*is_cancelled)(const struct dovetail_call *call);
-    /* Record why the step fails; the first one wins, its message is copied. Returns `code`, so that `return host->fail(...)` reads well. */
+    /* Record why the step fails; the first one wins, its message is copied. Returns `code`, so that
+     * `return host->fail(...)` reads well. */
     int (*fail)(const struct dovetail_call *call, int code, const char *message);
-    /* Name a moment inside a step for the profile; `name` must outlive the run. Free when profiling is off. */
+    /* Name a moment inside a step for the profile; `name` must outlive the run. Free when profiling
+     * is off. */
     void (*profile_mark)(const struct dovetail_call *call, const char *name);
     /* A named table beyond this one, or NULL: how new services arrive without a new major. */
     const void *(*extension)(const char *name);
@@ -115,8 +122,8 @@ typedef struct dovetail_call {
     size_t workspace_offset;    /* of a workspace in memory of the backend, else 0 */
 } dovetail_call;
 
-/* Where an output may share bytes with an input. All are permissions: execute works either way and sees from the addresses
- * whether the core took them up. */
+/* Where an output may share bytes with an input. All are permissions: execute works either way and
+ * sees from the addresses whether the core took them up. */
 enum {
     DOVETAIL_ALIAS_VIEW = 1,    /* output is the bytes of input from `offset`, unchanged: reshape, split */
     DOVETAIL_ALIAS_IN_PLACE = 2,/* output may overwrite input (same size), which dies here: elementwise */
@@ -151,7 +158,8 @@ typedef int (*dovetail_workspace)(void *state, const dovetail_tensor *inputs, co
 typedef int (*dovetail_create_run)(void *state, void *queue, void **run_data);
 typedef void (*dovetail_release_run)(void *state, void *run_data);
 
-/* The work horse of one layer: a function and its state. Zero-fill, set `size` and the versions, fill in what applies. */
+/* The work horse of one layer: a function and its state. Zero-fill, set `size` and the versions,
+ * fill in what applies. */
 typedef struct {
     size_t size;
     uint32_t abi_major;
@@ -166,24 +174,25 @@ typedef struct {
     dovetail_release_run release_run;
     const dovetail_alias *aliases;                              /* owned by state */
     int32_t n_aliases;
-    /* Where the workspace lies. 0: host memory; n: number n - 1 of the backend's memories, where there are no parts of workers. */
+    /* Where the workspace lies. 0: host memory; n: number n - 1 of the backend's memories, where
+     * there are no parts of workers. */
     int32_t workspace_memory;
     size_t private_bytes;                                       /* memory this workload holds beyond what the core plans */
 } dovetail_workload;
 
-/* The queues of an asynchronous backend: one per run in flight, each carrying out its work in order (in-place aliases rely on it).
- * Called without the GIL. */
+/* The queues of an asynchronous backend: one per run in flight, each carrying out its work in order
+ * (in-place aliases rely on it). Called without the GIL. */
 typedef struct {
     size_t size;
     uint32_t abi_major;
     uint32_t abi_minor;
     void *state;
     int (*queue_create)(void *state, int32_t device, void **queue);
-    /* Wait until all enqueued work is done, or until CLOCK_MONOTONIC nanoseconds `deadline` (DOVETAIL_PENDING). A failure of
-     * enqueued work is returned here, once. */
+    /* Wait until all enqueued work is done, or until CLOCK_MONOTONIC nanoseconds `deadline`
+     * (DOVETAIL_PENDING). A failure of enqueued work is returned here, once. */
     int (*queue_wait)(void *queue, int64_t deadline);
-    /* Give up what has not started; a queue_wait afterwards ends soon, whatever it answers, and then no memory of the run is
-     * touched any more. */
+    /* Give up what has not started; a queue_wait afterwards ends soon, whatever it answers, and
+     * then no memory of the run is touched any more. */
     void (*queue_abort)(void *queue);
     void (*queue_destroy)(void *queue);
     const char *(*queue_error)(void *queue);                    /* (optional) text of the last failed wait */
@@ -209,11 +218,13 @@ typedef struct {
 #define DOVETAIL_OPEN_BACKEND_SYMBOL "dovetail_open_backend_v0"
 #define DOVETAIL_MANIFEST_SECTION ".dovetail"
 
-/* Put the manifest, a JSON text as in `dovetail-backend.json`, into the library: once, at file scope. */
+/* Put the manifest, a JSON text as in `dovetail-backend.json`, into the library: once, at file
+ * scope. */
 #define DOVETAIL_MANIFEST(json) \
     __attribute__((section(DOVETAIL_MANIFEST_SECTION), used)) static const char dovetail_manifest_text[] = json
 
-/* Why something was refused or failed. The core hands it in empty; see dovetail_refuse and dovetail_fail in layer_view.h. */
+/* Why something was refused or failed. The core hands it in empty; see dovetail_refuse and
+ * dovetail_fail in layer_view.h. */
 typedef struct {
     size_t size;
     char code[32];              /* stable word: "dtype", "attribute", "shape", "kind", "memory", "device", ... */
@@ -233,8 +244,9 @@ enum {
     DOVETAIL_ATTRIBUTE_TENSOR = 8
 };
 
-/* One attribute of a layer, or one option. Of the four pointers the one of its type is set; scalars are lists of one. An attribute
- * that is a quantization crosses as three: name.scale (FLOATS), name.zero_point (INTS), name.axis (INT, or NONE: one for all). */
+/* One attribute of a layer, or one option. Of the four pointers the one of its type is set; scalars
+ * are lists of one. An attribute that is a quantization crosses as three: name.scale (FLOATS),
+ * name.zero_point (INTS), name.axis (INT, or NONE: one for all). */
 typedef struct {
     size_t size;
     const char *name;
@@ -282,8 +294,8 @@ typedef struct {
     dovetail_attributes attributes;
 } dovetail_layer;
 
-/* A convex part of the graph. Tensors are told apart by their id. In a network that is loaded without optimization each layer is
- * a part of its own. */
+/* A convex part of the graph. Tensors are told apart by their id. In a network that is loaded
+ * without optimization each layer is a part of its own. */
 typedef struct {
     size_t size;
     const dovetail_layer *const *layers;        /* producers before consumers */
@@ -302,7 +314,8 @@ typedef struct {
     const char *description;
 } dovetail_option;
 
-/* The newest schema version that the backend knows of a kind; kinds that are not listed count as version 1. */
+/* The newest schema version that the backend knows of a kind; kinds that are not listed count as
+ * version 1. */
 typedef struct {
     size_t size;
     const char *kind;
@@ -340,8 +353,9 @@ enum {
     DOVETAIL_MAP_WRITE = 2              /* the host writes all of it, and reads nothing */
 };
 
-/* A device, as its backend states it: what is known without opening it. Texts and facts stay where they are until close.
- * Every question about a layer, a part or an artefact is handed the device that it is asked for. */
+/* A device, as its backend states it: what is known without opening it. Texts and facts stay where
+ * they are until close. Every question about a layer, a part or an artefact is handed the device
+ * that it is asked for. */
 typedef struct {
     size_t size;
     int32_t index;                      /* set by the core */
@@ -364,8 +378,8 @@ typedef struct {
 /* What the user lets a backend have of the host: known wherever something is made that lasts. */
 typedef struct {
     size_t size;
-    /* CPU threads that may work for it at a time, the caller's included. parallel_for keeps this limit anyway; a library whose
-     * threads are fixed when a session is made gets this number. */
+    /* CPU threads that may work for it at a time, the caller's included. parallel_for keeps this
+     * limit anyway; a library whose threads are fixed when a session is made gets this number. */
     int32_t threads;
     int32_t reserved;
 } dovetail_resources;
@@ -374,7 +388,8 @@ typedef struct {
 typedef struct {
     size_t size;
     void *context;                      /* the core's own */
-    /* Tell the fraction done, 0 to 1, and what is being done. Non-zero: the caller gave up, return DOVETAIL_CANCELLED soon. */
+    /* Tell the fraction done, 0 to 1, and what is being done. Non-zero: the caller gave up, return
+     * DOVETAIL_CANCELLED soon. */
     int (*report)(void *context, double fraction, const char *what);
 } dovetail_progress;
 
@@ -407,29 +422,31 @@ typedef struct {
 
     /* Without a device: called on machines that have none, too. */
 
-    /* (optional) default: a name and no facts. Fill in `info`: it comes zeroed, with the core's `size`; set `size` to yours. */
+    /* (optional) default: a name and no facts. Fill in `info`: it comes zeroed, with the core's
+     * `size`; set `size` to yours. */
     int (*device_info)(void *state, int32_t device, dovetail_device_info *info, dovetail_answer *why);
     int (*device_state)(void *state, int32_t device, dovetail_answer *why);     /* (optional) default: READY */
-    /* (optional) default: the claims of the manifest decide. Asked about layers that are claimed, for what claims cannot say.
-     * 1: yes; 0: no, with code, text and subject in `why`. The same layer gets the same answer for the same device. Constants
-     * show their value. */
+    /* (optional) default: the claims of the manifest decide. Asked about layers that are claimed,
+     * for what claims cannot say. 1: yes; 0: no, with code, text and subject in `why`. The same
+     * layer gets the same answer for the same device. Constants show their value. */
     int (*supports)(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
                     const dovetail_attributes *options, dovetail_answer *why);
-    /* (optional) default: with compile_subgraph, OK. Say whether a part of layers that `supports` accepted will be compiled into
-     * one step. Compile nothing: users ask where layers would go. OK: yes, and `answer->text` may say in words what the step
-     * is, for reports: "convolution + ReLU, 3 x 3 in one pass". 1: leave the part to create_workload. Negative: the part is
-     * placed on another backend, and `answer` is shown. */
+    /* (optional) default: with compile_subgraph, OK. Say whether a part of layers that `supports`
+     * accepted will be compiled into one step. Compile nothing: users ask where layers would go.
+     * OK: yes, and `answer->text` may say in words what the step is, for reports: "convolution +
+     * ReLU, 3 x 3 in one pass". 1: leave the part to create_workload. Negative: the part is placed
+     * on another backend, and `answer` is shown. */
     int (*claim_subgraph)(void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
                           const dovetail_attributes *options, dovetail_answer *answer);
-    /* (optional) default: one workload per layer. Compile a part that was claimed; called when a network is loaded.
-     * OK: *compiled is set. Negative: the part goes back, to the next backend that the user named, and `why` is shown.
-     * Constants live as long as what was compiled. */
+    /* (optional) default: one workload per layer. Compile a part that was claimed; called when a
+     * network is loaded. OK: *compiled is set. Negative: the part goes back, to the next backend
+     * that the user named, and `why` is shown. Constants live as long as what was compiled. */
     int (*compile_subgraph)(void *state, const dovetail_device_info *device, const dovetail_subgraph *subgraph,
                             const dovetail_resources *resources, const dovetail_attributes *options,
                             const dovetail_progress *progress, void **compiled, dovetail_answer *why);
     void (*compiled_release)(void *state, void *compiled);      /* every workload made of it is gone */
-    /* (optional, all three or none) An artefact is what was compiled, as bytes to keep. It holds no pointers into constants, so
-     * that one that was loaded needs none of them. */
+    /* (optional, all three or none) An artefact is what was compiled, as bytes to keep. It holds no
+     * pointers into constants, so that one that was loaded needs none of them. */
     int (*artefact_save)(void *state, void *compiled, dovetail_write write, void *sink, dovetail_answer *why);
     int (*artefact_check)(void *state, const dovetail_device_info *device, const void *bytes, size_t count,
                           dovetail_answer *why);        /* DOVETAIL_ARTEFACT_... */
@@ -438,22 +455,26 @@ typedef struct {
 
     /* With a device: a context is open for the life of a runtime. */
 
-    /* (optional) default: context is NULL. Fails with the code "driver_missing", "no_device" or "device_busy" where it applies. */
+    /* (optional) default: context is NULL. Fails with the code "driver_missing", "no_device" or
+     * "device_busy" where it applies. */
     int (*context_open)(void *state, int32_t device, const dovetail_resources *resources, const dovetail_attributes *options,
                         void **context, dovetail_answer *why);
     void (*context_close)(void *state, void *context);
-    /* Fill in `workload`: it comes zeroed, with the core's `size`; set `size` to yours. Constants live as long as the workload. */
+    /* Fill in `workload`: it comes zeroed, with the core's `size`; set `size` to yours. Constants
+     * live as long as the workload. */
     int (*create_workload)(void *state, void *context, const dovetail_layer *layer, const dovetail_resources *resources,
                            const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why);
     int (*create_compiled_workload)(void *state, void *context, void *compiled, const dovetail_resources *resources,
                                     const dovetail_attributes *options, dovetail_workload *workload, dovetail_answer *why);
     /* Fill in `queues` likewise; needed with DOVETAIL_BACKEND_ASYNC. */
     int (*queues)(void *state, void *context, dovetail_queues *queues, dovetail_answer *why);
-    /* (optional) default: plain host memory, shared with every CPU backend. Fill in `memory` number `index`, counted from 0,
-     * likewise; 1: there are no more, number 0 apart. Needs no context. Tensors lie in number 0 unless tensor_memory says otherwise. */
+    /* (optional) default: plain host memory, shared with every CPU backend. Fill in `memory` number
+     * `index`, counted from 0, likewise; 1: there are no more, number 0 apart. Needs no context.
+     * Tensors lie in number 0 unless tensor_memory says otherwise. */
     int (*memory)(void *state, int32_t device, int32_t index, dovetail_memory *memory, dovetail_answer *why);
-    /* (optional) default: 0. The number of the memory in which a layer reads input `slot`, or writes output `slot`; a tensor that
-     * lies elsewhere is copied. `layer` is NULL for inputs and outputs of what was compiled. DOVETAIL_HOST_MEMORY is one too. */
+    /* (optional) default: 0. The number of the memory in which a layer reads input `slot`, or
+     * writes output `slot`; a tensor that lies elsewhere is copied. `layer` is NULL for inputs and
+     * outputs of what was compiled. DOVETAIL_HOST_MEMORY is one too. */
     int32_t (*tensor_memory)(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
                              const dovetail_tensor_info *tensor, int32_t slot, int32_t is_output,
                              const dovetail_attributes *options);
@@ -461,14 +482,16 @@ typedef struct {
     int (*memory_allocate)(void *state, void *context, int32_t memory, size_t bytes, size_t alignment, void **data,
                            dovetail_answer *why);
     void (*memory_release)(void *state, void *context, int32_t memory, void *data);
-    /* Let the host see `bytes` bytes from `offset` on until memory_unmap, which makes what the host wrote visible to everything that
-     * is enqueued later; needed where a memory is host_visible. Called during a run, on its thread, beside other calls of the table;
-     * one mapping of an allocation at a time, once the queue that wrote the tensor was waited for. */
+    /* Let the host see `bytes` bytes from `offset` on until memory_unmap, which makes what the host
+     * wrote visible to everything that is enqueued later; needed where a memory is host_visible.
+     * Called during a run, on its thread, beside other calls of the table; one mapping of an
+     * allocation at a time, once the queue that wrote the tensor was waited for. */
     int (*memory_map)(void *state, void *context, int32_t memory, void *data, size_t offset, size_t bytes, int32_t access,
                       void **address, dovetail_answer *why);
     int (*memory_unmap)(void *state, void *context, int32_t memory, void *data);
-    /* Fill in `workload` with a copy of a tensor from one memory to another, one of them DOVETAIL_HOST_MEMORY or both the backend's;
-     * needed with `memory`, but between the host and what is host_visible. */
+    /* Fill in `workload` with a copy of a tensor from one memory to another, one of them
+     * DOVETAIL_HOST_MEMORY or both the backend's; needed with `memory`, but between the host and
+     * what is host_visible. */
     int (*create_copy)(void *state, void *context, int32_t source, int32_t target, const dovetail_tensor_info *tensor,
                        dovetail_workload *workload, dovetail_answer *why);
 
@@ -476,7 +499,8 @@ typedef struct {
     const void *(*extension)(void *state, const char *name);    /* (optional) a named table beyond this one */
 } dovetail_backend;
 
-/* The one exported function. `table` comes zeroed, with the core's `size`; set `size` to yours. Negative: refused, see `why`. */
+/* The one exported function. `table` comes zeroed, with the core's `size`; set `size` to yours.
+ * Negative: refused, see `why`. */
 typedef int (*dovetail_open_backend)(const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why);
 
 #ifdef __cplusplus

@@ -48,7 +48,8 @@ struct Refusal : std::runtime_error {
     const std::string code, subject;
 };
 
-/* Call a function that returns a status, or nothing for DOVETAIL_OK; what it throws becomes an answer. */
+/* Call a function that returns a status, or nothing for DOVETAIL_OK; what it throws becomes an
+ * answer. */
 template <typename Body> int guarded(dovetail_answer *why, Body body)
 {
     dovetail_answer ignored;
@@ -71,7 +72,8 @@ template <typename Body> int guarded(dovetail_answer *why, Body body)
     }
 }
 
-/* Fill in a workload whose state is an object that the core's release deletes; the rest is zero, for the caller to fill in. */
+/* Fill in a workload whose state is an object that the core's release deletes; the rest is zero,
+ * for the caller to fill in. */
 template <typename State> void describe(dovetail_workload *workload, State *state, dovetail_execute execute)
 {
     *workload = dovetail_workload{};
@@ -81,8 +83,8 @@ template <typename State> void describe(dovetail_workload *workload, State *stat
     workload->release = [](void *object) { delete &as<State>(object); };
 }
 
-/* Fill in the queues of a context. A queue is made of the context's address, Queue(context), and has wait(deadline), abort() and
- * error(), which do what `dovetail_queues` says. */
+/* Fill in the queues of a context. A queue is made of the context's address, Queue(context), and
+ * has wait(deadline), abort() and error(), which do what `dovetail_queues` says. */
 template <typename Queue> void describe(dovetail_queues *queues, void *context)
 {
     *queues = dovetail_queues{};
@@ -111,7 +113,8 @@ public:
         return std::string(reinterpret_cast<const char *>(&sum), sizeof sum) + body;
     }
 
-    /* DOVETAIL_ARTEFACT_OK, RECOMPILE if another version made it, UNUSABLE if it is damaged or something else. */
+    /* DOVETAIL_ARTEFACT_OK, RECOMPILE if another version made it, UNUSABLE if it is damaged or
+     * something else. */
     int check(const void *bytes, size_t count, dovetail_answer *why) const
     {
         const char *body = static_cast<const char *>(bytes) + sizeof(uint64_t);
@@ -164,8 +167,8 @@ struct Option {
     const char *description;
 };
 
-/* The options of a backend. An environment variable, the prefix and the name in capitals, wins over what was given: so that a
- * program need not be changed to be tested. */
+/* The options of a backend. An environment variable, the prefix and the name in capitals, wins over
+ * what was given: so that a program need not be changed to be tested. */
 class Options {
 public:
     Options(std::string prefix, std::initializer_list<Option> options) : prefix(std::move(prefix)), options(options)
@@ -189,7 +192,8 @@ public:
     const dovetail_option *const *list() const { return pointers.data(); }
     int32_t count() const { return static_cast<int32_t>(pointers.size()); }
 
-    /* The value of an option as text; `given` may be NULL. Throws std::out_of_range if there is no such option. */
+    /* The value of an option as text; `given` may be NULL. Throws std::out_of_range if there is no
+     * such option. */
     std::string text(const dovetail_attributes *given, const char *name) const
     {
         std::string variable = prefix + name;
@@ -208,7 +212,8 @@ public:
         throw std::out_of_range(std::string("there is no option ") + name);
     }
 
-    /* The value of an option that is a number. Throws std::invalid_argument if an environment variable says something else. */
+    /* The value of an option that is a number. Throws std::invalid_argument if an environment
+     * variable says something else. */
     int64_t number(const dovetail_attributes *given, const char *name) const
     {
         const std::string value = text(given, name);
@@ -228,7 +233,8 @@ private:
     std::vector<const dovetail_option *> pointers;
 };
 
-/* Fill in a table with who the backend is, and one device; the rest is zero, for the caller to fill in. */
+/* Fill in a table with who the backend is, and one device; the rest is zero, for the caller to fill
+ * in. */
 inline void describe(dovetail_backend *table, const char *id, const char *version, uint32_t capabilities, const Options &options)
 {
     *table = dovetail_backend{};

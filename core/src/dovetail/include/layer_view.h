@@ -1,4 +1,5 @@
-/* Conveniences for backends that export a table (see abi.h): read layers, give reasons. Inline, C and C++, no part of the ABI. */
+/* Conveniences for backends that export a table (see abi.h): read layers, give reasons. Inline, C
+ * and C++, no part of the ABI. */
 #ifndef DOVETAIL_LAYER_VIEW_H
 #define DOVETAIL_LAYER_VIEW_H
 
@@ -8,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fill in an answer; the text is cut at its end. Both functions return what their caller may return. */
+/* Fill in an answer; the text is cut at its end. Both functions return what their caller may
+ * return. */
 __attribute__((format(printf, 4, 0))) static inline void dovetail_answer_text(
     dovetail_answer *why, const char *code, const char *subject, const char *format, va_list arguments) {
     snprintf(why->code, sizeof why->code, "%s", code);
@@ -57,7 +59,8 @@ static inline int64_t dovetail_count(const dovetail_attributes *attributes, cons
     return found == NULL ? 0 : found->count;
 }
 
-/* Element `index` of an attribute of integers or bools; a scalar has one element, and `otherwise` is for what is not there. */
+/* Element `index` of an attribute of integers or bools; a scalar has one element, and `otherwise`
+ * is for what is not there. */
 static inline int64_t dovetail_integer(const dovetail_attributes *attributes, const char *name, int64_t index, int64_t otherwise) {
     const dovetail_attribute *found = dovetail_attribute_named(attributes, name);
     return found != NULL && found->integers != NULL && index >= 0 && index < found->count ? found->integers[index] : otherwise;

@@ -19,8 +19,9 @@ from .shape_rules import Operand, present, require_dtype, require_same_dtype, sh
 class Conditional(Descriptor, kind="dovetail.Conditional"):
     """The first of two tensors if a condition of one element holds, else the second; the other need not be computed.
 
-    No backend meets it. The optimizer takes the branch that a known condition names. Else, where the branches are alike, both
-    are computed and one of them is chosen; what cannot be chosen so is planned once per value of the inputs that decide.
+    No backend meets it. The optimizer takes the branch that a known condition names. Else, where
+    the branches are alike, both are computed and one of them is chosen; what cannot be chosen so is
+    planned once per value of the inputs that decide.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("condition", "then", "other")

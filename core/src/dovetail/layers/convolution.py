@@ -117,8 +117,9 @@ class _Windowed(FusedActivation):
 class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
     """Cross-correlate images with filters.
 
-    Inputs: images [N, C, H, W] (NCHW) or [N, H, W, C]; weights [O, C / groups, h, w] or [O, h, w, C / groups]; bias [O].
-    With int8 or uint8 images: integer weights, int32 bias, quantization on every slot (TensorFlow Lite's rules).
+    Inputs: images [N, C, H, W] (NCHW) or [N, H, W, C]; weights [O, C / groups, h, w] or [O, h, w, C
+    / groups]; bias [O]. With int8 or uint8 images: integer weights, int32 bias, quantization on
+    every slot (TensorFlow Lite's rules).
     """
 
     groups: int = 1
@@ -146,8 +147,9 @@ class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
 class DepthwiseConvolution2d(_Windowed, kind="dovetail.DepthwiseConvolution2d"):
     """Cross-correlate each channel with its own `multiplier` filters.
 
-    Inputs: images [N, C, H, W] or [N, H, W, C]; weights [C * multiplier, 1, h, w] (NCHW) or [1, h, w, C * multiplier] (NHWC);
-    bias [C * multiplier]. Output channel c * multiplier + m reads input channel c.
+    Inputs: images [N, C, H, W] or [N, H, W, C]; weights [C * multiplier, 1, h, w] (NCHW) or [1, h,
+    w, C * multiplier] (NHWC); bias [C * multiplier]. Output channel c * multiplier + m reads input
+    channel c.
     """
 
     @property
@@ -175,10 +177,11 @@ class DepthwiseConvolution2d(_Windowed, kind="dovetail.DepthwiseConvolution2d"):
 class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
     """The gradient of a convolution: each input element adds a scaled filter to the output.
 
-    Inputs: images; weights [C, O / groups, h, w] (NCHW) or [O, h, w, C] (NHWC, one group); bias [O].
-    Output size per axis: stride * (size - 1) + dilation * (kernel - 1) + 1 + output_padding - padding before and after.
-    Before the padding is cut off, it is a tensor that a machine can hold. Along an axis of one element the stride has nothing
-    to step over: one beyond the filter is resolved to the filter's reach, since kernels take it apart into that many phases.
+    Inputs: images; weights [C, O / groups, h, w] (NCHW) or [O, h, w, C] (NHWC, one group); bias
+    [O]. Output size per axis: stride * (size - 1) + dilation * (kernel - 1) + 1 + output_padding -
+    padding before and after. Before the padding is cut off, it is a tensor that a machine can hold.
+    Along an axis of one element the stride has nothing to step over: one beyond the filter is
+    resolved to the filter's reach, since kernels take it apart into that many phases.
     """
 
     output_padding: tuple[int, int] = (0, 0)
@@ -268,7 +271,8 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
 class ConvolutionLayers(Graph):
     """Builder methods.
 
-    `stride`, `dilation`: an integer or (height, width). `padding`: an integer, (height, width), or (top, left, bottom, right).
+    `stride`, `dilation`: an integer or (height, width). `padding`: an integer, (height, width), or
+    (top, left, bottom, right).
     """
 
     def convolution2d(

@@ -237,8 +237,9 @@ class Where(Selection, kind="dovetail.Where"):
 class Cast(Descriptor, kind="dovetail.Cast"):
     """Convert each element to another dtype.
 
-    Float to integer truncates toward zero; what does not fit, and NaN, is undefined by ONNX: dovetail wraps modulo 2^bits, and
-    NaN and the infinities become 0. Integers wrap, too. To a float rounds to nearest even, once. Anything to bool is `!= 0`.
+    Float to integer truncates toward zero; what does not fit, and NaN, is undefined by ONNX:
+    dovetail wraps modulo 2^bits, and NaN and the infinities become 0. Integers wrap, too. To a
+    float rounds to nearest even, once. Anything to bool is `!= 0`.
     """
 
     dtype: DType
@@ -293,7 +294,8 @@ def _bfloat16_bits(value: Array) -> Array:
 def _truncated_division(a: Array, b: Array) -> Array:
     """Divide integers as `BinaryOperation.DIV` says: NumPy rounds the quotient down, which one that is negative must not be.
 
-    NumPy gives 0 for a division by zero, and the smallest integer, which has no magnitude, by -1 is itself.
+    NumPy gives 0 for a division by zero, and the smallest integer, which has no magnitude, by -1 is
+    itself.
     """
     down = np.floor_divide(a, b)
     has_rest = np.multiply(down, b) != a

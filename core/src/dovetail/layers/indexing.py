@@ -75,7 +75,8 @@ def _require_positions(result: TensorInfo, sizes: Sequence[int], x: TensorInfo) 
 class StridedSlice(Selection, kind="dovetail.StridedSlice"):
     """x[begin:end:stride] along some axes, by Python's rules: negative positions count from the end, ends are clamped.
 
-    A stride longer than its axis gives one element: `ranges` clamps it, so that no position times a stride overflows.
+    A stride longer than its axis gives one element: `ranges` clamps it, so that no position times a
+    stride overflows.
 
     `axes` None means the first ones; `stride` None means 1. Value inputs: begin, end, axes, stride.
     """
@@ -147,7 +148,8 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
         if x is None:
             return None
         ranges = self.ranges(x.shape)
-        # A range that goes backwards to the first element ends before it, for which a slice has no number.
+        # A range that goes backwards to the first element ends before it, for which a slice has no
+        # number.
         ends = (None if first + step * count < 0 else first + step * count for first, step, count in ranges)
         index = tuple(slice(first, end, step) for (first, step, _), end in zip(ranges, ends, strict=True))
         return [copied(x[index]) if index else x]
@@ -157,7 +159,8 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
 class Gather(Selection, kind="dovetail.Gather"):
     """Pick slices along an axis: the axis is replaced by the shape of `indices`; negative indices count from the end.
 
-    An index out of range fails the run. `batch_dims` leading axes of input and indices are walked together.
+    An index out of range fails the run. `batch_dims` leading axes of input and indices are walked
+    together.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
@@ -326,7 +329,8 @@ class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
 class OneHot(Descriptor, kind="dovetail.OneHot"):
     """A new axis of size `depth` holding on (values[1]) at the index and off (values[0]) elsewhere.
 
-    Indices in [-depth, depth); others give a row of off. Inputs: indices, depth (value), values [2].
+    Indices in [-depth, depth); others give a row of off. Inputs: indices, depth (value), values
+    [2].
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("indices", "values", "depth")
@@ -356,7 +360,8 @@ class OneHot(Descriptor, kind="dovetail.OneHot"):
 class Trilu(Descriptor, kind="dovetail.Trilu"):
     """Keep the upper (or lower) triangle of the last two axes, zero elsewhere; diagonal k is kept. Value input: k.
 
-    A diagonal beyond the matrix is resolved to the nearest one beyond it, which keeps the same elements.
+    A diagonal beyond the matrix is resolved to the nearest one beyond it, which keeps the same
+    elements.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "k")

@@ -156,8 +156,8 @@ class PadMode(StrEnum):
 class Pad(Selection, kind="dovetail.Pad"):
     """Add elements before and after each axis; negative counts remove some (constant mode), at most all that there are.
 
-    `before` and `after` have one count per axis of the input. Value inputs: pads (all before, then all after; for the axes in
-    `axes` alone if that is given), value (scalar), axes.
+    `before` and `after` have one count per axis of the input. Value inputs: pads (all before, then
+    all after; for the axes in `axes` alone if that is given), value (scalar), axes.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "pads", "value", "axes")

@@ -28,8 +28,8 @@ from .shape_rules import (
 class FullyConnected(FusedActivation, kind="dovetail.FullyConnected"):
     """input x weights transposed, plus bias.
 
-    Inputs: input [..., K], at least rank 1; weights [N, K]; bias [N]. Output [..., N].
-    With int8 or uint8 input: integer weights, int32 bias, quantization on every slot (TensorFlow Lite's rules).
+    Inputs: input [..., K], at least rank 1; weights [N, K]; bias [N]. Output [..., N]. With int8 or
+    uint8 input: integer weights, int32 bias, quantization on every slot (TensorFlow Lite's rules).
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "weights", "bias")

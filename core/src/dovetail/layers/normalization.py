@@ -37,7 +37,8 @@ def _channels(x: TensorInfo, layout: DataLayout) -> int:
 class BatchNormalization(Descriptor, kind="dovetail.BatchNormalization"):
     """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel.
 
-    Inputs: input [N, C, ...] or [N, ..., C]; scale, offset, mean, variance [C]. Source: Ioffe and Szegedy 2015, inference form.
+    Inputs: input [N, C, ...] or [N, ..., C]; scale, offset, mean, variance [C]. Source: Ioffe and
+    Szegedy 2015, inference form.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset", "mean", "variance")
@@ -154,7 +155,8 @@ class LpNormalization(Descriptor, kind="dovetail.LpNormalization"):
 class LocalResponseNormalization(Descriptor, kind="dovetail.LocalResponseNormalization"):
     """x / (k + alpha / size * sum of squares over `size` neighbouring channels) ^ beta.
 
-    Channel c sums from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2). Source: Krizhevsky et al. 2012, ONNX LRN.
+    Channel c sums from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2). Source: Krizhevsky et
+    al. 2012, ONNX LRN.
     """
 
     size: int

@@ -44,7 +44,8 @@ class Pooling2d(Descriptor, kind="dovetail.Pooling2d"):
 
     Attributes:
         padding: (top, left, bottom, right). Padding never wins a maximum.
-        count_padding: Average over the whole window, padding included; else over the elements inside the image.
+        count_padding: Average over the whole window, padding included; else over the elements
+            inside the image.
         ceil_mode: Keep a last, partial window.
         p: Exponent of `LP`.
     """

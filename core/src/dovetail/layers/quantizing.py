@@ -27,7 +27,8 @@ def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None
 class Quantize(Descriptor, kind="dovetail.Quantize"):
     """q = saturate(round_half_even(x / scale) + zero_point); a NaN gives the zero point. Source: ONNX QuantizeLinear.
 
-    The result is plain integers, as in ONNX, unless its slot is given the quantization, as the builder does.
+    The result is plain integers, as in ONNX, unless its slot is given the quantization, as the
+    builder does.
     """
 
     dtype: DType

@@ -34,7 +34,8 @@ from .shape_rules import (
 class ReduceFunction(StrEnum):
     """What many elements become; the dtype stays. Over no elements: the neutral element (maximum: the least value).
 
-    Maximum and minimum: NaN wins. Integers wrap modulo 2^bits; what is no integer of them (a mean) truncates toward zero.
+    Maximum and minimum: NaN wins. Integers wrap modulo 2^bits; what is no integer of them (a mean)
+    truncates toward zero.
     """
 
     SUM = "sum"
@@ -162,7 +163,8 @@ class CumulativeSum(Descriptor, kind="dovetail.CumulativeSum"):
 class TopK(Selection, kind="dovetail.TopK"):
     """The k largest (or smallest) elements along an axis and their positions (int64), best first.
 
-    Equal elements come in order of position; a NaN counts as larger than every number. Value input: k.
+    Equal elements come in order of position; a NaN counts as larger than every number. Value input:
+    k.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "k")

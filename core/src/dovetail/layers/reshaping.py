@@ -54,8 +54,8 @@ class Reshape(_FromValue, kind="dovetail.Reshape"):
     """The same elements in row-major order under another shape; one -1 is worked out. Value input: shape.
 
     Attributes:
-        zero_copies: A 0 in `shape` stands for the input's size at that position (ONNX without `allowzero`). A symbolic size
-            there stands for itself, although it might become 0.
+        zero_copies: A 0 in `shape` stands for the input's size at that position (ONNX without
+            `allowzero`). A symbolic size there stands for itself, although it might become 0.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
@@ -297,7 +297,8 @@ class SpaceToDepth(Selection, kind="dovetail.SpaceToDepth"):
 class DepthToSpace(Selection, kind="dovetail.DepthToSpace"):
     """Move channels into blocks of block x block pixels: the inverse of `SpaceToDepth`.
 
-    With `column_first` the input channel is c * block^2 + dy * block + dx (ONNX CRD, PyTorch pixel shuffle).
+    With `column_first` the input channel is c * block^2 + dy * block + dx (ONNX CRD, PyTorch pixel
+    shuffle).
     """
 
     block: int

@@ -170,8 +170,9 @@ class Resize(Descriptor, kind="dovetail.Resize"):
     def positions(self, size: int, wanted: int, scale: float, results: range) -> Reals:
         """Return where some results of an axis lie in the input, not yet rounded or clamped to it.
 
-        What lies very far outside is brought nearer. Where the scale is the ratio of the sizes, positions are worked out in
-        integers and rounded once: those that should be whole, or halves, are.
+        What lies very far outside is brought nearer. Where the scale is the ratio of the sizes,
+        positions are worked out in integers and rounded once: those that should be whole, or
+        halves, are.
 
         Args:
             size: Of the axis of the input.
@@ -182,7 +183,8 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         mode, exact, i = self.coordinates, scale == wanted / size, np.arange(results.start, results.stop)
         with np.errstate(all="ignore"):
             if mode is CoordinateMode.ALIGN_CORNERS:
-                # Where only scales are given, ONNX's suite stretches over the size before it is rounded down.
+                # Where only scales are given, ONNX's suite stretches over the size before it is
+                # rounded down.
                 last = np.float64((wanted if exact else scale * size) - 1)
                 x = i * (size - 1) / last if wanted > 1 else np.zeros(len(i))
             elif mode is CoordinateMode.PYTORCH_HALF_PIXEL and wanted == 1:

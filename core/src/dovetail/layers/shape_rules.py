@@ -204,21 +204,23 @@ def require_window(
 ) -> None:
     """Refuse a window whose positions a kernel cannot compute with.
 
-    Each attribute fits 32 bits. And the data with its padding, a stride and a dilation longer along `axes`, is no larger than a
-    tensor may be: whatever position a kernel works out, even one step beyond the last, times the bytes between two of them,
-    is then far from the end of 64 bits. The window itself is not asked for: whoever calls refuses one that does not fit into
-    the padded data.
+    Each attribute fits 32 bits. And the data with its padding, a stride and a dilation longer along
+    `axes`, is no larger than a tensor may be: whatever position a kernel works out, even one step
+    beyond the last, times the bytes between two of them, is then far from the end of 64 bits. The
+    window itself is not asked for: whoever calls refuses one that does not fit into the padded
+    data.
 
     Args:
-        x: What the window slides over; of a transposed convolution, its output before the padding is cut off.
+        x: What the window slides over; of a transposed convolution, its output before the padding
+            is cut off.
         axes: Axes of `x` along which it slides.
         stride: One for each axis.
         dilation: One for each axis.
         padding: All before, then all after.
 
     Raises:
-        GraphError: A stride or dilation is below 1, a padding below 0, one of them too large, or all of them together are
-            (`ATTRIBUTE_INVALID`).
+        GraphError: A stride or dilation is below 1, a padding below 0, one of them too large, or
+            all of them together are (`ATTRIBUTE_INVALID`).
     """
     require_positive("stride", *stride)
     require_positive("dilation", *dilation)
@@ -242,7 +244,8 @@ def window_output(
 ) -> int:
     """Return the number of positions of a sliding window along one axis.
 
-    With `ceil_mode` a last, partial window counts if it starts inside the data or the leading padding (ONNX and PyTorch).
+    With `ceil_mode` a last, partial window counts if it starts inside the data or the leading
+    padding (ONNX and PyTorch).
     """
     reach = dilation * (window - 1) + 1
     room = size + before + after - reach
@@ -253,7 +256,8 @@ def window_output(
         )
     if not ceil_mode:
         return room // stride + 1
-    # One that would start behind the data and the leading padding is left out: all others start at least a stride before that.
+    # One that would start behind the data and the leading padding is left out: all others start at
+    # least a stride before that.
     return -(-(size + before - max(reach - after, stride)) // stride) + 1
 
 
@@ -334,7 +338,8 @@ def integers(values: Values, index: int, maximum: int = 2 * MAX_RANK) -> tuple[i
     """Return the value of an input as a tuple of integers; None if it is not connected.
 
     Raises:
-        GraphError: It holds something else (`ATTRIBUTE_INVALID`), or more than `most` (`SHAPE_MISMATCH`).
+        GraphError: It holds something else (`ATTRIBUTE_INVALID`), or more than `most`
+            (`SHAPE_MISMATCH`).
     """
     value = values[index] if index < len(values) else None
     if value is None:

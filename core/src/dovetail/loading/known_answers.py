@@ -1,6 +1,7 @@
 """Tiny networks whose results are written out: the first that a backend takes must come out right before it is used.
 
-The numbers were worked out by hand. They are exact in every element type involved, whatever the order of the sums.
+The numbers were worked out by hand. They are exact in every element type involved, whatever the
+order of the sums.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ def self_test(backend: IBackend) -> tuple[str, bool]:
     """Run the first of the networks that a backend takes, by itself, as production would: through the same questions.
 
     Returns:
-        What was run, or why nothing was; and whether a device was missing, so that it should be run another time.
+        What was run, or why nothing was; and whether a device was missing, so that it should be run
+        another time.
 
     Raises:
         Refused: `SELF_TEST_FAILED`: the result is wrong, or running it failed.
@@ -163,7 +165,8 @@ def difference(answer: KnownAnswer, result: Any) -> str:
     found, expected = np.asarray(result), answer.expected
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype} {list(found.shape)} instead of {expected.dtype} {list(expected.shape)}"
-    # Some devices compute float32 in shorter formats, of which bfloat16 is the coarsest: 8 bits, so 2^-8 at each of few steps.
+    # Some devices compute float32 in shorter formats, of which bfloat16 is the coarsest: 8 bits, so
+    # 2^-8 at each of few steps.
     tolerance = 2.0**-6 * np.maximum(np.abs(expected.astype(np.float64)), 1) if found.dtype.kind == "f" else 0
     wrong = ~(np.abs(found.astype(np.float64) - expected.astype(np.float64)) <= tolerance)
     if not wrong.any():

@@ -37,11 +37,13 @@ def load(
 ) -> LoadedNetwork:
     """Parse, optimize and load a model.
 
-    Sizes that stay symbolic are fixed by each run: the network then plans anew for sizes that it has not met yet.
+    Sizes that stay symbolic are fixed by each run: the network then plans anew for sizes that it
+    has not met yet.
 
     Args:
         model: A model file, or a network.
-        backends: In order of preference, such as ``["AcmeNpu?", "CpuAcc"]``; default the installed CPU backends, fastest first.
+        backends: In order of preference, such as ``["AcmeNpu?", "CpuAcc"]``; default the installed
+            CPU backends, fastest first.
         threads: At most this many CPU threads; default all of the runtime.
         shapes: Sizes of symbolic dimensions, or whole shapes of inputs, by name.
         options: Options of backends, by id.
@@ -49,14 +51,18 @@ def load(
         forbid: Backends that layers or kinds must not get.
         fallback: False makes it an error if a layer does not get the first backend.
         runtime: Where to load it; default one runtime for the whole process.
-        progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the load.
-        limits: How much it may take; plans that are made later, for other sizes, have the same limits.
-        plan_cache_bytes: How many bytes the plans for different sizes may hold besides what they share; see `Runtime.load`.
+        progress: Called with (backend id, fraction, what) while backends compile; what it raises
+            ends the load.
+        limits: How much it may take; plans that are made later, for other sizes, have the same
+            limits.
+        plan_cache_bytes: How many bytes the plans for different sizes may hold besides what they
+            share; see `Runtime.load`.
         wanted: Whatever else is asked, by name: further attributes of `CompileRequest`.
 
     Raises:
         DovetailError: The file cannot be read, a backend is not there, or a layer gets no home.
-        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
+        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
+            (`TIMEOUT`).
     """
     with gc_deferred(), limited(limits):
         from ..optimizer import CompileRequest, NetworkSource

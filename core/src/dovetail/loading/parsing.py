@@ -1,7 +1,7 @@
 """Turn a model file into a network, by the parser that is installed for its suffix.
 
-A distribution offers a parser by an entry point of the group ``dovetail.parsers``, whose name is a file suffix without its dot
-and whose value is an `IParser` class.
+A distribution offers a parser by an entry point of the group ``dovetail.parsers``, whose name is a
+file suffix without its dot and whose value is an `IParser` class.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Netw
         limits: How much it may take.
 
     Raises:
-        ModelError: The file does not exist (`MODEL_NOT_FOUND`), no parser is installed for its suffix (`MODEL_FORMAT_UNKNOWN`),
-            or the parser refuses it.
-        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
+        ModelError: The file does not exist (`MODEL_NOT_FOUND`), no parser is installed for its
+            suffix (`MODEL_FORMAT_UNKNOWN`), or the parser refuses it.
+        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
+            (`TIMEOUT`).
     """
     with limited(limits) as load:
         before = load.memory
@@ -88,7 +89,8 @@ class ModelSource:
         """Read it another time.
 
         Raises:
-            ModelError: One of its files is not there any more, or was changed since (`MODEL_NOT_FOUND`).
+            ModelError: One of its files is not there any more, or was changed since
+                (`MODEL_NOT_FOUND`).
         """
         for file, stamp in self._stamps.items():
             if stamp is None or _stamp(file) != stamp:
@@ -158,7 +160,8 @@ def _offer_for(file: Path, suffix: str) -> Offer:
         raise ModelError(
             f"no parser is installed for {f'.{suffix} files' if suffix else 'files without a suffix'} ({file.name})",
             code=ErrorCode.MODEL_FORMAT_UNKNOWN,
-            # Names of packages are not made up from the suffix: whoever registers such a name would be installed.
+            # Names of packages are not made up from the suffix: whoever registers such a name would
+            # be installed.
             hint=f"there are parsers for {', '.join(f'.{name}' for name in known)}; others come by pip"
             if known
             else "no parser is installed at all; this brings the usual ones: pip install dovetail",

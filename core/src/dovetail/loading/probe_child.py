@@ -1,7 +1,7 @@
 """The child process in which a backend is tried: load it, check it, run a network whose result is known, tell what was seen.
 
-It is started by `probe.py`, which reads what it tells from a pipe. Telling is the only sign of success: a backend may end the
-process with exit code 0.
+It is started by `probe.py`, which reads what it tells from a pipe. Telling is the only sign of
+success: a backend may end the process with exit code 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def main(request_fd: int, reply_fd: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     tell(RESULT, **result)
-    # From here on the process ends as any other: what a backend does at exit is part of what is tried.
+    # From here on the process ends as any other: what a backend does at exit is part of what is
+    # tried.
 
 
 def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
@@ -98,7 +99,8 @@ def _set_limits(memory: int) -> None:
 
     limit(resource.RLIMIT_CORE, 0)
     if memory:
-        # Drivers of devices reserve address space without using it, which counts for the one and not for the other.
+        # Drivers of devices reserve address space without using it, which counts for the one and
+        # not for the other.
         limit(resource.RLIMIT_DATA, memory)
         limit(resource.RLIMIT_AS, 64 * memory)
 

@@ -1,7 +1,8 @@
 """How the attributes of a kind cross into C: the name, type and age of each.
 
-The type follows the annotation of the field, so that an empty tuple or a whole number in a list of floats is no other type than
-usual; only where an annotation leaves a choice (``float | int``) does the value decide.
+The type follows the annotation of the field, so that an empty tuple or a whole number in a list of
+floats is no other type than usual; only where an annotation leaves a choice (``float | int``) does
+the value decide.
 """
 
 from __future__ import annotations

@@ -57,11 +57,12 @@ def load_backend(
     Args:
         path: The library.
         expected_id: The id that its manifest gives.
-        claims: What its manifest claims; None if it claims nothing, so that its `supports` alone decides what it takes.
+        claims: What its manifest claims; None if it claims nothing, so that its `supports` alone
+            decides what it takes.
 
     Raises:
-        BackendError: It cannot be opened, was built for another ABI (`ABI_MISMATCH`), or is not what it says or must be
-            (`BACKEND_CONTRACT`).
+        BackendError: It cannot be opened, was built for another ABI (`ABI_MISMATCH`), or is not
+            what it says or must be (`BACKEND_CONTRACT`).
     """
     table = Table.open(path)
     if expected_id is not None and table.id != expected_id:

@@ -18,7 +18,8 @@ class CompiledPart(PrivateLayer):
 
     Attributes:
         shown: What the table is shown of it, constants included; None once that was released.
-        digests: What an artefact of it is known by, of its layers and constants; None where none is kept.
+        digests: What an artefact of it is known by, of its layers and constants; None where none is
+            kept.
         text: What it is, in the table's words.
         compiled: The handle, once it was compiled; dropped with the last plan that uses it.
         threads: The limit of threads that it was compiled for.

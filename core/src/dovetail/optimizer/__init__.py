@@ -77,18 +77,20 @@ def optimize(network: Graph, backends: Sequence[BackendLike] | BackendLike | Non
 
     Args:
         network: What a parser or the builder made.
-        backends: Ids in order of preference, ``"AcmeNpu:1"`` for a device, ``"AcmeNpu?"`` if it may be absent, or backends
-            themselves. Default: those that the registry prefers.
-        wanted: Whatever else is asked, by name: `shapes`, `values`, `require`, `forbid`, `fallback`, `options`, `passes`
-            and the other attributes of `CompileRequest`.
+        backends: Ids in order of preference, ``"AcmeNpu:1"`` for a device, ``"AcmeNpu?"`` if it may
+            be absent, or backends themselves. Default: those that the registry prefers.
+        wanted: Whatever else is asked, by name: `shapes`, `values`, `require`, `forbid`,
+            `fallback`, `options`, `passes` and the other attributes of `CompileRequest`.
 
     Raises:
-        GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`, `VALUE_REQUIRED`).
+        GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`,
+            `VALUE_REQUIRED`).
         BackendUnavailableError: A backend that was asked for is not ready.
         OptionError: A name in one of the arguments means nothing, or its value does not fit.
         PlacementError: Layers have no backend; all are listed, with what each backend said.
         BackendError: A backend broke its contract.
-        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer (`TIMEOUT`).
+        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
+            (`TIMEOUT`).
     """
     return compile_network(NetworkSource(require_network(network)), CompileRequest.of({"backends": backends, **wanted}))
 
@@ -99,7 +101,8 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
     Args:
         source: The network.
         request: What is asked.
-        shared: The constants of other results of this network, for other sizes: equal ones become the same arrays.
+        shared: The constants of other results of this network, for other sizes: equal ones become
+            the same arrays.
     """
     network = source.take()
     ready, absent = resolve(request.backends, request.options, request.registry)

@@ -17,14 +17,16 @@ Home = Callable[[Layer], int | None]
 class Annotation:
     """One transaction: slots that are given a quantization together, each with all that it is joined to.
 
-    A quantization on a slot changes what some layers compute: a relu clamps at the zero point, no longer at zero. So it may
-    be put on plain integers only where all that make them and all that read them are indifferent to it: `Quantize` and
-    `Dequantize` of that very quantization, inputs, outputs and constants of the network, and layers that only select
+    A quantization on a slot changes what some layers compute: a relu clamps at the zero point, no
+    longer at zero. So it may be put on plain integers only where all that make them and all that
+    read them are indifferent to it: `Quantize` and `Dequantize` of that very quantization, inputs,
+    outputs and constants of the network, and layers that only select
     (`Descriptor.selects_elements`), whose other slots of the type then belong to the group, too.
 
     Args:
         home: Where a layer would run.
-        refused: Slots that were found to belong to no group, shared by the transactions of one pass: none is walked twice.
+        refused: Slots that were found to belong to no group, shared by the transactions of one
+            pass: none is walked twice.
     """
 
     def __init__(self, home: Home, refused: set[tuple[OutputSlot, Quantization]]) -> None:

@@ -50,7 +50,8 @@ class Assigner:
     Attributes:
         candidates: Backends in order of preference.
         assigned: The backend of each layer.
-        refusals: For each layer, what the backends before its own said; all of them where it has none.
+        refusals: For each layer, what the backends before its own said; all of them where it has
+            none.
     """
 
     def __init__(
@@ -208,8 +209,8 @@ class Assigner:
         """Refuse layers without a backend.
 
         Raises:
-            PlacementError: Lists all of them, each with what every backend said; `PLACEMENT_FORBIDDEN` where the caller's own
-                constraints were in the way of each.
+            PlacementError: Lists all of them, each with what every backend said;
+                `PLACEMENT_FORBIDDEN` where the caller's own constraints were in the way of each.
         """
         homeless = [layer for layer in layers if self.is_homeless(layer)]
         if not homeless:

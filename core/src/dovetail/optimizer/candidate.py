@@ -62,9 +62,10 @@ class Refusal(NamedTuple):
 
     Attributes:
         backend: Id, with the device where it is not the first.
-        code: What kind of refusal; besides the backend's own words: "version" (an attribute younger than the backend),
-            "contract" (it raised or answered nonsense), "failed" (it gave the layer back), "forbidden", "required",
-            "no_fallback" (the caller), "policy" (the placement policy).
+        code: What kind of refusal; besides the backend's own words: "version" (an attribute younger
+            than the backend), "contract" (it raised or answered nonsense), "failed" (it gave the
+            layer back), "forbidden", "required", "no_fallback" (the caller), "policy" (the
+            placement policy).
         reason: A sentence.
         attribute: The offending attribute or input.
     """

@@ -61,7 +61,8 @@ def resolve(
             backend = entry if isinstance(entry, IBackend) else registry.get(request.id)
             device = _device(backend, request)
         except BackendError as error:
-            # Nobody asked for a default by name, so that one which is broken must not keep the others from being used.
+            # Nobody asked for a default by name, so that one which is broken must not keep the
+            # others from being used.
             if not request.optional or (backends is not None and not isinstance(error, BackendUnavailableError)):
                 raise
             if backends is None:

@@ -45,11 +45,12 @@ class TakeChoices(Pass):
         assigner: Knows the backend of each layer.
         chooser: Chooses.
         notes: Gets a word on each layer whose way was chosen.
-        fallback: Where a backend's `choices` raises or answers nonsense, leave its parts as they are, and log it; else raise.
+        fallback: Where a backend's `choices` raises or answers nonsense, leave its parts as they
+            are, and log it; else raise.
 
     Raises:
-        BackendError: `choices` is against the contract (`BACKEND_CONTRACT`), or a replacement does not fit
-            (`SUBSTITUTION_INVALID`).
+        BackendError: `choices` is against the contract (`BACKEND_CONTRACT`), or a replacement does
+            not fit (`SUBSTITUTION_INVALID`).
     """
 
     name: ClassVar[str] = "take_choices"

@@ -71,9 +71,10 @@ class _Rules:
 class Constraints:
     """Checked constraints: which backends may run which layer, and why others may not.
 
-    A key is the name of a layer, a glob over names (``"decoder*"``), or a kind (``"dovetail.Softmax"`` or ``"Softmax"``).
-    Layers are known by the names of the original network, through whatever was folded into them. Of several `require` rules the
-    most specific one counts: name, then glob, then kind.
+    A key is the name of a layer, a glob over names (``"decoder*"``), or a kind
+    (``"dovetail.Softmax"`` or ``"Softmax"``). Layers are known by the names of the original
+    network, through whatever was folded into them. Of several `require` rules the most specific one
+    counts: name, then glob, then kind.
 
     Args:
         source: The network as the caller gave it.
@@ -82,8 +83,8 @@ class Constraints:
         fallback: False: every layer must run on the first backend, apart from required ones.
 
     Raises:
-        OptionError: A key or an id names nothing (`OPTION_UNKNOWN`), or what no backend runs, such as an input
-            (`OPTION_INVALID`).
+        OptionError: A key or an id names nothing (`OPTION_UNKNOWN`), or what no backend runs, such
+            as an input (`OPTION_INVALID`).
     """
 
     def __init__(

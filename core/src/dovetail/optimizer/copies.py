@@ -159,12 +159,14 @@ def _tensor_domains(layer: Layer, home: Assigned, own: tuple[MemoryDomain, ...])
 class InsertCopies(Pass):
     """Let every layer read only what it can touch.
 
-    Inputs, outputs and constants of the network live in host memory; a constant is handed to every backend as it is. A result
-    lives where its producer says, or in a domain that the producer can write in place if that saves copies. An owner that can
-    touch both domains copies; the core does, by mapping, where the host can see both; otherwise the way is through the host. A
-    copy is shared by all who need it.
+    Inputs, outputs and constants of the network live in host memory; a constant is handed to every
+    backend as it is. A result lives where its producer says, or in a domain that the producer can
+    write in place if that saves copies. An owner that can touch both domains copies; the core does,
+    by mapping, where the host can see both; otherwise the way is through the host. A copy is shared
+    by all who need it.
 
-    After `run`, `domains` (of every slot), `copiers` (who makes each copy) and `reports` tell what was done.
+    After `run`, `domains` (of every slot), `copiers` (who makes each copy) and `reports` tell what
+    was done.
 
     Args:
         homes: The backend of each layer that has one.
@@ -199,7 +201,8 @@ class InsertCopies(Pass):
             if not isinstance(consumer.layer.descriptor, MemoryCopy) and not world.can_read(consumer, self.domains[slot]):
                 strangers.setdefault(world.read(consumer), []).append(consumer)
         made: dict[MemoryDomain, OutputSlot] = {self.domains[slot]: slot}
-        # The host first: a copy there may be a stop on the way elsewhere, and then it is the same one.
+        # The host first: a copy there may be a stop on the way elsewhere, and then it is the same
+        # one.
         for target in sorted(strangers, key=lambda domain: (domain != HOST, domain)):
             readers = strangers[target]
             reason = self._reason(slot, readers)

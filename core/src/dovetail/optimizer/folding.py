@@ -24,7 +24,8 @@ _MIN_ITEM = 4
 class FoldingBudget:
     """What folding has added to one graph, and still may.
 
-    Memory counts from the fold that made it until the last view of it is gone, whichever layers hold these.
+    Memory counts from the fold that made it until the last view of it is gone, whichever layers
+    hold these.
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,8 @@ class TensorSpec(NamedTuple):
 
     Attributes:
         name: What the caller calls it.
-        shape: As the original network has it, symbols included; the shape at hand where the original does not tell.
+        shape: As the original network has it, symbols included; the shape at hand where the
+            original does not tell.
         dtype, quantization: Of its elements.
     """
 
@@ -43,13 +44,15 @@ class OptimizedNetwork:
     """A network with a backend on every layer, ready to be loaded.
 
     Attributes:
-        graph: Inputs, outputs, constants, the layers that compute, `MemoryCopy` and `Debug`; every info is concrete.
+        graph: Inputs, outputs, constants, the layers that compute, `MemoryCopy` and `Debug`; every
+            info is concrete.
         assignment: The backend of each layer that runs, by name. None: the core runs it (`Debug`).
         partition_of: Index of each computing layer's partition.
         domains: Where each slot lives; constants in host memory, whatever backend reads them.
         placement: The report.
         name: Of the network.
-        inputs, outputs: What the caller hands in and gets back, in order; inputs fixed by `values=` are left out.
+        inputs, outputs: What the caller hands in and gets back, in order; inputs fixed by `values=`
+            are left out.
         debug: Called by `Debug` layers; None without.
         request: What was asked.
         source: Where the network comes from.
@@ -92,7 +95,8 @@ class OptimizedNetwork:
             failure: What the backend failed with.
 
         Raises:
-            BackendError: The failure itself, where the caller forbids fallback or named no other backend.
+            BackendError: The failure itself, where the caller forbids fallback or named no other
+                backend.
             PlacementError: No other backend takes the layers of the part.
         """
         assigned, sources = self.assignment[layer], self.graph.layer(layer).sources

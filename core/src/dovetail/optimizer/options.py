@@ -22,11 +22,14 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
 
     Args:
         backend: Whose options.
-        given: Values by name; None for all defaults; an instance of `options_type` is taken as it is.
+        given: Values by name; None for all defaults; an instance of `options_type` is taken as it
+            is.
 
     Raises:
-        OptionError: A name is unknown (`OPTION_UNKNOWN`) or a value does not fit (`OPTION_INVALID`).
-        BackendError: `options_type` is no dataclass whose fields all have defaults (`BACKEND_CONTRACT`).
+        OptionError: A name is unknown (`OPTION_UNKNOWN`) or a value does not fit
+            (`OPTION_INVALID`).
+        BackendError: `options_type` is no dataclass whose fields all have defaults
+            (`BACKEND_CONTRACT`).
     """
     with backend_call(f"backend {str(backend.id)!r}", "options_type"):
         kind = backend.options_type

@@ -16,9 +16,9 @@ _WITHOUT_WORK = (Input, Output, Constant)
 class _Groups:
     """Disjoint groups of layers, and which read which.
 
-    A merge is legal if no path leads from one to the other through a third, so that contracting every group leaves an acyclic
-    graph at any time. Groups are numbered; where two merge, the larger takes up the other, so that a group that grows layer by
-    layer is not copied each time.
+    A merge is legal if no path leads from one to the other through a third, so that contracting
+    every group leaves an acyclic graph at any time. Groups are numbered; where two merge, the
+    larger takes up the other, so that a group that grows layer by layer is not copied each time.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,8 @@ class _Groups:
     def _has_detour(self, first: int, last: int) -> bool:
         """Say whether a path leads from one to the other besides the direct one.
 
-        Both ends are searched alternately, the cheaper one first; the end of either ends the search.
+        Both ends are searched alternately, the cheaper one first; the end of either ends the
+        search.
         """
         below, above, down, up = {first}, {last}, [first], [last]
         walked_down = walked_up = 0
@@ -118,13 +119,14 @@ class _Groups:
 def partition(order: Sequence[Layer], homes: Mapping[Layer, Home]) -> list[tuple[Home, list[Layer]]]:
     """Return (home, layers) of every partition, such that each comes after those it depends on.
 
-    Partitions are connected, convex and maximal: no two of one home that touch could be one (what blocks a merge is a path
-    through another home, and later merges never remove one). Contracting all of them leaves an acyclic graph. The result
-    depends on the graph alone.
+    Partitions are connected, convex and maximal: no two of one home that touch could be one (what
+    blocks a merge is a path through another home, and later merges never remove one). Contracting
+    all of them leaves an acyclic graph. The result depends on the graph alone.
 
     Args:
         order: All layers, producers before consumers.
-        homes: Where layers run; one without a home, such as a copy, is in no partition, but paths through it count.
+        homes: Where layers run; one without a home, such as a copy, is in no partition, but paths
+            through it count.
     """
     groups = _Groups()
     of = groups.of

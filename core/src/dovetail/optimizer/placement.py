@@ -22,10 +22,13 @@ class LayerReport(NamedTuple):
         device: Index of the device; None where the core runs it.
         partition: Index into `Placement.partitions`; None where the core runs it.
         sources: Layers of the original network that it stands for.
-        reason: Why it is there: "first choice", "required", "fallback", "private" (made by its backend), "core".
-        refusals: What the backends before this one said, of this layer or of those that it replaces.
+        reason: Why it is there: "first choice", "required", "fallback", "private" (made by its
+            backend), "core".
+        refusals: What the backends before this one said, of this layer or of those that it
+            replaces.
         words: What it computes and how, in the words of its backend, if it is private.
-        tuned: How it is computed, if that was chosen by measuring on this machine: "tuned: direct, not winograd".
+        tuned: How it is computed, if that was chosen by measuring on this machine: "tuned: direct,
+            not winograd".
     """
 
     name: str

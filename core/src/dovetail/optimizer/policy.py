@@ -15,7 +15,8 @@ class Answer(NamedTuple):
 
     Attributes:
         candidate: The backend, with its device.
-        refusal: Why it does not run the layer; None if it would. Constraints of the caller count as refusals.
+        refusal: Why it does not run the layer; None if it would. Constraints of the caller count as
+            refusals.
     """
 
     candidate: Assigned
@@ -73,7 +74,8 @@ class PlacementPolicy(Protocol):
     def choose(self, layer: Layer, answers: Answers) -> Assigned | None:
         """Return one of the backends that are willing to run a layer, or None to leave it without one.
 
-        Passes ask for layers that they might make, so an answer must depend on nothing but the arguments.
+        Passes ask for layers that they might make, so an answer must depend on nothing but the
+        arguments.
         """
         ...
 

@@ -32,26 +32,33 @@ class CompileRequest:
     """What is asked of a compilation: the arguments of `optimize`.
 
     Attributes:
-        backends: Ids in order of preference, ``"AcmeNpu:1"`` for a device, ``"AcmeNpu?"`` if it may be absent, or backends
-            themselves. None: those that the registry prefers.
-        shapes: Sizes of symbolic dimensions, ``{"N": 4}``, or whole shapes by input, ``{"image": (4, 3, 224, 224)}``.
+        backends: Ids in order of preference, ``"AcmeNpu:1"`` for a device, ``"AcmeNpu?"`` if it may
+            be absent, or backends themselves. None: those that the registry prefers.
+        shapes: Sizes of symbolic dimensions, ``{"N": 4}``, or whole shapes by input,
+            ``{"image": (4, 3, 224, 224)}``.
         values: Inputs that are known beforehand; they become constants.
         require: Backend by layer name, glob over names, or kind.
         forbid: The same, with one backend or several.
-        fallback: False: every layer runs on the first backend, apart from required ones, and a backend that raises is an error.
+        fallback: False: every layer runs on the first backend, apart from required ones, and a
+            backend that raises is an error.
         options: Options by backend id.
         reduce_float: ``"float16"`` or ``"bfloat16"``: convert the layers whose backend asks for it.
-        integer_layers: Turn dequantize - compute - quantize into integer layers, whose results differ by at most 1 in the last
-            place, where a backend takes them; False: execute literally. None: for backends that are faster so.
-        debug: Called with (layer, index, array) for every tensor on its way; True logs a line for each.
+        integer_layers: Turn dequantize - compute - quantize into integer layers, whose results
+            differ by at most 1 in the last place, where a backend takes them; False: execute
+            literally. None: for backends that are faster so.
+        debug: Called with (layer, index, array) for every tensor on its way; True logs a line for
+            each.
         passes: False: only what is needed to run at all; each layer is a part of its own.
-        tuned: Compute layers in the ways that `dovetail tune` found fastest on this machine, where it was run.
+        tuned: Compute layers in the ways that `dovetail tune` found fastest on this machine, where
+            it was run.
         threads: CPU threads that the network will have, for these; None: all usable cores.
         policy: Which backend a layer gets of those that are willing.
         registry: Where ids are looked up, and where it is told whether devices could be opened.
-        progress: Called with (backend id, fraction, what) while backends compile; what it raises ends the load.
+        progress: Called with (backend id, fraction, what) while backends compile; what it raises
+            ends the load.
         limits: How much it may take; the same when the result is asked to plan anew.
-        given_back: Parts that were claimed and could not be compiled; their layers go to other backends.
+        given_back: Parts that were claimed and could not be compiled; their layers go to other
+            backends.
     """
 
     backends: Sequence[BackendLike] | BackendLike | None = None

@@ -12,13 +12,14 @@ from ..graph.tensor import TensorInfo
 class NetworkSource:
     """A network to compile.
 
-    Weights are consumed where nobody else needs the network: it is then optimized itself, not a copy, and its values go one by
-    one while backends pack them. What is consumed can be read again.
+    Weights are consumed where nobody else needs the network: it is then optimized itself, not a
+    copy, and its values go one by one while backends pack them. What is consumed can be read again.
 
     Args:
         network: The network.
-        read_again: Makes an equal network anew, as from its file. Who gives it promises that nobody else has the network or its
-            arrays. None: the network is the caller's, it is never changed.
+        read_again: Makes an equal network anew, as from its file. Who gives it promises that nobody
+            else has the network or its arrays. None: the network is the caller's, it is never
+            changed.
 
     Attributes:
         name: Of the network.

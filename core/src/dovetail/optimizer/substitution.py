@@ -28,18 +28,19 @@ _log = Log("dovetail.optimizer")
 class OptimizeSubgraphs(Pass):
     """Offer each partition to its backend, in order of preference, and do what the backend answers.
 
-    A part that is given back is barred from that backend and placed anew, and whoever takes it is asked again; each round bars
-    a layer from a backend, so this ends. No layer is offered twice to the same backend.
+    A part that is given back is barred from that backend and placed anew, and whoever takes it is
+    asked again; each round bars a layer from a backend, so this ends. No layer is offered twice to
+    the same backend.
 
     Args:
         assigner: Knows the backend of each layer.
         apart: Each layer is a part of its own, in place of the largest parts that there are.
-        fallback: Take an exception of a backend, or an answer against the contract, as a failure of the whole partition; else
-            raise it.
+        fallback: Take an exception of a backend, or an answer against the contract, as a failure of
+            the whole partition; else raise it.
 
     Raises:
-        BackendError: Without fallback: the answer is against the contract (`SUBSTITUTION_INVALID`), or the backend raised
-            (`BACKEND_CONTRACT`).
+        BackendError: Without fallback: the answer is against the contract (`SUBSTITUTION_INVALID`),
+            or the backend raised (`BACKEND_CONTRACT`).
         PlacementError: A part that was given back has no other home.
     """
 

@@ -18,9 +18,9 @@ from .candidate import Assigned
 def check_answer(view: SubgraphView, answer: object, candidate: Assigned, method: str = "optimize_subgraph") -> None:
     """Refuse an answer of a method that is not sound.
 
-    The parts must cover the view exactly, be convex, and together leave no cycle; a replacement must be acyclic, with links on
-    which both ends agree, have a slot with an equal info for each slot of its part, and stand only for layers of its part; a
-    deleted part must connect.
+    The parts must cover the view exactly, be convex, and together leave no cycle; a replacement
+    must be acyclic, with links on which both ends agree, have a slot with an equal info for each
+    slot of its part, and stand only for layers of its part; a deleted part must connect.
 
     Raises:
         BackendError: `SUBSTITUTION_INVALID`; names the backend and the layers.
@@ -55,7 +55,8 @@ class ViewState:
         """Undo what a backend did to the layers of the view, and refuse it.
 
         Raises:
-            BackendError: It changed something: `SUBSTITUTION_INVALID`, or `BACKEND_CONTRACT` where that could not be undone.
+            BackendError: It changed something: `SUBSTITUTION_INVALID`, or `BACKEND_CONTRACT` where
+                that could not be undone.
         """
         changed = [layer for state, layer in zip(self._states, self._named.values(), strict=True) if state.restore()]
         if self.is_broken():
@@ -85,7 +86,8 @@ class ViewState:
 def given_sources(part: SubgraphView, replacement: Graph) -> dict[Layer, tuple[str, ...]]:
     """Return what each layer of a replacement stands for, in original names.
 
-    It is what the backend gave, or the layer of the part that it bears the name of, else all of the part.
+    It is what the backend gave, or the layer of the part that it bears the name of, else all of the
+    part.
     """
     original = {layer.name: layer.sources for layer in part.layers}
     whole = part.sources
@@ -157,7 +159,8 @@ class _Check:
     def order(self, answer: OptimizationViews) -> None:
         """Contract what is replaced or deleted: no cycle may appear. What is kept or failed stays single layers.
 
-        The view is convex, so that all of this is seen within it: nothing is walked for each part alone.
+        The view is convex, so that all of this is seen within it: nothing is walked for each part
+        alone.
         """
         merged = [*(substitution.part for substitution in answer.substitutions), *answer.deletions]
         node: dict[Layer, int] = {layer: -1 - number for number, layer in enumerate(self.view.layers)}

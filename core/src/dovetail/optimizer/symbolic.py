@@ -16,11 +16,12 @@ from .passes.fix_inputs import Values
 def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[TensorSpec, ...] | None:
     """Infer the outputs in terms of the symbols of the inputs.
 
-    A size that follows from symbols is written so, as ``2*n + 1``. One that a value decides is named after the output and its
-    axis.
+    A size that follows from symbols is written so, as ``2*n + 1``. One that a value decides is
+    named after the output and its axis.
 
     Returns:
-        One spec per output; None if not even the rank of one is known, as where the value of an input decides it.
+        One spec per output; None if not even the rank of one is known, as where the value of an
+        input decides it.
     """
     if values:
         network = network.copy()

@@ -1,8 +1,8 @@
 """What was found is kept, one small file for each choice, and taken by later loads.
 
-A file is a line with the SHA-256 of the rest, and JSON. What is damaged, of another format, or names a way that the backend
-does not offer is not used, with a line in the log; what was found for other files of the backend, other options, another
-machine or number of threads has another name.
+A file is a line with the SHA-256 of the rest, and JSON. What is damaged, of another format, or
+names a way that the backend does not offer is not used, with a line in the log; what was found for
+other files of the backend, other options, another machine or number of threads has another name.
 """
 
 from __future__ import annotations

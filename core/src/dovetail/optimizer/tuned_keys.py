@@ -1,7 +1,8 @@
 """What a measurement holds for: everything that decides which way is fastest, and a digest of it.
 
-That is the backend down to the bytes of its files, its options and device, the core's version, the processor, the number of
-threads, and the part: kinds, attributes and infos. Of arrays it is shape and type: weights take as long whatever their values.
+That is the backend down to the bytes of its files, its options and device, the core's version, the
+processor, the number of threads, and the part: kinds, attributes and infos. Of arrays it is shape
+and type: weights take as long whatever their values.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Surroundings:
     """What choices of one backend share: all that decides, besides the part itself.
 
     Attributes:
-        facts: In JSON's terms; None where the backend has no files to know it by, so that nothing can be remembered.
+        facts: In JSON's terms; None where the backend has no files to know it by, so that nothing
+            can be remembered.
     """
 
     def __init__(self, candidate: Assigned, threads: int) -> None:

@@ -1,7 +1,8 @@
 """What a workload may say of bytes that its outputs and inputs share, and what is wrong with a list of such permissions.
 
-The memory planner takes up aliases without asking what they are for: one that reaches past its input, or two that give the same
-bytes to two outputs, would let a step overwrite what another still reads. So a list is looked at as a whole before it is used.
+The memory planner takes up aliases without asking what they are for: one that reaches past its
+input, or two that give the same bytes to two outputs, would let a step overwrite what another still
+reads. So a list is looked at as a whole before it is used.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ class Extent(NamedTuple):
 def problem_with(aliases: Sequence[Alias], inputs: Sequence[Extent | None], outputs: Sequence[Extent]) -> str:
     """Say what is wrong with the aliases of one workload; empty if they are sound.
 
-    Each alias names an input that is connected and an output, and lies within the larger of the two: a view in its input, a
-    part in its output, and what is computed in place is as large as what it overwrites. Together they give no byte away twice:
-    an input that one output overwrites is shared with no other output, parts of one output do not overlap, and a view is one of
-    one input.
+    Each alias names an input that is connected and an output, and lies within the larger of the
+    two: a view in its input, a part in its output, and what is computed in place is as large as
+    what it overwrites. Together they give no byte away twice: an input that one output overwrites
+    is shared with no other output, parts of one output do not overlap, and a view is one of one
+    input.
     """
     for alias in aliases:
         problem = _misfit(alias, inputs, outputs)

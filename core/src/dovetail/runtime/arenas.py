@@ -40,8 +40,8 @@ def allocator(
         known: Where those who map allocations find them by their address; None if nobody does.
 
     Raises:
-        BackendError: When it is called: there is not so much memory (`OUT_OF_MEMORY`), or the manager hands out memory that no
-            tensor can lie in (`BACKEND_CONTRACT`).
+        BackendError: When it is called: there is not so much memory (`OUT_OF_MEMORY`), or the
+            manager hands out memory that no tensor can lie in (`BACKEND_CONTRACT`).
     """
 
     def allocate() -> ITensorHandle:

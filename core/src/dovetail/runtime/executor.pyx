@@ -693,7 +693,8 @@ cdef class NetworkRunner:
             self._execute(plan, context, timeout)
         finally:
             if context.c.stuck:
-                # The device may still write: neither its memory nor the caller's arrays may ever be given back.
+                # The device may still write: neither its memory nor the caller's arrays may ever be
+                # given back.
                 plan.stuck.append((context, results))
             else:
                 context.drop_inputs()

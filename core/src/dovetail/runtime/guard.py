@@ -11,16 +11,19 @@ from ..ground.errors import ErrorCode, OptionError
 class Guard:
     """Give every tensor, constant and workspace in host memory pages of its own, between inaccessible ones.
 
-    No tensor shares bytes with another; before a run all of them hold `fill`; a tensor that was written is read-only until the
-    run ends, as inputs and constants are throughout. A kernel that reads or writes past an end, or writes to what it may only
-    read, ends the process by SIGSEGV, after a sentence on standard error that names layer and tensor. A kernel that reads what
-    nobody wrote gives other results with another `fill`.
+    No tensor shares bytes with another; before a run all of them hold `fill`; a tensor that was
+    written is read-only until the run ends, as inputs and constants are throughout. A kernel that
+    reads or writes past an end, or writes to what it may only read, ends the process by SIGSEGV,
+    after a sentence on standard error that names layer and tensor. A kernel that reads what nobody
+    wrote gives other results with another `fill`.
 
-    Beyond its reach: memory that a backend allocates for itself, such as packed weights, and memory of devices. A guarded
-    network is slow, and each tensor takes three of the mappings that a process may have.
+    Beyond its reach: memory that a backend allocates for itself, such as packed weights, and memory
+    of devices. A guarded network is slow, and each tensor takes three of the mappings that a
+    process may have.
 
     Attributes:
-        side: Which end of a tensor touches an inaccessible page: "end", or "start". Both are worth a run.
+        side: Which end of a tensor touches an inaccessible page: "end", or "start". Both are worth
+            a run.
         fill: The byte that memory holds which nobody has written.
     """
 

@@ -16,7 +16,8 @@ from posix.unistd cimport _SC_PAGESIZE, sysconf, write
 cdef extern from "signal.h" nogil:
     int SA_SIGINFO
 
-# An access this far beside a tensor is still recognised: a row or a plane too far, not only an element.
+# An access this far beside a tensor is still recognised: a row or a plane too far, not only an
+# element.
 cdef size_t BESIDE = 256 << 10
 
 cdef struct Region:

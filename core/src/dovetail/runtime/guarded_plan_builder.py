@@ -1,7 +1,7 @@
 """Plans whose every tensor lies alone between inaccessible pages, and is read-only once it was written; see `guard.py`.
 
-Nothing of the run path knows of it: between the steps of a plan stand Python workloads that protect what was written and note
-what runs next, and inputs are copied into tensors of the plan first.
+Nothing of the run path knows of it: between the steps of a plan stand Python workloads that protect
+what was written and note what runs next, and inputs are copied into tensors of the plan first.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ class Entry(NamedTuple):
 class Intervals:
     """A set of entries; empty ones overlap nothing and are left out.
 
-    Entries are sorted by where they begin, in lists by the binary order of their length: what overlaps a place then begins less
-    than twice its list's length before it.
+    Entries are sorted by where they begin, in lists by the binary order of their length: what
+    overlaps a place then begins less than twice its list's length before it.
     """
 
     __slots__ = ("by_length",)

@@ -40,7 +40,8 @@ _log = Log("dovetail")
 class LoadedNetwork(NetworkRunner):
     """A network loaded into a runtime; made by `dovetail.load` or `Runtime.load`.
 
-    Safe to run from many threads at once: each run has memory of its own. Use it as a context manager, or call `unload`.
+    Safe to run from many threads at once: each run has memory of its own. Use it as a context
+    manager, or call `unload`.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class LoadedNetwork(NetworkRunner):
         self._placement_told = False
         self._idle_event = threading.Event()
         self._released = False
-        # A network that is dropped rather than unloaded tells the backends' contexts all the same, before the runtime may go.
+        # A network that is dropped rather than unloaded tells the backends' contexts all the same,
+        # before the runtime may go.
         self.finalizer = weakref.finalize(self, _let_go, self._opened, self._factories, self._plans, self._spare_arenas, name)
         self.finalizer.atexit = False
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
@@ -115,8 +117,10 @@ class LoadedNetwork(NetworkRunner):
         """The optimized network behind the latest plan; made again if backends released its weights while it was loaded.
 
         Raises:
-            ModelError: It would be made of the model file, which is not there any more, or is another.
-            RunError: Nothing was planned yet, since symbolic dimensions are open; run it once, or give `shapes`.
+            ModelError: It would be made of the model file, which is not there any more, or is
+                another.
+            RunError: Nothing was planned yet, since symbolic dimensions are open; run it once, or
+                give `shapes`.
         """
         latest = self._latest
         if latest.consumed:
@@ -177,15 +181,18 @@ class LoadedNetwork(NetworkRunner):
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
         """Fix the arrays of a run: `binding.run()` then reads and writes them in place, without checks or copies.
 
-        Where values of inputs decide what is computed (shapes, positions, conditions), a run of the binding looks at these, and
-        changes to the plan for other values; outputs that have another shape with them are an error there.
+        Where values of inputs decide what is computed (shapes, positions, conditions), a run of the
+        binding looks at these, and changes to the plan for other values; outputs that have another
+        shape with them are an error there.
 
         Args:
-            inputs: NumPy array, or anything with `__dlpack__` in host memory, by input name; C-contiguous, of the exact dtype.
+            inputs: NumPy array, or anything with `__dlpack__` in host memory, by input name;
+                C-contiguous, of the exact dtype.
             outputs: The same by output name, writeable; those left out are allocated.
 
         Raises:
-            InputError: A name, dtype or shape does not fit, an array is not contiguous, or arrays overlap (`BINDING_INVALID`).
+            InputError: A name, dtype or shape does not fit, an array is not contiguous, or arrays
+                overlap (`BINDING_INVALID`).
             RunError: The network was unloaded.
         """
         return self._call(self._bind, inputs, outputs)
@@ -429,8 +436,8 @@ class LoadedNetwork(NetworkRunner):
         """Free workloads and memory, once the runs in flight have ended; runs from now on are refused. Idempotent.
 
         Raises:
-            RunError: It was called from inside a run or a `bind` of this network, which would wait for itself: by a workload,
-                an array's `__dlpack__`, a signal's handler.
+            RunError: It was called from inside a run or a `bind` of this network, which would wait
+                for itself: by a workload, an array's `__dlpack__`, a signal's handler.
         """
         if self._active and (inside_python_workload() or self._is_inside()):
             raise RunError(

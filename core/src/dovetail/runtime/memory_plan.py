@@ -1,10 +1,12 @@
 """Where every tensor of a plan lies: aliases, lifetimes, offsets.
 
-Tensors that share bytes (views, in-place results, parts of a concatenation) form a *buffer*. A buffer lives from the first step
-that writes one of its tensors to the last that may read one; an asynchronous step reads and writes until the next wait on its
-queue. Buffers that are never alive together may share addresses. Graph inputs and outputs lie in the caller's arrays.
+Tensors that share bytes (views, in-place results, parts of a concatenation) form a *buffer*. A
+buffer lives from the first step that writes one of its tensors to the last that may read one; an
+asynchronous step reads and writes until the next wait on its queue. Buffers that are never alive
+together may share addresses. Graph inputs and outputs lie in the caller's arrays.
 
-Everything here is plain arithmetic over step numbers, so that it can be tested alone and checked again from a dump.
+Everything here is plain arithmetic over step numbers, so that it can be tested alone and checked
+again from a dump.
 """
 
 from __future__ import annotations
@@ -148,7 +150,8 @@ class MemoryPlan(NamedTuple):
         output_copies: (tensor, graph output) pairs whose bytes must be copied after the last step.
         buffers: Every planned buffer, with its life as first and last step.
         peak_bytes: Sum of the arenas.
-        lower_bound: Most bytes of arena buffers alive at one step: no plan with these aliases can need less.
+        lower_bound: Most bytes of arena buffers alive at one step: no plan with these aliases can
+            need less.
     """
 
     placements: tuple[Placement, ...]
@@ -166,15 +169,17 @@ def plan_memory(
 ) -> MemoryPlan:
     """Place all tensors.
 
-    Building a concatenation in place saves its copy, but makes the whole result live from its first part on: the plan is made
-    both ways, and the smaller one is taken (the one with fewer steps if they tie).
+    Building a concatenation in place saves its copy, but makes the whole result live from its first
+    part on: the plan is made both ways, and the smaller one is taken (the one with fewer steps if
+    they tie).
 
     A step whose aliases are not sound (`problem_with`) shares nothing.
 
     Args:
         tensors: What to place.
         steps: In order of execution, waits included.
-        whole: Domains in which a tensor cannot lie at an offset into an arena: each begins an allocation.
+        whole: Domains in which a tensor cannot lie at an offset into an arena: each begins an
+            allocation.
     """
     steps = [_sound(tensors, step) for step in watched(steps)]
     has_parts = any(alias.relation is Relation.PART for step in steps for alias in step.aliases)

@@ -50,10 +50,12 @@ def live_peak(buffers: Sequence[Block], n_steps: int) -> int:
 def pack(buffers: Sequence[Block]) -> int:
     """Set the offsets so that buffers alive together do not overlap; returns the bytes needed.
 
-    Several greedy orders are tried, each buffer going into the tightest gap, and the best is kept (the offset assignment of
-    Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Their time grows with the pairs of
-    buffers that are alive together. Where these are more than `PAIRS` and `PAIRS_EACH` allow, as in a network of thousands of
-    branches, only the order of first use is taken, forwards and backwards, in which free gaps can be kept sorted.
+    Several greedy orders are tried, each buffer going into the tightest gap, and the best is kept
+    (the offset assignment of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+    Inference", 2020). Their time grows with the pairs of buffers that are alive together. Where
+    these are more than `PAIRS` and `PAIRS_EACH` allow, as in a network of thousands of branches,
+    only the order of first use is taken, forwards and backwards, in which free gaps can be kept
+    sorted.
     """
     if not buffers:
         return 0

@@ -270,7 +270,8 @@ class PlanBuilder:
         else:
             key = self._open(assigned)
             makes_nothing = bool(layer.outputs) and not any(slot.known_info.nbytes for slot in layer.outputs)
-            # It will not run, and what a backend prepares for it may be as large as the sizes beside the zero.
+            # It will not run, and what a backend prepares for it may be as large as the sizes
+            # beside the zero.
             workload = Workload.host_copy() if makes_nothing else self._compiled(layer, key, origin)
         reads = tuple([None if slot.source is None else self.number[slot.source] for slot in layer.inputs])
         writes = tuple([self._tensor(slot) for slot in layer.outputs])
@@ -299,7 +300,8 @@ class PlanBuilder:
         """Return where the scratch of a workload lies.
 
         Raises:
-            BackendError: There is no such domain, or it is not one that threads of the host can work in.
+            BackendError: There is no such domain, or it is not one that threads of the host can
+                work in.
         """
         number = workload.workspace_memory
         if not number or key is None:
@@ -516,7 +518,8 @@ class PlanBuilder:
             workloads.append(Workload.host_copy())
         out_specs = [self._spec(tensor) for tensor, _ in plan.output_copies]
         targets = [(Storage.OUTPUT, output, 0) for _, output in plan.output_copies]
-        # One tensor stands for every input that is left out, then come the targets of the output copies.
+        # One tensor stands for every input that is left out, then come the targets of the output
+        # copies.
         infos = _renumber(infos, plan, missing)
         return Plan(
             inputs=Ports(inputs, fixed),
@@ -536,7 +539,8 @@ class PlanBuilder:
             constants=self.constants,
             tensors=[*specs, None, *out_specs],
             locations=[*placements, (Storage.ARENA, 0, 0), *targets],
-            # One order for the whole process: networks that share two devices must not wait for each other.
+            # One order for the whole process: networks that share two devices must not wait for
+            # each other.
             serial_locks=[self.locks[number] for number in sorted(self.locks)],
             pool=self.pool,
             threads=self.threads,
@@ -576,7 +580,8 @@ class PlanBuilder:
     def _makes_nothing(self, draft: Draft) -> bool:
         """Tell whether all results of a step are empty: it is left out, since its other sizes may be of any magnitude.
 
-        A kernel would walk over them, for hours, to write nothing. What the core runs may show a tensor, an empty one too.
+        A kernel would walk over them, for hours, to write nothing. What the core runs may show a
+        tensor, an empty one too.
         """
         return bool(draft.writes) and draft.info.backend != "core" and not any(self.tensors[w].nbytes for w in draft.writes)
 
@@ -630,7 +635,8 @@ class PlannedMemory(NamedTuple):
         constant_bytes: Weights, shared by all runs.
         private_bytes: What the workloads said they hold for themselves.
         tensor_names, tensor_bytes: Names and sizes by tensor number.
-        steps: Every step that was planned, those included that `plan.elided` says have nothing left to do.
+        steps: Every step that was planned, those included that `plan.elided` says have nothing left
+            to do.
     """
 
     plan: MemoryPlan

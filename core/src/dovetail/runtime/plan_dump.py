@@ -14,9 +14,11 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
     """Describe a plan in JSON's terms.
 
     Returns:
-        `arenas`: domain and bytes of what each run allocates. `tensors`: name, bytes, and where it lies (`storage`, `index`,
-        `offset`). `steps`: in order of execution, with tensor numbers, scratch, queue, and the layers of the model they cover;
-        a step of kind `dovetail.Wait` waits for its queue, one that is `elided` has nothing left to do. `constant_bytes`,
+        `arenas`: domain and bytes of what each run allocates. `tensors`: name, bytes, and where it
+            lies (`storage`, `index`,
+        `offset`). `steps`: in order of execution, with tensor numbers, scratch, queue, and the
+        layers of the model they cover; a step of kind `dovetail.Wait` waits for its queue, one that
+        is `elided` has nothing left to do. `constant_bytes`,
         `private_bytes`: what is held besides.
     """
     memory = plan.memory

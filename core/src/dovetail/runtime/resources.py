@@ -75,7 +75,8 @@ class Resources:
             BackendError: There is no such device, or it cannot be opened.
         """
         backend, device, options = assigned.backend, assigned.request.device, assigned.options
-        # By identity too: backends may be handed over as objects, and two of them may have the same id.
+        # By identity too: backends may be handed over as objects, and two of them may have the same
+        # id.
         key = (BackendKey(backend.id, device), (id(backend), _hashable(options)))
         with self._lock:
             self.check_open()

@@ -51,7 +51,8 @@ class Runtime:
     Args:
         threads: CPU threads that kernels may use, the caller's included; default all usable cores.
         spin_us: How long an idle worker spins for its next job before it sleeps, in microseconds.
-        guard: Watch what kernels touch, to find one that reads or writes past an end; for debugging, and slow. See `Guard`.
+        guard: Watch what kernels touch, to find one that reads or writes past an end; for
+            debugging, and slow. See `Guard`.
 
     Raises:
         OptionError: A number is out of range.
@@ -89,15 +90,18 @@ class Runtime:
         """Make a network ready to run.
 
         Args:
-            network: An optimized network, or one that is optimized here; a `NetworkSource` if its weights may be consumed.
+            network: An optimized network, or one that is optimized here; a `NetworkSource` if its
+                weights may be consumed.
             threads: At most this many of the runtime's threads.
             name: For reports; default the network's own.
-            optimize: What is asked for a network that is not optimized yet: a `CompileRequest`, or arguments of
-                `dovetail.optimize` by name. Symbolic dimensions that stay open, and inputs whose value shapes the result, are
-                fixed by each run, and planned for if they are new. Its `limits` count for an optimized network too.
-            plan_cache_bytes: How many bytes those plans may hold besides what they share (weights, what CPU backends pack from
-                them, memory of runs), 256 MiB by default; beyond that the least recently used are dropped. The latest is kept
-                in any case, and not counted.
+            optimize: What is asked for a network that is not optimized yet: a `CompileRequest`, or
+                arguments of `dovetail.optimize` by name. Symbolic dimensions that stay open, and
+                inputs whose value shapes the result, are fixed by each run, and planned for if they
+                are new. Its `limits` count for an optimized network too.
+            plan_cache_bytes: How many bytes those plans may hold besides what they share (weights,
+                what CPU backends pack from them, memory of runs), 256 MiB by default; beyond that
+                the least recently used are dropped. The latest is kept in any case, and not
+                counted.
 
         Raises:
             DovetailError: Whatever optimizing or a backend reports.
@@ -198,7 +202,8 @@ class Runtime:
         """Unload everything and give the devices back. Idempotent.
 
         Raises:
-            RunError: It was called from inside a run of one of its networks, which would wait for itself.
+            RunError: It was called from inside a run of one of its networks, which would wait for
+                itself.
         """
         networks = list(self._networks)
         if any(one._is_inside() for one in networks) or (inside_python_workload() and any(one._active for one in networks)):

@@ -1,4 +1,5 @@
-/* softmax(scale * q k' + mask) v for each head: the scores of a block of queries never leave the cache.
+/* softmax(scale * q k' + mask) v for each head: the scores of a block of queries never leave the
+ * cache.
  *
  * What the softmax divides by is applied to the result, which is shorter than the scores. */
 #ifndef DOVETAIL_CPUACC_ATTENTION_ATTENTION_H
@@ -48,7 +49,8 @@ static void pack_attention(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-/* Scales scores, adds the mask, and stores them in rows of whole vectors; lanes past the last key are -inf. */
+/* Scales scores, adds the mask, and stores them in rows of whole vectors; lanes past the last key
+ * are -inf. */
 struct StoreScores {
     float *out;
     int64_t step;
@@ -116,8 +118,9 @@ struct StoreScaled {
     }
 };
 
-/* Exponentials of what lies below the maximum of each row, in place, and one over their sum. Rows go by `rows` at a time, so that
- * the exponentials of one hide how long the reductions of another take. */
+/* Exponentials of what lies below the maximum of each row, in place, and one over their sum. Rows
+ * go by `rows` at a time, so that the exponentials of one hide how long the reductions of another
+ * take. */
 template <int rows> INLINE void exponentials_of(float *scores, int64_t vectors, float *factors) {
     const int64_t step = vectors * LANES;
     const Vector least = broadcast(-87.0f);
@@ -132,7 +135,8 @@ template <int rows> INLINE void exponentials_of(float *scores, int64_t vectors, 
     for (int64_t at = 0; at < step; at += LANES)
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
-            /* What is masked becomes nothing at once: on the way there lie subnormal numbers, which are slow. */
+            /* What is masked becomes nothing at once: on the way there lie subnormal numbers, which
+             * are slow. */
             const Vector below = load(scores + r * step + at) - most[r];
             const Vector e = select(below < least, zeros(), exponential(maximum(least, below)));
             store(scores + r * step + at, e);

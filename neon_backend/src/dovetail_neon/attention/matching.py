@@ -17,7 +17,8 @@ from .kinds import Attention
 class AttentionMatch(NamedTuple):
     """What one attention layer does.
 
-    The match is convex: nobody outside reads what its layers compute but for `output`, on which none of them depends.
+    The match is convex: nobody outside reads what its layers compute but for `output`, on which
+    none of them depends.
 
     Attributes:
         layers: All layers that it stands for, the one that computes `output` last.

@@ -4,10 +4,11 @@
 
 #include "dovetail_neon/workload/job.h"
 
-/* Inputs: q [batches, queries, heads * size], k [batches, keys, heads * size], v [batches, keys, heads * value_size] and, if
- * `masked`, what is added to the scaled scores, of the steps below. Output: [batches, queries, heads * value_size].
- * Workspace: packed keys, for each head panels [size, vectors, LANES] of tokens; then packed values, for each head panels
- * [keys, vectors, LANES] of what a head computes. Worker scratch: scores of a block of queries, and their sums. */
+/* Inputs: q [batches, queries, heads * size], k [batches, keys, heads * size], v [batches, keys,
+ * heads * value_size] and, if `masked`, what is added to the scaled scores, of the steps below.
+ * Output: [batches, queries, heads * value_size]. Workspace: packed keys, for each head panels
+ * [size, vectors, LANES] of tokens; then packed values, for each head panels [keys, vectors, LANES]
+ * of what a head computes. Worker scratch: scores of a block of queries, and their sums. */
 typedef struct {
     int64_t batches, heads, queries, keys, size, value_size;
     int64_t blocks;                 /* of the queries of a head: range is batches * heads * blocks */

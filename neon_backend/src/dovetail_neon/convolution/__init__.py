@@ -1,7 +1,8 @@
 """Convolutions, and products with constant matrices, which are convolutions of one tap.
 
-`lowering` says what a convolution becomes, `grouped` and `transposed` what those become that need more. Kernels are `direct`
-sums and `winograd`, of which `algorithms` says the faster, and with rounded factors `bfloat16` and `float16`.
+`lowering` says what a convolution becomes, `grouped` and `transposed` what those become that need
+more. Kernels are `direct` sums and `winograd`, of which `algorithms` says the faster, and with
+rounded factors `bfloat16` and `float16`.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ MIN_GAIN = 1.1
 AMPLIFICATION = 4096.0
 """At most so many times a weight times an element is what Winograd transforms hold in between, per channel.
 
-The largest sums of magnitudes in a row of the three matrices are, for tiles of 4 with the points 5/8 and 3/2 of
-winograd.h, 5.29 for elements, 1.39 for weights and 8.24 for results; both axes square them: 28 * 1.93 * 68 = 3670.
-For tiles of 2 they are 2, 1.5 and 3, which makes 81.
+The largest sums of magnitudes in a row of the three matrices are, for tiles of 4 with the points
+5/8 and 3/2 of winograd.h, 5.29 for elements, 1.39 for weights and 8.24 for results; both axes
+square them: 28 * 1.93 * 68 = 3670. For tiles of 2 they are 2, 1.5 and 3, which makes 81.
 """
 LARGEST_ELEMENT = 2.0**63
 """Of an image, for which nothing in between may overflow where weights are as large as `allows_winograd` lets them be."""
@@ -51,7 +51,8 @@ SMALLEST_WEIGHT = 2.0**-100
 def allows_winograd(weights: Floats) -> bool:
     """Whether the transforms of a convolution with weights [filters, taps, channels] stay within float32.
 
-    Weights of 1e37 times elements of 1 are numbers, of which Winograd's sums would be infinite, and their differences NaN.
+    Weights of 1e37 times elements of 1 are numbers, of which Winograd's sums would be infinite, and
+    their differences NaN.
     """
     if not weights.size:
         return True
@@ -63,10 +64,11 @@ def allows_winograd(weights: Floats) -> bool:
 def winograd_tile(source: Image, target: Image, lanes: int = 16) -> int:
     """Return the side of Winograd tiles with which a convolution is fastest, 2 or 4; 0 if it is without.
 
-    The windows are 3 x 3, stride and dilation 1, one group, images blocked by `lanes`. Larger tiles multiply less (4 for 9 x 4,
-    against 2.25) but have more weights (4 for each, against 1.8), which have to be fetched: that is what decides where images
-    are small; where channels are few it is the transforms. Next to a direct sum in float32, the root of the mean squared error
-    was 0.2 to 0.5 times as large with tiles of 2, and 0.6 to 1.4 times with tiles of 4 (512 and 64 channels).
+    The windows are 3 x 3, stride and dilation 1, one group, images blocked by `lanes`. Larger tiles
+    multiply less (4 for 9 x 4, against 2.25) but have more weights (4 for each, against 1.8), which
+    have to be fetched: that is what decides where images are small; where channels are few it is
+    the transforms. Next to a direct sum in float32, the root of the mean squared error was 0.2 to
+    0.5 times as large with tiles of 2, and 0.6 to 1.4 times with tiles of 4 (512 and 64 channels).
     """
     best, fastest = 0, _cycles(source, target, lanes, 0)
     for tile in (2, 4):
@@ -79,11 +81,12 @@ def winograd_tile(source: Image, target: Image, lanes: int = 16) -> int:
 def tile_vectors(target: Image, lanes: int = 16, channels: int = 0) -> int:
     """Return how many vectors of filters a tile of a convolution computes at most; 0 for as many as the kernel can.
 
-    A tile reads all weights of its filters. Where images are small that is most of what it costs: two vectors leave room for 14
-    pixels with 32 registers, four for 6, so that the weights are read half as often. With 49 pixels this took 0.71 to 0.96 of
-    the time, the more the larger the weights are; with 196 pixels and windows of one 0.985, but where windows are larger a tile
-    has to end with a row of the image or keep 14 addresses: with 64 pixels and windows of 3 x 3 it took 1.2. With 784 pixels
-    it took 1.01 to 1.17. What lies in between is left to tuning.
+    A tile reads all weights of its filters. Where images are small that is most of what it costs:
+    two vectors leave room for 14 pixels with 32 registers, four for 6, so that the weights are read
+    half as often. With 49 pixels this took 0.71 to 0.96 of the time, the more the larger the
+    weights are; with 196 pixels and windows of one 0.985, but where windows are larger a tile has
+    to end with a row of the image or keep 14 addresses: with 64 pixels and windows of 3 x 3 it took
+    1.2. With 784 pixels it took 1.01 to 1.17. What lies in between is left to tuning.
 
     Args:
         target: The result.

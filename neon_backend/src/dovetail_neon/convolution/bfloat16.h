@@ -1,5 +1,5 @@
-/* Convolution with bfloat16 factors: a tile of 32 pixels by 32 filters is summed up by a matrix unit or by the dot products of
- * vectors, and finished in float32. */
+/* Convolution with bfloat16 factors: a tile of 32 pixels by 32 filters is summed up by a matrix
+ * unit or by the dot products of vectors, and finished in float32. */
 #ifndef DOVETAIL_CPUACC_CONVOLUTION_BFLOAT16_H
 #define DOVETAIL_CPUACC_CONVOLUTION_BFLOAT16_H
 
@@ -14,9 +14,12 @@ namespace ACC_ISA {
 
 constexpr int64_t TILE_WEIGHTS = 512;   /* elements: 16 pairs of channels of 16 filters */
 
-/* --- arranging ---------------------------------------------------------------------------------------------------------------- */
+/* --- arranging
+ * ----------------------------------------------------------------------------------------------------------------
+ * */
 
-/* 32 channels of a pixel, of which `count` exist; lanes that nobody reads may hold anything, and become 0. */
+/* 32 channels of a pixel, of which `count` exist; lanes that nobody reads may hold anything, and
+ * become 0. */
 INLINE void arrange_pixel(const char *from, const acc_bfloat16_image &in, int64_t count, char *to) {
     if (in.element == 2) {
         _mm512_storeu_si512(to, _mm512_loadu_si512(from));
@@ -109,7 +112,9 @@ static void arrange_few(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-/* --- sums --------------------------------------------------------------------------------------------------------------------- */
+/* --- sums
+ * ---------------------------------------------------------------------------------------------------------------------
+ * */
 
 /* What a tile sums up: up to two runs of `rows` pixels, with one or two vectors of filters. */
 struct Product {
@@ -206,7 +211,9 @@ struct DotUnit {
     }
 };
 
-/* --- what follows a sum ------------------------------------------------------------------------------------------------------- */
+/* --- what follows a sum
+ * -------------------------------------------------------------------------------------------------------
+ * */
 
 /* Where the results of one pair of vectors of filters go. */
 struct Results {
@@ -218,7 +225,8 @@ struct Results {
     __mmask32 channels;             /* of a block of bfloat16 that exist */
 };
 
-/* Finish sums of pixels side by side in a row of the result, from `pixel` on. `adds` is 0, or the size of an element. */
+/* Finish sums of pixels side by side in a row of the result, from `pixel` on. `adds` is 0, or the
+ * size of an element. */
 template <int vectors, bool half, int adds>
 static void finish_row(const acc_bfloat16 &c, const Results &to, int64_t pixel, int64_t count, float *const (&sums)[2]) {
     Vector bias[vectors];
@@ -275,7 +283,8 @@ static void finish_row(const acc_bfloat16 &c, const Results &to, int64_t pixel, 
     }
 }
 
-/* Finish the sums of `count` pixels of the grid from `at` on; those beyond the width of the result are dropped. */
+/* Finish the sums of `count` pixels of the grid from `at` on; those beyond the width of the result
+ * are dropped. */
 template <int vectors, bool half, int adds>
 static void finish(const acc_bfloat16 &c, const Results &to, int64_t at, int64_t count, float *first, float *second) {
     int64_t y = at / c.plane_width, x = at % c.plane_width;
@@ -312,7 +321,8 @@ static void multiply_chunk(const acc_bfloat16 &c, const char *in, const uint16_t
     for (int64_t at = first; at < last; p.next += c.taps * c.blocks * p.lines * 64) {
         const int runs = at + c.rows < last ? 2 : 1;
         int64_t begin[2];
-        /* The last run ends with the grid, and begins among pixels that another run has finished. */
+        /* The last run ends with the grid, and begins among pixels that another run has finished.
+         * */
         for (int run = 0; run < runs; run++) {
             begin[run] = lesser(at + run * c.rows, c.grid - c.rows);
             p.in[run] = in + begin[run] * c.pixel_step;

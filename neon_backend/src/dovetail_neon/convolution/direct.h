@@ -1,5 +1,6 @@
-/* Convolution with packed weights over images in any layout whose channels lie side by side in blocks; a matrix product is the
- * case of one tap. Padding is never copied: what lies outside the image is read from a block of zeros. */
+/* Convolution with packed weights over images in any layout whose channels lie side by side in
+ * blocks; a matrix product is the case of one tap. Padding is never copied: what lies outside the
+ * image is read from a block of zeros. */
 #ifndef DOVETAIL_CPUACC_CONVOLUTION_DIRECT_H
 #define DOVETAIL_CPUACC_CONVOLUTION_DIRECT_H
 
@@ -29,7 +30,8 @@ struct Band {
     int64_t fetched;        /* bytes of them that a tile asks for per channel: tiles share the work */
 };
 
-/* What few layers need, for a tile of any size: functions other than limits, and results that end in the middle of a vector. */
+/* What few layers need, for a tile of any size: functions other than limits, and results that end
+ * in the middle of a vector. */
 static __attribute__((noinline)) void finish_results(const Band &band, int64_t first, Vector *results, int pixels, int vectors) {
     const acc_convolution &c = *band.self;
     if (c.activation.function != ACC_IDENTITY) activate(c.activation, results, pixels * vectors);
@@ -43,8 +45,8 @@ static __attribute__((noinline)) void finish_results(const Band &band, int64_t f
         }
 }
 
-/* Add what is added, apply the function, store. All loops are unrolled: a sum whose index is not a constant, or whose address is
- * handed on, would live in memory through the whole tile. */
+/* Add what is added, apply the function, store. All loops are unrolled: a sum whose index is not a
+ * constant, or whose address is handed on, would live in memory through the whole tile. */
 template <int vectors, int pixels> INLINE void finish_tile(const Band &band, int64_t first, Vector (&sum)[pixels][vectors]) {
     const acc_convolution &c = *band.self;
     const bool whole = band.last_lanes == LANES;
@@ -122,8 +124,8 @@ template <int vectors, int pixels> void convolve_points(const Band &band, int64_
     finish_tile<vectors, pixels>(band, first, sum);
 }
 
-/* Windows inside the image whose results lie side by side in a row, of pixels `step` elements apart; `corner` is what the first
- * window's first tap reads. */
+/* Windows inside the image whose results lie side by side in a row, of pixels `step` elements
+ * apart; `corner` is what the first window's first tap reads. */
 template <int vectors, int pixels, int step>
 INLINE void convolve_inside(const Band &band, Vector (&sum)[pixels][vectors], const float *corner, Ahead &ahead) {
     const acc_convolution &c = *band.self;
@@ -141,7 +143,8 @@ INLINE void convolve_inside(const Band &band, Vector (&sum)[pixels][vectors], co
     }
 }
 
-/* Rows or columns of a window, of which some pixel reads one inside the image; `begins` are where the windows begin. */
+/* Rows or columns of a window, of which some pixel reads one inside the image; `begins` are where
+ * the windows begin. */
 struct TapRange {
     int64_t first, last;
 };
@@ -225,7 +228,8 @@ template <int vectors> struct Tiles<vectors, 0> {
     static void run(const Band &, int64_t, int, int64_t) {}
 };
 
-/* Cut pixels [begin, end) into tiles of as equal a size as possible: 49 into 5 of 6 and 4 of 5 minus one, never into 8 of 6 and 1. */
+/* Cut pixels [begin, end) into tiles of as equal a size as possible: 49 into 5 of 6 and 4 of 5
+ * minus one, never into 8 of 6 and 1. */
 template <int vectors> void convolve_band(Band &band, int64_t begin, int64_t end) {
     constexpr int most = pixels_of(vectors);
     const int64_t tiles = (end - begin + most - 1) / most;
@@ -238,7 +242,8 @@ template <int vectors> void convolve_band(Band &band, int64_t begin, int64_t end
     }
 }
 
-/* Results side by side in one row, over images in which a row of the window is one run of elements and nothing lies outside. */
+/* Results side by side in one row, over images in which a row of the window is one run of elements
+ * and nothing lies outside. */
 template <int vectors, int pixels, int step> void convolve_row_tile(const Band &band, int64_t y, int64_t x) {
     const acc_convolution &c = *band.self;
     Vector sum[pixels][vectors];

@@ -1,5 +1,6 @@
-/* Reading filters at load time, a vector of them at once, from weights in any order: in the files of models each filter lies
- * apart, and whole vectors are read along it and transposed, since reading one element of each filter would fetch a line for it. */
+/* Reading filters at load time, a vector of them at once, from weights in any order: in the files
+ * of models each filter lies apart, and whole vectors are read along it and transposed, since
+ * reading one element of each filter would fetch a line for it. */
 #ifndef DOVETAIL_CPUACC_CONVOLUTION_FILTERS_H
 #define DOVETAIL_CPUACC_CONVOLUTION_FILTERS_H
 
@@ -9,14 +10,16 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* Columns of up to LANES rows that lie `step` apart, `count` of them; the lanes of rows that are not there are 0. */
+/* Columns of up to LANES rows that lie `step` apart, `count` of them; the lanes of rows that are
+ * not there are 0. */
 INLINE void read_columns(const float *from, int64_t step, int rows, int count, Vector (&x)[LANES]) {
     for (int row = 0; row < LANES; row++)
         x[row] = row >= rows ? zeros() : count == LANES ? load(from + row * step) : load_part(from + row * step, count);
     transpose(x);
 }
 
-/* Call take(channel, tap, vector) for all elements of up to LANES filters, or until packing should stop. */
+/* Call take(channel, tap, vector) for all elements of up to LANES filters, or until packing should
+ * stop. */
 template <typename Take>
 INLINE void take_filters(const float *from, int64_t filter_step, int64_t tap_step, int64_t channel_step, int rows, int64_t taps,
                          int64_t channels, acc_packing *packing, const Take &take) {

@@ -1,12 +1,15 @@
-/* Convolution whose factors are float16: images stay as they are, of float32, and a tile rounds what it reads.
+/* Convolution whose factors are float16: images stay as they are, of float32, and a tile rounds
+ * what it reads.
  *
- * The steps of a window are its taps and, of each tap, the channels in fours. A tile rounds RUN of them for all its pixels,
- * multiplies them by weights that were rounded when they were packed, with sums of float16 in registers, and adds those to sums of
- * float32, so that errors do not grow with the depth. 4 vectors of 8 filters times 6 pixels, a vector of each pixel and one of
- * weights are 31 registers; a pixel's vector has to be one of the first 16, of which an instruction can take one lane.
+ * The steps of a window are its taps and, of each tap, the channels in fours. A tile rounds RUN of
+ * them for all its pixels, multiplies them by weights that were rounded when they were packed, with
+ * sums of float16 in registers, and adds those to sums of float32, so that errors do not grow with
+ * the depth. 4 vectors of 8 filters times 6 pixels, a vector of each pixel and one of weights are
+ * 31 registers; a pixel's vector has to be one of the first 16, of which an instruction can take
+ * one lane.
  *
- * Steps are never left out, not even those of a tap that no pixel has inside the image: else the bits of a pixel would depend on
- * the tile that it is in.
+ * Steps are never left out, not even those of a tap that no pixel has inside the image: else the
+ * bits of a pixel would depend on the tile that it is in.
  */
 #ifndef DOVETAIL_CPUACC_CONVOLUTION_FLOAT16_H
 #define DOVETAIL_CPUACC_CONVOLUTION_FLOAT16_H
@@ -25,7 +28,8 @@ constexpr int MAX_HALVES = 4;
 /* Pixels of a tile with so many vectors of float16. */
 constexpr int half_pixels_of(int halves) { return halves == 1 ? 8 : halves == 2 ? 9 : halves == 3 ? 7 : 6; }
 
-/* The channels of a tap, in fours: `segments` of a block each, or all blocks as one segment where a block is four channels. */
+/* The channels of a tap, in fours: `segments` of a block each, or all blocks as one segment where a
+ * block is four channels. */
 struct Fours {
     int64_t segments, in_segment;   /* fours in a whole one */
     int64_t segment_step, step;     /* elements, from segment to segment and from four to four */
@@ -79,8 +83,8 @@ INLINE void round_rest(float16_t (&x)[pixels][RUN], int64_t at, const float *con
     for (int p = 0; p < pixels; p++) vst1_f16(&x[p][at], vcvt_f16_f32((float32x4_t)load_part(in[p], rest)));
 }
 
-/* sum += w * lane of x. As an instruction: of the intrinsic GCC 12 makes one that broadcasts the lane and one that multiplies,
- * and then has too few registers. */
+/* sum += w * lane of x. As an instruction: of the intrinsic GCC 12 makes one that broadcasts the
+ * lane and one that multiplies, and then has too few registers. */
 INLINE void multiply_lane(float16x8_t &sum, float16x8_t w, float16x8_t x, int lane) {
     asm("fmla %0.8h, %1.8h, %2.h[%3]" : "+w"(sum) : "w"(w), "x"(x), "i"(lane));
 }
@@ -120,7 +124,8 @@ __attribute__((noinline)) void multiply_run(float (&sum)[pixels][2 * halves][LAN
         }
 }
 
-/* Add what is added, apply the function, store: `vectors` of each pixel, whose sums lie `step` vectors apart. */
+/* Add what is added, apply the function, store: `vectors` of each pixel, whose sums lie `step`
+ * vectors apart. */
 static __attribute__((noinline)) void finish_sums(const Band &band, int64_t first, float (*sums)[LANES], int pixels,
                                                   int vectors, int step) {
     const acc_convolution &c = *band.self;

@@ -1,8 +1,9 @@
 """Convolutions in groups, and depthwise ones with several filters per channel.
 
-Groups of whole blocks are as good as convolutions of their own, each over its blocks. Those of another width are taken with the
-channels innermost, where the channels of a group are one run of elements: the general tile computes them group by group, and is
-only as full as a group has filters. A kernel for narrow groups has its place here.
+Groups of whole blocks are as good as convolutions of their own, each over its blocks. Those of
+another width are taken with the channels innermost, where the channels of a group are one run of
+elements: the general tile computes them group by group, and is only as full as a group has filters.
+A kernel for narrow groups has its place here.
 """
 
 from __future__ import annotations

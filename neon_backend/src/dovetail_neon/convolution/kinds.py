@@ -17,8 +17,9 @@ from ..geometry.window import Geometry
 class Convolve(PrivateLayer, kind="CpuAcc.Convolve"):
     """Convolution or matrix product with constant weights [filters, taps, channels of a group], any strides.
 
-    A matrix [M, K] is an image of M pixels by 1 with K channels. Where a side is not blocked its channels lie innermost (NHWC,
-    or a row-major matrix). A second input is added before the function is applied.
+    A matrix [M, K] is an image of M pixels by 1 with K channels. Where a side is not blocked its
+    channels lie innermost (NHWC, or a row-major matrix). A second input is added before the
+    function is applied.
     """
 
     precision: ClassVar[str] = "float32"
@@ -51,8 +52,8 @@ class ConvolveFloat16(Convolve, kind="CpuAcc.ConvolveFloat16"):
 class WinogradConvolve(PrivateLayer, kind="CpuAcc.WinogradConvolve"):
     """`Convolve` of blocked images with windows of 3 x 3, stride and dilation 1, one group, by tiles of `tile` results a side.
 
-    `tile` is 2 or 4; algorithms.py says when each pays, and which weights allow it. Where a window holds an infinity or a NaN,
-    all results of its tile may be NaN.
+    `tile` is 2 or 4; algorithms.py says when each pays, and which weights allow it. Where a window
+    holds an infinity or a NaN, all results of its tile may be NaN.
     """
 
     weights: Floats

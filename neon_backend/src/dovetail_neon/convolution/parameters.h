@@ -7,8 +7,8 @@
 #include "dovetail_neon/workload/job.h"
 #include "dovetail_neon/workload/packing.h"
 
-/* How the rows of a product, the pixels of an image, lie in memory; all steps in elements. A row-major matrix [M, K] is one image
- * of M pixels with one block of K channels. */
+/* How the rows of a product, the pixels of an image, lie in memory; all steps in elements. A
+ * row-major matrix [M, K] is one image of M pixels with one block of K channels. */
 typedef struct {
     int64_t image_step;     /* from image to image */
     int64_t group_step;     /* from the channels of one convolution group to those of the next */
@@ -17,10 +17,10 @@ typedef struct {
     int64_t block;          /* channels in a block */
 } acc_pixels;
 
-/* Inputs: 0 the images; 1 what is added before the activation, laid out as the output, if `adds`. Output: 0. A panel are
- * the filters that a tile computes together.
- * Weights are packed: for each panel of `vectors` vectors of filters, for each block of channels, for each tap, for each channel of
- * the block, the filters of the panel. */
+/* Inputs: 0 the images; 1 what is added before the activation, laid out as the output, if `adds`.
+ * Output: 0. A panel are the filters that a tile computes together. Weights are packed: for each
+ * panel of `vectors` vectors of filters, for each block of channels, for each tap, for each channel
+ * of the block, the filters of the panel. */
 typedef struct {
     int64_t images;
     acc_window window;
@@ -54,18 +54,21 @@ typedef struct {
     int32_t pixels[9];
     /* Elements of float32 that the packed weights of a panel take. */
     int64_t (*packed)(int64_t vectors, int64_t taps, int64_t channels, int64_t block);
-    /* Packs one panel: weights [filters, taps, channels] of any strides, into the order above; `packed` holds zeros. */
+    /* Packs one panel: weights [filters, taps, channels] of any strides, into the order above;
+     * `packed` holds zeros. */
     void (*pack)(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first_filter,
                  int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed, acc_packing *packing);
 } acc_convolution_kernels;
 
 /* Winograd convolution of blocked images, with windows of 3 x 3 and stride 1.
  *
- * Inputs: 0 the images; 1 what is added before the activation, laid out as the output, if `adds`. Output: 0.
+ * Inputs: 0 the images; 1 what is added before the activation, laid out as the output, if `adds`.
+ * Output: 0.
  *
- * An image is cut into tiles of `tile` x `tile` results; tiles are counted through all images. Each reads a square of tile + 2
- * elements a side, which is transformed to as many *positions*; at each position the tiles are the rows of a matrix product over
- * the channels. A band is a run of tiles whose transformed elements stay in the cache, [positions][tiles][channels]. */
+ * An image is cut into tiles of `tile` x `tile` results; tiles are counted through all images. Each
+ * reads a square of tile + 2 elements a side, which is transformed to as many *positions*; at each
+ * position the tiles are the rows of a matrix product over the channels. A band is a run of tiles
+ * whose transformed elements stay in the cache, [positions][tiles][channels]. */
 typedef struct {
     int64_t images;
     acc_window window;
@@ -90,8 +93,8 @@ typedef struct {
 typedef struct {
     /* All of a band in the scratch of a worker: range is bands. */
     dovetail_body banded;
-    /* Or, for few tiles, in two loops: transform a tile and all its channels into shared scratch (range is tiles), then multiply
-     * a band by a panel of filters (range is panels * bands). */
+    /* Or, for few tiles, in two loops: transform a tile and all its channels into shared scratch
+     * (range is tiles), then multiply a band by a panel of filters (range is panels * bands). */
     dovetail_body transform;
     dovetail_body multiply;
     /* Transforms and packs one panel: weights [filters, 9, channels] of any strides. */
@@ -99,10 +102,11 @@ typedef struct {
                  int64_t filters, int64_t vectors, int64_t channels, int64_t tile, float *packed, acc_packing *packing);
 } acc_winograd_kernels;
 
-/* Convolution and products of matrices whose factors are rounded to bfloat16 and whose sums are float32. */
+/* Convolution and products of matrices whose factors are rounded to bfloat16 and whose sums are
+ * float32. */
 
-/* How an image lies in memory: steps in bytes. The channels of a block of a pixel lie side by side; elements have `element` bytes,
- * 4 of float32 or 2 of bfloat16. */
+/* How an image lies in memory: steps in bytes. The channels of a block of a pixel lie side by side;
+ * elements have `element` bytes, 4 of float32 or 2 of bfloat16. */
 typedef struct {
     int64_t image_step, group_step, block_step, pixel_step;
     int64_t block;
@@ -111,19 +115,23 @@ typedef struct {
 
 /* Inputs: 0 the images; 1 what is added before the activation, if `adds`. Output: 0.
  *
- * What tiles read lies as [images, groups, blocks, planes, plane_height, plane_width, 32] of bfloat16: blocks of 32 channels, the
- * padding in place; with a stride, the pixels that one tap sees are a plane of their own, so that pixels side by side in the result
- * lie side by side here too. Images of that kind without padding and stride are read as they lie (`direct`); all others are arranged
- * in the workspace first. A tile is a run of pixels of the *grid*, rows of plane_width pixels: those beyond the width of the result
- * are computed and dropped.
+ * What tiles read lies as [images, groups, blocks, planes, plane_height, plane_width, 32] of
+ * bfloat16: blocks of 32 channels, the padding in place; with a stride, the pixels that one tap
+ * sees are a plane of their own, so that pixels side by side in the result lie side by side here
+ * too. Images of that kind without padding and stride are read as they lie (`direct`); all others
+ * are arranged in the workspace first. A tile is a run of pixels of the *grid*, rows of plane_width
+ * pixels: those beyond the width of the result are computed and dropped.
  *
- * Of `few` channels, at most 4, plain images are arranged as [images, planes, plane_height, columns, 4] with planes by rows alone: the
- * channels of a row of the window are one run of elements, which blocks are cut from. What a block holds beyond it are other pixels,
- * whose weights are zero: where an image holds an infinity or a NaN, results nearby in its row may be NaN too.
+ * Of `few` channels, at most 4, plain images are arranged as [images, planes, plane_height,
+ * columns, 4] with planes by rows alone: the channels of a row of the window are one run of
+ * elements, which blocks are cut from. What a block holds beyond it are other pixels, whose weights
+ * are zero: where an image holds an infinity or a NaN, results nearby in its row may be NaN too.
  *
- * Channels i and 16 + i of a block lie side by side: either half becomes a vector of float32 by one shift or mask.
+ * Channels i and 16 + i of a block lie side by side: either half becomes a vector of float32 by one
+ * shift or mask.
  *
- * Weights are packed: for each vector of 16 filters, for each tap, for each block, 16 pairs of channels of 16 filters. */
+ * Weights are packed: for each vector of 16 filters, for each tap, for each block, 16 pairs of
+ * channels of 16 filters. */
 typedef struct {
     int64_t images;
     acc_window window;
@@ -159,7 +167,8 @@ typedef struct {
     dovetail_body arrange_few;
     /* Range: images * groups * chunks * pairs of vectors. */
     dovetail_body multiply;
-    /* Packs the vectors of one group: weights [filters, taps, channels] of any strides; `runs` for images of few channels. */
+    /* Packs the vectors of one group: weights [filters, taps, channels] of any strides; `runs` for
+     * images of few channels. */
     void (*pack)(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
                  int64_t channels, int32_t runs, uint16_t *packed, acc_packing *packing);
 } acc_bfloat16_kernels;

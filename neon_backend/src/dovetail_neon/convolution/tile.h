@@ -1,8 +1,10 @@
-/* The register tile: `vectors` vectors of filters times `pixels` pixels stay in registers while the channels go by.
+/* The register tile: `vectors` vectors of filters times `pixels` pixels stay in registers while the
+ * channels go by.
  *
- * Per channel a tile loads its weights once, and broadcasts one element of each pixel from memory. With 32 registers of 16 lanes
- * 4 x 6 sums, 4 weights and a broadcast fit: 24 multiply-adds for 10 loads, so that the multipliers are the limit. NEON multiplies
- * by a lane: 4 x 6 sums, a vector of channels for each pixel and one of weights.
+ * Per channel a tile loads its weights once, and broadcasts one element of each pixel from memory.
+ * With 32 registers of 16 lanes 4 x 6 sums, 4 weights and a broadcast fit: 24 multiply-adds for 10
+ * loads, so that the multipliers are the limit. NEON multiplies by a lane: 4 x 6 sums, a vector of
+ * channels for each pixel and one of weights.
  */
 #ifndef DOVETAIL_CPUACC_CONVOLUTION_TILE_H
 #define DOVETAIL_CPUACC_CONVOLUTION_TILE_H
@@ -22,14 +24,15 @@ constexpr int room_for_pixels(int vectors) { return (REGISTERS - 1 - vectors) / 
 #endif
 constexpr int pixels_of(int vectors) { return room_for_pixels(vectors) < MAX_PIXELS ? room_for_pixels(vectors) : MAX_PIXELS; }
 
-/* Memory that is wanted soon: a few bytes of it are asked for with every channel, so that it arrives while others are computed. */
+/* Memory that is wanted soon: a few bytes of it are asked for with every channel, so that it
+ * arrives while others are computed. */
 struct Ahead {
     const char *at;
     int64_t step;
 };
 
-/* Where the pixels of a tile lie: anywhere, or `step` elements apart, which the instructions hold, so that no register is needed
- * for the address of each. */
+/* Where the pixels of a tile lie: anywhere, or `step` elements apart, which the instructions hold,
+ * so that no register is needed for the address of each. */
 template <int pixels> struct Scattered {
     static constexpr bool overlaps = false;
     const float *in[pixels];
@@ -44,10 +47,12 @@ template <int step> struct SideBySide {
 /* sum[p][v] += pixel p's element k * weights[k][v] for `count` channels; moves the weights on. */
 template <int vectors, int pixels, typename Pixels>
 INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const float *&weights, int64_t count, Ahead &ahead) {
-    /* Of the next weights one line per channel is enough where tiles share the fetching into the L2 cache; a tile's own, which come
-     * from there, are asked for some channels before they are used: 1 to 2 % of a convolution. Tiles of one vector are limited by their
-     * loads, and their weights are few. A lone pixel reads each weight once, and as fast as the caches give them: what it asks for itself
-     * has to go to the L1 cache, and not far ahead, or it halves the bandwidth of the second. */
+    /* Of the next weights one line per channel is enough where tiles share the fetching into the L2
+     * cache; a tile's own, which come from there, are asked for some channels before they are used:
+     * 1 to 2 % of a convolution. Tiles of one vector are limited by their loads, and their weights
+     * are few. A lone pixel reads each weight once, and as fast as the caches give them: what it
+     * asks for itself has to go to the L1 cache, and not far ahead, or it halves the bandwidth of
+     * the second. */
     constexpr bool shares = pixels > 1 && vectors > 1;
     constexpr int64_t near = 64 * LANES, soon = 16 * vectors * LANES;
     constexpr int line = 64 / sizeof(float), lines_apart = line < LANES ? 1 : line / LANES;
@@ -74,7 +79,8 @@ INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const
         Vector w[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) w[v] = load(weights + v * LANES);
-        /* An element of one pixel is that of another a step later: to load it again costs less than the register to keep it. */
+        /* An element of one pixel is that of another a step later: to load it again costs less than
+         * the register to keep it. */
         if (Pixels::overlaps) asm volatile("" ::: "memory");
         if (shares) {
             __builtin_prefetch(ahead.at, 0, 2);

@@ -1,8 +1,9 @@
 """Transposed convolutions: a convolution with filters for each phase of the steps, whose results are then interleaved.
 
-Along an axis, result o sums up x[i] w[k] over all i and k with stride * i + dilation * k = o + padding. With o + padding =
-stride * q + phase, k runs over those with dilation * k = stride * j + phase, and x is read at q - j: a convolution over q with
-filters of its own for each phase (Shi et al., "Is the deconvolution layer the same as a convolutional layer?", 2016).
+Along an axis, result o sums up x[i] w[k] over all i and k with stride * i + dilation * k = o +
+padding. With o + padding = stride * q + phase, k runs over those with dilation * k = stride * j +
+phase, and x is read at q - j: a convolution over q with filters of its own for each phase (Shi et
+al., "Is the deconvolution layer the same as a convolutional layer?", 2016).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Phase(NamedTuple):
     """One phase along rows or columns: result q sums up x[q + dilation * t - padding] times tap t.
 
     Attributes:
-        taps: Which element of the kernel each tap is; None for one that is zero, and reads nothing but padding if it is alone.
+        taps: Which element of the kernel each tap is; None for one that is zero, and reads nothing
+            but padding if it is alone.
         padding: What lies before the first pixel, for the first result.
         dilation: Pixels from tap to tap.
     """
@@ -55,7 +57,8 @@ class Axis(NamedTuple):
     """What a transposed convolution does along rows or columns.
 
     Attributes:
-        phases: Each with its own taps alone: a zero that was multiplied would make NaN of an infinity.
+        phases: Each with its own taps alone: a zero that was multiplied would make NaN of an
+            infinity.
         size: Results of each.
         first: Which of the interleaved results is the first of the layer.
     """
@@ -71,7 +74,8 @@ class Axis(NamedTuple):
         for element in reversed(range(kernel)):
             elements[element * dilation % stride].append(element)
         reaches = [one[0] * dilation // stride if one else None for one in elements]  # pixels before q that the first tap reads
-        # Results that padding cuts off are not computed, as far as each phase has padding of its own for them.
+        # Results that padding cuts off are not computed, as far as each phase has padding of its
+        # own for them.
         skipped = min(padding // stride, min(reach for reach in reaches if reach is not None))
         first = padding - skipped * stride
         size = -(-(first + results) // stride) if results else 0
@@ -100,8 +104,9 @@ class Axis(NamedTuple):
 def refusal(layer: Layer) -> Support | None:
     """Refuse steps with so many phases that their filters, or their results, would be out of proportion to the layer's.
 
-    Each phase has its own filters and its own image of results: many are zero, or cut off, where the steps are longer than the
-    window, the window is dilated, or padding leaves few of the results.
+    Each phase has its own filters and its own image of results: many are zero, or cut off, where
+    the steps are longer than the window, the window is dilated, or padding leaves few of the
+    results.
     """
     descriptor, (image, weights), result = layer.descriptor, layer.input_infos[:2], layer.output.known_info
     if not isinstance(descriptor, TransposeConvolution2d) or image is None or weights is None or not result.elements:

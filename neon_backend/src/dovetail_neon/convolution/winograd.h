@@ -1,9 +1,11 @@
-/* Winograd convolution F(m x m, 3 x 3), for m = 2 and 4 (Lavin and Gray 2015): a tile of m x m results from m + 2 squared
- * products instead of 9 m squared. Results are polynomials' products, evaluated at the points 0, +-1 and infinity for m = 2; for
- * m = 4 the points are 0, +-a, +-b and infinity, where a and b are those of the least error that was measured (Barabasz et al.
- * 2020 say how the choice matters).
+/* Winograd convolution F(m x m, 3 x 3), for m = 2 and 4 (Lavin and Gray 2015): a tile of m x m
+ * results from m + 2 squared products instead of 9 m squared. Results are polynomials' products,
+ * evaluated at the points 0, +-1 and infinity for m = 2; for m = 4 the points are 0, +-a, +-b and
+ * infinity, where a and b are those of the least error that was measured (Barabasz et al. 2020 say
+ * how the choice matters).
  *
- * A tile is transformed as a whole: where its square holds an infinity or a NaN, all results of the tile may be NaN. */
+ * A tile is transformed as a whole: where its square holds an infinity or a NaN, all results of the
+ * tile may be NaN. */
 #ifndef DOVETAIL_CPUACC_CONVOLUTION_WINOGRAD_H
 #define DOVETAIL_CPUACC_CONVOLUTION_WINOGRAD_H
 
@@ -14,12 +16,12 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* Dyadic, so that all constants but those of the weights are exact. Next to +-1 and +-2 the largest error is a quarter, the root of
- * the mean squared one is half. */
+/* Dyadic, so that all constants but those of the weights are exact. Next to +-1 and +-2 the largest
+ * error is a quarter, the root of the mean squared one is half. */
 constexpr double POINT_A = 0.625, POINT_B = 1.5;
 
-/* Channels that are summed in a row. With 64 errors are larger by a quarter, with all of 256 they double; sums of 32 cost some four
- * hundredths of the time, of 16 up to a tenth. */
+/* Channels that are summed in a row. With 64 errors are larger by a quarter, with all of 256 they
+ * double; sums of 32 cost some four hundredths of the time, of 16 up to a tenth. */
 constexpr int64_t LONGEST_SUM = 32;
 
 /* Weights are transformed in double, a vector of filters at once. */
@@ -206,8 +208,8 @@ static void position_products(const acc_winograd &w, const float *in, const floa
     }
 }
 
-/* From products to results: one vector of filters of one tile. `at` is its first result, of which `height` x `width` lie inside
- * the image; `adds` lies alike, or is NULL. */
+/* From products to results: one vector of filters of one tile. `at` is its first result, of which
+ * `height` x `width` lie inside the image; `adds` lies alike, or is NULL. */
 template <int tile>
 INLINE void results_of(const acc_winograd &w, const float *products, int64_t step, const float *bias, const float *adds, float *at,
                        int64_t height, int64_t width) {

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Each function: its code, and its name among the attributes of layers. Cython reads this table too (codes.pyx). */
+/* Each function: its code, and its name among the attributes of layers. Cython reads this table too
+ * (codes.pyx). */
 #define ACC_FUNCTIONS(each) \
     each(ACC_IDENTITY, "identity")                                                                 \
     each(ACC_CLAMP, "clamp")  /* a is the lower limit, b the upper one */                          \

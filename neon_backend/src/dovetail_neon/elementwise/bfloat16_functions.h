@@ -1,4 +1,5 @@
-/* Functions whose result is rounded to bfloat16, as exactly as that needs: errors are a tenth of what rounding may add. */
+/* Functions whose result is rounded to bfloat16, as exactly as that needs: errors are a tenth of
+ * what rounding may add. */
 #ifndef DOVETAIL_CPUACC_ELEMENTWISE_BFLOAT16_FUNCTIONS_H
 #define DOVETAIL_CPUACC_ELEMENTWISE_BFLOAT16_FUNCTIONS_H
 
@@ -8,9 +9,9 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* s(x) or x s(x), with s(x) = 1 / (1 + 2^(x p(x^2))) where x is cut at `limit`. Relative errors: 8 * 10^-6 of the power (a minimax
- * polynomial of degree 4), 2^-14 of the reciprocal, and for GELU 3.3 * 10^-4 of p where the result exceeds 2 * 10^-5; below, an absolute
- * error of 2 * 10^-8. */
+/* s(x) or x s(x), with s(x) = 1 / (1 + 2^(x p(x^2))) where x is cut at `limit`. Relative errors: 8
+ * * 10^-6 of the power (a minimax polynomial of degree 4), 2^-14 of the reciprocal, and for GELU
+ * 3.3 * 10^-4 of p where the result exceeds 2 * 10^-5; below, an absolute error of 2 * 10^-8. */
 struct Logistic {
     bool known;             /* whether the function has this form */
     bool times;             /* x s(x) */
@@ -22,7 +23,8 @@ struct Logistic {
         float terms[6] = {}, most = 0.0f;
         switch (with.function) {
         case ACC_GELU: {
-            /* log2((1 + erf(x / sqrt 2)) / (1 - erf(x / sqrt 2))) / x on [-6, 6], its relative error weighted as said above. */
+            /* log2((1 + erf(x / sqrt 2)) / (1 - erf(x / sqrt 2))) / x on [-6, 6], its relative
+             * error weighted as said above. */
             const float fitted[6] = {-2.3008928152f, -1.0660425484e-1f, 7.7402686955e-4f, 4.7326322523e-5f, -2.4217729634e-6f, 3.5029389168e-8f};
             for (int i = 0; i < 6; i++) terms[i] = fitted[i];
             most = 6.0f;

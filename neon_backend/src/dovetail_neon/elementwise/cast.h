@@ -1,4 +1,5 @@
-/* From one element type to another. Integers wrap; floats are cut off, and wrap too; NaN and the infinities become 0. */
+/* From one element type to another. Integers wrap; floats are cut off, and wrap too; NaN and the
+ * infinities become 0. */
 #ifndef DOVETAIL_CPUACC_ELEMENTWISE_CAST_H
 #define DOVETAIL_CPUACC_ELEMENTWISE_CAST_H
 

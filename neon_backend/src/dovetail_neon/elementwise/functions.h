@@ -11,7 +11,8 @@ namespace ACC_ISA {
 /* NaN survives. */
 INLINE Vector clamped(Vector x, Vector low, Vector high) { return minimum(high, maximum(low, x)); }
 
-/* So many vectors are read before the first result is written: a chain of some twenty operations takes half as long again alone. */
+/* So many vectors are read before the first result is written: a chain of some twenty operations
+ * takes half as long again alone. */
 constexpr int ABREAST = 4;
 
 /* Vectors that were just computed, in place. */

@@ -23,7 +23,8 @@ enum { ACC_MAX_AXES = 8 };
 
 enum acc_operation { ACC_OPERATIONS(ACC_CODE) };
 
-/* The axes were merged as far as both operands allow. Range: rows, which are all axes but the last. */
+/* The axes were merged as far as both operands allow. Range: rows, which are all axes but the last.
+ * */
 typedef struct {
     int32_t operation;
     int32_t axes;                           /* but the last */
@@ -35,7 +36,8 @@ typedef struct {
     acc_activation activation;
 } acc_elementwise;
 
-/* Blocked images times one factor per image and channel; range: images * blocks * chunks of pixels. */
+/* Blocked images times one factor per image and channel; range: images * blocks * chunks of pixels.
+ * */
 typedef struct {
     int64_t images, channels, pixels;
     int64_t chunks;

@@ -124,7 +124,8 @@ def _absorb_addition(chain: Chain, addition: Layer) -> bool:
     shape = chain.output.known_info.sizes
     if isinstance(other.layer.descriptor, Constant):
         value = other.layer.descriptor.value
-        # A vector along the last axis is a bias of a matrix product; after a residual it would be added in another order.
+        # A vector along the last axis is a bias of a matrix product; after a residual it would be
+        # added in another order.
         if not isinstance(chain.root.descriptor, MatMul | FullyConnected) or chain.bias is not None or chain.adds is not None:
             return False
         if value.dtype != np.float32 or value.shape != (shape[-1],):

@@ -16,8 +16,9 @@ from ..quantized.kinds import ReorderQuantized
 class Lowering:
     """The replacement of a part while it grows.
 
-    Every slot of the original graph that was emitted is known by the layouts in which it exists: "plain", "blocked", "last",
-    which is plain with the channels innermost and the same as plain for images that already lie so, or "bytes".
+    Every slot of the original graph that was emitted is known by the layouts in which it exists:
+    "plain", "blocked", "last", which is plain with the channels innermost and the same as plain for
+    images that already lie so, or "bytes".
 
     Attributes:
         view: What is replaced.
@@ -143,7 +144,8 @@ class Lowering:
         return self._reorder(source, image, info, layout is DataLayout.NHWC, slot)
 
     def _reorder(self, source: OutputSlot, image: Image, info: TensorInfo, last: bool, slot: OutputSlot) -> OutputSlot:
-        # A reorder of something computed here stands for its layer; one of an input for the first layer that reads it.
+        # A reorder of something computed here stands for its layer; one of an input for the first
+        # layer that reads it.
         origin = slot.layer if slot.layer in self.view else next(c.layer for c in slot.consumers if c.layer in self.view)
         kind = Reorder if info.dtype.is_float else ReorderQuantized
         descriptor = kind(infos=(info,), image=image, channels_last=last)

@@ -41,8 +41,9 @@ def _round_to_float16(graph: Graph) -> None:
 def _round_to_bfloat16(graph: Graph) -> None:
     """Let convolutions and products with constant matrices round their factors; keep what lies between them in bfloat16.
 
-    They would round what they multiply anyway; what they add, and what a depthwise convolution between them reads and makes, is
-    rounded too. Layers whose channels are too few to fill blocks stay as they are.
+    They would round what they multiply anyway; what they add, and what a depthwise convolution
+    between them reads and makes, is rounded too. Layers whose channels are too few to fill blocks
+    stay as they are.
     """
     for layer in graph.topological_order():
         descriptor = layer.descriptor

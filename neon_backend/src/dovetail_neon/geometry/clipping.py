@@ -1,7 +1,8 @@
 """Windows without the part of them that no result reads inside the image.
 
-What is left is in proportion to the image and the results, whatever the attributes say: padding of millions of pixels around an
-image of one, steps of which there is none. So kernels neither walk over what is not there nor compute where it would lie.
+What is left is in proportion to the image and the results, whatever the attributes say: padding of
+millions of pixels around an image of one, steps of which there is none. So kernels neither walk
+over what is not there nor compute where it would lie.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ class ClippedAxis(NamedTuple):
 
     Attributes:
         taps: Those of the window that are left, at least one unless there were none.
-        stride, dilation, padding: As before, but 1 where there is no step, and the padding before the taps that are left.
+        stride, dilation, padding: As before, but 1 where there is no step, and the padding before
+            the taps that are left.
     """
 
     taps: slice

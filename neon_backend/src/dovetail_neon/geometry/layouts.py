@@ -1,8 +1,9 @@
 """How tensors lie in memory inside a part of the graph that CpuAcc runs.
 
-Plain tensors lie as their shape says. An image may also be *blocked*: [N, C / lanes, H, W, lanes], so that a pixel's channels
-of a block fill one vector; the last block is padded with lanes whose values nobody reads. Quantized images lie in *bytes*:
-[N, H, W, C], channels padded to whole registers, elements signed or not as the instructions at hand want them.
+Plain tensors lie as their shape says. An image may also be *blocked*: [N, C / lanes, H, W, lanes],
+so that a pixel's channels of a block fill one vector; the last block is padded with lanes whose
+values nobody reads. Quantized images lie in *bytes*: [N, H, W, C], channels padded to whole
+registers, elements signed or not as the instructions at hand want them.
 """
 
 from __future__ import annotations

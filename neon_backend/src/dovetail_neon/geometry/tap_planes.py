@@ -1,7 +1,8 @@
 """Where the taps of a convolution read, if the pixels that one of them sees lie side by side.
 
-With a step of more than one pixel, those lie apart in the image. Its rows and columns are therefore arranged as *planes*, one
-for each pair of remainders that some tap has; in its plane, a tap sees pixels side by side.
+With a step of more than one pixel, those lie apart in the image. Its rows and columns are therefore
+arranged as *planes*, one for each pair of remainders that some tap has; in its plane, a tap sees
+pixels side by side.
 """
 
 from __future__ import annotations

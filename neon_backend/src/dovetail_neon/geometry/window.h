@@ -22,7 +22,8 @@ static inline int32_t acc_window_reaches_out(const acc_window *w) {
     return w->padding_top > 0 || w->padding_left > 0 || bottom >= w->in_height || right >= w->in_width;
 }
 
-/* Make one row of all pixels, where each result reads one pixel and nothing else: rows then need not end a tile. */
+/* Make one row of all pixels, where each result reads one pixel and nothing else: rows then need
+ * not end a tile. */
 static inline void acc_window_flatten(acc_window *w) {
     w->in_width = w->out_width = w->in_height * w->in_width;
     w->in_height = w->out_height = 1;

@@ -65,7 +65,8 @@ extern "C" const acc_kernels *acc_kernels_of(const char *name) {
 }
 
 #if BUILT_FOR_X86
-/* The matrix unit: CPUID, then Linux, which gives a process the registers when it asks (arch_prctl(2), ARCH_REQ_XCOMP_PERM). */
+/* The matrix unit: CPUID, then Linux, which gives a process the registers when it asks
+ * (arch_prctl(2), ARCH_REQ_XCOMP_PERM). */
 enum { OF_BFLOAT16 = 1 << 22, OF_BYTES = 1 << 25 };     /* bits of EDX */
 static int has_matrix_unit(unsigned products) {
 #if defined(__linux__)

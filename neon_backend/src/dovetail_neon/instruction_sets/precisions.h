@@ -5,8 +5,9 @@
 #include "dovetail_neon/convolution/parameters.h"
 #include "dovetail_neon/strips/parameters.h"
 
-/* The kernels of one precision. Images may stay float32, whose kernels are told the same as those of float32, but for the packed
- * weights; or they are arranged, and may be kept, in the precision of the factors. */
+/* The kernels of one precision. Images may stay float32, whose kernels are told the same as those
+ * of float32, but for the packed weights; or they are arranged, and may be kept, in the precision
+ * of the factors. */
 typedef struct {
     const char *precision;                              /* "bfloat16", "float16" */
     const char *unit;                                   /* what multiplies */
@@ -20,8 +21,8 @@ typedef struct {
 extern "C" {
 #endif
 
-/* Kernels of a precision for an instruction set: those of the unit of this name, or of the best one if it is NULL. NULL if this
- * build or this machine has none. */
+/* Kernels of a precision for an instruction set: those of the unit of this name, or of the best one
+ * if it is NULL. NULL if this build or this machine has none. */
 const acc_precision *acc_precision_of(const char *instruction_set, const char *precision, const char *unit);
 
 #ifdef __cplusplus

@@ -139,7 +139,8 @@ template <int depth> INLINE void add_rows(const float *x, const float *right, in
     }
 }
 
-/* Few rows: each run of the right matrix is read once from memory, and again from the cache by the rows but for the first. */
+/* Few rows: each run of the right matrix is read once from memory, and again from the cache by the
+ * rows but for the first. */
 static void matmul_few(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_matmul &m = *(const acc_matmul *)job->parameters;

@@ -83,7 +83,8 @@ def create(layer, Kernels kernels):
         if right_transposed:
             m.chunks = max(1, min(wanted, vectors))
         else:
-            # Runs long enough that memory delivers them, and short enough that what is added to stays in the L1 cache.
+            # Runs long enough that memory delivers them, and short enough that what is added to
+            # stays in the L1 cache.
             m.chunks = max(1, parts(m.columns, 2048 // m.rows), min(wanted, m.columns // 512))
         body = table.dots if right_transposed else table.few
         workload.phase(body, m.batches * m.chunks, nanoseconds)

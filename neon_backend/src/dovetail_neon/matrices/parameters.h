@@ -4,9 +4,10 @@
 
 #include "dovetail_neon/workload/job.h"
 
-/* Output: 0, [batches, rows, columns]. The left matrices are [rows, depth] or, `left_transposed`, [depth, rows]; the right ones
- * [depth, columns] or, `right_transposed`, [columns, depth]. All are C-contiguous.
- * Columns are shared out to `panels` panels of vectors as even as can be: panel g begins at vector vectors * g / panels. */
+/* Output: 0, [batches, rows, columns]. The left matrices are [rows, depth] or, `left_transposed`,
+ * [depth, rows]; the right ones [depth, columns] or, `right_transposed`, [columns, depth]. All are
+ * C-contiguous. Columns are shared out to `panels` panels of vectors as even as can be: panel g
+ * begins at vector vectors * g / panels. */
 typedef struct {
     int64_t batches, rows, columns, depth;
     int32_t left, right;            /* which inputs */
@@ -31,13 +32,16 @@ typedef struct {
     int32_t few_rows;
     /* Left matrices that are transposed become [rows, depth]; range: matrices * vectors of rows. */
     dovetail_body pack_left;
-    /* Right matrices become panels of [depth, vectors, LANES]; range: matrices * vectors of columns. */
+    /* Right matrices become panels of [depth, vectors, LANES]; range: matrices * vectors of
+     * columns. */
     dovetail_body pack_right;
     dovetail_body pack_right_transposed;
-    /* Range of these: batches * panels * chunks of rows. The left matrices lie as [rows, depth] or were packed. */
+    /* Range of these: batches * panels * chunks of rows. The left matrices lie as [rows, depth] or
+     * were packed. */
     dovetail_body packed;
     dovetail_body direct;           /* right matrices [depth, columns] as they lie */
-    /* Few rows, right matrices [depth, columns], read in order; range: batches * chunks of columns. */
+    /* Few rows, right matrices [depth, columns], read in order; range: batches * chunks of columns.
+     * */
     dovetail_body few;
     /* Few rows, right matrices [columns, depth]; range: batches * chunks of columns. */
     dovetail_body dots;

@@ -8,7 +8,8 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* Rows in a tile: as many as the registers hold, but few enough that most of their addresses stay in registers too. */
+/* Rows in a tile: as many as the registers hold, but few enough that most of their addresses stay
+ * in registers too. */
 constexpr int rows_of(int vectors) {
     return vectors == 1 ? (pixels_of(1) < 12 ? pixels_of(1) : 12) : (pixels_of(vectors) < 10 ? pixels_of(vectors) : 10);
 }
@@ -17,7 +18,8 @@ constexpr int rows_of(int vectors) {
 INLINE int64_t first_of_panel(int64_t vectors, int64_t panels, int64_t panel) { return vectors * panel / panels; }
 INLINE int64_t vectors_of(int64_t count) { return (count + LANES - 1) / LANES; }
 
-/* What the tiles of one panel of columns share: rows of `in` times a panel [depth, vectors, LANES], whose rows lie `step` apart. */
+/* What the tiles of one panel of columns share: rows of `in` times a panel [depth, vectors, LANES],
+ * whose rows lie `step` apart. */
 struct Panel {
     const float *in;
     int64_t in_step;

@@ -1,6 +1,7 @@
 /* What only moves elements, of 1, 2, 4 or 8 bytes, between plain tensors.
  *
- * Elements are read and written by memcpy: what is moved as one element of 8 bytes may be two of 4, with their alignment.
+ * Elements are read and written by memcpy: what is moved as one element of 8 bytes may be two of 4,
+ * with their alignment.
  */
 #ifndef DOVETAIL_CPUACC_MOVEMENT_COPIES_H
 #define DOVETAIL_CPUACC_MOVEMENT_COPIES_H

@@ -30,7 +30,8 @@ from dovetail_neon.movement.strides import RUN, STRIDED, TRANSPOSED, Move, conti
 
 
 CODES = {RUN: ACC_RUN, STRIDED: ACC_STRIDED, TRANSPOSED: ACC_TRANSPOSED}
-# How long a chunk is: bytes of a run, elements, rows of a matrix. Long enough to cost more than finding it.
+# How long a chunk is: bytes of a run, elements, rows of a matrix. Long enough to cost more than
+# finding it.
 STRIPES = {RUN: 1 << 14, STRIDED: 1 << 12, TRANSPOSED: 32}
 # Nanoseconds per byte of a run, per element.
 COSTS = {RUN: 0.08, STRIDED: 0.7, TRANSPOSED: 0.6}

@@ -1,8 +1,8 @@
 """Layers that only move elements, joined: what is cut out, turned or put together on the way is read where it lies.
 
-Each of them would read and write all of its tensor. One copy between strided views does the same for a chain of them, such as
-the head of a detector: filters turned innermost, cut into coordinates and scores, put together again, all scales one behind the
-other.
+Each of them would read and write all of its tensor. One copy between strided views does the same
+for a chain of them, such as the head of a detector: filters turned innermost, cut into coordinates
+and scores, put together again, all scales one behind the other.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _turn_blocks(graph: Graph, layer: Layer, permute: Permute) -> None:
 def _put_together(graph: Graph, layer: Layer, concat: Concat) -> None:
     """Copy the parts of a concatenation from where they were cut out, and all parts of what is itself a concatenation.
 
-    A part that is one piece of the result may be computed in place; then nothing is copied, and nothing is to be gained. Not so
-    where the result leaves the network, in memory of the caller.
+    A part that is one piece of the result may be computed in place; then nothing is copied, and
+    nothing is to be gained. Not so where the result leaves the network, in memory of the caller.
     """
     info = layer.output.known_info
     itemsize, axis = info.dtype.itemsize, concat.axis % info.rank

@@ -38,8 +38,9 @@ class Frame(PrivateLayer, kind="CpuAcc.Frame"):
 class Interleave(PrivateLayer, kind="CpuAcc.Interleave"):
     """The pixels of several blocked images side by side, as the phases [rows, columns] of a step.
 
-    Row y of the result is row (y + first) // stride of phase (y + first) % stride, and so are columns. Phases are inputs of
-    their own, or lie one behind the other in one input, each in whole blocks of channels. Pairs are (height, width).
+    Row y of the result is row (y + first) // stride of phase (y + first) % stride, and so are
+    columns. Phases are inputs of their own, or lie one behind the other in one input, each in whole
+    blocks of channels. Pairs are (height, width).
     """
 
     size: tuple[int, int]

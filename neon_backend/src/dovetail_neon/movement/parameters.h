@@ -15,7 +15,8 @@ enum {
     ACC_TRANSPOSED_FLOATS = 3          /* the same, of aligned elements of 4 bytes */
 };
 
-/* One strided copy. Steps and offsets are bytes. Its items: the positions of the outer axes, times `chunks` of the length. */
+/* One strided copy. Steps and offsets are bytes. Its items: the positions of the outer axes, times
+ * `chunks` of the length. */
 typedef struct {
     int32_t input;                      /* negative: the source is the fill */
     int32_t output;
@@ -82,16 +83,16 @@ typedef struct {
     const int64_t *first_channel;       /* per part: where it begins in the result */
 } acc_join;
 
-/* Planes of rows with zeros around them; range: planes * rows of the result. An image with channels innermost is one plane, whose
- * elements are pixels. */
+/* Planes of rows with zeros around them; range: planes * rows of the result. An image with channels
+ * innermost is one plane, whose elements are pixels. */
 typedef struct {
     int64_t planes, height, width;
     int64_t element;                    /* floats */
     int64_t top, left, bottom, right;
 } acc_frame;
 
-/* Blocked images that are phases [stride_y, stride_x], pixel by pixel of each phase in turn, from (first_y, first_x) on; range:
- * images * blocks * rows of the result. */
+/* Blocked images that are phases [stride_y, stride_x], pixel by pixel of each phase in turn, from
+ * (first_y, first_x) on; range: images * blocks * rows of the result. */
 typedef struct {
     int32_t apart;                      /* each phase is an input; else their blocks lie one behind the other */
     int64_t blocks;                     /* of the result */

@@ -121,7 +121,8 @@ def padded(
 ) -> list[Move]:
     """List the copies that put a tensor into a frame: for each axis what lies before and after it, and the tensor.
 
-    The border of an axis reaches over all of the axes after it, and over the inside of those before it.
+    The border of an axis reaches over all of the axes after it, and over the inside of those before
+    it.
     """
     own, target = contiguous(sizes, itemsize), contiguous(wanted, itemsize)
     starts = [min(max(count, 0), size) for count, size in zip(before, wanted, strict=True)]

@@ -1,5 +1,5 @@
-/* Convolution of images of bytes: `blocks` blocks of 16 filters times `pixels` pixels stay in registers while the channels go by, a
- * panel of 2 or 4 of them at a time. */
+/* Convolution of images of bytes: `blocks` blocks of 16 filters times `pixels` pixels stay in
+ * registers while the channels go by, a panel of 2 or 4 of them at a time. */
 #ifndef DOVETAIL_CPUACC_QUANTIZED_CONVOLUTION_H
 #define DOVETAIL_CPUACC_QUANTIZED_CONVOLUTION_H
 
@@ -19,7 +19,8 @@ constexpr int tile_pixels(int blocks) {
     return room > 14 ? 14 : room < 2 ? 2 : room;
 }
 
-/* Where the pixels of a tile lie: anywhere, or `step` bytes apart, so that four of them share a register for their address. */
+/* Where the pixels of a tile lie: anywhere, or `step` bytes apart, so that four of them share a
+ * register for their address. */
 template <int pixels> struct ScatteredPixels {
     const char *in[pixels];
     int64_t passed;

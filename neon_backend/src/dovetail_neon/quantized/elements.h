@@ -34,7 +34,8 @@ INLINE Bytes16 load16(const void *at) {
     return x;
 }
 
-/* `count` rows, of which there are 4 or 16, become columns: each time the first half of the vectors is interleaved with the second. */
+/* `count` rows, of which there are 4 or 16, become columns: each time the first half of the vectors
+ * is interleaved with the second. */
 template <int count> INLINE void transpose_bytes(Bytes16 (&x)[count]) {
     const Bytes16 low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
     const Bytes16 high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -69,8 +70,8 @@ INLINE void interleave_planes(const uint8_t *from, int64_t plane, int64_t channe
     }
 }
 
-/* `rows` rows of `count` bytes, `from_step` apart, become `count` rows of `rows` bytes, at most 16 either way, and zeros as far as there is
- * `room`. */
+/* `rows` rows of `count` bytes, `from_step` apart, become `count` rows of `rows` bytes, at most 16
+ * either way, and zeros as far as there is `room`. */
 INLINE void transpose_square(const uint8_t *from, int64_t from_step, int rows, int count, uint8_t sign, uint8_t *to, int64_t to_step,
                              int64_t room) {
     Bytes16 x[16];
@@ -134,7 +135,8 @@ template <bool to_image> static void reorder_bytes(int64_t begin, int64_t end, i
     }
 }
 
-/* ONNX QuantizeLinear: x / scale rounded to nearest even, plus the zero point, saturated; NaN becomes the zero point. */
+/* ONNX QuantizeLinear: x / scale rounded to nearest even, plus the zero point, saturated; NaN
+ * becomes the zero point. */
 static void quantize(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantize &q = *(const acc_quantize *)job->parameters;

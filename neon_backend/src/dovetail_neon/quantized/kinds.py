@@ -16,8 +16,9 @@ from ..geometry.window import Geometry
 class ConvolveQuantized(PrivateLayer, kind="CpuAcc.ConvolveQuantized"):
     """Convolution of quantized images in bytes, or product of the rows of a quantized matrix: sums are exact, in 32 bits.
 
-    Weights [filters, taps, channels of a group] are less their zero points. A result is its zero point plus the sum, with its
-    bias, times the factor of the filter, rounded to nearest and clamped to `bounds`.
+    Weights [filters, taps, channels of a group] are less their zero points. A result is its zero
+    point plus the sum, with its bias, times the factor of the filter, rounded to nearest and
+    clamped to `bounds`.
     """
 
     precision: ClassVar[str] = "int8"
@@ -56,7 +57,8 @@ class DepthwiseQuantized(PrivateLayer, kind="CpuAcc.DepthwiseQuantized"):
 class PoolQuantized(PrivateLayer, kind="CpuAcc.PoolQuantized"):
     """Greatest element of each window of quantized images in bytes or, with `counts` [height, width], the mean of so many.
 
-    Halves are rounded away from 0, and elements outside the image that count are the zero point, as TensorFlow Lite has it.
+    Halves are rounded away from 0, and elements outside the image that count are the zero point, as
+    TensorFlow Lite has it.
     """
 
     source: Image

@@ -1,5 +1,5 @@
-/* Convolution of images of bytes by Intel's matrix unit: a tile of 32 pixels by 32 filters is summed up, 64 channels of 16 pixels and
- * of 16 filters at a time. */
+/* Convolution of images of bytes by Intel's matrix unit: a tile of 32 pixels by 32 filters is
+ * summed up, 64 channels of 16 pixels and of 16 filters at a time. */
 #ifndef DOVETAIL_CPUACC_QUANTIZED_MATRIX_UNIT_H
 #define DOVETAIL_CPUACC_QUANTIZED_MATRIX_UNIT_H
 
@@ -36,7 +36,8 @@ static void arrange_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-/* sums[block][run][row][filter] of up to two runs of pixels and two blocks of filters; `other` and `below` are bytes from the first. */
+/* sums[block][run][row][filter] of up to two runs of pixels and two blocks of filters; `other` and
+ * `below` are bytes from the first. */
 template <int runs, int blocks>
 static void sum_tiles(const acc_quantized_matrix &c, const char *pixels, int64_t below, const char *weights, int64_t other,
                       int32_t (*sums)[2][TILE_ROWS][LANES]) {
@@ -75,7 +76,8 @@ struct MatrixResults {
     int lanes[2];
 };
 
-/* Finish `count` pixels of the grid from `at` on; those beyond the width of the result are dropped. */
+/* Finish `count` pixels of the grid from `at` on; those beyond the width of the result are dropped.
+ * */
 template <int blocks>
 static void finish_tiles(const acc_quantized_matrix &c, const MatrixResults &to, int64_t at, int64_t count,
                          const int32_t (*first)[LANES], const int32_t (*second)[LANES]) {
@@ -104,7 +106,8 @@ static void multiply_some(const acc_quantized_matrix &c, const char *in, const c
     for (int64_t at = first; at < last;) {
         const int runs = at + c.rows < last ? 2 : 1;
         int64_t begin[2];
-        /* The last run ends with the grid, and begins among pixels that another run has finished. */
+        /* The last run ends with the grid, and begins among pixels that another run has finished.
+         * */
         for (int run = 0; run < 2; run++) begin[run] = lesser(at + run * c.rows, c.grid - c.rows);
         const char *pixels = in + begin[0] * c.tile_step;
         if (runs == 2)

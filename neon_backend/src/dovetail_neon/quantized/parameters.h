@@ -1,13 +1,16 @@
-/* Layers of quantized tensors: int8 or uint8 elements, each of which stands for scale * (element - zero point).
+/* Layers of quantized tensors: int8 or uint8 elements, each of which stands for scale * (element -
+ * zero point).
  *
- * Images lie as [N, H, W, step] bytes: the channels of a pixel side by side, `step` apart from pixel to pixel, a multiple of 16, or 4
- * where there are at most 4 channels. What lies between the last channel and the next pixel is read, and what comes of it dropped; 64
- * bytes behind the last pixel may be read too. Bytes are signed inside or not, as the instructions at hand want them (`is_signed`):
- * tensors of the other type have 128 added or subtracted at the edges, and so have all zero points and bounds below.
+ * Images lie as [N, H, W, step] bytes: the channels of a pixel side by side, `step` apart from
+ * pixel to pixel, a multiple of 16, or 4 where there are at most 4 channels. What lies between the
+ * last channel and the next pixel is read, and what comes of it dropped; 64 bytes behind the last
+ * pixel may be read too. Bytes are signed inside or not, as the instructions at hand want them
+ * (`is_signed`): tensors of the other type have 128 added or subtracted at the edges, and so have
+ * all zero points and bounds below.
  *
- * Sums are exact, in 32 bits, modulo 2^32 as TensorFlow Lite's are. They become results in float32: sum * factor + zero, rounded to
- * nearest even, clamped: the same bits on every machine. Next to TensorFlow Lite's arithmetic of 31 bits results near a tie may differ
- * by 1. */
+ * Sums are exact, in 32 bits, modulo 2^32 as TensorFlow Lite's are. They become results in float32:
+ * sum * factor + zero, rounded to nearest even, clamped: the same bits on every machine. Next to
+ * TensorFlow Lite's arithmetic of 31 bits results near a tie may differ by 1. */
 #ifndef DOVETAIL_CPUACC_QUANTIZED_PARAMETERS_H
 #define DOVETAIL_CPUACC_QUANTIZED_PARAMETERS_H
 
@@ -24,9 +27,10 @@ typedef struct {
     int32_t reserved;
 } acc_requantization;
 
-/* Inputs: 0 the images. Output: 0. A tile computes up to 4 blocks of 16 filters for some pixels; filters that it computes are a panel.
- * Weights are packed: for each block of 16 filters, for each tap, for each word of channels, the 16 filters; blocks of a panel of
- * filters are interleaved vector by vector. */
+/* Inputs: 0 the images. Output: 0. A tile computes up to 4 blocks of 16 filters for some pixels;
+ * filters that it computes are a panel. Weights are packed: for each block of 16 filters, for each
+ * tap, for each word of channels, the 16 filters; blocks of a panel of filters are interleaved
+ * vector by vector. */
 typedef struct {
     int64_t images;
     acc_window window;
@@ -49,13 +53,16 @@ typedef struct {
     int32_t reserved;
 } acc_quantized_convolution;
 
-/* Convolution by a matrix unit, of images of unsigned bytes. What tiles read lies as [images, planes, plane_height, plane_width, step]:
- * the padding in place; with a stride, the pixels that one tap sees are a plane of their own, so that pixels side by side in the result
- * lie side by side here too. Where windows are single pixels, images are read as they lie (`direct`). Of images of at most 4 channels
- * a row of the window is one tap: a run of bytes, which holds other pixels beyond it, whose weights are zero. A tile is a run of pixels of the
- * *grid*, rows of plane_width pixels: those beyond the width of the result are computed and dropped.
+/* Convolution by a matrix unit, of images of unsigned bytes. What tiles read lies as [images,
+ * planes, plane_height, plane_width, step]: the padding in place; with a stride, the pixels that
+ * one tap sees are a plane of their own, so that pixels side by side in the result lie side by side
+ * here too. Where windows are single pixels, images are read as they lie (`direct`). Of images of
+ * at most 4 channels a row of the window is one tap: a run of bytes, which holds other pixels
+ * beyond it, whose weights are zero. A tile is a run of pixels of the *grid*, rows of plane_width
+ * pixels: those beyond the width of the result are computed and dropped.
  *
- * Weights are packed: for each block of 16 filters, for each tap, for each piece of 64 channels, 16 words of 4 channels. */
+ * Weights are packed: for each block of 16 filters, for each tap, for each piece of 64 channels, 16
+ * words of 4 channels. */
 typedef struct {
     int64_t images;
     acc_window window;
@@ -92,9 +99,10 @@ typedef struct {
                  int64_t channels, char *packed, acc_packing *packing);
 } acc_quantized_matrix_kernels;
 
-/* Windows over each channel. Range: images * rows of results, of which depthwise convolution takes `together` at a time. Rows are
- * stacked: what a column holds in as many rows as a unit multiplies at once lies side by side, for 16 channels at a time, where a
- * worker's own workspace is. Where the last stack has room for another row, two rows of results are summed up from the same stacks,
+/* Windows over each channel. Range: images * rows of results, of which depthwise convolution takes
+ * `together` at a time. Rows are stacked: what a column holds in as many rows as a unit multiplies
+ * at once lies side by side, for 16 channels at a time, where a worker's own workspace is. Where
+ * the last stack has room for another row, two rows of results are summed up from the same stacks,
  * with weights that are one row further down for the second. */
 typedef struct {
     int64_t images, channels;
@@ -113,7 +121,8 @@ typedef struct {
     int32_t reserved;
 } acc_quantized_windows;
 
-/* output = zero + a * (inputs[0] - zero_a) + b * (inputs[1] - zero_b), rounded; range: blocks of 16 bytes. */
+/* output = zero + a * (inputs[0] - zero_a) + b * (inputs[1] - zero_b), rounded; range: blocks of 16
+ * bytes. */
 typedef struct {
     int64_t count;                  /* bytes, whole blocks */
     float a, b;
@@ -158,10 +167,12 @@ typedef struct {
     /* Most blocks in a panel, and pixels that a tile of so many blocks holds. */
     int32_t most_blocks;
     int32_t pixels[5];
-    /* Packs a panel of `blocks` blocks from filter `first` on of weights [filters, taps, channels]: less their zero points. */
+    /* Packs a panel of `blocks` blocks from filter `first` on of weights [filters, taps, channels]:
+     * less their zero points. */
     void (*pack[2])(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
                     int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing);
-    /* Packs windows [channels, kernel_height, kernel_width] of steps in elements, for so many rows together. */
+    /* Packs windows [channels, kernel_height, kernel_width] of steps in elements, for so many rows
+     * together. */
     void (*pack_windows[2])(const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, int64_t channels,
                             int64_t kernel_height, int64_t kernel_width, int64_t together, char *packed);
 } acc_quantized_kernels;
@@ -170,9 +181,11 @@ typedef struct {
 extern "C" {
 #endif
 
-/* Kernels for an instruction set: with its dot products of bytes if this machine has them and they are wanted. */
+/* Kernels for an instruction set: with its dot products of bytes if this machine has them and they
+ * are wanted. */
 const acc_quantized_kernels *acc_quantized_kernels_of(const char *instruction_set, int32_t dot_products);
-/* The matrix unit that belongs to kernels with dot products of bytes; NULL if this machine has none. */
+/* The matrix unit that belongs to kernels with dot products of bytes; NULL if this machine has
+ * none. */
 const acc_quantized_matrix_kernels *acc_quantized_matrix_of(const acc_quantized_kernels *kernels);
 
 #ifdef __cplusplus

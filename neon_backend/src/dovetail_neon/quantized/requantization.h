@@ -8,11 +8,12 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* To this a float adds a whole number, and rounds it to nearest even: its last bits are then that number's. */
+/* To this a float adds a whole number, and rounds it to nearest even: its last bits are then that
+ * number's. */
 constexpr float WHOLE = 12582912.0f;
 
-/* Real numbers, counted from the zero point, to clamped integers. Not even here is a multiplication fused with an addition, so that
- * quantized layers give the same bits on every machine. */
+/* Real numbers, counted from the zero point, to clamped integers. Not even here is a multiplication
+ * fused with an addition, so that quantized layers give the same bits on every machine. */
 struct Rounding {
     Vector zero, low, high;
 

@@ -36,7 +36,8 @@ def is_quantized(layer: Layer) -> bool:
 def clamp_range(layer: Layer) -> tuple[int, int]:
     """Least and greatest integer of the result, by its type and the activation.
 
-    Source: TensorFlow Lite, CalculateActivationRangeQuantized: bounds are rounded, halves away from zero, as float32.
+    Source: TensorFlow Lite, CalculateActivationRangeQuantized: bounds are rounded, halves away from
+    zero, as float32.
     """
     descriptor: Any = layer.descriptor
     info = layer.output.known_info

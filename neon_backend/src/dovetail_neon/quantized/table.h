@@ -1,4 +1,5 @@
-/* The table of layers of quantized tensors: part of that of an instruction set, and once more with its dot products of bytes. */
+/* The table of layers of quantized tensors: part of that of an instruction set, and once more with
+ * its dot products of bytes. */
 #ifndef DOVETAIL_CPUACC_QUANTIZED_TABLE_H
 #define DOVETAIL_CPUACC_QUANTIZED_TABLE_H
 

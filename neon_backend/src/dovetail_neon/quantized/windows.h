@@ -1,4 +1,5 @@
-/* Windows over each channel of images of bytes: depthwise convolution and pooling, 16 channels at a time. */
+/* Windows over each channel of images of bytes: depthwise convolution and pooling, 16 channels at a
+ * time. */
 #ifndef DOVETAIL_CPUACC_QUANTIZED_WINDOWS_H
 #define DOVETAIL_CPUACC_QUANTIZED_WINDOWS_H
 
@@ -9,7 +10,8 @@ namespace ACC_ISA {
 
 constexpr int SIDE_BY_SIDE = LANES == 16 ? 8 : 4;      /* results that are summed at once */
 
-/* For every column that a row of results reads, and every stack of rows of the window: the bytes of the rows, by channel. */
+/* For every column that a row of results reads, and every stack of rows of the window: the bytes of
+ * the rows, by channel. */
 template <typename Unit>
 static void stack_rows(const acc_quantized_windows &w, const Byte *image, int64_t y, int64_t channel, Integers *stacked) {
     const Byte *outside = (const Byte *)w.outside + channel;
@@ -44,7 +46,8 @@ static void stack_rows(const acc_quantized_windows &w, const Byte *image, int64_
     }
 }
 
-/* `count` results side by side, of 16 channels; their windows are `known` stacks apart, or some other number if that is 0. */
+/* `count` results side by side, of 16 channels; their windows are `known` stacks apart, or some
+ * other number if that is 0. */
 template <typename Unit, int count, int known>
 INLINE void sum_stacks(const acc_quantized_windows &w, const Integers *at, const char *weights, const int32_t *bias,
                        Integers (&sum)[count][BLOCK_VECTORS]) {
@@ -142,7 +145,8 @@ void pack_byte_windows(const int16_t *weights, int64_t channel_step, int64_t row
                     }
 }
 
-/* The part of a window that lies inside the image: rows [top, bottom) and columns [left, right) of it, in taps. */
+/* The part of a window that lies inside the image: rows [top, bottom) and columns [left, right) of
+ * it, in taps. */
 struct TapsInside {
     int64_t y, x;       /* of the first tap, in the image */
     int64_t top, bottom, left, right;
@@ -166,8 +170,8 @@ template <typename Take> INLINE void for_each_tap(const acc_quantized_windows &w
             take(image + ((t.y + row * w.window.dilation_y) * w.window.in_width + t.x + column * w.window.dilation_x) * w.step);
 }
 
-/* Halves away from zero, as TensorFlow Lite divides: reference/integer_ops/pooling.h. The quotients have at most 9 bits, so that one in
- * float32 is at most 1 from them. */
+/* Halves away from zero, as TensorFlow Lite divides: reference/integer_ops/pooling.h. The quotients
+ * have at most 9 bits, so that one in float32 is at most 1 from them. */
 INLINE Integers divided(Integers sum, int32_t count) {
     const Integers zero = {}, magnitude = (sum < zero ? -sum : sum) + count / 2;
     Integers quotient = to_integers(to_floats(magnitude) * broadcast(1.0f / (float)count));

@@ -4,7 +4,8 @@
 
 #include "dovetail_neon/workload/job.h"
 
-/* Along an axis: result i is the sum over k in [first[i], first[i + 1]) of weight[k] times what lies at position[k]. */
+/* Along an axis: result i is the sum over k in [first[i], first[i + 1]) of weight[k] times what
+ * lies at position[k]. */
 typedef struct {
     const int64_t *first;
     const int64_t *position;

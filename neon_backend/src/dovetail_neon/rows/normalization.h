@@ -45,7 +45,8 @@ static void affine(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-/* Sum of (x - middle)^power over a run, power 1 or 2; several sums at once, which also keeps each of them short. */
+/* Sum of (x - middle)^power over a run, power 1 or 2; several sums at once, which also keeps each
+ * of them short. */
 template <int power> INLINE float sum_of_run(const acc_job *job, const float *in, int64_t count, float middle) {
     const Vector m = broadcast(middle);
     Vector sum[4] = {};

@@ -27,16 +27,19 @@ typedef struct {
     dovetail_body layer_normalization;
 } acc_rows_kernels;
 
-/* Channels scaled and shifted: by what was learned, or after their mean and variance were made 0 and 1. */
+/* Channels scaled and shifted: by what was learned, or after their mean and variance were made 0
+ * and 1. */
 
-/* A tensor [outer, channels, inner] times a factor, plus an offset, per channel. Range: outer * channels, or outer if inner is 1. */
+/* A tensor [outer, channels, inner] times a factor, plus an offset, per channel. Range: outer *
+ * channels, or outer if inner is 1. */
 typedef struct {
     int64_t channels, inner;
     const float *factor;        /* [channels] */
     const float *offset;        /* [channels] */
 } acc_affine;
 
-/* A tensor [outer, groups, channels, inner]: each group of each outer has its own mean and variance. Range: outer * groups. */
+/* A tensor [outer, groups, channels, inner]: each group of each outer has its own mean and
+ * variance. Range: outer * groups. */
 typedef struct {
     int64_t groups;
     int64_t channels;           /* of a group */
@@ -46,7 +49,8 @@ typedef struct {
     const float *offset;        /* [groups * channels] */
 } acc_group_normalization;
 
-/* A tensor [outer, pixels, channels]: each channel of each outer has its own mean and variance. Range: outer * vectors of channels. */
+/* A tensor [outer, pixels, channels]: each channel of each outer has its own mean and variance.
+ * Range: outer * vectors of channels. */
 typedef struct {
     int64_t pixels, channels;
     float epsilon;

@@ -10,7 +10,8 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* How two vectors of partial results become one, the neutral element, and what an element counts as. */
+/* How two vectors of partial results become one, the neutral element, and what an element counts
+ * as. */
 template <int combine, int before> struct Reducer {
     static constexpr float NEUTRAL = combine == ACC_REDUCE_PRODUCT   ? 1.0f
                                      : combine == ACC_REDUCE_MAXIMUM ? -__builtin_inff()
@@ -81,7 +82,8 @@ INLINE Vector finished(const acc_reduction_stage &s, Vector x) {
     }
 }
 
-/* Down the columns of [size, inner]: `vectors` vectors of columns at once, the last of which has `last` lanes. */
+/* Down the columns of [size, inner]: `vectors` vectors of columns at once, the last of which has
+ * `last` lanes. */
 template <typename R, int vectors>
 INLINE void reduce_columns(const acc_job *job, const acc_reduction_stage &s, const float *in, float *out, int last) {
     /* Two partial results: shorter sums err less, and no addition waits for the one before. */

@@ -10,7 +10,8 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* The lanes of a row's last vector that lie beyond it hold what `outside` says, so that they change no sum and no maximum. */
+/* The lanes of a row's last vector that lie beyond it hold what `outside` says, so that they change
+ * no sum and no maximum. */
 INLINE Vector row_at(const float *row, int64_t i, int64_t size, Vector outside) {
     if (size - i >= LANES) return load(row + i);
     Integers lanes;
@@ -32,8 +33,8 @@ INLINE Vector lanes_below(int64_t count, Vector x, Vector outside) {
     return select(lanes < (int32_t)count, x, outside);
 }
 
-/* e^(beta * (x - max)) over its sum; the exponents are never positive, so that nothing overflows. The maximum may pass over a NaN:
- * the sum does not. */
+/* e^(beta * (x - max)) over its sum; the exponents are never positive, so that nothing overflows.
+ * The maximum may pass over a NaN: the sum does not. */
 static void softmax_rows(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_softmax &s = *(const acc_softmax *)job->parameters;
@@ -131,7 +132,8 @@ static void softmax_columns(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-/* Mean first, then the mean of the squared distances from it: no cancellation (two passes over a row that lies in the cache). */
+/* Mean first, then the mean of the squared distances from it: no cancellation (two passes over a
+ * row that lies in the cache). */
 static void layer_normalization(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_layer_normalization &s = *(const acc_layer_normalization *)job->parameters;

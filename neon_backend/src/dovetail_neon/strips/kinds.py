@@ -13,7 +13,8 @@ from ..windows.kinds import Depthwise
 class Strips(PrivateLayer, kind="CpuAcc.Strips"):
     """A chain of layers of blocked images, each of which alone reads the one before it, strip by strip.
 
-    Inputs are what the first one reads and, where the last one is a convolution that adds something, that.
+    Inputs are what the first one reads and, where the last one is a convolution that adds
+    something, that.
     """
 
     stages: tuple[Convolve | Depthwise, ...]

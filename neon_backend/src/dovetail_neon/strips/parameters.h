@@ -18,8 +18,9 @@ typedef struct {
     int64_t row;                /* elements of a row of a block of the result */
 } acc_stage;
 
-/* Inputs: those of the first layer, or what the last one adds; output: that of the last. A strip holds some rows of all channels of
- * what lies between two layers. Range: the rows of the results of all images; those side by side are done as one. */
+/* Inputs: those of the first layer, or what the last one adds; output: that of the last. A strip
+ * holds some rows of all channels of what lies between two layers. Range: the rows of the results
+ * of all images; those side by side are done as one. */
 typedef struct {
     int64_t stages;
     int64_t out_height;

@@ -1,5 +1,5 @@
-/* Chains of convolutions and depthwise ones, strip by strip: each row in between is computed once, is read while it lies in the
- * L2 cache, and is never written to memory. */
+/* Chains of convolutions and depthwise ones, strip by strip: each row in between is computed once,
+ * is read while it lies in the L2 cache, and is never written to memory. */
 #ifndef DOVETAIL_CPUACC_STRIPS_STRIPS_H
 #define DOVETAIL_CPUACC_STRIPS_STRIPS_H
 
@@ -10,14 +10,15 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* Rows [top, filled) of the result of a stage are kept; `strip` is where row `top` of its first block lies. */
+/* Rows [top, filled) of the result of a stage are kept; `strip` is where row `top` of its first
+ * block lies. */
 struct Kept {
     float *strip;
     int64_t top, filled;
 };
 
-/* Rows [from, to) of a stage whose row 0, if all rows were there, would lie at `in` and `out`; `in` is NULL for the input of the
- * layer. */
+/* Rows [from, to) of a stage whose row 0, if all rows were there, would lie at `in` and `out`; `in`
+ * is NULL for the input of the layer. */
 template <ConvolvePixels *convolve_some>
 void convolve_stage(const acc_job *job, const acc_stage &stage, int64_t image, const float *in, float *out, int64_t from,
                     int64_t to) {
@@ -67,7 +68,8 @@ void strips_of_image(const acc_job *job, const acc_strips &p, char *memory, int6
     for (int64_t k = 0; k < p.stages; k++) kept[k] = Kept{(float *)memory + p.stage[k].strip, 0, 0};
     const int64_t steps = (last - first + p.rows - 1) / p.rows, rows = (last - first + steps - 1) / steps;
     for (int64_t y = first; y < last; y += rows) {
-        /* The rows [done, to) that each stage has to add, and the first that it has to keep: the last stage first. */
+        /* The rows [done, to) that each stage has to add, and the first that it has to keep: the
+         * last stage first. */
         int64_t done[ACC_LONGEST_CHAIN], to[ACC_LONGEST_CHAIN];
         done[p.stages - 1] = y, to[p.stages - 1] = lesser(y + rows, last);
         for (int64_t k = p.stages - 1; k > 0; k--) {

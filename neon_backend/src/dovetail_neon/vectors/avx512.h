@@ -17,7 +17,8 @@ INLINE Vector round_down(Vector x) { return (Vector)_mm512_roundscale_ps((__m512
 INLINE Integers to_integers(Vector x) { return (Integers)_mm512_cvtps_epi32((__m512)x); }
 INLINE Vector to_floats(Integers x) { return (Vector)_mm512_cvtepi32_ps((__m512i)x); }
 
-/* a / b within an ulp, where 1 / b is a normal number, but for the sign of 0: a division takes as long as sixteen products. */
+/* a / b within an ulp, where 1 / b is a normal number, but for the sign of 0: a division takes as
+ * long as sixteen products. */
 INLINE Vector quotient(Vector a, Vector b) {
     const Vector guess = (Vector)_mm512_rcp14_ps((__m512)b), near = fma(fma(-b, guess, broadcast(1.0f)), guess, guess);
     const Vector q = a * near;

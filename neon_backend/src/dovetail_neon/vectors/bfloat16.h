@@ -1,4 +1,5 @@
-/* Blocks of 32 channels of bfloat16: channels i and 16 + i lie side by side, so that either half becomes a vector by one instruction. */
+/* Blocks of 32 channels of bfloat16: channels i and 16 + i lie side by side, so that either half
+ * becomes a vector by one instruction. */
 #ifndef DOVETAIL_CPUACC_VECTORS_BFLOAT16_H
 #define DOVETAIL_CPUACC_VECTORS_BFLOAT16_H
 

@@ -2,7 +2,8 @@
 
 INLINE Vector quotient(Vector a, Vector b) { return a / b; }
 
-/* x * 2^n for whole n from -252 to 254: in two steps, so that a result that is no normal number comes out right. */
+/* x * 2^n for whole n from -252 to 254: in two steps, so that a result that is no normal number
+ * comes out right. */
 INLINE Vector scale(Vector x, Vector n) {
     const Integers whole = to_integers(n), half = whole >> 1;
     return x * (Vector)((half + 127) << 23) * (Vector)((whole - half + 127) << 23);

@@ -1,4 +1,5 @@
-/* One value of all lanes, without leaving the registers; the order of additions is that of `sum_of`. */
+/* One value of all lanes, without leaving the registers; the order of additions is that of
+ * `sum_of`. */
 #ifndef DOVETAIL_CPUACC_VECTORS_HORIZONTAL_H
 #define DOVETAIL_CPUACC_VECTORS_HORIZONTAL_H
 

@@ -1,7 +1,9 @@
-/* Transcendental functions, by range reduction and polynomials fitted for the least largest relative error.
+/* Transcendental functions, by range reduction and polynomials fitted for the least largest
+ * relative error.
  *
- * The largest errors stated are those over a sample of all floats (tests/test_mathematics.py), with fused multiply-add and without;
- * below the least normal number an ulp is that of it. NaN gives NaN; infinities give the limits.
+ * The largest errors stated are those over a sample of all floats (tests/test_mathematics.py), with
+ * fused multiply-add and without; below the least normal number an ulp is that of it. NaN gives
+ * NaN; infinities give the limits.
  */
 #ifndef DOVETAIL_CPUACC_VECTORS_MATHEMATICS_H
 #define DOVETAIL_CPUACC_VECTORS_MATHEMATICS_H
@@ -23,8 +25,9 @@ INLINE Vector with_sign_of(Vector magnitude, Vector sign) {
     return floats_of(bits_of(magnitude) | (bits_of(sign) & INT32_MIN));
 }
 
-/* x = n log 2 + r with |r| <= log(2) / 2; the two parts of log 2 are such that n times the first is exact (Cody and Waite 1980).
- * Adding 1.5 * 2^23 rounds to a whole number, and taking it away again leaves that. */
+/* x = n log 2 + r with |r| <= log(2) / 2; the two parts of log 2 are such that n times the first is
+ * exact (Cody and Waite 1980). Adding 1.5 * 2^23 rounds to a whole number, and taking it away again
+ * leaves that. */
 INLINE Vector reduce_by_log2(Vector x, Vector &n) {
     const Vector magic = broadcast(12582912.0f);
     n = fma(x, broadcast(1.44269504088896341f), magic) - magic;
@@ -64,7 +67,8 @@ INLINE Vector sigmoid(Vector x) {
 
 /* Below 2.5 ulp. */
 INLINE Vector hyperbolic_tangent(Vector x) {
-    /* With e = e^(-2 |x|) - 1 it is -e / (2 + e); and e is 2^n (e^r - 1) + (2^n - 1), where nothing cancels. */
+    /* With e = e^(-2 |x|) - 1 it is -e / (2 + e); and e is 2^n (e^r - 1) + (2^n - 1), where nothing
+     * cancels. */
     static constexpr float c[] = {4.999999333e-01f, 1.666651889e-01f, 4.166840852e-02f, 8.368927373e-03f, 1.381416264e-03f};
     Vector n;
     const Vector one = broadcast(1.0f), r = reduce_by_log2(maximum(broadcast(-30.0f), absolute(x) * broadcast(-2.0f)), n);
@@ -72,7 +76,8 @@ INLINE Vector hyperbolic_tangent(Vector x) {
     return with_sign_of(quotient(zeros() - e, broadcast(2.0f) + e), x);
 }
 
-/* 1 - erf(x) for x from 0.93 on, as e to a power that a polynomial gives: to three digits at 4, and beyond it falls to 0. */
+/* 1 - erf(x) for x from 0.93 on, as e to a power that a polynomial gives: to three digits at 4, and
+ * beyond it falls to 0. */
 INLINE Vector error_function_tail(Vector x) {
     static constexpr float c[] = {-1.653933072e-04f, 1.129460491e+00f, 6.334836174e-01f, 1.080880138e-01f, -2.495438825e-02f,
                                   4.082301706e-03f, -4.052957728e-04f, 1.574313355e-05f, 4.197433552e-07f};

@@ -1,4 +1,5 @@
-/* Intel's matrix unit (AMX): eight tile registers of up to 16 rows of 64 bytes. Tiles 0 to 3 are sums, 4 and 5 pixels, 6 and 7 weights. */
+/* Intel's matrix unit (AMX): eight tile registers of up to 16 rows of 64 bytes. Tiles 0 to 3 are
+ * sums, 4 and 5 pixels, 6 and 7 weights. */
 #ifndef DOVETAIL_CPUACC_VECTORS_MATRIX_UNIT_H
 #define DOVETAIL_CPUACC_VECTORS_MATRIX_UNIT_H
 
@@ -24,7 +25,8 @@ INLINE void begin_tiles(int64_t rows) {
     __asm__ volatile("ldtilecfg %0" ::"m"(shape) : "memory");
 }
 
-/* Of the columns of a plane, which lie `stride` apart in an image and begin at its column `left`: those that lie inside. */
+/* Of the columns of a plane, which lie `stride` apart in an image and begin at its column `left`:
+ * those that lie inside. */
 struct ColumnsInside {
     int64_t first, last;
     INLINE_MEMBER ColumnsInside(int64_t left, int64_t stride, int64_t width, int64_t columns) {

@@ -1,5 +1,5 @@
-/* Bytes with Advanced SIMD, and its dot products (FEAT_DotProd) where this file is compiled with them. Bytes are signed: SDOT
- * multiplies two of a kind. */
+/* Bytes with Advanced SIMD, and its dot products (FEAT_DotProd) where this file is compiled with
+ * them. Bytes are signed: SDOT multiplies two of a kind. */
 typedef int8_t Byte;
 
 INLINE Integers load_bytes(const Byte *at) {
@@ -11,7 +11,8 @@ INLINE void store_bytes(Byte *at, const Integers (&x)[BLOCK_VECTORS]) {
     vst1q_s8(at, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
 }
 
-/* A vector of weights holds the first factors of its four lanes, then the second ones: products are by one element of a piece. */
+/* A vector of weights holds the first factors of its four lanes, then the second ones: products are
+ * by one element of a piece. */
 struct Halves {
     typedef int16_t Factor;
     typedef int16x8_t Piece;

@@ -1,4 +1,5 @@
-/* No instruction set at all: four lanes that any compiler turns into whatever the machine has, without fused multiply-add. */
+/* No instruction set at all: four lanes that any compiler turns into whatever the machine has,
+ * without fused multiply-add. */
 
 constexpr int LANES = 4, REGISTERS = 16;
 typedef float Vector __attribute__((vector_size(16)));
@@ -18,7 +19,8 @@ INLINE Vector square_root(Vector x) {
     for (int i = 0; i < LANES; i++) x[i] = __builtin_sqrtf(x[i]);
     return x;
 }
-/* Adding 2^23 leaves no bit for a fraction; from there on every float is whole. Calls of libm would cost ten times as much. */
+/* Adding 2^23 leaves no bit for a fraction; from there on every float is whole. Calls of libm would
+ * cost ten times as much. */
 INLINE Vector round_even(Vector x) {
     const Vector magnitude = (Vector)((Integers)x & 0x7FFFFFFF), most = broadcast(8388608.0f);
     const Vector whole = (magnitude + most) - most;
@@ -28,7 +30,8 @@ INLINE Vector round_down(Vector x) {
     const Vector whole = round_even(x);
     return whole > x ? whole - broadcast(1.0f) : whole;
 }
-/* Outside the range of int32, and for NaN, the least integer: as x86 answers, and never undefined. */
+/* Outside the range of int32, and for NaN, the least integer: as x86 answers, and never undefined.
+ * */
 INLINE Integers to_integers(Vector x) {
     const Vector whole = round_even(x);
     const Integers fits = (whole >= broadcast(-2147483648.0f)) & (whole < broadcast(2147483648.0f));

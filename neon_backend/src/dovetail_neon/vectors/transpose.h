@@ -7,7 +7,8 @@
 namespace dovetail_acc {
 namespace ACC_ISA {
 
-/* Swap the off-diagonal quarters of each square of 2 * width lanes: after all widths, rows are columns. */
+/* Swap the off-diagonal quarters of each square of 2 * width lanes: after all widths, rows are
+ * columns. */
 template <int width> INLINE void transpose_step(Vector (&x)[LANES]) {
     Integers low, high;
 #pragma GCC unroll 16

@@ -18,8 +18,8 @@ struct DepthwiseBlock {
     __mmask32 channels;
 };
 
-/* `pixels` results of row y from x on; windows that may reach outside find zeros there. `kernel` and `stride` are 0 if they are only
- * known at run time. */
+/* `pixels` results of row y from x on; windows that may reach outside find zeros there. `kernel`
+ * and `stride` are 0 if they are only known at run time. */
 template <int pixels, int kernel, int stride, bool edge> INLINE void depthwise_tile(const DepthwiseBlock &d, int64_t y, int64_t x) {
     const acc_windows &c = *d.self;
     alignas(64) static const char outside[PIXEL_BYTES] = {};

@@ -6,8 +6,8 @@
 #include "dovetail_neon/geometry/window.h"
 #include "dovetail_neon/workload/job.h"
 
-/* Input and output are blocked. Range: the rows of the results of all images if `by_rows`, those side by side are done as
- * one; else images * blocks of channels. */
+/* Input and output are blocked. Range: the rows of the results of all images if `by_rows`, those
+ * side by side are done as one; else images * blocks of channels. */
 typedef struct {
     int64_t images, channels, blocks;
     acc_window window;

@@ -1,8 +1,10 @@
-/* Windows over each channel of blocked images: one vector holds a pixel's channels of a block, so that nothing is ever shuffled.
+/* Windows over each channel of blocked images: one vector holds a pixel's channels of a block, so
+ * that nothing is ever shuffled.
  *
- * A row is cut into its left border, where windows reach outside, its inside, and its right border. Inside, `pixels` results are
- * computed together; for the common windows everything is unrolled, each element of the image is loaded once per row of the window,
- * and weights of 3 x 3 stay in registers along the row.
+ * A row is cut into its left border, where windows reach outside, its inside, and its right border.
+ * Inside, `pixels` results are computed together; for the common windows everything is unrolled,
+ * each element of the image is loaded once per row of the window, and weights of 3 x 3 stay in
+ * registers along the row.
  */
 #ifndef DOVETAIL_CPUACC_WINDOWS_WINDOWS_H
 #define DOVETAIL_CPUACC_WINDOWS_WINDOWS_H
@@ -69,8 +71,8 @@ struct Average {
     }
 };
 
-/* How windows of a tile reach outside from left to right: not at all, by the margin on either side, which is then half a window
- * wide and known when this is compiled, or in any way. */
+/* How windows of a tile reach outside from left to right: not at all, by the margin on either side,
+ * which is then half a window wide and known when this is compiled, or in any way. */
 enum Edge { INSIDE = 0, LEFT = 1, RIGHT = 2, BOTH = 3, ANYHOW = 4 };
 
 /* Where a column of a row of the image lies, or what stands for it outside. */
@@ -78,7 +80,8 @@ INLINE const float *column_at(const float *line, int64_t column, int64_t width, 
     return (uint64_t)column < (uint64_t)width ? line + column * LANES : outside;
 }
 
-/* The taps of one row of the window, for `pixels` results; each element of the image is loaded once. */
+/* The taps of one row of the window, for `pixels` results; each element of the image is loaded
+ * once. */
 template <typename Kind, int pixels, int kernel, int stride, Edge edge>
 INLINE void add_taps(Vector (&sum)[pixels], const float *line, int64_t column, int64_t width, const float *outside, const Vector (&w)[kernel]) {
     constexpr int count = (pixels - 1) * stride + kernel;
@@ -104,11 +107,13 @@ INLINE void add_taps(Vector (&sum)[pixels], const float *line, int64_t column, i
 /* Taps of a row of the window between two looks at the stop word, where one takes long. */
 constexpr int64_t TAPS_BETWEEN = 1 << 14;
 
-/* A step in elements; one that leaves the image is never taken, and might not be a number of 64 bits. */
+/* A step in elements; one that leaves the image is never taken, and might not be a number of 64
+ * bits. */
 INLINE int64_t wrapped_product(int64_t step, int64_t size) { return (int64_t)((uint64_t)step * (uint64_t)size); }
 
-/* `tiles` times `pixels` results of some rows, from x on; at an edge, windows may reach outside from left to right. `kernel`, `stride`
- * and `taps` are 0 if they are only known at run time; weights of so many rows of taps stay in registers. */
+/* `tiles` times `pixels` results of some rows, from x on; at an edge, windows may reach outside
+ * from left to right. `kernel`, `stride` and `taps` are 0 if they are only known at run time;
+ * weights of so many rows of taps stay in registers. */
 template <typename Kind, int pixels, int kernel, int stride, int taps, Edge edge>
 static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
     const acc_windows &s = *row.self;
@@ -201,7 +206,8 @@ template <typename Kind, int kernel, int stride, int rows> struct WindowTiles<Ki
     static void run(const WindowRows &, int64_t, int64_t, int64_t, Edge) {}
 };
 
-/* Columns [left, right) of the results have windows that lie inside the image from left to right. */
+/* Columns [left, right) of the results have windows that lie inside the image from left to right.
+ * */
 struct Inside {
     int64_t left, right;
 
@@ -238,7 +244,8 @@ void window_run(const WindowRows &row, const Inside &inside, int64_t x, int64_t 
 
 /* Tiles of two sizes, one apart: a lone result would wait for each of its additions. */
 template <typename Kind, int kernel, int stride, int rows> void window_row(const WindowRows &row, const Inside &inside) {
-    /* Results further apart than the image is wide share none of their taps: each walks over its own. */
+    /* Results further apart than the image is wide share none of their taps: each walks over its
+     * own. */
     const int most = kernel == 0 && row.self->window.stride_x > row.self->window.in_width ? 1 : most_results<stride>();
     const int64_t width = row.self->window.out_width, tiles = (width + most - 1) / most, size = width / tiles, larger = width % tiles;
     if (larger) window_run<Kind, kernel, stride, rows>(row, inside, 0, size + 1, larger);
@@ -322,7 +329,8 @@ template <typename Kind> static void windows(int64_t begin, int64_t end, int32_t
     }
 }
 
-/* The mean of each channel: four sums, so that additions overlap and rounding errors grow more slowly. */
+/* The mean of each channel: four sums, so that additions overlap and rounding errors grow more
+ * slowly. */
 static void mean_of_image(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_windows &s = *(const acc_windows *)job->parameters;

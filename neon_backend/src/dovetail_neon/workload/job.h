@@ -1,7 +1,9 @@
-/* What every kernel is handed: the parameters that were worked out at load time, and the tensors of the run at hand.
+/* What every kernel is handed: the parameters that were worked out at load time, and the tensors of
+ * the run at hand.
  *
- * A kernel is a body for `parallel_for`: it does items [begin, end) of a range. Nothing that it computes depends on how a range is
- * cut up. These headers are plain C, the same for every instruction set: Cython reads them too.
+ * A kernel is a body for `parallel_for`: it does items [begin, end) of a range. Nothing that it
+ * computes depends on how a range is cut up. These headers are plain C, the same for every
+ * instruction set: Cython reads them too.
  */
 #ifndef DOVETAIL_CPUACC_WORKLOAD_JOB_H
 #define DOVETAIL_CPUACC_WORKLOAD_JOB_H
@@ -19,8 +21,9 @@ typedef struct {
     int32_t *stopped;       /* set once a body has seen that the run should end, and left some of its items undone */
 } acc_job;
 
-/* True once the run should end: a body then leaves the rest undone and returns. Loops between two chunks of `parallel_for` are
- * stopped there; a body asks where one item may take longer than a millisecond. */
+/* True once the run should end: a body then leaves the rest undone and returns. Loops between two
+ * chunks of `parallel_for` are stopped there; a body asks where one item may take longer than a
+ * millisecond. */
 static inline int acc_stopped(const acc_job *job) {
     if (!job->call->host->is_cancelled(job->call)) return 0;
     __atomic_store_n(job->stopped, 1, __ATOMIC_RELAXED);

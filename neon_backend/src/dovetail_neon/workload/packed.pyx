@@ -47,7 +47,8 @@ cdef class Block:
 cdef Block new_block(size_t nbytes):
     """Return zeroed memory."""
     cdef Block block = Block.__new__(Block)
-    # Pages fresh from the system are zero: calloc does not write to them, so that packing is the first to touch them.
+    # Pages fresh from the system are zero: calloc does not write to them, so that packing is the
+    # first to touch them.
     block.memory = calloc(nbytes + LINE, 1)
     if block.memory == NULL:
         raise MemoryError(f"no {nbytes} bytes for constants of a layer")

@@ -1,4 +1,5 @@
-/* What packing at load time asks now and then: weights of gigabytes take longer than a load may go on after its deadline. */
+/* What packing at load time asks now and then: weights of gigabytes take longer than a load may go
+ * on after its deadline. */
 #ifndef DOVETAIL_CPUACC_WORKLOAD_PACKING_H
 #define DOVETAIL_CPUACC_WORKLOAD_PACKING_H
 

@@ -12,7 +12,8 @@ cdef enum:
     MAX_BLOCKS = 48
     MAX_PACKED = 16
     MAX_ALIASES = 64
-    # Elements, and pixels of a block of channels: longer rows and planes are cut up, so that a run can be stopped in them.
+    # Elements, and pixels of a block of channels: longer rows and planes are cut up, so that a run
+    # can be stopped in them.
     LONG_ROW = 1 << 18
     LONG_PLANE = 1 << 16
 

@@ -27,8 +27,9 @@ from dovetail.ground.pieces import put
 cdef enum:
     MAX_TENSORS = 64
     LINE = 64                   # bytes
-    # Nanoseconds. Handing out work costs about one microsecond, and what another core wrote arrives from there at some 10 GB/s: a
-    # shorter loop gains little, loses as often, and stays on one thread.
+    # Nanoseconds. Handing out work costs about one microsecond, and what another core wrote arrives
+    # from there at some 10 GB/s: a shorter loop gains little, loses as often, and stays on one
+    # thread.
     WORTH_SHARING = 3_500
     MIN_CHUNK = 1_500
     LONGEST_CHUNK = 2_000_000   # a run is stopped between chunks
@@ -125,7 +126,8 @@ cdef class Workload:
         """Return zeroed memory, aligned to a cache line, that lives as long as the workload."""
         if self.state.n_blocks == MAX_BLOCKS:
             raise ValueError("a workload owns too many blocks of memory")
-        # Pages fresh from the system are zero: calloc does not write to them, so that packing is the first to touch them.
+        # Pages fresh from the system are zero: calloc does not write to them, so that packing is
+        # the first to touch them.
         cdef void *block = calloc(nbytes + LINE, 1)
         if block == NULL:
             raise MemoryError(f"no {nbytes} bytes for constants of a layer")

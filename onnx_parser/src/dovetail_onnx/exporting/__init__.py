@@ -1,7 +1,7 @@
 """Say a part of a network in ONNX, for runtimes that read it: layers become nodes, constants become initializers.
 
-One function for each kind stands in `kinds/<family>.py`. The same function answers whether ONNX can say a layer at all, so that
-the answer cannot drift from the export.
+One function for each kind stands in `kinds/<family>.py`. The same function answers whether ONNX can
+say a layer at all, so that the answer cannot drift from the export.
 """
 
 from __future__ import annotations

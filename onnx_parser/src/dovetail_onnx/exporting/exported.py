@@ -73,7 +73,8 @@ class ExportedModel:
         """Return the model as one serialized `onnx.ModelProto`, weights included.
 
         Raises:
-            ModelError: It would take 2 GiB or more, which protobuf cannot hold (`MODEL_UNSUPPORTED`).
+            ModelError: It would take 2 GiB or more, which protobuf cannot hold
+                (`MODEL_UNSUPPORTED`).
         """
         if self.bytes_of_constants > _MAX_BYTES:
             raise self._too_large()

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def unsayable(layer: Layer) -> str | None:
     """Tell why ONNX cannot say a layer; None if it can.
 
-    The layer is one whose infos are known, as those that `IBackend.supports` is asked about. What ONNX leaves undefined, such
-    as a float that does not fit the integer that it is cast to, counts as said: runtimes differ there.
+    The layer is one whose infos are known, as those that `IBackend.supports` is asked about. What
+    ONNX leaves undefined, such as a float that does not fit the integer that it is cast to, counts
+    as said: runtimes differ there.
     """
     try:
         say(Model(), layer)
@@ -34,11 +35,12 @@ def unsayable(layer: Layer) -> str | None:
 def export(view: SubgraphView) -> ExportedModel:
     """Return a part of a network as an ONNX model whose inputs and outputs are the part's, in order.
 
-    Quantized tensors cross its border as the integers that they are; inside, layers on them stand between nodes that
-    dequantize and quantize, as runtimes expect them.
+    Quantized tensors cross its border as the integers that they are; inside, layers on them stand
+    between nodes that dequantize and quantize, as runtimes expect them.
 
     Raises:
-        UnsupportedModelError: ONNX cannot say some layers; `details["unsupported"]` lists all of them with a reason each.
+        UnsupportedModelError: ONNX cannot say some layers; `details["unsupported"]` lists all of
+            them with a reason each.
     """
     model = Model()
     refused: dict[str, str] = {}
@@ -65,7 +67,8 @@ def _exported(model: Model, name: str, inputs: tuple[OutputSlot, ...], outputs: 
     infos: dict[str, TensorInfo] = {model.name_of(slot): slot.known_info for slot in inputs}
     names = []
     for slot in outputs:
-        # A model's output must be computed by a node, and be no input: what passes through gets a node of its own.
+        # A model's output must be computed by a node, and be no input: what passes through gets a
+        # node of its own.
         label = model.output_name(slot)
         names.append(label)
         infos[label] = slot.known_info

@@ -56,7 +56,8 @@ class Saying:
     Attributes:
         layer: Which.
         descriptor: Its attributes, the values of constant inputs included.
-        is_real: It computes with quantized integers: what a rule sees are the real numbers that they stand for.
+        is_real: It computes with quantized integers: what a rule sees are the real numbers that
+            they stand for.
     """
 
     def __init__(self, model: Model, layer: Layer) -> None:
@@ -109,7 +110,8 @@ class Saying:
         """Add a node with one output; return its name.
 
         Raises:
-            Unsayable: It does not take these element types, or an attribute needs more than the 32 bits of ONNX's floats.
+            Unsayable: It does not take these element types, or an attribute needs more than the 32
+                bits of ONNX's floats.
         """
         return self.ops(operator, *inputs, outputs=outputs, dtype=dtype, **attributes)[0]
 

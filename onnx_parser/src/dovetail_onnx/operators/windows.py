@@ -22,7 +22,8 @@ _AUTO = {
 class Window(NamedTuple):
     """The attributes of a sliding window, for two spatial axes.
 
-    `flat` says that there was one axis only: the other, of size one, is to be added to the input and taken from the output.
+    `flat` says that there was one axis only: the other, of size one, is to be added to the input
+    and taken from the output.
     """
 
     flat: bool

@@ -1,8 +1,8 @@
 """Concat, Stack, Split and Pad, for every element type.
 
-Concat, Stack and Split are one strided copy a part; along the outermost axis the parts lie in one piece, so that the core may
-let them share memory. Quantized parts whose scale differs from the output's are requantized as TFLite's
-ConcatenationWithScaling does.
+Concat, Stack and Split are one strided copy a part; along the outermost axis the parts lie in one
+piece, so that the core may let them share memory. Quantized parts whose scale differs from the
+output's are requantized as TFLite's ConcatenationWithScaling does.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ cdef struct State:
 
 
 cdef struct Window:
-    # Taps [begin, end) of each axis lie inside the image; `counted` taps lie inside the padded image.
+    # Taps [begin, end) of each axis lie inside the image; `counted` taps lie inside the padded
+    # image.
     int64_t origin[2]
     int64_t begin[2]
     int64_t end[2]

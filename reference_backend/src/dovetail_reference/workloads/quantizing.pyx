@@ -80,7 +80,8 @@ cdef void dequantize_row(char **at, const int64_t *steps, int64_t n, void *arg) 
         by = <const channel *>(at[2] + i * steps[2])
         element, zero = <uint64_t>whole[i], <uint64_t>by.zero
         below = element < zero if self.source == UINT64 else whole[i] < by.zero
-        # The magnitude of a difference fits 64 bits without a sign; the difference itself would wrap.
+        # The magnitude of a difference fits 64 bits without a sign; the difference itself would
+        # wrap.
         values[i] = -real_of_whole(<int64_t>(zero - element), True) if below else real_of_whole(<int64_t>(element - zero), True)
         if self.target == FLOAT64:
             values[i] *= by.scale

@@ -46,7 +46,8 @@ def nearest(descriptor: Resize, size: int, wanted: int, scale: float) -> Positio
 
 def reach(descriptor: Resize, scale: float) -> float:
     """Return how far from a position its taps lie; LINEAR and CUBIC."""
-    # Shrinking with antialias stretches the kernel so that it covers all that an output position stands for.
+    # Shrinking with antialias stretches the kernel so that it covers all that an output position
+    # stands for.
     stretch = min(scale, 1.0) if descriptor.antialias else 1.0
     return (1 if descriptor.method is ResizeMethod.LINEAR else 2) / stretch
 

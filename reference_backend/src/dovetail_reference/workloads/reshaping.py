@@ -1,6 +1,7 @@
 """Reshape, ExpandDims, Squeeze, Flatten, Permute, BroadcastTo, Tile, SpaceToDepth, DepthToSpace and Shape, for every dtype.
 
-Each is one strided copy; where no element moves, the output is a view of the input and the step disappears.
+Each is one strided copy; where no element moves, the output is a view of the input and the step
+disappears.
 """
 
 from __future__ import annotations

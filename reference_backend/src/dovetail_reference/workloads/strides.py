@@ -32,7 +32,8 @@ def coalesce(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[li
         strides: For each operand, one stride per axis.
 
     Returns:
-        Sizes and strides of fewer axes that visit the same addresses in the same order; at least one axis.
+        Sizes and strides of fewer axes that visit the same addresses in the same order; at least
+        one axis.
     """
     sizes: list[int] = []
     merged: list[list[int]] = [[] for _ in strides]

@@ -46,7 +46,8 @@ cdef inline int walk_tensors(const walk *route, row_function row, void *arg, con
     return run_walk(route, bases, row, arg, call)
 
 
-# What a row function that does much for each element is given: it polls by itself, and stops once `code` is not DOVETAIL_OK.
+# What a row function that does much for each element is given: it polls by itself, and stops once
+# `code` is not DOVETAIL_OK.
 cdef struct errand:
     void *state
     const dovetail_call *call

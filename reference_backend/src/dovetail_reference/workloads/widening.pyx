@@ -139,7 +139,8 @@ def widen(layer, create):
     PyCapsule_SetName(capsule, DOVETAIL_USED_WORKLOAD_CAPSULE)
     state.inner = taken[0]
     outer.workspace, outer.flags = workspace, taken.flags
-    # All inputs are read before an output is written, so what the inner one may do in place the outer one may too.
+    # All inputs are read before an output is written, so what the inner one may do in place the
+    # outer one may too.
     outer.aliases, outer.n_aliases = taken.aliases, taken.n_aliases
     outer.private_bytes = taken.private_bytes
     PyMem_RawFree(taken)

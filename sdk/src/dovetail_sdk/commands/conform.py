@@ -94,8 +94,9 @@ def command(
 ) -> None:
     """Prove that the backend ID conforms: level 0 identity, 1 contract, 2 operators, 3 graphs, 4 stress, 5 performance.
 
-    ID is that of an installed backend, or module:Class of one that is not packaged yet. The checks run in processes of their
-    own: a backend that crashes or hangs fails the check, and the rest goes on. Exit code 0: it conforms, as far as was asked.
+    ID is that of an installed backend, or module:Class of one that is not packaged yet. The checks
+    run in processes of their own: a backend that crashes or hangs fails the check, and the rest
+    goes on. Exit code 0: it conforms, as far as was asked.
     """
     from ..conformance.checks import checks_up_to
     from ..conformance.environment import environment

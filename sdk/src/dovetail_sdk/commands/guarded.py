@@ -65,9 +65,10 @@ def command(
 
     ID is that of an installed backend, or module:Class of one that is not packaged yet.
 
-    Each case runs twice: with the ends of its tensors at a page, then with their starts; in memory that held other bytes
-    before. Found are reads and writes past an end, writes to inputs and constants, results that depend on memory that nobody
-    wrote, and wrong results. The same seed and number make the same case. Exit code 0: nothing was found.
+    Each case runs twice: with the ends of its tensors at a page, then with their starts; in memory
+    that held other bytes before. Found are reads and writes past an end, writes to inputs and
+    constants, results that depend on memory that nobody wrote, and wrong results. The same seed and
+    number make the same case. Exit code 0: nothing was found.
     """
     from dataclasses import asdict
 

@@ -18,7 +18,8 @@ from ..options import in_folder, paths_option
 def command(ids: tuple[str, ...], output: Path, paths: tuple[str, ...]) -> None:
     """Write the SHA-256 of every file of backends, by default all that are ready.
 
-    DOVETAIL_LOCK=FILE, or `lock` in config.toml, then refuses them when a file differs, is missing or is new.
+    DOVETAIL_LOCK=FILE, or `lock` in config.toml, then refuses them when a file differs, is missing
+    or is new.
     """
     import json
 

@@ -176,7 +176,8 @@ def save(path: Path, results: Mapping[str, npt.NDArray[Any]]) -> None:
                 (array,) = results.values()
                 np.save(file, array, allow_pickle=False)
             else:
-                # Outputs may be called "file", which is a parameter of np.savez: so the archive is written by hand.
+                # Outputs may be called "file", which is a parameter of np.savez: so the archive is
+                # written by hand.
                 write_npz(file, results)
         partial.replace(path)
     except OSError as error:

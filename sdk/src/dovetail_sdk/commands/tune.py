@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Find the fastest way to compute each layer of MODEL on this machine, and keep it for all later loads.
 
-    Tuning is optional: without it backends choose by rules of their own. What is found holds for the same backend, options,
-    machine and number of threads. Leave the machine alone meanwhile.
+    Tuning is optional: without it backends choose by rules of their own. What is found holds for
+    the same backend, options, machine and number of threads. Leave the machine alone meanwhile.
     """
     if clear:
         _clear(model, backends)

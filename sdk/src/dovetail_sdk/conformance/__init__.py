@@ -1,7 +1,7 @@
 """The conformance kit: proof that a backend does what it says, for vendors, users and the project's own backends alike.
 
-`dovetail conform ID` runs it from the command line; in a test suite, subclass `BackendConformance` (which needs pytest:
-``pip install dovetail-sdk[conformance]``).
+`dovetail conform ID` runs it from the command line; in a test suite, subclass `BackendConformance`
+(which needs pytest: ``pip install dovetail-sdk[conformance]``).
 """
 
 from __future__ import annotations

@@ -56,10 +56,12 @@ class Case:
     """One layer with its operands and what must come out.
 
     Attributes:
-        build: Adds the layer to a graph, given a slot per feed (constants included, None for a left-out one), and returns its
-            outputs.
-        feeds: The operands, in the order in which `build` takes them; None for an optional one that is left out.
-        expected: One array per output, computed in float64 (or exactly, in integers), independently of dovetail.
+        build: Adds the layer to a graph, given a slot per feed (constants included, None for a
+            left-out one), and returns its outputs.
+        feeds: The operands, in the order in which `build` takes them; None for an optional one that
+            is left out.
+        expected: One array per output, computed in float64 (or exactly, in integers), independently
+            of dovetail.
         tolerances: One per output.
     """
 
@@ -76,11 +78,12 @@ class Operator:
     Attributes:
         kind: Such as "dovetail.Convolution2d".
         dtypes: Element types (`Descriptor.computes_in`) that the module can judge.
-        parameters: Values worth trying, by parameter. The first is the default: a plain, small case. Edge values follow: zero,
-            one, odd, width - 1 and width + 1, broadcast, batch > 1.
+        parameters: Values worth trying, by parameter. The first is the default: a plain, small
+            case. Edge values follow: zero, one, odd, width - 1 and width + 1, broadcast, batch > 1.
         make: Makes a case; returns None for parameters that do not go together.
-        quantities: The parameter that governs a quantity of a manifest's claims (`dovetail.contract.claims`), by quantity, so
-            that the kit can step on both sides of a declared boundary. Attributes that are parameters of that name need none.
+        quantities: The parameter that governs a quantity of a manifest's claims
+            (`dovetail.contract.claims`), by quantity, so that the kit can step on both sides of a
+            declared boundary. Attributes that are parameters of that name need none.
         together: Combinations beyond one-at-a-time: parameters that differ from the defaults.
     """
 

@@ -51,7 +51,8 @@ class Check:
     """One check, or one of a family if it is run `each` for a list of things.
 
     Attributes:
-        id: Module and function, such as "contract.supports_is_deterministic", of a family with the thing in brackets.
+        id: Module and function, such as "contract.supports_is_deterministic", of a family with the
+            thing in brackets.
         level: The level that it belongs to.
         title: What a conforming backend does, as the end of a sentence that begins with its name.
         troubleshooting: What a vendor should look at when it fails.
@@ -98,7 +99,8 @@ def check(
         level: The level that it belongs to.
         title: What a conforming backend does, as the end of a sentence that begins with its name.
         seconds: When it counts as hung.
-        each: Returns names, for each of which the function is a check of its own; it is then called with the name too.
+        each: Returns names, for each of which the function is a check of its own; it is then called
+            with the name too.
 
     Raises:
         ValueError: The docstring has no line that begins with "Troubleshooting:".

@@ -14,10 +14,11 @@ def mismatch(got: Array, expected: Array, tolerance: Tolerance, dtype: DType) ->
 
     Args:
         got: The output; bfloat16 as uint16 bits.
-        expected: Of the same shape; of the same element type, or wider if it was computed in float64. A finite value that the
-            output's type cannot hold may come out as an infinity of its sign, or as the largest finite value.
-        tolerance: absolute + relative * |expected|; NaN and infinities must be equal. (0, 0) asks for the nearest value of the
-            type.
+        expected: Of the same shape; of the same element type, or wider if it was computed in
+            float64. A finite value that the output's type cannot hold may come out as an infinity
+            of its sign, or as the largest finite value.
+        tolerance: absolute + relative * |expected|; NaN and infinities must be equal. (0, 0) asks
+            for the nearest value of the type.
         dtype: Element type of the output.
     """
     if got.shape != expected.shape:
@@ -56,7 +57,8 @@ def to_bfloat16(values: Array) -> Array:
     """Round to the nearest bfloat16, ties to even; returns bits. A NaN stays one."""
     wide = np.asarray(values, np.float64)
     single = wide.astype(np.float32)
-    # Rounding twice would be wrong at ties: float32 first rounds to odd, as in Boldo and Melquiond 2008.
+    # Rounding twice would be wrong at ties: float32 first rounds to odd, as in Boldo and Melquiond
+    # 2008.
     bits = single.view(np.uint32).copy()
     inexact = (single.astype(np.float64) != wide) & np.isfinite(single)
     too_far = inexact & (np.abs(single.astype(np.float64)) > np.abs(wide))

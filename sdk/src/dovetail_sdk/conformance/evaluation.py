@@ -1,9 +1,10 @@
 """What a graph must compute, in NumPy and float64, with a bound on how far an honest backend may be off.
 
-Nothing here knows how dovetail optimizes or runs a graph. Each value carries a running error analysis (Higham, Accuracy and
-Stability of Numerical Algorithms, chapter 3): `worst` is what the roundings of all layers before can add up to, `typical` what
-they add up to if they are independent. Quantized tensors are followed in real numbers, unrounded: each layer that requantizes
-may be one step off, whatever its rounding mode.
+Nothing here knows how dovetail optimizes or runs a graph. Each value carries a running error
+analysis (Higham, Accuracy and Stability of Numerical Algorithms, chapter 3): `worst` is what the
+roundings of all layers before can add up to, `typical` what they add up to if they are independent.
+Quantized tensors are followed in real numbers, unrounded: each layer that requantizes may be one
+step off, whatever its rounding mode.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Estimate]:
     """Return what each output of a graph must be.
 
     Args:
-        graph: Of the kinds in `KINDS`; every info concrete, or independent of the sizes of the feeds.
+        graph: Of the kinds in `KINDS`; every info concrete, or independent of the sizes of the
+            feeds.
         feeds: By name of the input.
     """
     known: dict[OutputSlot, Estimate] = {}

@@ -45,7 +45,8 @@ class ChildProcess:
 
     Args:
         module: What it runs: called with one argument, the orders as JSON.
-        orders: Plain data; `descriptor` is added, where it is to write its events, one line of JSON each.
+        orders: Plain data; `descriptor` is added, where it is to write its events, one line of JSON
+            each.
     """
 
     def __init__(self, module: str, orders: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Random graphs of layers that a backend takes: residuals, shared outputs, diamonds, deep chains, several outputs.
 
-A graph is grown layer by layer; each layer is shown to `accepts` as it stands in the graph and taken out again if refused, so
-that a float backend on the CPU and an NPU that knows int8 in one layout both get graphs that are theirs.
+A graph is grown layer by layer; each layer is shown to `accepts` as it stands in the graph and
+taken out again if refused, so that a float backend on the CPU and an NPU that knows int8 in one
+layout both get graphs that are theirs.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ def draw(style: Style, accepts: Accepts, random: np.random.Generator, *, form: s
         style: What its tensors are like.
         accepts: Says of a layer in a graph whether it may stay.
         random: Where chance comes from.
-        form: "mixed"; "deep", a chain of 40 layers; "diamond", branches that part and join; "batchwise", layers that leave the
+        form: "mixed"; "deep", a chain of 40 layers; "diamond", branches that part and join;
+            "batchwise", layers that leave the
         first axis alone.
     """
     drawing = Drawing(style, accepts, random)
@@ -322,7 +324,8 @@ def _weights(
     bias_q = Quantization.per_axis(products, axis=0) if per_axis else Quantization.per_tensor(products[0])
     reach = int(60 * math.sqrt(terms) * 40)
     bias = random.integers(-reach, reach, filters, np.int32)
-    # Weights are uniform in +-100, inputs about uniform: the sum of `terms` products spreads as its square root.
+    # Weights are uniform in +-100, inputs about uniform: the sum of `terms` products spreads as its
+    # square root.
     gain = math.sqrt(terms) * 58 * max(scales) * 1.7
     return (
         network.constant(integers, "weights", quantization=weights_q),

@@ -39,7 +39,8 @@ class Counts:
         refused: Cases that it refused, with a reason.
         failed: Cases that went wrong.
         unclaimed: Of those run, how many no claim covers.
-        folded: Cases that the core computed beforehand, from constants, so that they prove nothing of the backend.
+        folded: Cases that the core computed beforehand, from constants, so that they prove nothing
+            of the backend.
     """
 
     claimed: int = 0
@@ -81,7 +82,8 @@ class CheckResult:
         counts: Cases, by (kind, element type); layers of graphs and the like stand under ("", "").
         cases: The cases that failed.
         not_judged: Kinds and element types that are claimed and that nothing could judge.
-        unreached: Kinds, element types, and what of their claims no case reached: a value, or a side of a limit.
+        unreached: Kinds, element types, and what of their claims no case reached: a value, or a
+            side of a limit.
         last_step: What it was doing when it ended.
     """
 

@@ -62,7 +62,8 @@ def _search(subject: Subject) -> list[Trial]:
         if firsts and claimed and kind not in claimed:
             break
         taken = 0
-        # Without claims nothing tells which parameters a backend takes: a few of each type are enough to find some.
+        # Without claims nothing tells which parameters a backend takes: a few of each type are
+        # enough to find some.
         for trial in trials_of(subject, operators[kind], 24):
             if trial.is_taken:
                 (others if taken else firsts).append(trial)

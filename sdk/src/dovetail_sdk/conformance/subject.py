@@ -65,8 +65,10 @@ def open_target(what: str | IBackend | Target, manifest: Mapping[str, Any] | Non
     """Find the backend to test.
 
     Args:
-        what: An id, as users write it; "module:attribute" for an `IBackend` class that no distribution offers; or a backend.
-        manifest: Of a backend that is handed over. Else an attribute `manifest` of it is taken, or what its package holds.
+        what: An id, as users write it; "module:attribute" for an `IBackend` class that no
+            distribution offers; or a backend.
+        manifest: Of a backend that is handed over. Else an attribute `manifest` of it is taken, or
+            what its package holds.
 
     Raises:
         BackendError: It cannot be loaded.
@@ -115,12 +117,15 @@ class Settings:
     Attributes:
         options: Options of the backend, by name.
         seed: Of all random numbers.
-        deadline: When the whole run should be over, on the clock of `time.monotonic`; None for never.
+        deadline: When the whole run should be over, on the clock of `time.monotonic`; None for
+            never.
         cautious: One case a network, so that a crash names its case.
         operators: How further kinds are judged, such as a vendor's own.
         kinds: Where samples of what the backend takes are looked for; empty for all.
-        tolerate: Ids, or globs over ids, of cases that are known to fail; they do not fail their check.
-        late_failure: Options under which work that was enqueued fails on the device; None if the backend has none like that.
+        tolerate: Ids, or globs over ids, of cases that are known to fail; they do not fail their
+            check.
+        late_failure: Options under which work that was enqueued fails on the device; None if the
+            backend has none like that.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -171,7 +176,8 @@ class Subject:
         """An instance of the backend's `options_type`.
 
         Raises:
-            ConformanceFailure: It cannot be built, which is the vendor's fault or that of the options given.
+            ConformanceFailure: It cannot be built, which is the vendor's fault or that of the
+                options given.
         """
         try:
             return build_options(self.backend, self.options or None)
@@ -258,7 +264,8 @@ class Subject:
         """Ask about one layer, all of whose infos are known.
 
         Raises:
-            ConformanceFailure: The answer is against the contract: it raised, is no `Support`, or refuses without code or text.
+            ConformanceFailure: The answer is against the contract: it raised, is no `Support`, or
+                refuses without code or text.
         """
         newer = layer.descriptor.newer_attributes(self.backend.kind_versions.get(layer.kind, 1))
         if newer:  # the core refuses on the backend's behalf
@@ -302,7 +309,8 @@ class Subject:
         Args:
             kind: The kind.
             dtype: The element type.
-            what: The value or the limit of a claim that no case reached; empty: nothing of it was judged.
+            what: The value or the limit of a claim that no case reached; empty: nothing of it was
+                judged.
         """
         self._emit({"event": "not judged", "kind": kind, "dtype": dtype, "what": what})
 

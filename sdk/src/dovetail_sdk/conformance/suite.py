@@ -58,12 +58,15 @@ class BackendConformance:
     Class attributes:
         level: Checks up to this level run.
         options: Options of the backend, by name.
-        late_failure: Options under which work that was enqueued fails on the device; None if the backend has none like that.
+        late_failure: Options under which work that was enqueued fails on the device; None if the
+            backend has none like that.
         seed: Of all random numbers.
         manifest: Of a backend that the fixture returns as an object.
         operators: How kinds of your own are judged.
-        expected_failures: Reason by id of a check, or by id (or glob over ids) of cases of level 2, that is known to fail.
-        required: Element types by kind, such as ``{"dovetail.Softmax": ["float32"]}``, of which cases must have run.
+        expected_failures: Reason by id of a check, or by id (or glob over ids) of cases of level 2,
+            that is known to fail.
+        required: Element types by kind, such as ``{"dovetail.Softmax": ["float32"]}``, of which
+            cases must have run.
         report: Where to write a report: a path that ends in .html, .json or .xml.
     """
 
@@ -144,8 +147,8 @@ class BackendConformance:
     def test_run_proves_something(self, target: Target, pytestconfig: pytest.Config) -> None:
         """Look at the run as a whole: something ran, what is required ran, and what is expected to fail still does.
 
-        Troubleshooting: A backend whose `supports` refuses everything passes each check by itself; and an expected failure that
-        does not fail any more must be taken off the list.
+        Troubleshooting: A backend whose `supports` refuses everything passes each check by itself;
+        and an expected failure that does not fail any more must be taken off the list.
         """
         suite = type(self)
         wanted = checks_up_to(suite.level)

@@ -43,7 +43,8 @@ class Orders:
         seconds: Time for everything; None for any.
         operators: Modules with an `OPERATOR` each, for kinds of the vendor's own.
         tolerate: Globs over ids of cases that are known to fail.
-        late_failure: Options under which work that was enqueued fails on the device; None if there are none like that.
+        late_failure: Options under which work that was enqueued fails on the device; None if there
+            are none like that.
     """
 
     target: str

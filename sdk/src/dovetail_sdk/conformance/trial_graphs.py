@@ -111,7 +111,8 @@ class Judge:
         """Compare every output.
 
         Raises:
-            ConformanceFailure: One is wrong; names the output, the layer that makes it, and the graph.
+            ConformanceFailure: One is wrong; names the output, the layer that makes it, and the
+                graph.
         """
         problem = self.problem(results, feeds)
         if problem:

@@ -29,7 +29,8 @@ class Trial:
     """One case, ready to be tried.
 
     Attributes:
-        id: Kind, element type and what differs from the defaults, such as "dovetail.Pooling2d/int8/stride=2x2".
+        id: Kind, element type and what differs from the defaults, such as
+            "dovetail.Pooling2d/int8/stride=2x2".
         case: What to build, to feed and to expect.
         layer: The layer in a network of its own, for asking and for claims.
         support: What the backend says of the case's layers: yes, or its first refusal.

@@ -25,7 +25,8 @@ class Variant:
     Attributes:
         parameters: All of them.
         label: Those that differ from the operator's defaults, for people and for ids.
-        invented: True if a value comes from a claim's boundary rather than from the operator's module: it may make no sense.
+        invented: True if a value comes from a claim's boundary rather than from the operator's
+            module: it may make no sense.
     """
 
     parameters: Parameters

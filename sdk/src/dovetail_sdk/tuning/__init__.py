@@ -1,7 +1,8 @@
 """Tuning: measure the ways to compute that backends offer, on the machine at hand, and remember which was fastest.
 
-`measuring` measures, `interference` tells when other processes took the processor meanwhile, `report` is what the caller gets.
-What was found is kept where loads look for it: `dovetail.optimizer.tuned_choices`.
+`measuring` measures, `interference` tells when other processes took the processor meanwhile,
+`report` is what the caller gets. What was found is kept where loads look for it:
+`dovetail.optimizer.tuned_choices`.
 """
 
 from .measuring import tune

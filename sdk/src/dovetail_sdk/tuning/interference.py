@@ -7,7 +7,8 @@ import os
 ALLOWED = 0.08
 """The part of the CPUs that a block leaves free, and of at least one, that others may take before it counts as disturbed."""
 
-# Fields of a cpu line of /proc/stat (proc(5)): all but idle and iowait; guest times are contained in user and nice.
+# Fields of a cpu line of /proc/stat (proc(5)): all but idle and iowait; guest times are contained
+# in user and nice.
 _BUSY = (0, 1, 2, 5, 6, 7)
 
 

@@ -1,10 +1,11 @@
 """Measure the ways to compute that backends offer, inside the network that they are for.
 
-A part alone would find its weights in the cache each time, and whatever trades multiplications for larger weights would win.
-So the whole network is loaded several times, number i with the i-th way of every part (the default of those that have fewer),
-and these networks take turns: a block of runs each, in rounds; the first run of a block is not counted. What is compared is the
-least time of a part's own steps. Last, the network with all winners is run against the untuned one; if it is not faster as a
-whole, the defaults stay.
+A part alone would find its weights in the cache each time, and whatever trades multiplications for
+larger weights would win. So the whole network is loaded several times, number i with the i-th way
+of every part (the default of those that have fewer), and these networks take turns: a block of runs
+each, in rounds; the first run of a block is not counted. What is compared is the least time of a
+part's own steps. Last, the network with all winners is run against the untuned one; if it is not
+faster as a whole, the defaults stay.
 """
 
 from __future__ import annotations
@@ -163,14 +164,15 @@ def tune(
 ) -> TuningReport:
     """Find the fastest way to compute each layer on this machine, and keep it for every later load.
 
-    It needs the machine for itself, and memory for the network once for each way. When it is interrupted, what was found until
-    then is kept. What was found earlier is not measured again.
+    It needs the machine for itself, and memory for the network once for each way. When it is
+    interrupted, what was found until then is kept. What was found earlier is not measured again.
 
     Args:
         model: A model file, or a network.
         backends: In order of preference, as for `dovetail.load`.
         threads: Number of CPU threads that what is found is for; default all of the runtime.
-        shapes: Sizes of symbolic dimensions; what is found holds for layers of the same shapes, in any network.
+        shapes: Sizes of symbolic dimensions; what is found holds for layers of the same shapes, in
+            any network.
         options: Options of backends, that what is found is for.
         rounds: Turns of each way, 3 or more.
         again: Measure also what is known.

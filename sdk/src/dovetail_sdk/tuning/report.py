@@ -43,8 +43,8 @@ class TuningReport:
         network: Its name.
         threads: CPU threads that it holds for.
         layers: Everything that could be chosen.
-        before_seconds, after_seconds: Least time of a run of the whole network untuned, and with the winners, alternating; None
-            if nothing was measured, or every winner is the default.
+        before_seconds, after_seconds: Least time of a run of the whole network untuned, and with
+            the winners, alternating; None if nothing was measured, or every winner is the default.
         folder: Where it is kept; None if nowhere.
         notes: What else there is to know, as sentences.
     """

@@ -11,8 +11,8 @@ from dovetail.abi cimport dovetail_call, tensor_data, tensor_elements, workload_
 cdef int64_t ROWS_PER_CHUNK = 64  # What a thread takes at once: more work than it costs to hand it out.
 
 
-# What execute has to know. The core keeps it as long as the workload; it is only read, by several runs at once.
-# Of two numbers the first is for the height, the second for the width.
+# What execute has to know. The core keeps it as long as the workload; it is only read, by several
+# runs at once. Of two numbers the first is for the height, the second for the width.
 cdef struct pooling_state:
     bint is_maximum
     int64_t image[2]
@@ -64,7 +64,8 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
     job.x = <const float *>tensor_data(&call.inputs[0])
     job.y = <float *>tensor_data(&call.outputs[0])
     cdef int64_t rows = tensor_elements(&call.outputs[0]) // job.state.result[1]
-    # On the core's threads, as many as the user allows. If the run was cancelled, it says so: hand that on.
+    # On the core's threads, as many as the user allows. If the run was cancelled, it says so: hand
+    # that on.
     return call.host.parallel_for(call, rows, ROWS_PER_CHUNK, pool_rows, &job)
 
 

@@ -72,11 +72,13 @@ class Blocked(Descriptor, kind="hard.Blocked"):
 class Program(Descriptor, kind="hard.Program"):
     """A whole subgraph as one command.
 
-    Inputs: `inputs` tensors, then the weights of the fully connected steps in order, then their biases.
+    Inputs: `inputs` tensors, then the weights of the fully connected steps in order, then their
+    biases.
 
     Attributes:
         inputs: Number of tensors.
-        operations, a, b, elements: Per instruction; `a` and `b` number inputs, then results; -1 for none.
+        operations, a, b, elements: Per instruction; `a` and `b` number inputs, then results; -1 for
+            none.
         shape: Of the result of the last instruction.
     """
 
@@ -127,7 +129,8 @@ class DeviceOptions:
     """Options of the test device; the first ones are those of `td_settings`.
 
     Attributes:
-        claim: What `optimize_subgraph` does: "none", "layers" (in the blocked layout), "whole" (one command).
+        claim: What `optimize_subgraph` does: "none", "layers" (in the blocked layout), "whole" (one
+            command).
     """
 
     delay_us: int = 0
@@ -180,7 +183,8 @@ class DeviceContext(IBackendContext):
 
     Attributes:
         device: The device itself.
-        events: What the core told last, in order; bounded, so that loading again and again leaves nothing behind.
+        events: What the core told last, in order; bounded, so that loading again and again leaves
+            nothing behind.
     """
 
     def __init__(self, index: int, options: DeviceOptions) -> None:
@@ -494,7 +498,8 @@ class PythonBackend(IBackend):
     """Runs `Call`, permutations and products in Python.
 
     Attributes:
-        functions: What `Call` may name: functions of the list of input arrays that return the output.
+        functions: What `Call` may name: functions of the list of input arrays that return the
+            output.
     """
 
     def __init__(self, **functions: Callable[[list[Any]], Any]) -> None:

@@ -33,7 +33,8 @@ class Branches:
     Args:
         graph: The graph, which is changed.
         advance: What is done with each layer that is needed.
-        both: Take both branches wherever they are alike, even where the value of an input is to decide.
+        both: Take both branches wherever they are alike, even where the value of an input is to
+            decide.
     """
 
     def __init__(self, graph: Graph, advance: Advance, *, both: bool = False) -> None:
@@ -49,9 +50,10 @@ class Branches:
         """Do it all; returns the number of changes.
 
         Raises:
-            GraphError: As `InferAndFold`. `VALUE_REQUIRED` also where the value of inputs decides between branches, and these
-                differ or one of them fails, or where these are single bools: then only the branch that is taken is planned.
-                Where nothing that is known before the run decides, only a run that takes a branch that fails does so.
+            GraphError: As `InferAndFold`. `VALUE_REQUIRED` also where the value of inputs decides
+                between branches, and these differ or one of them fails, or where these are single
+                bools: then only the branch that is taken is planned. Where nothing that is known
+                before the run decides, only a run that takes a branch that fails does so.
         """
         changes = sum(self._demand(layer) for layer in self._graph.outputs)
         for layer in reversed(self._graph.topological_order()):
@@ -266,8 +268,9 @@ class _Side(NamedTuple):
 def compute_both(graph: Graph, conditionals: list[Layer]) -> int:
     """Turn conditionals whose branches are alike into a choice between the results.
 
-    What is read by one branch alone is run although the other may be the one that is taken, and must not fail then: inputs
-    that could make it fail, such as positions out of range, become 0 meanwhile.
+    What is read by one branch alone is run although the other may be the one that is taken, and
+    must not fail then: inputs that could make it fail, such as positions out of range, become 0
+    meanwhile.
     """
     scalars: dict[OutputSlot, OutputSlot] = {}
     for side, layers in _alone(conditionals).items():
@@ -333,7 +336,8 @@ def _alone(conditionals: list[Layer]) -> dict[_Side, list[Layer]]:
             others[layer] = others.get(layer, sum(len(slot.consumers) for slot in layer.outputs)) - 1
             if others[layer] == 0:
                 layers.append(layer)
-                # One conditional in the branch of another may have the same condition: its edge is there already.
+                # One conditional in the branch of another may have the same condition: its edge is
+                # there already.
                 fresh = [slot for slot in layer.inputs if slot not in counted]
                 counted.update(fresh)
                 waiting += fresh

@@ -22,9 +22,9 @@ _Weighted = Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d | Fu
 class FoldBatchNormalization(Pass):
     """Scale the weights of a convolution or fully connected layer by the batch normalization that alone reads it.
 
-    With s = scale / sqrt(variance + epsilon): weights become weights * s, the bias (bias - mean) * s + offset. The arithmetic
-    is float64, rounded once. A layer whose weights or bias would overflow their type, such as float16, stays as it is: what it
-    computes need not overflow.
+    With s = scale / sqrt(variance + epsilon): weights become weights * s, the bias (bias - mean) *
+    s + offset. The arithmetic is float64, rounded once. A layer whose weights or bias would
+    overflow their type, such as float16, stays as it is: what it computes need not overflow.
     """
 
     name: ClassVar[str] = "fold_batch_normalization"

@@ -21,9 +21,9 @@ from .base import Pass
 class FoldPad(Pass):
     """Fold a constant pad of the spatial axes into the convolution or pooling behind it, where that is the same.
 
-    Convolutions and L-p pooling pad by zero; maximum pooling ignores padding, so the pad must hold the least value; average
-    pooling must count the padding (no own, uncounted padding, no partial window). Quantized tensors: only where zero stands for
-    zero.
+    Convolutions and L-p pooling pad by zero; maximum pooling ignores padding, so the pad must hold
+    the least value; average pooling must count the padding (no own, uncounted padding, no partial
+    window). Quantized tensors: only where zero stands for zero.
     """
 
     name: ClassVar[str] = "fold_pad"

@@ -18,7 +18,8 @@ _EXACT_ON_INTEGERS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 class FuseActivation(Pass):
     """Fold a fusable activation into the layer that it alone reads, if that layer's backend takes the folded layer.
 
-    On quantized tensors only the clamps are folded: rounding and clamping commute, so that the result is the same.
+    On quantized tensors only the clamps are folded: rounding and clamping commute, so that the
+    result is the same.
 
     Args:
         assigner: Knows the backend of each layer, and asks it.

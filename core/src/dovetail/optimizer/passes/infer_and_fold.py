@@ -25,13 +25,17 @@ class InferAndFold(Pass):
     """Walk the layers in topological order: resolve, infer, and replace what evaluates to constants.
 
     Args:
-        keep_dequantize: Leave dequantized constants as they are, for the pass that makes integer layers.
-        folding: How much it may add to the graph, shared by the passes over it; what would add more is left to the run.
-        both: Infer both branches wherever they are alike, even where the value of an input is to decide.
+        keep_dequantize: Leave dequantized constants as they are, for the pass that makes integer
+            layers.
+        folding: How much it may add to the graph, shared by the passes over it; what would add more
+            is left to the run.
+        both: Infer both branches wherever they are alike, even where the value of an input is to
+            decide.
 
     Raises:
-        GraphError: Infos do not fit; a shape depends on the value of a graph input (`VALUE_REQUIRED`, which inputs is in
-            ``details["inputs"]``), on a symbol without a size, or on something else that only the run knows (`SHAPE_UNKNOWN`).
+        GraphError: Infos do not fit; a shape depends on the value of a graph input
+            (`VALUE_REQUIRED`, which inputs is in ``details["inputs"]``), on a symbol without a
+            size, or on something else that only the run knows (`SHAPE_UNKNOWN`).
     """
 
     name: ClassVar[str] = "fold_constants"

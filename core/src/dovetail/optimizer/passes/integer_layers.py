@@ -39,17 +39,21 @@ _CLAMPS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 class IntegerLayers(Pass):
     """Turn Dequantize -> convolution, fully connected, addition or pooling -> Quantize into one layer on int8 or uint8.
 
-    Quantization then stands on the slots, as TensorFlow Lite has it: a layer is quantized if, and only if, its slots say so.
-    The result differs from the literal execution in float32 by at most 1 in the last place of the quantized output: both round
-    the same real number, one of them after float32 rounding, and a bias that is no multiple of its scale by at most half of one
-    more accumulator step, which is only accepted where a step is at most half an output step.
+    Quantization then stands on the slots, as TensorFlow Lite has it: a layer is quantized if, and
+    only if, its slots say so. The result differs from the literal execution in float32 by at most 1
+    in the last place of the quantized output: both round the same real number, one of them after
+    float32 rounding, and a bias that is no multiple of its scale by at most half of one more
+    accumulator step, which is only accepted where a step is at most half an output step.
 
-    Each conversion is a transaction: the layer, what its operands and its result then say of their integers, and all layers
-    that these pass through unchanged on their way (`Annotation`). If one of them found no backend so, all stay as written.
+    Each conversion is a transaction: the layer, what its operands and its result then say of their
+    integers, and all layers that these pass through unchanged on their way (`Annotation`). If one
+    of them found no backend so, all stay as written.
 
     Args:
-        accepts: Says whether some backend takes the integer layer (seen in the graph); where none does, nothing changes.
-        home: Place of the backend that would run a layer in the order of preference; None: nobody would.
+        accepts: Says whether some backend takes the integer layer (seen in the graph); where none
+            does, nothing changes.
+        home: Place of the backend that would run a layer in the order of preference; None: nobody
+            would.
     """
 
     name: ClassVar[str] = "integer_layers"

@@ -84,7 +84,8 @@ _IS_IDENTITY: dict[type[Descriptor], Callable[[Any, TensorInfo], bool]] = {
 class RemoveIdentities(Pass):
     """Remove casts to the same dtype, reshapes to the same shape, pads by nothing, slices of everything, and the like.
 
-    What a parser leaves of dropout and identity is one of these. A layer whose result has another quantization stays.
+    What a parser leaves of dropout and identity is one of these. A layer whose result has another
+    quantization stays.
     """
 
     name: ClassVar[str] = "remove_identities"

@@ -48,9 +48,10 @@ class Way:
 def ways_are_right(subject: Subject) -> None:
     """Run the operators' cases in each way that `choices` offers to be tuned, and ask twice what it offers.
 
-    Troubleshooting: `dovetail tune` takes whichever way is fastest, so all must be right. The case passes by default: the fault
-    is in the replacement that `choices` made, or in the kernel that it names. What is offered must be the same each time, since
-    findings are known by the part and the names; it must not depend on values of weights, which a finding does not tell apart.
+    Troubleshooting: `dovetail tune` takes whichever way is fastest, so all must be right. The case
+    passes by default: the fault is in the replacement that `choices` made, or in the kernel that it
+    names. What is offered must be the same each time, since findings are known by the part and the
+    names; it must not depend on values of weights, which a finding does not tell apart.
     """
     if type(subject.backend).choices is IBackend.choices:
         raise NotApplicable("it offers no choices")

@@ -55,7 +55,8 @@ class _Stranger(Descriptor, kind="conformance.Stranger"):
 def refuses_strange_kinds(subject: Subject) -> None:
     """Ask about a kind that was made up for this check.
 
-    Troubleshooting: Decide by `layer.kind`, and refuse every kind that you do not list: new ones will come.
+    Troubleshooting: Decide by `layer.kind`, and refuse every kind that you do not list: new ones
+    will come.
     """
     for dtype in DType:
         network = Network("stranger")
@@ -71,8 +72,8 @@ def refuses_strange_kinds(subject: Subject) -> None:
 def supports_answers(subject: Subject) -> None:
     """Ask about layers of every kind and element type, about scalars, empty tensors and many dimensions.
 
-    Troubleshooting: `supports` must never raise, and a refusal needs a code (one word) and a reason (a sentence). Look up
-    attributes with `getattr` and shapes by rank before you index them.
+    Troubleshooting: `supports` must never raise, and a refusal needs a code (one word) and a reason
+    (a sentence). Look up attributes with `getattr` and shapes by rank before you index them.
     """
     asked = 0
     for layer in _odd_layers():
@@ -89,8 +90,8 @@ def supports_answers(subject: Subject) -> None:
 def supports_is_deterministic(subject: Subject) -> None:
     """Ask about the same layers in two orders, the second time in networks built anew.
 
-    Troubleshooting: `supports` must look at the layer and the options only: not at a counter, the time, what was asked before,
-    the identity of objects or the order of a set.
+    Troubleshooting: `supports` must look at the layer and the options only: not at a counter, the
+    time, what was asked before, the identity of objects or the order of a set.
     """
     first = [(described(layer), subject.ask(layer)) for layer in _odd_layers()]
     second = [(described(layer), subject.ask(layer)) for layer in reversed(list(_odd_layers()))]
@@ -140,7 +141,8 @@ def _odd_layers() -> Iterator[Layer]:
 def memory_domains_are_valid(subject: Subject) -> None:
     """Ask for the memory domains and those that can be imported, for each device.
 
-    Troubleshooting: Return `dovetail.HOST` for plain memory, or `MemoryDomain`s whose owner is the backend's id, each once.
+    Troubleshooting: Return `dovetail.HOST` for plain memory, or `MemoryDomain`s whose owner is the
+    backend's id, each once.
     """
     for device in range(len(subject.backend.devices())):
         domains = tuple(subject.backend.memory_domains(device))
@@ -162,8 +164,9 @@ def memory_domains_are_valid(subject: Subject) -> None:
 def context_opens_and_closes(subject: Subject) -> None:
     """Create, use and close a context, twice.
 
-    Troubleshooting: `create_context` returns an `IBackendContext` or None, and what cannot be opened raises a
-    `BackendUnavailableError` with the state. After `close` the device can be opened again.
+    Troubleshooting: `create_context` returns an `IBackendContext` or None, and what cannot be
+    opened raises a `BackendUnavailableError` with the state. After `close` the device can be opened
+    again.
     """
     for _ in range(2):
         context = _context(subject)
@@ -195,9 +198,10 @@ def _context(subject: Subject) -> IBackendContext | None:
 def memory_is_handed_out(subject: Subject) -> None:
     """Allocate nothing, little and much in each memory; write to what the host can see; ask for more than there is.
 
-    Troubleshooting: `allocate` returns an `ITensorHandle` of at least that size at an address of at least that alignment, or
-    raises MemoryError, nothing else. `release` is called once per handle. `map` returns a pointer to the bytes, which hold what
-    was written to them when they are mapped again.
+    Troubleshooting: `allocate` returns an `ITensorHandle` of at least that size at an address of at
+    least that alignment, or raises MemoryError, nothing else. `release` is called once per handle.
+    `map` returns a pointer to the bytes, which hold what was written to them when they are mapped
+    again.
     """
     context = _context(subject)
     try:
@@ -266,8 +270,8 @@ def _ask_for_too_much(manager: IMemoryManager) -> None:
 def queues_fit_capabilities(subject: Subject) -> None:
     """Take the queues of a context as the runtime does.
 
-    Troubleshooting: An asynchronous backend returns a fresh capsule `dovetail.queues.v0` from each call of `queues`; a
-    synchronous one returns None.
+    Troubleshooting: An asynchronous backend returns a fresh capsule `dovetail.queues.v0` from each
+    call of `queues`; a synchronous one returns None.
     """
     context = _context(subject)
     try:
@@ -288,8 +292,9 @@ def queues_fit_capabilities(subject: Subject) -> None:
 def workloads_are_fresh(subject: Subject) -> None:
     """Ask the factory twice for the workload of one layer, and take both as the runtime does.
 
-    Troubleshooting: Return a new workload from each `create_workload`: each plan owns and releases its own. A capsule that was
-    handed over once is renamed, so that a cached one cannot be taken again.
+    Troubleshooting: Return a new workload from each `create_workload`: each plan owns and releases
+    its own. A capsule that was handed over once is renamed, so that a cached one cannot be taken
+    again.
     """
     context = _context(subject)
     try:
@@ -325,8 +330,8 @@ def _as_run(subject: Subject, trials: Iterable[Trial]) -> Iterator[tuple[Trial, 
 def placement_names_it(subject: Subject) -> None:
     """Optimize a network of layers that it takes, and look at the placement.
 
-    Troubleshooting: What `optimize_subgraph` gives back as failed is lost to other backends; it must keep, replace or delete
-    what `supports` accepted, or refuse it there.
+    Troubleshooting: What `optimize_subgraph` gives back as failed is lost to other backends; it
+    must keep, replace or delete what `supports` accepted, or refuse it there.
     """
     batch = Batch(accepted(subject, 6))
     before = _shape_of(batch.network)

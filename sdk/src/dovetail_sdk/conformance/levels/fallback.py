@@ -23,9 +23,10 @@ GRAPHS = 12
 def alternation_is_right(subject: Subject) -> None:
     """Require every other layer, by chance, from the kit's NumPy backend, in the same memory and in memory of its own.
 
-    Troubleshooting: a tensor may come from another backend, in host memory that is aligned to its element only. Where the
-    backend has memory of its own, `create_copy` must copy both ways, in the layout that the core knows (C order), also for
-    tensors at an offset in an allocation; an asynchronous backend must be waited for through its queue.
+    Troubleshooting: a tensor may come from another backend, in host memory that is aligned to its
+    element only. Where the backend has memory of its own, `create_copy` must copy both ways, in the
+    layout that the core knows (C order), also for tensors at an offset in an allocation; an
+    asynchronous backend must be waited for through its queue.
     """
     shared = 0
     for number, graph in enumerate(random_graphs(subject, "alternation", GRAPHS)):
@@ -52,8 +53,9 @@ def alternation_is_right(subject: Subject) -> None:
 def refused_layers_fall_back(subject: Subject) -> None:
     """Run graphs of layers of which the backend refuses some: these run on NumPy, and the report says why.
 
-    Troubleshooting: `supports` must refuse what cannot be run, with a stable code and a sentence; the core then places the
-    layer on the next backend. A layer that was given back by `optimize_subgraph` needs a reason as well.
+    Troubleshooting: `supports` must refuse what cannot be run, with a stable code and a sentence;
+    the core then places the layer on the next backend. A layer that was given back by
+    `optimize_subgraph` needs a reason as well.
     """
     other = NumpyBackend()
     fell_back = 0
@@ -122,8 +124,9 @@ def _check_report(subject: Subject, graph: RandomGraph, net: LoadedNetwork) -> N
 def copies_are_exact(subject: Subject) -> None:
     """Send tensors through the backend's memory and back, with a layer of NumPy before and after, and compare bytes.
 
-    Troubleshooting: look at `create_copy`: direction, number of bytes (`info.nbytes`, not the number of elements), offsets
-    (`byte_offset` of the tensor in device memory), and that the copy is enqueued on the queue of the run.
+    Troubleshooting: look at `create_copy`: direction, number of bytes (`info.nbytes`, not the
+    number of elements), offsets (`byte_offset` of the tensor in device memory), and that the copy
+    is enqueued on the queue of the run.
     """
     domains = {domain for domain in subject.backend.memory_domains(0) if domain != HOST}
     if not domains:

@@ -16,9 +16,10 @@ GRAPHS = 40
 def graphs_are_right(subject: Subject) -> None:
     """Run random graphs without any rewriting, three times with different inputs.
 
-    Troubleshooting: each layer alone was right at level 2. Look at what layers share: an output with several readers, a layer
-    that overwrites an input which another one still reads, `dovetail_alias` permissions that are not true, strides taken from
-    another tensor, state that is kept in the backend instead of in the workload.
+    Troubleshooting: each layer alone was right at level 2. Look at what layers share: an output
+    with several readers, a layer that overwrites an input which another one still reads,
+    `dovetail_alias` permissions that are not true, strides taken from another tensor, state that is
+    kept in the backend instead of in the workload.
     """
     _compare(subject, "mixed", passes=False)
 
@@ -27,9 +28,10 @@ def graphs_are_right(subject: Subject) -> None:
 def optimized_graphs_are_right(subject: Subject) -> None:
     """Run the same graphs with all passes, and with whatever `optimize_subgraph` makes of them.
 
-    Troubleshooting: if the failure says that the graph is right layer by layer, then the fault is in a layer with a fused
-    activation or a folded operand that `supports` accepted, or in `optimize_subgraph`: compare the parts that it names with
-    `dovetail explain`, and check the order of the replacement's inputs and outputs.
+    Troubleshooting: if the failure says that the graph is right layer by layer, then the fault is
+    in a layer with a fused activation or a folded operand that `supports` accepted, or in
+    `optimize_subgraph`: compare the parts that it names with `dovetail explain`, and check the
+    order of the replacement's inputs and outputs.
     """
     _compare(subject, "mixed", passes=True)
 
@@ -38,8 +40,9 @@ def optimized_graphs_are_right(subject: Subject) -> None:
 def deep_chains_are_right(subject: Subject) -> None:
     """Run chains of up to 40 layers.
 
-    Troubleshooting: a chain keeps two tensors alive that take turns in memory. A workload that reads its input after it wrote
-    its output, or that keeps a pointer from its first run, is right alone and wrong here.
+    Troubleshooting: a chain keeps two tensors alive that take turns in memory. A workload that
+    reads its input after it wrote its output, or that keeps a pointer from its first run, is right
+    alone and wrong here.
     """
     _compare(subject, "deep", passes=True, count=6)
 
@@ -48,8 +51,9 @@ def deep_chains_are_right(subject: Subject) -> None:
 def diamonds_are_right(subject: Subject) -> None:
     """Run graphs of branches that begin at one tensor and are added or joined.
 
-    Troubleshooting: the tensor where branches part is read twice. A part given to `optimize_subgraph` may have an output that
-    is also read inside the part: it is listed in `view.outputs`, and the replacement must provide it.
+    Troubleshooting: the tensor where branches part is read twice. A part given to
+    `optimize_subgraph` may have an output that is also read inside the part: it is listed in
+    `view.outputs`, and the replacement must provide it.
     """
     _compare(subject, "diamond", passes=True, count=8)
 
@@ -76,8 +80,9 @@ def _compare(subject: Subject, form: str, *, passes: bool, count: int = GRAPHS) 
 def graphs_are_repeatable(subject: Subject) -> None:
     """Run graphs five times with the same inputs, in two loaded networks, if the backend says that it is deterministic.
 
-    Troubleshooting: sums must be formed in an order that does not depend on threads or on addresses; results must not depend
-    on the alignment of arrays. A backend that cannot promise this says `Capabilities(deterministic=False)`.
+    Troubleshooting: sums must be formed in an order that does not depend on threads or on
+    addresses; results must not depend on the alignment of arrays. A backend that cannot promise
+    this says `Capabilities(deterministic=False)`.
     """
     if not subject.backend.capabilities().deterministic:
         raise NotApplicable("it says that it is not deterministic")
@@ -100,8 +105,9 @@ def graphs_are_repeatable(subject: Subject) -> None:
 def symbolic_batch_is_planned_again(subject: Subject) -> None:
     """Load networks whose batch is open, and run them with 2, 1, 3 and again 2.
 
-    Troubleshooting: nothing of a layer's sizes may be kept across plans; `supports` is asked anew for each size, and a workload
-    is created for the sizes of its own layer. A batch that the backend refuses is no failure, as long as it takes two.
+    Troubleshooting: nothing of a layer's sizes may be kept across plans; `supports` is asked anew
+    for each size, and a workload is created for the sizes of its own layer. A batch that the
+    backend refuses is no failure, as long as it takes two.
     """
     tried = 0
     for graph in random_graphs(subject, "batch", 6, form="batchwise"):

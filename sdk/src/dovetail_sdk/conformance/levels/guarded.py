@@ -21,10 +21,11 @@ _SHOWN = 5
 def layers_stay_inside(subject: Subject) -> None:
     """Run random layers whose tensors, constants and workspaces each touch an inaccessible page, at the end and at the start.
 
-    Troubleshooting: a kernel read or wrote past an end, wrote to an input or a constant, or read memory that nobody wrote.
-    What a vector holds beyond the last element must not be loaded, even if it is never used: mask the load or treat the rest by
-    itself. Run one case again with `dovetail guarded ID --only operator/12`. Memory that a backend allocates for itself, such
-    as packed weights, is not watched: use AddressSanitizer for it.
+    Troubleshooting: a kernel read or wrote past an end, wrote to an input or a constant, or read
+    memory that nobody wrote. What a vector holds beyond the last element must not be loaded, even
+    if it is never used: mask the load or treat the rest by itself. Run one case again with
+    `dovetail guarded ID --only operator/12`. Memory that a backend allocates for itself, such as
+    packed weights, is not watched: use AddressSanitizer for it.
     """
     _search(subject, case_ids(OPERATORS, 0))
 
@@ -33,8 +34,9 @@ def layers_stay_inside(subject: Subject) -> None:
 def networks_stay_inside(subject: Subject) -> None:
     """Run random networks, most of them rewritten, whose tensors lie alone between inaccessible pages.
 
-    Troubleshooting: as for `guarded.layers_stay_inside`. If the layers are right by themselves, look at what was fused and at
-    private layouts: what a replacement says of the size of its tensors is all that it gets.
+    Troubleshooting: as for `guarded.layers_stay_inside`. If the layers are right by themselves,
+    look at what was fused and at private layouts: what a replacement says of the size of its
+    tensors is all that it gets.
     """
     _search(subject, case_ids(0, NETWORKS))
 

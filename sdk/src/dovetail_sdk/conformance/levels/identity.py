@@ -37,7 +37,8 @@ print(json.dumps({"ids": [row.id for row in rows], "modules": sorted(set(sys.mod
 def id_is_valid(subject: Subject) -> None:
     """Ask for the id twice.
 
-    Troubleshooting: `id` must return the same `dovetail.BackendId` each time: a letter, then letters, digits and underscores.
+    Troubleshooting: `id` must return the same `dovetail.BackendId` each time: a letter, then
+    letters, digits and underscores.
     """
     first, second = subject.backend.id, subject.backend.id
     try:
@@ -52,8 +53,9 @@ def id_is_valid(subject: Subject) -> None:
 def is_listed(subject: Subject) -> None:
     """Look for the backend in the registry, as its users do.
 
-    Troubleshooting: The name of the entry point in the group `dovetail.backends` is the id; the manifest and `id` say the same.
-    After a change of either, install the distribution again: metadata are written at installation.
+    Troubleshooting: The name of the entry point in the group `dovetail.backends` is the id; the
+    manifest and `id` say the same. After a change of either, install the distribution again:
+    metadata are written at installation.
     """
     row = subject.target.row
     if row is None:
@@ -71,8 +73,9 @@ def is_listed(subject: Subject) -> None:
 def manifest_is_valid(subject: Subject) -> None:
     """Check the manifest: all fields, the id, the version of the ABI.
 
-    Troubleshooting: `dovetail-backend.json` lies beside the package's `__init__.py` and must be packaged with it: name it in
-    `package-data`. `abi` is what the backend was built for; the build helper writes it.
+    Troubleshooting: `dovetail-backend.json` lies beside the package's `__init__.py` and must be
+    packaged with it: name it in `package-data`. `abi` is what the backend was built for; the build
+    helper writes it.
     """
     manifest = subject.target.manifest
     if manifest is None:
@@ -96,8 +99,9 @@ def manifest_is_valid(subject: Subject) -> None:
 def claims_are_wellformed(subject: Subject) -> None:
     """Read the claims, and look up every kind and quantity in them.
 
-    Troubleshooting: See `dovetail.contract.claims` for how a claim is written. A quantity is an attribute of the kind, or
-    `<input>.<axis>`; a misspelt one fits no layer, so that the claim would be void.
+    Troubleshooting: See `dovetail.contract.claims` for how a claim is written. A quantity is an
+    attribute of the kind, or `<input>.<axis>`; a misspelt one fits no layer, so that the claim
+    would be void.
     """
     content = (subject.target.manifest or {}).get("claims")
     if content is None:
@@ -115,8 +119,8 @@ def claims_are_wellformed(subject: Subject) -> None:
 def listing_imports_nothing(subject: Subject) -> None:
     """List the backends in a fresh process, and look at what that imported and mapped.
 
-    Troubleshooting: Nothing of a backend may run before it is asked for by id: no `.pth` file, no import in another package's
-    `__init__.py`, and the manifest is a file rather than code.
+    Troubleshooting: Nothing of a backend may run before it is asked for by id: no `.pth` file, no
+    import in another package's `__init__.py`, and the manifest is a file rather than code.
     """
     row = subject.target.row
     if row is None or row.distribution is None:
@@ -140,7 +144,8 @@ def listing_imports_nothing(subject: Subject) -> None:
 def capabilities_are_wellformed(subject: Subject) -> None:
     """Ask for the capabilities twice.
 
-    Troubleshooting: `capabilities` must return a `dovetail.Capabilities` of true booleans, always the same.
+    Troubleshooting: `capabilities` must return a `dovetail.Capabilities` of true booleans, always
+    the same.
     """
     first, second = subject.backend.capabilities(), subject.backend.capabilities()
     if not isinstance(first, Capabilities):
@@ -156,8 +161,8 @@ def capabilities_are_wellformed(subject: Subject) -> None:
 def devices_are_named(subject: Subject) -> None:
     """Ask for the devices twice.
 
-    Troubleshooting: `devices` returns one `Device` per device, in order of their index, always with the same facts, and an
-    empty tuple (never an error) on a machine without the device.
+    Troubleshooting: `devices` returns one `Device` per device, in order of their index, always with
+    the same facts, and an empty tuple (never an error) on a machine without the device.
     """
     first, second = subject.backend.devices(), subject.backend.devices()
     if not isinstance(first, Sequence) or not all(isinstance(one, Device) and one.name for one in first):
@@ -174,8 +179,8 @@ def devices_are_named(subject: Subject) -> None:
 def options_have_defaults(subject: Subject) -> None:
     """Build the options from nothing, and from the options given to this run.
 
-    Troubleshooting: `options_type` is a frozen dataclass all of whose fields have defaults; `__post_init__` raises ValueError
-    for values that do not fit.
+    Troubleshooting: `options_type` is a frozen dataclass all of whose fields have defaults;
+    `__post_init__` raises ValueError for values that do not fit.
     """
     kind = subject.backend.options_type
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
@@ -197,8 +202,8 @@ def options_have_defaults(subject: Subject) -> None:
 def kind_versions_exist(subject: Subject) -> None:
     """Compare `kind_versions` with the versions of the core's kinds.
 
-    Troubleshooting: A backend that says it knows a version that does not exist yet would be handed attributes that it cannot
-    know. Write the version that you implemented.
+    Troubleshooting: A backend that says it knows a version that does not exist yet would be handed
+    attributes that it cannot know. Write the version that you implemented.
     """
     versions = subject.backend.kind_versions
     if not isinstance(versions, Mapping):

@@ -32,7 +32,8 @@ _BYTES_PER_LOAD = 16 * 1024
 def reloads(subject: Subject) -> None:
     """Load, run and unload the same network three times in one runtime; results are right each time.
 
-    Troubleshooting: State of a loaded network belongs to its factory and workloads, not to the backend or its module.
+    Troubleshooting: State of a loaded network belongs to its factory and workloads, not to the
+    backend or its module.
     """
     batch = Batch(accepted(subject))
     for round in range(3):
@@ -45,7 +46,8 @@ def reloads(subject: Subject) -> None:
 def networks_are_apart(subject: Subject) -> None:
     """Load two networks, unload them in both orders, and run the other one in between.
 
-    Troubleshooting: Releasing one workload must not free what another one uses: count references to what is shared.
+    Troubleshooting: Releasing one workload must not free what another one uses: count references to
+    what is shared.
     """
     trials = accepted(subject)
     one, two = Batch(trials), Batch(trials[::-1])
@@ -63,8 +65,8 @@ def networks_are_apart(subject: Subject) -> None:
 def runtimes_are_apart(subject: Subject) -> None:
     """Load a network in two runtimes, close one, go on with the other.
 
-    Troubleshooting: Each runtime makes a context of its own. A device that can be opened once only is shared behind the
-    contexts, by reference count.
+    Troubleshooting: Each runtime makes a context of its own. A device that can be opened once only
+    is shared behind the contexts, by reference count.
     """
     batch = Batch(accepted(subject))
     runtimes = [subject.runtime(threads=1), subject.runtime()]
@@ -79,8 +81,9 @@ def runtimes_are_apart(subject: Subject) -> None:
 def teardown_in_any_order(subject: Subject) -> None:
     """Drop network, runtime and bindings in every order; what is used afterwards refuses with an error of its own.
 
-    Troubleshooting: `release` of workloads, `release` of memory, `release_run` and `close` of the context come in this order
-    when a runtime closes; a destructor must not call into a context that is closed.
+    Troubleshooting: `release` of workloads, `release` of memory, `release_run` and `close` of the
+    context come in this order when a runtime closes; a destructor must not call into a context that
+    is closed.
     """
     batch = Batch(accepted(subject, 4))
     arrays = arrays_of(batch)
@@ -143,8 +146,8 @@ def _listening() -> Iterator[list[str]]:
 def failed_loads_leave_nothing(subject: Subject) -> None:
     """Try to load a network with a layer that nobody has, then load one that is right.
 
-    Troubleshooting: A load may fail at any point after `before_load`; `after_load` is then told the error. Undo there what was
-    begun.
+    Troubleshooting: A load may fail at any point after `before_load`; `after_load` is then told the
+    error. Undo there what was begun.
     """
     batch = Batch(accepted(subject, 4))
     bad = Network("cannot be loaded")
@@ -166,8 +169,9 @@ def failed_loads_leave_nothing(subject: Subject) -> None:
 def loads_leak_nothing(subject: Subject) -> None:
     """Load, run and unload many times, and look at memory, Python objects, file descriptors and threads.
 
-    Troubleshooting: Free in `release` what `create_workload` allocated, in `release_run` what `create_run` did, in `close` what
-    the context holds. In Python, look for lists and caches that only grow.
+    Troubleshooting: Free in `release` what `create_workload` allocated, in `release_run` what
+    `create_run` did, in `close` what the context holds. In Python, look for lists and caches that
+    only grow.
     """
     batch = Batch(accepted(subject, 4))
     arrays = arrays_of(batch)
@@ -189,7 +193,8 @@ def loads_leak_nothing(subject: Subject) -> None:
         marks.append(_usage())
     subject.count(run=2 * half + _WARM_UP)
     growth = {
-        # What grows in both halves is a leak; a cache that fills up, or an arena that is added once, grows in one.
+        # What grows in both halves is a leak; a cache that fills up, or an arena that is added
+        # once, grows in one.
         what: min(marks[1][what] - marks[0][what], marks[2][what] - marks[1][what]) / half
         for what in marks[0]
     }
@@ -213,8 +218,9 @@ def _usage() -> dict[str, int]:
 def interpreter_ends(subject: Subject) -> None:
     """End a process in several ways while a network is loaded; its exit code stays 0.
 
-    Troubleshooting: Modules and globals may be gone when destructors run. Do not join threads or call into a driver from a
-    destructor of a static object; the operating system takes back what a process held.
+    Troubleshooting: Modules and globals may be gone when destructors run. Do not join threads or
+    call into a driver from a destructor of a static object; the operating system takes back what a
+    process held.
     """
     accepted(subject, 1)
     for name in SUBPROCESS_CHECKS:
@@ -227,9 +233,9 @@ def interpreter_ends(subject: Subject) -> None:
 def survives_fork(subject: Subject) -> None:
     """Fork a process in which a network is loaded; run it in both.
 
-    Troubleshooting: A backend on host memory must not keep threads or locks of its own that a fork leaves behind; the core's
-    pool comes back by itself. For a device the core refuses runs in the child with FORKED: say by `memory_domains` or
-    `capabilities` that it is one.
+    Troubleshooting: A backend on host memory must not keep threads or locks of its own that a fork
+    leaves behind; the core's pool comes back by itself. For a device the core refuses runs in the
+    child with FORKED: say by `memory_domains` or `capabilities` that it is one.
     """
     if not hasattr(os, "fork"):
         raise NotApplicable("this system has no fork")

@@ -54,8 +54,9 @@ def _bound(subject: Subject, graph: RandomGraph, fill: int) -> tuple[dict[str, A
 def outputs_are_written(subject: Subject) -> None:
     """Run into outputs that hold 0xA5, and again into outputs that hold 0x5A; what shows through was not written.
 
-    Troubleshooting: fresh memory often holds zeros, which hides this. Look at the last elements of odd sizes, at padding, at
-    early returns for empty or masked parts; an output is never initialised by the core.
+    Troubleshooting: fresh memory often holds zeros, which hides this. Look at the last elements of
+    odd sizes, at padding, at early returns for empty or masked parts; an output is never
+    initialised by the core.
     """
     for graph in _graphs(subject):
         _, first = _bound(subject, graph, 0xA5)
@@ -75,8 +76,8 @@ def outputs_are_written(subject: Subject) -> None:
 def writes_stay_inside(subject: Subject) -> None:
     """Bind outputs in the middle of larger buffers and look at what lies around them.
 
-    Troubleshooting: an output of the network lies in the caller's array, aligned to its element only and with no room behind
-    it: a vectorised loop must treat the last elements by themselves.
+    Troubleshooting: an output of the network lies in the caller's array, aligned to its element
+    only and with no room behind it: a vectorised loop must treat the last elements by themselves.
     """
     for graph in _graphs(subject):
         buffers, arrays = _bound(subject, graph, 0xA5)
@@ -95,8 +96,9 @@ def writes_stay_inside(subject: Subject) -> None:
 def reads_stay_inside(subject: Subject) -> None:
     """Run with inputs in the middle of buffers of zeros, and of bytes 0xFF, which are NaN: the result must not change.
 
-    Troubleshooting: a kernel reads past the end of an input, or before it, and lets what it finds into the result. Look at
-    padding, at the last vector of a row, and at sizes that were taken from another tensor.
+    Troubleshooting: a kernel reads past the end of an input, or before it, and lets what it finds
+    into the result. Look at padding, at the last vector of a row, and at sizes that were taken from
+    another tensor.
     """
     for graph in _graphs(subject):
         results = []
@@ -119,9 +121,10 @@ def reads_stay_inside(subject: Subject) -> None:
 def inputs_and_constants_are_kept(subject: Subject) -> None:
     """Compare checksums of all inputs and constants before loading, after loading, and after three runs.
 
-    Troubleshooting: constants are shared by all runs and by other networks, inputs belong to the caller: a kernel may write to
-    neither. Only an input for which the workload declared DOVETAIL_ALIAS_IN_PLACE may be written, and only where its address
-    equals that of the output. What is packed or transposed goes into memory of the workload's own.
+    Troubleshooting: constants are shared by all runs and by other networks, inputs belong to the
+    caller: a kernel may write to neither. Only an input for which the workload declared
+    DOVETAIL_ALIAS_IN_PLACE may be written, and only where its address equals that of the output.
+    What is packed or transposed goes into memory of the workload's own.
     """
     for graph in _graphs(subject):
         before = _checksums(graph.network, graph.feeds)
@@ -155,8 +158,9 @@ def _compare(graph: RandomGraph, before: Mapping[str, str], after: Mapping[str, 
 def unusual_inputs_are_taken(subject: Subject) -> None:
     """Run with inputs at every element of a cache line, read-only, reversed, in Fortran order and cut out of larger arrays.
 
-    Troubleshooting: an input of the network is the caller's own array, aligned to its element and no more: use loads that take
-    any address, or ask for a workspace and copy. Arrays that are not C-contiguous are copied by the core and arrive aligned.
+    Troubleshooting: an input of the network is the caller's own array, aligned to its element and
+    no more: use loads that take any address, or ask for a workspace and copy. Arrays that are not
+    C-contiguous are copied by the core and arrive aligned.
     """
     for graph in _graphs(subject):
         net = subject.load(graph.network)
@@ -200,8 +204,8 @@ def _unusual(feeds: Mapping[str, Array]) -> Iterator[tuple[str, dict[str, Array]
 def failing_allocations_are_survived(subject: Subject) -> None:
     """Let the first, second, ... allocation of a run fail: OUT_OF_MEMORY each time, and afterwards the network runs.
 
-    Troubleshooting: `create_run` and `queue_create` must undo what they did before they return an error; `allocate` raises
-    MemoryError. Nothing of the failed run may be kept for the next one.
+    Troubleshooting: `create_run` and `queue_create` must undo what they did before they return an
+    error; `allocate` raises MemoryError. Nothing of the failed run may be kept for the next one.
     """
     graph = one_graph(subject, "allocation")
     failed = 0
@@ -233,9 +237,9 @@ def failing_allocations_are_survived(subject: Subject) -> None:
 def loading_leaks_nothing(subject: Subject) -> None:
     """Load, run and unload 50 times, half of them in a runtime of their own: memory, files and threads must not grow.
 
-    Troubleshooting: `release(state)` must free all that `create_workload` allocated, `release_run` what `create_run` did; the
-    context's `close` ends threads and closes files. Look for caches without a limit and for reference cycles over extension
-    types that the collector does not see.
+    Troubleshooting: `release(state)` must free all that `create_workload` allocated, `release_run`
+    what `create_run` did; the context's `close` ends threads and closes files. Look for caches
+    without a limit and for reference cycles over extension types that the collector does not see.
     """
     graph = max(random_graphs(subject, "leaks", 6), key=lambda graph: _constant_bytes(graph.network))
 

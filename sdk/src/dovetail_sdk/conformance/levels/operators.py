@@ -25,9 +25,10 @@ _OPERATOR_SECONDS = 900.0
 def computes(subject: Subject, kind: str) -> None:
     """Try a kind in every element type: plain, edges, and both sides of each limit that the manifest states.
 
-    Troubleshooting: The text of a case names the layer, the worst element, what came out, what should have, and the allowed
-    difference with the arithmetic behind it. Repeat one case with `--only` and the kind; the seed makes it the same. A "false
-    claim" means that manifest and `supports` disagree: correct one of them.
+    Troubleshooting: The text of a case names the layer, the worst element, what came out, what
+    should have, and the allowed difference with the arithmetic behind it. Repeat one case with
+    `--only` and the kind; the seed makes it the same. A "false claim" means that manifest and
+    `supports` disagree: correct one of them.
     """
     judge_operator(subject, all_operators(subject.settings.operators)[kind])
 
@@ -36,7 +37,8 @@ def computes(subject: Subject, kind: str) -> None:
 def computes_further_kinds(subject: Subject) -> None:
     """Try the kinds for which the vendor brought operator modules.
 
-    Troubleshooting: As for `operators.computes`; how these kinds are judged is in your own operator modules.
+    Troubleshooting: As for `operators.computes`; how these kinds are judged is in your own operator
+    modules.
     """
     further = [operator for operator in subject.settings.operators if operator.kind not in kinds()]
     if not further:
@@ -49,8 +51,9 @@ def computes_further_kinds(subject: Subject) -> None:
 def claims_are_judged(subject: Subject) -> None:
     """List claimed kinds and element types that no operator module can judge; they are shown, and fail nothing.
 
-    Troubleshooting: Bring an operator module for a kind of your own, see `dovetail_sdk.conformance.cases`. For a standard kind
-    check the spelling of the kind and its element types in the manifest.
+    Troubleshooting: Bring an operator module for a kind of your own, see
+    `dovetail_sdk.conformance.cases`. For a standard kind check the spelling of the kind and its
+    element types in the manifest.
     """
     if not subject.claims:
         raise NotApplicable("the manifest claims nothing")

@@ -24,8 +24,8 @@ _ROUNDS = 15
 def kinds_are_timed(subject: Subject) -> None:
     """Time a network of one layer for each kind and element type on both backends, alternating.
 
-    Troubleshooting: this reports and never fails. A small layer shows what calling the backend costs, not what it computes:
-    compare with the graphs.
+    Troubleshooting: this reports and never fails. A small layer shows what calling the backend
+    costs, not what it computes: compare with the graphs.
     """
     measure = _measure(subject)
     for graph in single_layers(subject):
@@ -37,8 +37,8 @@ def kinds_are_timed(subject: Subject) -> None:
 def graphs_are_timed(subject: Subject) -> None:
     """Time random graphs on both backends, alternating.
 
-    Troubleshooting: this reports and never fails. If a graph is slower than the sum of its layers, look at copies and at waits
-    between backends: `dovetail explain`.
+    Troubleshooting: this reports and never fails. If a graph is slower than the sum of its layers,
+    look at copies and at waits between backends: `dovetail explain`.
     """
     measure = _measure(subject)
     large = [large_chain(style, accepts(subject), subject.rng(f"performance/{style}"), 64) for style, _ in styles_of(subject)]

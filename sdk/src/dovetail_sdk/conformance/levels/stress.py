@@ -51,7 +51,8 @@ class _Expected:
         """Compare.
 
         Raises:
-            ConformanceFailure: They differ: in a bit, or for a backend that is not deterministic by more than rounding.
+            ConformanceFailure: They differ: in a bit, or for a backend that is not deterministic by
+                more than rounding.
         """
         if not self.is_exact:
             return Judge(self.graph, title).check(results, self.feeds[number])
@@ -68,9 +69,9 @@ class _Expected:
 def threads_do_not_disturb_each_other(subject: Subject) -> None:
     """Run one network from eight threads at once, 25 times each, with different inputs.
 
-    Troubleshooting: the state of a workload is read-only while it runs; what a run needs for itself goes into `workspace` or
-    what `create_run` makes. A backend that can do only one run at a time sets `concurrency` to DOVETAIL_CONCURRENCY_NETWORK
-    or _DEVICE, and the core takes a lock.
+    Troubleshooting: the state of a workload is read-only while it runs; what a run needs for itself
+    goes into `workspace` or what `create_run` makes. A backend that can do only one run at a time
+    sets `concurrency` to DOVETAIL_CONCURRENCY_NETWORK or _DEVICE, and the core takes a lock.
     """
     for graph in random_graphs(subject, "threads", 4):
         net = subject.load(graph.network)
@@ -115,8 +116,9 @@ def _in_threads(count: int, body: Callable[[int], None], seconds: float = 120) -
 def history_does_not_matter(subject: Subject) -> None:
     """Run with inputs A, then with NaN or extreme values, then with A: the results must have the same bits.
 
-    Troubleshooting: something of one run is left for the next one: an accumulator that is not cleared, a cache keyed by
-    address, scratch memory that is read before it was written, a tensor in device memory that is only partly overwritten.
+    Troubleshooting: something of one run is left for the next one: an accumulator that is not
+    cleared, a cache keyed by address, scratch memory that is read before it was written, a tensor
+    in device memory that is only partly overwritten.
     """
     graphs = [*single_layers(subject), *random_graphs(subject, "history", 6)]
     for graph in graphs:
@@ -143,9 +145,10 @@ def _extreme(feeds: Mapping[str, Array], *, low: bool) -> dict[str, Array]:
 def deadlines_are_kept(subject: Subject) -> None:
     """Run long chains with deadlines that pass at the start, early, half-way and late; then run them to the end.
 
-    Troubleshooting: a kernel that takes long must poll `host->is_cancelled(call)` every millisecond or so and return
-    DOVETAIL_CANCELLED; an asynchronous backend must give up what has not started when `queue_abort` is called, and a
-    `queue_wait` afterwards must end soon. A run that was given up must leave nothing behind.
+    Troubleshooting: a kernel that takes long must poll `host->is_cancelled(call)` every millisecond
+    or so and return DOVETAIL_CANCELLED; an asynchronous backend must give up what has not started
+    when `queue_abort` is called, and a `queue_wait` afterwards must end soon. A run that was given
+    up must leave nothing behind.
     """
     graph, net, seconds = _slow_chain(subject)
     expected = _whole_run(net, graph)
@@ -209,8 +212,8 @@ def _overrun(net: LoadedNetwork, graph: RandomGraph, timeout: float) -> float:
 def networks_do_not_disturb_each_other(subject: Subject) -> None:
     """Load two networks, and the first one a second time, and run them alternating; then from two threads at once.
 
-    Troubleshooting: what belongs to one network is kept in the backend, in its context or in a global: tables keyed by the
-    name of a layer, or a queue that is shared without a lock.
+    Troubleshooting: what belongs to one network is kept in the backend, in its context or in a
+    global: tables keyed by the name of a layer, or a queue that is shared without a lock.
     """
     # Of one style, so that layers of one name differ in what they compute.
     graphs = list(random_graphs(subject, "interleaved", 6, style=styles_of(subject)[0][0]))
@@ -237,8 +240,9 @@ def networks_do_not_disturb_each_other(subject: Subject) -> None:
 def all_ways_to_run_agree(subject: Subject) -> None:
     """Compare `run`, `submit`, and bindings whose inputs change in place, several in flight at once.
 
-    Troubleshooting: a binding has a context of its own, made by `create_run` once and used for every run; its arrays keep their
-    addresses while their contents change. A workload that keeps values of its inputs from the first run shows here.
+    Troubleshooting: a binding has a context of its own, made by `create_run` once and used for
+    every run; its arrays keep their addresses while their contents change. A workload that keeps
+    values of its inputs from the first run shows here.
     """
     for graph in random_graphs(subject, "ways", 4):
         net = subject.load(graph.network)
@@ -259,8 +263,9 @@ def all_ways_to_run_agree(subject: Subject) -> None:
 def unloading_waits_for_runs(subject: Subject) -> None:
     """Unload a network while four threads run it: runs that began end rightly, later ones are refused; five times.
 
-    Troubleshooting: the core frees workloads and memory only when no run is in flight. If this hangs, a run does not end; if it
-    crashes, something of the network was freed in `before_unload`, or is shared with a thread of the backend's own.
+    Troubleshooting: the core frees workloads and memory only when no run is in flight. If this
+    hangs, a run does not end; if it crashes, something of the network was freed in `before_unload`,
+    or is shared with a thread of the backend's own.
     """
     graph = one_graph(subject, "unload")
     for _ in range(5):
@@ -302,9 +307,9 @@ def unloading_waits_for_runs(subject: Subject) -> None:
 def late_errors_are_told(subject: Subject) -> None:
     """Load with the options under which enqueued work fails: a run must fail and name layers; the others are right.
 
-    Troubleshooting: `queue_wait` returns the failure of enqueued work, once, with a text from `queue_error`. The options come
-    from the attribute `late_failure` of the vendor's test class, such as {"fail_at": 0}; a backend without such options cannot
-    be checked for this.
+    Troubleshooting: `queue_wait` returns the failure of enqueued work, once, with a text from
+    `queue_error`. The options come from the attribute `late_failure` of the vendor's test class,
+    such as {"fail_at": 0}; a backend without such options cannot be checked for this.
     """
     options = subject.settings.late_failure
     if options is None:

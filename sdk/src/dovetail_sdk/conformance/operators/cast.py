@@ -26,7 +26,8 @@ def _whole_limits(dtype: DType) -> tuple[int, int]:
 def _near_ties(source: DType, target: DType, count: int, rng: np.random.Generator) -> Array | None:
     """Make numbers at and next to the midpoints of a narrower float's neighbours; None if the target holds them all."""
     extra = (_DIGITS[source] if source.is_float else source.bits - source.is_signed) - _DIGITS[target]
-    # Whole numbers stay below float16's largest; 20 digits are enough to be a tie in float32 that was none before.
+    # Whole numbers stay below float16's largest; 20 digits are enough to be a tie in float32 that
+    # was none before.
     extra = min(extra, 4 if source.is_integer and target is DType.FLOAT16 else 20)
     if extra < 1:
         return None

@@ -35,7 +35,8 @@ def _values(dtype: DType, shape: tuple[int, ...], values: str, rng: np.random.Ge
     if dtype is DType.BOOL:
         return None
     minimum, maximum = samples.limits(dtype)
-    # Neighbours at both ends: equal if compared as floats, in the wrong order if compared with the wrong sign.
+    # Neighbours at both ends: equal if compared as floats, in the wrong order if compared with the
+    # wrong sign.
     return np.asarray(rng.choice(np.asarray([minimum, minimum + 1, 0, 1, maximum - 1, maximum], dtype.numpy), shape))
 
 

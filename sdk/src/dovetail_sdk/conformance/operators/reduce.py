@@ -97,12 +97,14 @@ def _tolerance(function: ReduceFunction, dtype: DType, lines: list[list[float]])
         return proportional(dtype, count, "a product, or a sum of numbers of one sign, of n factors or terms")
     if function in (ReduceFunction.L2, ReduceFunction.SUM_SQUARE):
         return proportional(dtype, count + 4, "squares and their sum have one sign; 3 units at most for a root (OpenCL C)")
-    # The logarithm turns the relative error of the sum into an absolute one, and errs by 3 units itself (OpenCL C).
+    # The logarithm turns the relative error of the sum into an absolute one, and errs by 3 units
+    # itself (OpenCL C).
     if function is ReduceFunction.LOG_SUM:
         return proportional(dtype, 6, "3 units for the logarithm", extra=gamma(count + 4, dtype))
     spread = max((max(line) - min(line) for line in lines if line), default=0.0)
     greatest = max((max(map(abs, line)) for line in lines if line), default=0.0)
-    # exp(x - greatest): the difference is rounded (spread * u), exp errs by 3 units; greatest + log is rounded at its size.
+    # exp(x - greatest): the difference is rounded (spread * u), exp errs by 3 units; greatest + log
+    # is rounded at its size.
     extra = gamma(count + 10, dtype) + gamma(2, dtype) * (spread + greatest)
     return proportional(dtype, 6, "3 units for the logarithm", extra=extra)
 

@@ -37,7 +37,8 @@ def _plan(shape: tuple[int, ...], parameters: Parameters) -> tuple[tuple[int, ..
 def _tolerance(x: Array, matrices: Sequence[Array], dtype: DType) -> Tolerance:
     if not matrices:
         return EXACT
-    # A position below `size + 2` is off by 4 roundings; the weights of all taps together change at most 4 times as fast.
+    # A position below `size + 2` is off by 4 roundings; the weights of all taps together change at
+    # most 4 times as fast.
     operations = sum(16 * (matrix.shape[1] + 2) for matrix in matrices)
     growth = float(np.prod([np.abs(matrix).sum(-1).max(initial=0.0) for matrix in matrices]))
     absolute = gamma(operations, dtype) * growth * float(np.max(np.abs(x), initial=0.0))

@@ -41,7 +41,8 @@ def error(dtype: DType, count: int, beta: float, log: bool, widest: float) -> To
     """
     rounding = 2.0**-52 if dtype is DType.FLOAT64 else 2.0**-23
     summing = min(count, 6 * math.sqrt(count))
-    # The exponent is rounded at most twice, in units of its size and of that of its operands; so it is for both signs of beta.
+    # The exponent is rounded at most twice, in units of its size and of that of its operands; so it
+    # is for both signs of beta.
     exponent = 3 * (widest + 1)
     if log:
         absolute = (exponent + summing + 8) * rounding

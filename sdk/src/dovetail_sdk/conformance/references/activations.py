@@ -27,9 +27,11 @@ class Function:
     Attributes:
         of: In float64.
         count: Units in the last place that are allowed; 0 if the result is a number of the type.
-        around: Units of 1.0 besides: of an intermediate result that a difference or a product with x leaves over.
+        around: Units of 1.0 besides: of an intermediate result that a difference or a product with
+            x leaves over.
         alpha, beta: The parameters.
-        ends: True if the function is continuous at the infinities and formulas give what it tends to.
+        ends: True if the function is continuous at the infinities and formulas give what it tends
+            to.
     """
 
     of: Callable[[Array], Array]

@@ -39,7 +39,8 @@ IMAGE_QUANTITIES: Mapping[str, str] = {f"input.{name}": name for name in ("batch
 def fitted(parameters: Parameters, kernel: tuple[int, int]) -> tuple[int, int] | None:
     """Return (height, width) of an image that the window fits into; None if there is none.
 
-    An image of the default size grows to the window, so that a limit of the window's size or dilation can be stepped over.
+    An image of the default size grows to the window, so that a limit of the window's size or
+    dilation can be stepped over.
     """
     sizes = [parameters["height"], parameters["width"]]
     if min(*kernel, *parameters["stride"], *parameters["dilation"]) < 1 or min(parameters["padding"]) < 0:

@@ -72,7 +72,8 @@ def nearest(rounding: NearestRounding, where: Fraction) -> int:
 def is_ambiguous(how: Interpolation, at: int, size: int, wanted: int, scale: Fraction) -> bool:
     """Tell whether floating point may take NEAREST to another element, because the position lies at a jump, or a hair from it.
 
-    Not so where all steps are exact in binary: at a scale that is a power of two, and at position 0 of two formulas.
+    Not so where all steps are exact in binary: at a scale that is a power of two, and at position 0
+    of two formulas.
     """
     aligned = how.coordinates is CoordinateMode.ALIGN_CORNERS
     if not at and (aligned or how.coordinates is CoordinateMode.ASYMMETRIC):

@@ -20,6 +20,7 @@ def units(dtype: DType, count: float, reason: str, *, around: float = 0.0) -> To
         dtype: Of the result, a float.
         count: Units in the last place, relative to the result.
         reason: The arithmetic.
-        around: Units in the last place of 1.0 besides, for results that are differences of numbers of about that size.
+        around: Units in the last place of 1.0 besides, for results that are differences of numbers
+            of about that size.
     """
     return Tolerance(count * UNIT[dtype], around * UNIT[dtype] + SMALLEST_NORMAL[dtype], reason)

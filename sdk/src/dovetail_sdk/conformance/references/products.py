@@ -32,7 +32,8 @@ WEIGHTED: Mapping[str, Sequence[Any]] = {
 }
 """Parameters of what has weights; `own` is the element type that a plain layer has. Floats know no quantization.
 
-The labels stand before None, so that of a claim such as `"bias.dtype": [null, "int32"]` the case with a bias is the plain one.
+The labels stand before None, so that of a claim such as `"bias.dtype": [null, "int32"]` the case
+with a bias is the plain one.
 """
 
 WEIGHTED_QUANTITIES: Mapping[str, str] = {
@@ -60,8 +61,8 @@ def weight_scale(terms: int) -> float:
 def sum_tolerance(terms: int, magnitude: float, dtype: DType) -> Tolerance:
     """Bound the error of a sum of products that is accumulated in float32 (float64 of float64), in any order.
 
-    Higham, Accuracy and Stability of Numerical Algorithms, 3.1: n terms err by n u sum |a b| at most; Higham and Mary 2019:
-    beyond 6 sqrt(n) u sum |a b| with a probability below 1e-7.
+    Higham, Accuracy and Stability of Numerical Algorithms, 3.1: n terms err by n u sum |a b| at
+    most; Higham and Mary 2019: beyond 6 sqrt(n) u sum |a b| with a probability below 1e-7.
 
     Args:
         terms: Products and the bias.
@@ -103,7 +104,8 @@ class Weighted:
         filters: Count.
         output_axis: Axis of the sums that counts the filters.
         weights_axis: Axis of the placed weights that counts the filters.
-        place_input, place_weights, place_output: Bring arrays from the plain layout into the layer's.
+        place_input, place_weights, place_output: Bring arrays from the plain layout into the
+            layer's.
     """
 
     make: Callable[..., Descriptor]

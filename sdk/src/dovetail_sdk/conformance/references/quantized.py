@@ -1,6 +1,7 @@
 """Sums of products of quantized tensors by TensorFlow Lite's rules: integers up to the rescaling, which then rounds.
 
-Source: TensorFlow Lite's 8-bit quantization specification; tensorflow/lite/kernels/internal/reference/integer_ops/conv.h.
+Source: TensorFlow Lite's 8-bit quantization specification;
+tensorflow/lite/kernels/internal/reference/integer_ops/conv.h.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Quantized arithmetic of two tensors, through the real numbers that the integers stand for.
 
-TensorFlow Lite rescales with 31-bit fixed-point factors; the real numbers differ from that by far less than a quantum, so that
-both round to the same integer or, near a tie, to neighbours.
+TensorFlow Lite rescales with 31-bit fixed-point factors; the real numbers differ from that by far
+less than a quantum, so that both round to the same integer or, near a tie, to neighbours.
 """
 
 from __future__ import annotations

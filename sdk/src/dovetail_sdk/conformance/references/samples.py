@@ -76,7 +76,8 @@ def special(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Arr
 def anything(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Array:
     """Whatever a tensor may hold, for kinds that only move elements: integers of the whole range, floats with all extremes.
 
-    No NaN with a payload and no subnormal: a kernel that moves floats through registers may quieten or flush them.
+    No NaN with a payload and no subnormal: a kernel that moves floats through registers may quieten
+    or flush them.
     """
     if dtype is DType.BOOL:
         return truth(shape, rng)

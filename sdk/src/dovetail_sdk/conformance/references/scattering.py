@@ -27,7 +27,8 @@ def scattered(x: Array, updates: Iterable[tuple[tuple[int, ...], Any]], reductio
     """Let updates, given as (position, update), meet a copy of x.
 
     Returns:
-        Of x's type, or float64 for floats: the sums and products of `operands` are whole numbers that all types hold.
+        Of x's type, or float64 for floats: the sums and products of `operands` are whole numbers
+            that all types hold.
     """
     result = samples.reals(x, dtype) if dtype.is_float else x.copy()
     for position, update in updates:
@@ -41,7 +42,8 @@ def operands(
 ) -> tuple[Array, Array] | None:
     """Return the input and the updates; None if the reduction is not defined for the type.
 
-    Whole numbers, exact in every type and in every order: up to eight sums of 4, or three factors of 2, keep within int8.
+    Whole numbers, exact in every type and in every order: up to eight sums of 4, or three factors
+    of 2, keep within int8.
     """
     if dtype is DType.BOOL and reduction is not ScatterReduction.NONE:
         return None

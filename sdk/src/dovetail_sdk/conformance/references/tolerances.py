@@ -1,7 +1,8 @@
 """Bounds on the error of results that many elements go into, from the arithmetic of their accumulation.
 
-A sum of n terms, formed in any order with unit roundoff u, is off by at most gamma(n) * sum |terms|, gamma(n) = n u / (1 - n u)
-(Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 4.2). A kernel of 16-bit floats accumulates in float32.
+A sum of n terms, formed in any order with unit roundoff u, is off by at most gamma(n) * sum
+|terms|, gamma(n) = n u / (1 - n u) (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+ed., 4.2). A kernel of 16-bit floats accumulates in float32.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sliding windows over images in NumPy: convolution, its transpose and pooling by their definitions.
 
-Images are [N, C, H, W], filters [O, C / groups, h, w]; sizes are (height, width), padding (top, left, bottom, right). Float64
-stays float64 and int64 stays int64.
+Images are [N, C, H, W], filters [O, C / groups, h, w]; sizes are (height, width), padding (top,
+left, bottom, right). Float64 stays float64 and int64 stays int64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Edges: TypeAlias = tuple[int, int, int, int]
 def positions(size: int, window: int, stride: int, before: int, after: int, dilation: int, *, partial: bool = False) -> int:
     """Count the positions of a window along one axis; 0 if it does not fit.
 
-    With `partial` a last window may reach over the end, if it starts inside the data or the padding before it.
+    With `partial` a last window may reach over the end, if it starts inside the data or the padding
+    before it.
     """
     reach = dilation * (window - 1) + 1
     if size + before + after < reach:
