@@ -87,7 +87,8 @@ def test_the_printed_steps_work_as_printed(terminal, template):
     run = f"{name}/first_run.py" if template == "backend_npu" else "run"
     assert [step.split()[1] for step in steps] == ["-m", "-m", "backends", "conform", run]
     if template == "backend_runtime":  # which no package requires, and no shelf here has
-        assert "unavailable" in terminal(f"{steps[0]} && {steps[1]} && dovetail backends --check || true")
+        told = terminal(f"{steps[0]} && {steps[1]} && (dovetail run digits -b {backend_id} -i random 2>&1 || true)")
+        assert "onnxruntime is not installed" in told
         return
     shown = {step.split()[1]: terminal(step) for step in steps}
     assert backend_id in shown["backends"]
