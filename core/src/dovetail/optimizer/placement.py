@@ -157,7 +157,7 @@ class Placement(NamedTuple):
 
     def _fallback_line(self) -> str:
         if not self.fallbacks:
-            return "fallback: none, every layer runs where it was wanted first"
+            return "fallback: none, every layer runs on its first choice"
         count = Counter(_label(row.backend, row.device) for row in self.fallbacks)
         places = ", ".join(f"{number} to {place}" for place, number in count.items())
         names = ", ".join(row.name for row in self.fallbacks[:8]) + (", ..." if len(self.fallbacks) > 8 else "")

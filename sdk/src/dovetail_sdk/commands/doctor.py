@@ -22,7 +22,7 @@ from ..options import in_folder, json_option, paths_option
 @click.option("--no-probe", is_flag=True, help="Do not try the backends in a child process.")
 @paths_option
 def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: bool, paths: tuple[str, ...]) -> None:
-    """Say of each backend how far it gets, by which step it is refused, why, and what to do.
+    """Report how far the checks of each backend get, which step refuses it, why, and what to do.
 
     None is loaded into this process: each is tried in a child process. Exit code 1: something is
     not as it should be.

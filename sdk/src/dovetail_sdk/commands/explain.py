@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @shape_option
 @threads_option
 @limits_option
-@click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not where it was wanted first.")
+@click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not on its first choice.")
 @json_option
 def command(
     model: Path,
@@ -65,7 +65,7 @@ def command(
 
 
 def fallback_complaint(placement: Placement) -> str:
-    """Say what is not where it was wanted first, or return an empty string."""
+    """Say which layers are not on their first choice, or return an empty string."""
     parts = [f"backend {one.request} is absent" for one in placement.absent]
     if placement.fallbacks:
         several = len(placement.fallbacks) > 1
