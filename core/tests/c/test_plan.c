@@ -177,6 +177,14 @@ static void check_run(dvt_context *context, float begin)
     }
 }
 
+static void end_context(dvt_context *context, struct chain *chain)
+{
+    dvt_context_close(context, &chain->plan);
+    dvt_context_free(context);
+    dvt_plan_release(&chain->plan);
+    dvt_pool_destroy(chain->plan.pool);
+}
+
 static _Alignas(64) char one_arena[64 + N * sizeof(float)], other_arena[64 + N * sizeof(float)];
 
 static void runs(void)
@@ -205,8 +213,7 @@ static void the_shared_arena_may_be_another(void)
     struct chain chain;
     dvt_context context;
     dvt_fault fault;
-    dvt_pool *pool = dvt_pool_create(1, 0);
-    make_chain(&chain, pool, 0);
+    make_chain(&chain, dvt_pool_create(1, 0), 0);
     CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
     check_run(&context, 1);
     memset(one_arena, 0x7f, sizeof one_arena);
@@ -215,10 +222,7 @@ static void the_shared_arena_may_be_another(void)
     for (size_t i = 0; i < sizeof one_arena; i++) {
         CHECK(one_arena[i] == 0x7f);
     }
-    dvt_context_close(&context, &chain.plan);
-    dvt_context_free(&context);
-    dvt_plan_release(&chain.plan);
-    dvt_pool_destroy(pool);
+    end_context(&context, &chain);
 }
 
 static void what_cannot_be_made_leaves_nothing(void)
@@ -246,8 +250,7 @@ static void a_step_that_fails_says_so(void)
     dvt_context context;
     dvt_fault fault;
     float x[N] = {0}, y[N];
-    dvt_pool *pool = dvt_pool_create(1, 0);
-    make_chain(&chain, pool, 0);
+    make_chain(&chain, dvt_pool_create(1, 0), 0);
     chain.second.fails = 1;
     CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
     dvt_context_point_input(&context, 0, x);
@@ -256,10 +259,7 @@ static void a_step_that_fails_says_so(void)
     CHECK(context.failed_step == 1 && strcmp(context.message, "this one fails") == 0);
     chain.second.fails = 0;
     check_run(&context, 3);
-    dvt_context_close(&context, &chain.plan);
-    dvt_context_free(&context);
-    dvt_plan_release(&chain.plan);
-    dvt_pool_destroy(pool);
+    end_context(&context, &chain);
 }
 
 static void times_are_taken_when_wanted(void)
@@ -267,18 +267,14 @@ static void times_are_taken_when_wanted(void)
     struct chain chain;
     dvt_context context;
     dvt_fault fault;
-    dvt_pool *pool = dvt_pool_create(1, 0);
-    make_chain(&chain, pool, 0);
+    make_chain(&chain, dvt_pool_create(1, 0), 0);
     CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
     CHECK(dvt_context_profile(&context, 1) == 0 && dvt_context_profile(&context, 1) == 0);
     check_run(&context, 0);
     CHECK(0 < context.times[0] && context.times[0] <= context.times[1] && context.times[1] <= context.times[2]);
     CHECK(dvt_context_profile(&context, 0) == 0 && context.times == NULL);
     check_run(&context, 0);
-    dvt_context_close(&context, &chain.plan);
-    dvt_context_free(&context);
-    dvt_plan_release(&chain.plan);
-    dvt_pool_destroy(pool);
+    end_context(&context, &chain);
 }
 
 int main(int argc, char **argv)
