@@ -105,7 +105,7 @@ class CompileRequest:
         return cls(**{name: value for name, value in (given or {}).items() if value is not None})
 
     def but(self, **changes: Any) -> CompileRequest:
-        """Return the same with other values; None keeps what there is."""
+        """Return a copy with these values replaced; None keeps the present value."""
         return dataclasses.replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     @property
