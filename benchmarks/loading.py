@@ -40,7 +40,7 @@ def generated(make: Callable[[int], Any]) -> Callable[[int], Any]:
     return make
 
 
-# -- by the builder ------------------------------------------------------------------------------------------------------------
+# -- by the builder --------------------------------------------------------------------------------
 
 
 def started(name: str, *shape: int) -> tuple[Network, OutputSlot]:
@@ -165,7 +165,7 @@ def slices(count: int) -> Network:
     return network
 
 
-# -- as ONNX files -------------------------------------------------------------------------------------------------------------
+# -- as ONNX files ---------------------------------------------------------------------------------
 
 
 class Nodes:
@@ -262,7 +262,7 @@ def onnx_constants(count: int) -> bytes:
     return nodes.model(x)
 
 
-# -- measuring -----------------------------------------------------------------------------------------------------------------
+# -- measuring -------------------------------------------------------------------------------------
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     name: {"backends": ["CpuAcc", "CpuRef"], "require": {"odd_*": "CpuRef"}} for name in ("alternating", "alternating_branches")

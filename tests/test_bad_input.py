@@ -159,7 +159,7 @@ def test_other_libraries(net):
     refused(net, {"x": Exported(X.astype(np.float64)), "z": INDEX}, ErrorCode.INPUT_DTYPE, hint="float32")
 
 
-# -- outputs -------------------------------------------------------------------------------------------------------------------
+# -- outputs ---------------------------------------------------------------------------------------
 
 
 def bind_refused(net, outputs, code, inputs=None):
@@ -198,7 +198,7 @@ def test_arrays_of_a_binding_must_not_overlap(net):
     assert np.array_equal(apart["y"], X)
 
 
-# -- loading -------------------------------------------------------------------------------------------------------------------
+# -- loading ---------------------------------------------------------------------------------------
 
 
 def one_layer(hard):

@@ -64,7 +64,7 @@ def test_a_binding_is_profiled_step_by_step(backend):
             net.run({"x": ones(2)})
 
 
-# -- unloading -----------------------------------------------------------------------------------------------------------------
+# -- unloading -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["input", "output"])
@@ -181,7 +181,7 @@ def test_a_child_unloads_though_another_thread_was_in_a_call(net):
     assert net._active == 0
 
 
-# -- values of inputs ----------------------------------------------------------------------------------------------------------
+# -- values of inputs ------------------------------------------------------------------------------
 
 
 def model(*nodes, inputs, outputs):
@@ -268,7 +268,7 @@ def test_a_binding_says_that_its_outputs_have_other_shapes(load_onnx):
     np.testing.assert_array_equal(binding.run()["y"], x.reshape(2, 3))
 
 
-# -- what is none of what is asked for -----------------------------------------------------------------------------------------
+# -- what is none of what is asked for -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,7 @@ def test_thousands_of_branches_are_settled_in_time(kind: str) -> None:
     assert len(result.placement.layers) <= (1 if kind == "bool" else 5) * count
 
 
-# -- random networks ----------------------------------------------------------------------------------------------------------
+# -- random networks -------------------------------------------------------------------------------
 
 
 class Nested:

@@ -160,7 +160,7 @@ def test_many_threads(hard, device, runtime):
     assert counts["allocations"] == counts["queues"]
 
 
-# -- failures ------------------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
 
 def test_a_late_error_names_layer_and_partition_and_the_network_stays_usable(hard, device, runtime):
@@ -353,7 +353,7 @@ def test_memory_of_a_run_that_the_device_does_not_release_is_never_used_again(ha
     assert device.device.counts["allocations"] == held
 
 
-# -- what is left behind -------------------------------------------------------------------------------------------------------
+# -- what is left behind ---------------------------------------------------------------------------
 
 
 def test_unload_gives_everything_back_even_under_a_binding(hard, device, runtime):
@@ -389,7 +389,7 @@ def test_profile_covers_waits(hard, device, runtime):
     assert sum(wait.total_ns for wait in waits) > 5_000_000
 
 
-# -- mutations: with the rule taken out of the core, these very tests must fail ------------------------------------------------
+# -- mutations: with the rule taken out of the core, these very tests must fail --------------------
 
 
 def host_after_device(hard):

@@ -56,7 +56,7 @@ def test_good_library_in_a_searched_folder_works(scene, built):
     assert (row.state, row.path, row.step) == (BackendState.LOADED, str(path), "load")
 
 
-# -- bytes --------------------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.fault(21)
@@ -336,7 +336,7 @@ def test_library_for_another_system(scene, kind):
     assert text in error.message
 
 
-# -- what the dynamic loader says ---------------------------------------------------------------------------------------------
+# -- what the dynamic loader says ------------------------------------------------------------------
 
 
 @pytest.mark.fault(25)
@@ -445,7 +445,7 @@ def test_library_replaced_after_it_was_loaded(scene, built):
     assert scene.works().state is BackendState.LOADED
 
 
-# -- places -------------------------------------------------------------------------------------------------------------------
+# -- places ----------------------------------------------------------------------------------------
 
 
 def refusal_of(scene, folder, *trusted):
@@ -721,7 +721,7 @@ def test_library_that_cannot_be_read(scene, built, monkeypatch, error):
     assert scene.row("Other").state is BackendState.AVAILABLE
 
 
-# -- manifests ----------------------------------------------------------------------------------------------------------------
+# -- manifests -------------------------------------------------------------------------------------
 
 MANIFESTS = {
     "empty": "",

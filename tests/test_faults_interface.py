@@ -761,7 +761,7 @@ def test_loading_from_inside_a_method_works(runtime, neighbour):
     np.testing.assert_array_equal(run(load(runtime, Nested())), RIGHT)
 
 
-# -- what only a process of its own survives -----------------------------------------------------------------------------------
+# -- what only a process of its own survives -------------------------------------------------------
 
 CHILD = """
 import faulthandler, sys

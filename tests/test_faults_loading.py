@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize("probe", ["on", "off"], ids=["probed", "in-proces
 MAJOR, MINOR = ABI_VERSION
 
 
-# -- importing ----------------------------------------------------------------------------------------------------------------
+# -- importing -------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -137,7 +137,7 @@ def test_endless_recursion_in_native_code(scene, built):
     assert error.details["signal"] == signal.SIGSEGV
 
 
-# -- what the entry point points at -------------------------------------------------------------------------------------------
+# -- what the entry point points at ----------------------------------------------------------------
 
 
 @pytest.mark.fault(8)
@@ -189,7 +189,7 @@ def test_backend_that_lies_about_its_id(scene):
     assert "'CpuRef'" in error.message
 
 
-# -- metadata -----------------------------------------------------------------------------------------------------------------
+# -- metadata --------------------------------------------------------------------------------------
 
 
 @pytest.mark.fault(10)
@@ -307,7 +307,7 @@ def test_id_that_differs_from_another_in_case_only(scene):
     assert {row.code for row in scene.registry.rows() if row.id.lower() == "cpuref"} == {"DUPLICATE_ID"}
 
 
-# -- versions -----------------------------------------------------------------------------------------------------------------
+# -- versions --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def test_module_built_against_another_version_of_a_compiled_one(scene, text):
     scene.refused("PY_ABI")
 
 
-# -- side effects -------------------------------------------------------------------------------------------------------------
+# -- side effects ----------------------------------------------------------------------------------
 
 EFFECTS = {
     "print('hello')": "it writes to stdout: 'hello'",
@@ -436,7 +436,7 @@ def test_flags_and_handlers_that_native_code_changes(scene, built):
     assert (tiny / np.float32(16) > 0).all()
 
 
-# -- verdicts that are no good ------------------------------------------------------------------------------------------------
+# -- verdicts that are no good ---------------------------------------------------------------------
 
 
 @pytest.mark.fault(20)

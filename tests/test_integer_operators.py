@@ -67,7 +67,7 @@ def assert_close(network: Network, feeds: Arrays, wanted: list[list[Any]], bound
             assert difference <= bound, f"{name} differs by {difference}, more than {bound}, with {options}"
 
 
-# -- what was found -----------------------------------------------------------------------------------------------------------
+# -- what was found --------------------------------------------------------------------------------
 
 _RANDOM = np.random.default_rng(12)
 CONSTANTS: Arrays = {
@@ -142,7 +142,7 @@ def test_integers_that_are_only_moved_keep_the_layer_behind_them_an_integer_laye
     assert integer_layers(parse(model), forbid={"*": "CpuAcc"}) == 0
 
 
-# -- random networks ----------------------------------------------------------------------------------------------------------
+# -- random networks -------------------------------------------------------------------------------
 
 
 class Tensor(NamedTuple):

@@ -30,7 +30,7 @@ def load(runtime, network, *backends, **options):
     return runtime.load(network, optimize={"backends": list(backends), "options": {"TestDevice": options} if options else {}})
 
 
-# -- unloading -----------------------------------------------------------------------------------------------------------------
+# -- unloading -------------------------------------------------------------------------------------
 
 
 def test_unload_waits_for_runs_in_flight(hard, device):
@@ -166,7 +166,7 @@ def test_context_managers(hard, device):
     assert refused(lambda: load(runtime, relu_network(), device)) == ErrorCode.RUNTIME_CLOSED
 
 
-# -- what contexts are told ----------------------------------------------------------------------------------------------------
+# -- what contexts are told ------------------------------------------------------------------------
 
 
 def test_contexts_are_told_in_pairs(hard, device):
@@ -229,7 +229,7 @@ def test_one_context_per_runtime_and_options(hard, device):
     assert all(context.events[-1] == ("close",) for context in device.contexts)
 
 
-# -- without unload ------------------------------------------------------------------------------------------------------------
+# -- without unload --------------------------------------------------------------------------------
 
 
 def test_collected_networks_and_runtimes_do_not_crash(hard, device):
@@ -259,7 +259,7 @@ def test_a_result_outlives_everything(hard, device):
     assert np.array_equal(y, X)
 
 
-# -- nothing grows -------------------------------------------------------------------------------------------------------------
+# -- nothing grows ---------------------------------------------------------------------------------
 
 
 def resident():

@@ -31,7 +31,7 @@ def scale(value, zero=0):
     return Quantization.per_tensor(value, zero)
 
 
-# -- an independent reference: TensorFlow Lite's rules in exact integers -------------------------------------------------------
+# -- an independent reference: TensorFlow Lite's rules in exact integers ---------------------------
 
 
 def away(x):
@@ -120,7 +120,7 @@ def expected(layer, *arrays):
     return clamp(scaled + out.zero_point[0], d, out)[None]
 
 
-# -- layers at random ----------------------------------------------------------------------------------------------------------
+# -- layers at random ------------------------------------------------------------------------------
 
 
 class Maker:
@@ -217,7 +217,7 @@ def test_numbers(npu, runtime, kind, passes):
             np.testing.assert_array_equal(answer, expected(layer, *operands), err_msg=f"seed {seed}: {layer.descriptor}")
 
 
-# -- claims --------------------------------------------------------------------------------------------------------------------
+# -- claims ----------------------------------------------------------------------------------------
 
 
 class Careless(Maker):

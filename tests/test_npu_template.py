@@ -78,7 +78,7 @@ class Maker:
         return net.constant(self.rng.integers(-2000, 2000, count, np.int32))
 
 
-# -- a whole network -----------------------------------------------------------------------------------------------------------
+# -- a whole network -------------------------------------------------------------------------------
 
 
 def mobile_network(seed=0, classes=10, size=32):
@@ -193,7 +193,7 @@ def test_float_is_refused(npu, runtime):
         load(runtime, net, [npu])
 
 
-# -- what can go wrong with a device -------------------------------------------------------------------------------------------
+# -- what can go wrong with a device ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("state", "code"), [("driver_missing",) * 2, ("absent", "no_device"), ("busy", "device_busy")])
@@ -274,7 +274,7 @@ def test_four_threads(npu, runtime, answer):
     assert wrong == []
 
 
-# -- compiling -----------------------------------------------------------------------------------------------------------------
+# -- compiling -------------------------------------------------------------------------------------
 
 
 def test_progress_is_told_and_whoever_listens_can_give_up(npu):
@@ -356,7 +356,7 @@ def test_an_artefact_saves_compiling_and_a_bad_one_costs_it_only(npu, tmp_path, 
     check(compiled=False)
 
 
-# -- what it costs -------------------------------------------------------------------------------------------------------------
+# -- what it costs ---------------------------------------------------------------------------------
 
 
 def test_there_is_no_python_in_the_package_and_no_more_code_than_the_budget(npu_template):

@@ -197,7 +197,7 @@ def test_one_runtime_is_closed_while_another_runs(hard):
         assert raised == []
 
 
-# -- vendors that want to be alone ---------------------------------------------------------------------------------------------
+# -- vendors that want to be alone -----------------------------------------------------------------
 
 ANY, NETWORK, DEVICE = range(3)
 
@@ -267,7 +267,7 @@ def test_networks_that_share_two_devices_do_not_wait_for_each_other(hard):
         assert raised == []
 
 
-# -- plain Python --------------------------------------------------------------------------------------------------------------
+# -- plain Python ----------------------------------------------------------------------------------
 
 
 def test_a_python_workload_with_a_kind_of_its_own(hard):
@@ -315,7 +315,7 @@ def test_what_python_returns_in_a_wrong_shape_is_an_error(hard):
             loaded(np.zeros(4, np.float32))
 
 
-# -- without Python, under ThreadSanitizer -------------------------------------------------------------------------------------
+# -- without Python, under ThreadSanitizer ---------------------------------------------------------
 
 GCC = shutil.which("gcc")
 

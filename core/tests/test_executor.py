@@ -24,7 +24,7 @@ from dovetail.runtime.plan_builder import StepInfo
 from dovetail.runtime.ports import Ports
 from dovetail.runtime.workload import Workload
 
-# -- workloads from ctypes, laid out as in abi.h -------------------------------------------------------------------------------
+# -- workloads from ctypes, laid out as in abi.h ---------------------------------------------------
 
 EXECUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -103,7 +103,7 @@ def doubling(call: CCall) -> int:
     return 0
 
 
-# -- plans by hand -------------------------------------------------------------------------------------------------------------
+# -- plans by hand ---------------------------------------------------------------------------------
 
 
 @dataclass
@@ -260,7 +260,7 @@ def test_a_timeout_names_the_layer() -> None:
         net.run({"x": X}, timeout=0.05)
 
 
-# -- failures ------------------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
 
 def test_fail_tells_layer_text_and_code() -> None:
@@ -357,7 +357,7 @@ def test_a_run_that_cannot_be_prepared() -> None:
     assert log == ["create", "release"]
 
 
-# -- taking workloads ----------------------------------------------------------------------------------------------------------
+# -- taking workloads ------------------------------------------------------------------------------
 
 
 def test_state_is_released_once_when_the_plan_goes() -> None:
@@ -424,7 +424,7 @@ def test_an_object_with_execute_is_a_workload() -> None:
     assert np.array_equal(chain(take(Doubling()), Workload.host_copy()).run({"x": X})["y"], 2 * X)
 
 
-# -- bindings ------------------------------------------------------------------------------------------------------------------
+# -- bindings --------------------------------------------------------------------------------------
 
 
 def test_a_closed_binding_leaves_the_network_as_it_is() -> None:

@@ -51,7 +51,7 @@ def check(result: dict[str, Any]) -> None:
     np.testing.assert_array_equal(result["y"], np.maximum(TOTAL, 0) + FEEDS["b"])
 
 
-# -- behind the table ----------------------------------------------------------------------------------------------------------
+# -- behind the table ------------------------------------------------------------------------------
 
 
 class Table:
@@ -148,7 +148,7 @@ def test_memory_that_cannot_be_mapped_now_ends_the_run_and_not_the_network(build
     assert table.library.count_alive(MAPPINGS) == 0
 
 
-# -- in Python -----------------------------------------------------------------------------------------------------------------
+# -- in Python -------------------------------------------------------------------------------------
 
 PRIVATE, VISIBLE = MemoryDomain("Py", 0, "private"), MemoryDomain("Py", 0, "visible", True)
 

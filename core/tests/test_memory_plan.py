@@ -129,7 +129,7 @@ def simulate(case: Case, plan: MemoryPlan, seed: int) -> None:
         Simulation(case, plan, random.Random(seed), eagerness).run()
 
 
-# -- random cases --------------------------------------------------------------------------------------------------------------
+# -- random cases ----------------------------------------------------------------------------------
 
 
 class Generator:
@@ -352,7 +352,7 @@ def test_the_plan_is_deterministic() -> None:
         assert planned(seed)[1] == planned(seed)[1]
 
 
-# -- any aliases at all --------------------------------------------------------------------------------------------------------
+# -- any aliases at all ----------------------------------------------------------------------------
 
 
 class Liar(Generator):
@@ -409,7 +409,7 @@ def test_whatever_is_declared_no_byte_belongs_to_two() -> None:
     assert min(sound, shared) > 600, "the cases do not exercise what they should"
 
 
-# -- mutations: with a rule taken out, the simulation must notice --------------------------------------------------------------
+# -- mutations: with a rule taken out, the simulation must notice ----------------------------------
 
 
 def assert_caught() -> None:
@@ -462,7 +462,7 @@ def test_mutation_output_copies_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
     assert_caught()
 
 
-# -- how well it packs ---------------------------------------------------------------------------------------------------------
+# -- how well it packs -----------------------------------------------------------------------------
 
 
 class Lists:

@@ -59,7 +59,7 @@ def test_a_part_of_one_layer_whose_inputs_are_left_out(build: Any, scale: bool, 
     np.testing.assert_allclose(lone(made, build, {"x": x}), expected, rtol=1e-6, atol=1e-6)
 
 
-# -- artefacts -----------------------------------------------------------------------------------------------------------------
+# -- artefacts -------------------------------------------------------------------------------------
 
 
 def additions() -> dovetail.Network:

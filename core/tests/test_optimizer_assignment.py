@@ -72,7 +72,7 @@ def homes(network: OptimizedNetwork) -> dict[str, str]:
     return {name: "core" if one is None else str(one.backend.id) for name, one in network.assignment.items()}
 
 
-# -- the rule -----------------------------------------------------------------------------------------------------------------
+# -- the rule --------------------------------------------------------------------------------------
 
 
 def test_the_first_that_takes_it() -> None:
@@ -222,7 +222,7 @@ def test_support_may_depend_on_the_neighbours() -> None:
     assert homes(optimize(small(), [Backend("First", answer), Backend("Second")]))["soft"] == "First"
 
 
-# -- constraints --------------------------------------------------------------------------------------------------------------
+# -- constraints -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", ["soft", "so*", "dovetail.Softmax", "Softmax"])
@@ -320,7 +320,7 @@ def test_without_fallback_every_layer_must_run_on_the_first() -> None:
     assert homes(network) == {"conv": "First", "soft": "Second", "last": "Second"}
 
 
-# -- policies -----------------------------------------------------------------------------------------------------------------
+# -- policies --------------------------------------------------------------------------------------
 
 
 class LastWilling:
@@ -378,7 +378,7 @@ def test_a_request_is_one_record_and_unknown_names_are_errors() -> None:
         request.passes = True  # type: ignore[misc]  # what is tested
 
 
-# -- the list of backends -----------------------------------------------------------------------------------------------------
+# -- the list of backends --------------------------------------------------------------------------
 
 
 class Registry:
@@ -441,7 +441,7 @@ def test_a_bad_id_is_refused() -> None:
     assert caught.value.code is ErrorCode.BACKEND_ID_INVALID
 
 
-# -- options ------------------------------------------------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------
 
 
 class Mode(StrEnum):
@@ -511,7 +511,7 @@ def test_options_that_are_no_dataclass_are_the_backends_fault() -> None:
     assert caught.value.code is ErrorCode.BACKEND_CONTRACT
 
 
-# -- folding activations ------------------------------------------------------------------------------------------------------
+# -- folding activations ---------------------------------------------------------------------------
 
 
 def activated(function: str = "relu", dtype: DType = DType.FLOAT32) -> Network:
@@ -556,7 +556,7 @@ def test_some_activations_are_not_folded() -> None:
     assert "act" in homes(optimize(activated(), [Backend("First")], passes=False))
 
 
-# -- 16-bit floats ------------------------------------------------------------------------------------------------------------
+# -- 16-bit floats ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.BFLOAT16])

@@ -43,7 +43,7 @@ from dovetail.optimizer.passes import (
 NHWC = DataLayout.NHWC
 
 
-# -- the evaluator ------------------------------------------------------------------------------------------------------------
+# -- the evaluator ---------------------------------------------------------------------------------
 
 
 def run(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
@@ -194,7 +194,7 @@ def pooled(d: Pooling2d, x: Array) -> Array:
     return y.transpose(0, 2, 3, 1) if last else y
 
 
-# -- batch normalization ------------------------------------------------------------------------------------------------------
+# -- batch normalization ---------------------------------------------------------------------------
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float64) -> Array:
@@ -309,7 +309,7 @@ def test_batch_normalization_stays_where_its_weights_would_overflow(
         assert FoldBatchNormalization().run(network(2.0)) == 1
 
 
-# -- pad ----------------------------------------------------------------------------------------------------------------------
+# -- pad -------------------------------------------------------------------------------------------
 
 
 def padded(net: Network, value: float = 0, nhwc: bool = False) -> Any:
@@ -388,7 +388,7 @@ def test_quantized_padding_is_folded_only_where_zero_is_zero() -> None:
         assert FoldPad().run(net) == folds
 
 
-# -- moves --------------------------------------------------------------------------------------------------------------------
+# -- moves -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -422,7 +422,7 @@ def test_random_chains_of_moves_compute_the_same(seed: int) -> None:
         np.testing.assert_array_equal(old, new)
 
 
-# -- integer layers -----------------------------------------------------------------------------------------------------------
+# -- integer layers --------------------------------------------------------------------------------
 
 QX, QY = Quantization.per_tensor(0.02, 3), Quantization.per_tensor(0.05, -7)
 

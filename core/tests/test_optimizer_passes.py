@@ -40,7 +40,7 @@ def refused(one: Any, graph: Graph) -> Any:
     return caught.value
 
 
-# -- validate -----------------------------------------------------------------------------------------------------------------
+# -- validate --------------------------------------------------------------------------------------
 
 
 def test_validate_accepts_a_sound_graph() -> None:
@@ -61,7 +61,7 @@ def test_validate_refuses_a_slot_of_a_removed_layer() -> None:
     assert "'gone'" in error.message
 
 
-# -- fix shapes and values ----------------------------------------------------------------------------------------------------
+# -- fix shapes and values -------------------------------------------------------------------------
 
 
 def symbolic() -> Network:
@@ -148,7 +148,7 @@ def test_python_numbers_take_the_dtype_of_the_input() -> None:
     assert net.outputs[0].inputs[0].info.shape == (2, 2)
 
 
-# -- infer and fold -----------------------------------------------------------------------------------------------------------
+# -- infer and fold --------------------------------------------------------------------------------
 
 
 def test_a_shape_computed_from_shapes_is_folded() -> None:
@@ -225,7 +225,7 @@ def test_dequantized_constants_may_be_kept() -> None:
     assert InferAndFold().run(net) == 1
 
 
-# -- clean-up -----------------------------------------------------------------------------------------------------------------
+# -- clean-up --------------------------------------------------------------------------------------
 
 
 def test_what_nobody_needs_goes_but_inputs_stay() -> None:

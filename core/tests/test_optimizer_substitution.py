@@ -105,7 +105,7 @@ def layers(network: OptimizedNetwork) -> list[str]:
     return [layer.name for layer in network.graph.topological_order() if layer.name in network.assignment]
 
 
-# -- views --------------------------------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------
 
 
 def test_a_view_knows_its_edges() -> None:
@@ -141,7 +141,7 @@ def test_a_view_with_a_detour_is_not_convex() -> None:
     assert view.breach() in (net.layer("b"), net.layer("c"))
 
 
-# -- what is carried out ------------------------------------------------------------------------------------------------------
+# -- what is carried out ---------------------------------------------------------------------------
 
 
 def test_a_whole_partition_becomes_one_private_layer() -> None:
@@ -331,7 +331,7 @@ def test_without_passes_each_layer_is_offered_by_itself() -> None:
     assert backend.offered == [["a"], ["b"], ["c"], ["d"]]
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 def views(view: SubgraphView, *parts: tuple[str, Any, Any]) -> OptimizationViews:

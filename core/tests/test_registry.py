@@ -122,7 +122,7 @@ def failure_of(registry: Registry, id: str) -> BackendError:
     return caught.value
 
 
-# -- listing ------------------------------------------------------------------------------------------------------------------
+# -- listing ---------------------------------------------------------------------------------------
 
 
 def test_row_tells_what_is_known_without_importing(site: Site) -> None:
@@ -300,7 +300,7 @@ def test_row_can_be_pickled(site: Site) -> None:
     assert pickle.loads(pickle.dumps(row)) == row
 
 
-# -- loading ------------------------------------------------------------------------------------------------------------------
+# -- loading ---------------------------------------------------------------------------------------
 
 
 def test_backend_is_imported_when_asked_for_and_once(site: Site) -> None:
@@ -484,7 +484,7 @@ def test_malformed_id_is_refused() -> None:
     assert failure_of(Registry(), "no id").code == ErrorCode.BACKEND_ID_INVALID
 
 
-# -- duplicates ---------------------------------------------------------------------------------------------------------------
+# -- duplicates ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("second", ["CpuFake", "CPUFAKE"])
@@ -528,7 +528,7 @@ def test_folder_that_stands_twice_on_the_path_is_no_duplicate(site: Site, monkey
     assert row_of(Registry(), "CpuFake").state is BackendState.AVAILABLE
 
 
-# -- in process ---------------------------------------------------------------------------------------------------------------
+# -- in process ------------------------------------------------------------------------------------
 
 
 def test_backend_registered_in_process() -> None:
@@ -572,7 +572,7 @@ def test_refresh_finds_what_was_installed_meanwhile_and_keeps_what_is_loaded(sit
     assert failure_of(registry, "TestOnly").code == ErrorCode.BACKEND_DUPLICATE
 
 
-# -- the default --------------------------------------------------------------------------------------------------------------
+# -- the default -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -630,7 +630,7 @@ def test_broken_backend_leaves_the_default(only_site: Site) -> None:
     assert registry.default_preferences() == ("CpuB",)
 
 
-# -- the public function ------------------------------------------------------------------------------------------------------
+# -- the public function ---------------------------------------------------------------------------
 
 
 def test_public_listing_in_a_fresh_process(site: Site) -> None:

@@ -119,7 +119,7 @@ def run(net: LoadedNetwork, batch: int, seed: int = 0, layers: int = 2) -> None:
     np.testing.assert_array_equal(net.run(given)["y"], expected(given["x"], layers))
 
 
-# -- how often is what done ----------------------------------------------------------------------------------------------------
+# -- how often is what done ------------------------------------------------------------------------
 
 
 def test_each_size_is_planned_once_and_by_one_factory(runtime: Runtime, backend: Backend) -> None:
@@ -195,7 +195,7 @@ def test_the_latest_plan_is_the_one_that_is_described(runtime: Runtime, backend:
     assert net.optimized.graph.inputs[0].output.known_info.sizes[0] == 5
 
 
-# -- memory --------------------------------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def test_plans_run_in_memory_that_they_share(runtime: Runtime, backend: Backend) -> None:
@@ -300,7 +300,7 @@ def test_unloading_frees_all_plans(runtime: Runtime, backend: Backend) -> None:
     assert raised.value.code == ErrorCode.NETWORK_UNLOADED
 
 
-# -- threads -------------------------------------------------------------------------------------------------------------------
+# -- threads ---------------------------------------------------------------------------------------
 
 
 def held_planning(backend: Backend) -> tuple[threading.Event, threading.Event]:

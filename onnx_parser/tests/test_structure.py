@@ -44,7 +44,7 @@ def kinds_of(network: Network) -> list[str]:
     return [kind for kind in (layer.kind.rsplit(".", 1)[-1] for layer in network.topological_order()) if kind not in plain]
 
 
-# -- names --------------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 def test_inputs_outputs_and_layers_keep_their_names() -> None:
@@ -108,7 +108,7 @@ def test_the_parser_reads_a_file(tmp_path) -> None:
     assert kinds_of(parse(path.read_bytes())) == ["Activation"]
 
 
-# -- element types ------------------------------------------------------------------------------------------------------------
+# -- element types ---------------------------------------------------------------------------------
 
 
 def test_bfloat16_is_kept_as_bits() -> None:
@@ -144,7 +144,7 @@ def test_initializers_are_read_from_bytes_and_from_fields(code: int, values: lis
     assert descriptor.value.dtype == expected.dtype
 
 
-# -- families -----------------------------------------------------------------------------------------------------------------
+# -- families --------------------------------------------------------------------------------------
 
 
 def test_a_convolution_of_one_channel_each_is_depthwise() -> None:
@@ -317,7 +317,7 @@ def test_einsum_is_lowered(equation: str, shapes: list[tuple[int, ...]], expecte
     assert shape(network) == expected
 
 
-# -- functions and branches ---------------------------------------------------------------------------------------------------
+# -- functions and branches ------------------------------------------------------------------------
 
 
 def test_a_function_of_the_model_is_expanded() -> None:

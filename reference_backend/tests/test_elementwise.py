@@ -260,7 +260,7 @@ def test_fused_activation(run_layer, samples):
     assert y.tolist() == [0, 0, 4]  # 200 wraps to -56 before the activation sees it
 
 
-# -- quantized -----------------------------------------------------------------------------------------------------------------
+# -- quantized -------------------------------------------------------------------------------------
 
 
 def _round_away(numerator: int, denominator: int) -> int:
@@ -365,7 +365,7 @@ def test_quantized_unary_goes_through_real_numbers(run_layer):
     assert np.abs(y - np.clip(exact, -128, 127)).max() <= 0.5001
 
 
-# -- refusals ------------------------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

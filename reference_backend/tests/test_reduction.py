@@ -186,7 +186,7 @@ def test_quantized(run_layer, samples, label, function):
     assert np.abs(y - np.clip(real / 0.2 + theirs.zero_point[0], low, high)).max() <= 0.5 + 1e-9
 
 
-# -- running sum ---------------------------------------------------------------------------------------------------------------
+# -- running sum -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -178,7 +178,7 @@ class RaisesWhenAsked(Inside):
         raise ValueError("not today")
 
 
-# -- a workload in C, as ctypes makes it: only such a one has a workspace -----------------------------------------------------
+# -- a workload in C, as ctypes makes it: only such a one has a workspace --------------------------
 
 
 class _Call(ctypes.Structure):

@@ -200,7 +200,7 @@ def test_without_time_nothing_is_proven(broken: ModuleType) -> None:
     assert "budget" in report.results[-1].text
 
 
-# -- processes ----------------------------------------------------------------------------------------------------------------
+# -- processes -------------------------------------------------------------------------------------
 
 
 def supervised(name: str, *patterns: str, seconds: float = 60) -> dict[str, CheckResult]:

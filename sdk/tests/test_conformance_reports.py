@@ -176,7 +176,7 @@ def test_cells_of_the_matrix(counts: Counts | None, not_judged: bool, state: str
     assert cell_state(counts, not_judged=not_judged) == state
 
 
-# -- comparing ----------------------------------------------------------------------------------------------------------------
+# -- comparing -------------------------------------------------------------------------------------
 
 
 def test_comparing_names_the_worst_element() -> None:
@@ -260,7 +260,7 @@ def test_values_on_both_sides_of_a_boundary(limits: Condition, like: Any, values
     assert sorted(map(str, dict.fromkeys(boundary_values(limits, like)))) == sorted(map(str, values))
 
 
-# -- checks -------------------------------------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def test_every_check_helps_and_has_an_id_of_its_own() -> None:
@@ -285,7 +285,7 @@ def test_checks_are_chosen_by_level_and_pattern() -> None:
     assert len(checks_up_to(1, ["lifecycle.*"])) > 5
 
 
-# -- the command --------------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 Invoke = Callable[..., Result]
 

@@ -26,7 +26,7 @@ def rng():
     return np.random.default_rng(7)
 
 
-# -- samples -------------------------------------------------------------------------------------------------------------------
+# -- samples ---------------------------------------------------------------------------------------
 
 
 def test_bfloat16_is_the_upper_half_of_a_float32():
@@ -58,7 +58,7 @@ def test_anything_has_the_type_and_the_edges(dtype, shape, rng):
         assert {int(values.min()), int(values.max())} == set(samples.limits(dtype))
 
 
-# -- shapes --------------------------------------------------------------------------------------------------------------------
+# -- shapes ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_both_sides_of_a_claimed_limit_are_tried(rng):
     assert {7, 8, 9, 16} <= widths
 
 
-# -- binary --------------------------------------------------------------------------------------------------------------------
+# -- binary ----------------------------------------------------------------------------------------
 
 
 def test_every_operation_is_judged():
@@ -192,7 +192,7 @@ def test_erf_of_nothing():
     assert erf(np.zeros((0, 3))).shape == (0, 3)
 
 
-# -- quantized -----------------------------------------------------------------------------------------------------------------
+# -- quantized -------------------------------------------------------------------------------------
 
 
 def test_quantized_addition():
@@ -213,7 +213,7 @@ def test_quantized_activation_is_a_clamp_of_real_numbers():
     assert quantized(values, q, DType.UINT8, ActivationFunction.BOUNDED_RELU).tolist() == [8, 9, 14, 22]
 
 
-# -- tolerances ----------------------------------------------------------------------------------------------------------------
+# -- tolerances ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT64, DType.FLOAT32, DType.FLOAT16])

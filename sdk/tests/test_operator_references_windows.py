@@ -25,7 +25,7 @@ def operator(name):
     return module, module.OPERATOR
 
 
-# -- windows -------------------------------------------------------------------------------------------------------------------
+# -- windows ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_transposed_convolution_is_the_gradient_of_a_convolution():
     assert np.sum(back * x) == pytest.approx(np.sum(other * y), rel=1e-12)
 
 
-# -- sums of products ----------------------------------------------------------------------------------------------------------
+# -- sums of products ------------------------------------------------------------------------------
 
 
 def test_quantized_sums_by_hand():
@@ -211,7 +211,7 @@ def test_an_element_that_a_window_overlooks_is_seen(label, monkeypatch):
     assert [case for case, text in found.items() if not text] == []
 
 
-# -- pooling and products of matrices ------------------------------------------------------------------------------------------
+# -- pooling and products of matrices --------------------------------------------------------------
 
 
 def test_a_window_by_hand():
@@ -251,7 +251,7 @@ def test_products_follow_the_rules_of_numpy(a, b, shape):
     assert np.array_equal(got, np.matmul(first, second))
 
 
-# -- activations, softmax, prelu -----------------------------------------------------------------------------------------------
+# -- activations, softmax, prelu -------------------------------------------------------------------
 
 
 def test_every_activation_is_judged():
@@ -338,7 +338,7 @@ def test_prelu_by_hand():
     assert prelu.prelu(x, slope).tolist() == [[-1.0, 3.0], [-0.5, 0.0]]
 
 
-# -- what a restricted device claims -------------------------------------------------------------------------------------------
+# -- what a restricted device claims ---------------------------------------------------------------
 
 NPU = {
     "dovetail.Convolution2d": (

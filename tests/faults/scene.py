@@ -79,7 +79,7 @@ class Scene:
         self.packages = set()
         self.registry = Registry()
 
-    # -- making ---------------------------------------------------------------------------------------------------------------
+    # -- making ------------------------------------------------------------------------------------
 
     def add(self, id="Faulty", source=GOOD, *, package=None, version="1.0", value=None, content="default", metadata=True):
         """Install a distribution with one backend; returns its package's folder."""
@@ -120,7 +120,7 @@ class Scene:
         for name in [name for name in sys.modules if name.partition(".")[0] in self.packages]:
             del sys.modules[name]
 
-    # -- asking ---------------------------------------------------------------------------------------------------------------
+    # -- asking ------------------------------------------------------------------------------------
 
     def row(self, id="Faulty"):
         (row,) = [row for row in self.registry.rows() if row.id == id]

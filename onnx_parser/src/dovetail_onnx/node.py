@@ -60,13 +60,13 @@ class Node:
         self._external = external
         self._read: set[str] = set()
 
-    # -- names ----------------------------------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
 
     def label(self, part: str = "") -> str:
         """Name the node's layer, or a part of it where one node becomes several layers."""
         return f"{self.name}/{part}" if part else self.name
 
-    # -- inputs ---------------------------------------------------------------------------------------------------------------
+    # -- inputs ------------------------------------------------------------------------------------
 
     @property
     def inputs(self) -> list[OutputSlot]:
@@ -161,7 +161,7 @@ class Node:
         """Add a constant scalar."""
         return self.network.constant(scalar_of(value, dtype), self.label(part), dtype=dtype)
 
-    # -- attributes -----------------------------------------------------------------------------------------------------------
+    # -- attributes --------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
         """Tell whether an attribute is given."""
@@ -267,7 +267,7 @@ class Node:
         except Unsupported as error:
             raise Unsupported(error.reason, attribute=name) from None
 
-    # -- giving up ------------------------------------------------------------------------------------------------------------
+    # -- giving up ---------------------------------------------------------------------------------
 
     def wants(self, index: int) -> bool:
         """Tell whether output `index` is used."""

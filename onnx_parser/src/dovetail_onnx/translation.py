@@ -79,7 +79,7 @@ class _Translation:
         except WireError as error:
             raise self._malformed(f"states types that cannot be read: {error}") from error
 
-    # -- the graph's ends -----------------------------------------------------------------------------------------------------
+    # -- the graph's ends --------------------------------------------------------------------------
 
     def _add_inputs(self, scope: Scope) -> None:
         dimensions = {d.dim_param for entry in self._graph.input for d in entry.type.tensor_type.shape.dim}
@@ -134,7 +134,7 @@ class _Translation:
                 self._network.rename(holder, f"{name}/{holder.kind.rsplit('.', 1)[-1]}")
             self._network.output(slot, name)
 
-    # -- tensors by name ------------------------------------------------------------------------------------------------------
+    # -- tensors by name ---------------------------------------------------------------------------
 
     def _look_up(self, name: str, scope: Scope, reader: str) -> Found:
         if not name:
@@ -169,7 +169,7 @@ class _Translation:
         """Return a name that leaves the names of the graph's inputs and outputs alone."""
         return f"{preferred}/value" if preferred in self._reserved else preferred
 
-    # -- nodes ----------------------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def _translate_nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
         for proto in sorted_nodes(nodes):
@@ -254,7 +254,7 @@ class _Translation:
             for layer in self._network.newest(len(self._network) - before):
                 layer.sources = (label,)
 
-    # -- nesting --------------------------------------------------------------------------------------------------------------
+    # -- nesting -----------------------------------------------------------------------------------
 
     def _expand_schema(
         self,
@@ -356,7 +356,7 @@ class _Translation:
             raise Unsupported(f"the element type of {slot.name!r} is not known before the symbolic dimensions are fixed")
         return encoded_type(CODES[dtype], None if info is None else info.shape)
 
-    # -- trouble --------------------------------------------------------------------------------------------------------------
+    # -- trouble -----------------------------------------------------------------------------------
 
     def _note(self, op: str, domain: str, opset: int, node: str, reason: str, attribute: str | None = None) -> None:
         self._unsupported.append(Entry(op=op, domain=domain, opset=opset, node=node, reason=reason, attribute=attribute))

@@ -74,7 +74,7 @@ class Case:
     """LiteRT takes the first two inputs in the other order."""
 
 
-# -- models --------------------------------------------------------------------------------------------------------------------
+# -- models ----------------------------------------------------------------------------------------
 
 
 def _tensor(tensor: Tensor, shape: tuple[int, ...], buffer: int, name: str) -> Any:
@@ -141,7 +141,7 @@ def run(case: Case, resolver: str = "BUILTIN_REF") -> np.ndarray:
     return np.array(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
 
 
-# -- random values -------------------------------------------------------------------------------------------------------------
+# -- random values ---------------------------------------------------------------------------------
 
 
 def _single(value: float) -> float:
@@ -205,7 +205,7 @@ def _fused(rng: np.random.Generator) -> tuple[int, dict[str, Any]]:
     return getattr(schema.ActivationFunctionType, name), attributes
 
 
-# -- cases ---------------------------------------------------------------------------------------------------------------------
+# -- cases -----------------------------------------------------------------------------------------
 
 
 def _image(rng: np.random.Generator, channels: int) -> tuple[int, ...]:
@@ -552,7 +552,7 @@ def cases(seed: int, each: int, only: str = "") -> Iterator[Case]:
                 yield maker(np.random.default_rng([seed, number, *label.encode()]), label)
 
 
-# -- the file ------------------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 
 
 def facts_of(case: Case) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def _refusal(layer: Layer, device: Device, claims: Iterable[Claim], whose: str) 
     return Support.no(blamed.code(layer), reason, name.partition(".")[0])
 
 
-# -- reading ------------------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def read_claims(content: Any) -> Claims:

@@ -148,7 +148,7 @@ class Condition:
         return f"{self.quantity.name}: {' or '.join(joined(self.taken()))}"
 
 
-# -- what people read ---------------------------------------------------------------------------------------------------------
+# -- what people read ------------------------------------------------------------------------------
 
 
 def joined(texts: Iterable[str]) -> list[str]:
@@ -191,7 +191,7 @@ def _limit_text(limit: Limit, layer: Layer | None, device: Device) -> str:
     return limit.name if layer is None else f"{limit.name} ({_all_shown(limit.values(layer, device))})"
 
 
-# -- comparing ----------------------------------------------------------------------------------------------------------------
+# -- comparing -------------------------------------------------------------------------------------
 
 
 def _bounds(limit: Limit, layer: Layer, device: Device) -> Values | None:

@@ -69,7 +69,7 @@ class Registry:
         self._reports: list[FolderReport] = []
         self._verdicts: VerdictStore | None = None
 
-    # -- listing --------------------------------------------------------------------------------------------------------------
+    # -- listing -----------------------------------------------------------------------------------
 
     def rows(self) -> tuple[BackendRow, ...]:
         """List all backends, ordered by id; runs no code of any."""
@@ -196,7 +196,7 @@ class Registry:
         names = self._ready()
         return f"ready: {', '.join(names)}" if names else "no backend is ready"
 
-    # -- registering in process -----------------------------------------------------------------------------------------------
+    # -- registering in process --------------------------------------------------------------------
 
     def register(self, backend: IBackend, *, manifest: Mapping[str, Any] | None = None) -> None:
         """Add a backend that no distribution offers, such as one of a test or a prototype.
@@ -246,7 +246,7 @@ class Registry:
                 )
             self._registered = kept
 
-    # -- loading --------------------------------------------------------------------------------------------------------------
+    # -- loading -----------------------------------------------------------------------------------
 
     def get(self, id: str) -> IBackend:
         """Return a backend; the first time it is probed in a child process, unless that is known to go well, and loaded.

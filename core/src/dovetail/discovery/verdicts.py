@@ -119,7 +119,7 @@ class VerdictStore:
             for kind in ("passed", "quarantine")
         }
 
-    # -- asking ---------------------------------------------------------------------------------------------------------------
+    # -- asking ------------------------------------------------------------------------------------
 
     def passed(self, candidate: Candidate, files: Files) -> Verdict | None:
         """Return the verdict by which a candidate need not be tried, or None."""
@@ -157,7 +157,7 @@ class VerdictStore:
             problem = "it cannot be written"
         return {"folder": str(folder) if folder is not None else None, "problem": problem}
 
-    # -- telling --------------------------------------------------------------------------------------------------------------
+    # -- telling -----------------------------------------------------------------------------------
 
     def identify(self, files: Files) -> tuple[Identity, list[Stamp], int]:
         """Read the files of a backend; returns what a verdict on them holds for, their stamps, and when these were taken."""
@@ -182,7 +182,7 @@ class VerdictStore:
         """Take a backend out of quarantine; false if it was not in."""
         return self._remove("quarantine", id)
 
-    # -- files ----------------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def _holds(self, verdict: Verdict, files: Files) -> bool:
         identity = verdict.identity

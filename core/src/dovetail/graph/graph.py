@@ -46,7 +46,7 @@ class Graph:
         self._is_renamed = False
         self._deferring = False
 
-    # -- reading --------------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -115,7 +115,7 @@ class Graph:
         """Return the bytes that the constants read; those that several read count once."""
         return bytes_read([layer.descriptor.value for layer in self._layers.values() if isinstance(layer.descriptor, Constant)])
 
-    # -- building -------------------------------------------------------------------------------------------------------------
+    # -- building ----------------------------------------------------------------------------------
 
     def unique_name(self, preferred: str) -> str:
         """Return `preferred`, or `preferred_2`, `preferred_3`, ... if it is taken."""
@@ -299,7 +299,7 @@ class Graph:
                 f"the name {name!r} is taken by layer {self._layers[name]!r}", hint="inputs and outputs need names of their own"
             )
 
-    # -- editing --------------------------------------------------------------------------------------------------------------
+    # -- editing -----------------------------------------------------------------------------------
 
     def connect(self, source: OutputSlot, target: InputSlot) -> None:
         """Join two slots.
@@ -396,7 +396,7 @@ class Graph:
                 self.disconnect(slot)
             del layer.inputs[keep_inputs:]
 
-    # -- inference ------------------------------------------------------------------------------------------------------------
+    # -- inference ---------------------------------------------------------------------------------
 
     def infer(self, layer: Layer) -> None:
         """Infer the outputs of one layer whose inputs are known.
@@ -487,7 +487,7 @@ class Graph:
                 hint="call network.output(slot, 'name')",
             )
 
-    # -- copying --------------------------------------------------------------------------------------------------------------
+    # -- copying -----------------------------------------------------------------------------------
 
     def copy(self) -> Self:
         """Copy layers and connections; descriptors and constants are shared, being immutable."""

@@ -100,7 +100,7 @@ class SymbolicInference:
         value = self._values[slot]
         return None if value is None or value.dtype == object else value
 
-    # -- the order of work ----------------------------------------------------------------------------------------------------
+    # -- the order of work -------------------------------------------------------------------------
 
     def _of(self, slot: OutputSlot) -> Known:
         if slot not in self._known:
@@ -148,7 +148,7 @@ class SymbolicInference:
         info = self._known[slot].info
         return info is not None and info.is_concrete and info.elements <= _FOLD_LIMIT
 
-    # -- infos ----------------------------------------------------------------------------------------------------------------
+    # -- infos -------------------------------------------------------------------------------------
 
     def _find_infos(self, layer: Layer) -> None:
         found = self._inferred(layer)
@@ -254,7 +254,7 @@ class SymbolicInference:
         is_sure = len(open_inputs) + len(open_values) == 1
         return [_shared([answer[index] for answer in answers], is_sure=is_sure) for index in range(len(layer.outputs))]
 
-    # -- values ---------------------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
 
     def _find_values(self, layer: Layer) -> None:
         descriptor = layer.descriptor

@@ -110,7 +110,7 @@ class NativeBackend(IBackend):
         """Close the table, now or as soon as nothing of it is in use; idempotent. The library stays loaded."""
         self._table.close()
 
-    # -- without a device -----------------------------------------------------------------------------------------------------
+    # -- without a device --------------------------------------------------------------------------
 
     def capabilities(self) -> Capabilities:
         bits = self._table.capabilities
@@ -217,7 +217,7 @@ class NativeBackend(IBackend):
         _log.info("backend %s: artefact %s loaded", self._id, path)
         return compiled
 
-    # -- with a device --------------------------------------------------------------------------------------------------------
+    # -- with a device -----------------------------------------------------------------------------
 
     def create_context(self, device: int, resources: HostResources, options: Any) -> IBackendContext | None:
         state, why = self._table.device_state(device)
@@ -289,7 +289,7 @@ class NativeBackend(IBackend):
     ) -> IWorkloadFactory:
         return NativeWorkloadFactory(self, self._table, context, resources, options)
 
-    # -- shared ---------------------------------------------------------------------------------------------------------------
+    # -- shared ------------------------------------------------------------------------------------
 
     def shown(self, options: Any) -> View:
         """Return the C view of options; the last one is kept, because every layer asks for the same."""

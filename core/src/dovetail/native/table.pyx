@@ -247,7 +247,7 @@ cdef class Table:
         self.pending = []
         self.home = self.pid = getpid()
 
-    # -- opening --------------------------------------------------------------------------------------------------------------
+    # -- opening -----------------------------------------------------------------------------------
 
     @staticmethod
     def open(path):
@@ -349,7 +349,7 @@ cdef class Table:
             if not 0 <= count <= LONGEST_LIST or (count and not pointer):
                 raise self.broken(f"says that it has {count} {what}" + ("" if pointer else ", but lists none"))
 
-    # -- facts ----------------------------------------------------------------------------------------------------------------
+    # -- facts -------------------------------------------------------------------------------------
 
     @property
     def abi(self):
@@ -482,7 +482,7 @@ cdef class Table:
             facts,
         )
 
-    # -- serialization --------------------------------------------------------------------------------------------------------
+    # -- serialization -----------------------------------------------------------------------------
 
     cdef int begin(self) except -1:
         """Wait until no other thread is inside; Ctrl-C ends the wait."""
@@ -584,7 +584,7 @@ cdef class Table:
             with nogil:
                 self.c.close(self.c.state)
 
-    # -- without a device -----------------------------------------------------------------------------------------------------
+    # -- without a device --------------------------------------------------------------------------
 
     def device_state(self, int device):
         """Return (state, why)."""
@@ -727,7 +727,7 @@ cdef class Table:
             self.end()
         return status, _why(&answer), compiled
 
-    # -- with a device --------------------------------------------------------------------------------------------------------
+    # -- with a device -----------------------------------------------------------------------------
 
     def context_open(self, int device, int threads, View options):
         """Return (status, why, context)."""

@@ -179,7 +179,7 @@ class GuardedPlanBuilder(PlanBuilder):
         self.optimized.graph.replace_descriptor(layer, replace(descriptor, value=moved))
         return moved
 
-    # -- steps ----------------------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------
 
     def _with_waits(self) -> list[Draft]:
         """Wait after each asynchronous step, copy inputs into tensors of the plan, and watch between the steps."""
@@ -230,7 +230,7 @@ class GuardedPlanBuilder(PlanBuilder):
             info = StepInfo(before.info.name, before.info.layer_kind, before.info.backend, before.info.sources)
         return Draft(info, Workload.take(watch, "the guard"), (self.anchor,), ())
 
-    # -- memory ---------------------------------------------------------------------------------------------------------------
+    # -- memory ------------------------------------------------------------------------------------
 
     def _plan_memory(self, steps: Sequence[memory_plan.Step]) -> MemoryPlan:
         """Give each tensor and each workspace an arena of its own."""

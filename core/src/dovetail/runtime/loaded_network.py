@@ -91,7 +91,7 @@ class LoadedNetwork(NetworkRunner):
             self._keep(_plan_key(_symbol_sizes(inputs, optimized), {}), planned)
             self._change_to(planned.plan)
 
-    # -- describing -----------------------------------------------------------------------------------------------------------
+    # -- describing --------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -169,7 +169,7 @@ class LoadedNetwork(NetworkRunner):
 
         return dump_plan(self.plan)
 
-    # -- running --------------------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
 
     def submit(self, feeds: Mapping[str, Any], *, timeout: float | None = None) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
@@ -265,7 +265,7 @@ class LoadedNetwork(NetworkRunner):
             shown = tuple(self._profiles)
             self._profile = shown or None
 
-    # -- planning -------------------------------------------------------------------------------------------------------------
+    # -- planning ----------------------------------------------------------------------------------
 
     def _plan_for(self, feeds: dict[str, Any], timeout: float | None = None) -> tuple[Plan, dict[str, Array]]:
         """Check feeds that do not fit the latest plan as they are; find or make the plan that they fit.
@@ -430,7 +430,7 @@ class LoadedNetwork(NetworkRunner):
                     opened[key] = self._resources.open_backend(assigned)
         return opened
 
-    # -- the end --------------------------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def unload(self) -> None:
         """Free workloads and memory, once the runs in flight have ended; runs from now on are refused. Idempotent.

@@ -276,7 +276,7 @@ class _Planner:
             return Placement(Storage.ARENA, buffer.arena, buffer.offset + offset)
         return Placement(buffer.storage, buffer.index, offset)
 
-    # -- aliases --------------------------------------------------------------------------------------------------------------
+    # -- aliases -----------------------------------------------------------------------------------
 
     def _new_buffer(self, number: int) -> Buffer:
         tensor = self.tensors[number]
@@ -423,7 +423,7 @@ class _Planner:
                     copies.append((number, index))
         return copies
 
-    # -- lifetimes ------------------------------------------------------------------------------------------------------------
+    # -- lifetimes ---------------------------------------------------------------------------------
 
     def _buffers(self) -> list[Buffer]:
         seen: dict[int, Buffer] = {}
@@ -456,7 +456,7 @@ class _Planner:
             result.append(buffer)
         return result
 
-    # -- addresses ------------------------------------------------------------------------------------------------------------
+    # -- addresses ---------------------------------------------------------------------------------
 
     def _assign_addresses(self, buffers: Sequence[Buffer]) -> list[Arena]:
         arenas: list[Arena] = []

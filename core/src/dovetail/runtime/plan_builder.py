@@ -223,7 +223,7 @@ class PlanBuilder:
                 self.tensors[self.number[source]].outputs.append(i)
         return self._finish(self._with_waits(), list(inputs), list(outputs), dict(fixed))
 
-    # -- layers ---------------------------------------------------------------------------------------------------------------
+    # -- layers ------------------------------------------------------------------------------------
 
     def _take_layer(self, layer: Layer, ports: Mapping[str, int]) -> None:
         descriptor = layer.descriptor
@@ -449,7 +449,7 @@ class PlanBuilder:
         info = self.infos[number]
         return None if info is None else (info.dtype.dlpack_code, info.dtype.bits, info.sizes)
 
-    # -- waits ----------------------------------------------------------------------------------------------------------------
+    # -- waits -------------------------------------------------------------------------------------
 
     def _with_waits(self) -> list[Draft]:
         """Insert a wait where a tensor leaves an asynchronous backend, and one per busy queue at the end."""
@@ -478,7 +478,7 @@ class PlanBuilder:
         sources = tuple(dict.fromkeys(source for draft in drafts for source in draft.info.sources))
         return Draft(StepInfo(f"wait for {name}", "dovetail.Wait", first.backend, sources, queue), None)
 
-    # -- memory ---------------------------------------------------------------------------------------------------------------
+    # -- memory ------------------------------------------------------------------------------------
 
     def _finish(
         self, drafts: list[Draft], inputs: list[TensorSpec], outputs: list[TensorSpec], fixed: dict[str, Array]

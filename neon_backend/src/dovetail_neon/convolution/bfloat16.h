@@ -15,7 +15,7 @@ namespace ACC_ISA {
 constexpr int64_t TILE_WEIGHTS = 512;   /* elements: 16 pairs of channels of 16 filters */
 
 /* --- arranging
- * ----------------------------------------------------------------------------------------------------------------
+ * -------------------------------------------------------------------------------------------------
  * */
 
 /* 32 channels of a pixel, of which `count` exist; lanes that nobody reads may hold anything, and
@@ -113,7 +113,7 @@ static void arrange_few(int64_t begin, int64_t end, int32_t, void *arg) {
 }
 
 /* --- sums
- * ---------------------------------------------------------------------------------------------------------------------
+ * -------------------------------------------------------------------------------------------------
  * */
 
 /* What a tile sums up: up to two runs of `rows` pixels, with one or two vectors of filters. */
@@ -212,7 +212,7 @@ struct DotUnit {
 };
 
 /* --- what follows a sum
- * -------------------------------------------------------------------------------------------------------
+ * -------------------------------------------------------------------------------------------------
  * */
 
 /* Where the results of one pair of vectors of filters go. */

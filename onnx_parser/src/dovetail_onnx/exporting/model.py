@@ -40,7 +40,7 @@ class Model:
         self._names: dict[OutputSlot, str] = {}
         self._taken: set[str] = set()
 
-    # -- values ---------------------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
 
     def add_input(self, slot: OutputSlot) -> None:
         """Make a slot outside of the part an input of the model."""
@@ -92,7 +92,7 @@ class Model:
         """Return the element type of a value."""
         return self._types[name]
 
-    # -- nodes ----------------------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def node(
         self,

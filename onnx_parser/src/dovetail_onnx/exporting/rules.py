@@ -67,7 +67,7 @@ class Saying:
         self.descriptor: Any = layer.descriptor.resolve(layer.input_infos, values)
         self.is_real = reads_real_numbers(layer)
 
-    # -- what the layer is ----------------------------------------------------------------------------------------------------
+    # -- what the layer is -------------------------------------------------------------------------
 
     def info(self, index: int = 0) -> TensorInfo:
         """Info of an input, as the rule sees it."""
@@ -104,7 +104,7 @@ class Saying:
         """Names of all inputs' values."""
         return [self.input(index) for index in range(len(self.layer.inputs))]
 
-    # -- what is written ------------------------------------------------------------------------------------------------------
+    # -- what is written ---------------------------------------------------------------------------
 
     def op(self, operator: str, *inputs: str, outputs: int = 1, dtype: DType | None = None, **attributes: Any) -> str:
         """Add a node with one output; return its name.

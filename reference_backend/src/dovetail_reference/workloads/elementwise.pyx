@@ -39,7 +39,7 @@ def create(layer, dtype):
     return _create_binary(layer.descriptor, infos, result)
 
 
-# -- unary ---------------------------------------------------------------------------------------------------------------------
+# -- unary -----------------------------------------------------------------------------------------
 
 
 cdef struct unary_state:
@@ -90,7 +90,7 @@ cdef object _create_unary(object layer):
     return capsule
 
 
-# -- binary --------------------------------------------------------------------------------------------------------------------
+# -- binary ----------------------------------------------------------------------------------------
 
 
 cdef struct binary_state:
@@ -178,7 +178,7 @@ cdef object _create_binary(object descriptor, object infos, object result):
     return capsule
 
 
-# -- quantized: TensorFlow Lite's reference_ops::Add, Sub (integer_ops too) and integer_ops::Mul -------------------------------
+# -- quantized: TensorFlow Lite's reference_ops::Add, Sub (integer_ops too) and integer_ops::Mul ---
 
 cdef enum:
     HEADROOM = 20       # bits by which ADD and SUB shift their operands left

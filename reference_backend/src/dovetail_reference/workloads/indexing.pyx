@@ -61,7 +61,7 @@ def _create_slice(descriptor, info, result):
     return movement_workload([part], itemsize)
 
 
-# -- gather --------------------------------------------------------------------------------------------------------------------
+# -- gather ----------------------------------------------------------------------------------------
 
 
 cdef struct gather_state:
@@ -107,7 +107,7 @@ cdef object _create_gather(object descriptor, object info, object indices):
     return capsule
 
 
-# -- gather elements -----------------------------------------------------------------------------------------------------------
+# -- gather elements -------------------------------------------------------------------------------
 
 
 cdef struct pick_state:
@@ -149,7 +149,7 @@ cdef object _create_gather_elements(object descriptor, object info, object indic
     return capsule
 
 
-# -- gather slices by position over several axes -------------------------------------------------------------------------------
+# -- gather slices by position over several axes ---------------------------------------------------
 
 
 cdef struct gather_nd_state:
@@ -196,7 +196,7 @@ cdef object _create_gather_nd(object descriptor, object info, object indices):
     return capsule
 
 
-# -- one hot -------------------------------------------------------------------------------------------------------------------
+# -- one hot ---------------------------------------------------------------------------------------
 
 
 cdef struct one_hot_state:
@@ -237,7 +237,7 @@ cdef object _create_one_hot(object descriptor, object indices, object result):
     return capsule
 
 
-# -- triangles -----------------------------------------------------------------------------------------------------------------
+# -- triangles -------------------------------------------------------------------------------------
 
 
 cdef struct trilu_state:

@@ -12,7 +12,7 @@ import math as exact
 from dovetail.layers import ActivationFunction, BinaryOperation, UnaryOperation
 
 
-# -- of one real number --------------------------------------------------------------------------------------------------------
+# -- of one real number ----------------------------------------------------------------------------
 
 
 cdef double negative(double x) noexcept nogil:
@@ -89,7 +89,7 @@ def real_unary_function(operation):
     return call
 
 
-# -- of one integer ------------------------------------------------------------------------------------------------------------
+# -- of one integer --------------------------------------------------------------------------------
 
 
 cdef int64_t whole_same(int64_t x) noexcept nogil:
@@ -131,7 +131,7 @@ cdef whole_function whole_unary(object operation, bint unsigned) except NULL:
     raise ValueError(f"{operation} is not a function of integers")
 
 
-# -- of two real numbers -------------------------------------------------------------------------------------------------------
+# -- of two real numbers ---------------------------------------------------------------------------
 
 
 cdef double add(double a, double b) noexcept nogil:
@@ -185,7 +185,7 @@ cdef real_function2 real_binary(object operation) except NULL:
     raise ValueError(f"{operation} is not a function of real numbers")
 
 
-# -- of two integers -----------------------------------------------------------------------------------------------------------
+# -- of two integers -------------------------------------------------------------------------------
 
 
 cdef int64_t whole_add(int64_t a, int64_t b) noexcept nogil:
@@ -311,7 +311,7 @@ cdef whole_function2 whole_binary(object operation, bint unsigned, bint unsigned
     raise ValueError(f"{operation} is not a function of integers")
 
 
-# -- clamping integers ---------------------------------------------------------------------------------------------------------
+# -- clamping integers -----------------------------------------------------------------------------
 
 
 cdef int64_t clamp_whole(int64_t x, int64_t low, int64_t high, bint unsigned) noexcept nogil:

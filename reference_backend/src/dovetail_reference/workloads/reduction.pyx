@@ -57,7 +57,7 @@ def create(layer, dtype):
     return _create_reduce(layer.descriptor, info, result)
 
 
-# -- reduce --------------------------------------------------------------------------------------------------------------------
+# -- reduce ----------------------------------------------------------------------------------------
 
 
 cdef struct reduce_state:
@@ -259,7 +259,7 @@ cdef object _create_reduce(object descriptor, object info, object result):
     return capsule
 
 
-# -- running sum ---------------------------------------------------------------------------------------------------------------
+# -- running sum -----------------------------------------------------------------------------------
 
 
 cdef struct running_state:

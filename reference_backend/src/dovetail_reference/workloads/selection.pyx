@@ -50,7 +50,7 @@ cdef void load_scores(
             scores[i] = ~scores[i]
 
 
-# -- position of the extreme ---------------------------------------------------------------------------------------------------
+# -- position of the extreme -----------------------------------------------------------------------
 
 
 cdef struct arg_state:
@@ -99,7 +99,7 @@ cdef object _create_arg(object descriptor, object info, object result):
     return capsule
 
 
-# -- the k best ----------------------------------------------------------------------------------------------------------------
+# -- the k best ------------------------------------------------------------------------------------
 
 
 cdef struct entry:

@@ -140,7 +140,7 @@ def _stored(result: Estimate, info: TensorInfo, before: Quantization | None, *, 
     )
 
 
-# -- kinds ---------------------------------------------------------------------------------------------------------------------
+# -- kinds -----------------------------------------------------------------------------------------
 
 _Operands = Sequence[Estimate | None]
 
@@ -371,7 +371,7 @@ KINDS: dict[str, Callable[[Layer, _Operands, float], list[Estimate]]] = {
 _MOVES = frozenset({"dovetail.Concat", "dovetail.Permute", "dovetail.Reshape", "dovetail.Split"})
 
 
-# -- judging -------------------------------------------------------------------------------------------------------------------
+# -- judging ---------------------------------------------------------------------------------------
 
 _SAFETY = 2.0
 """Bounds are of first order: what they leave out is far below this factor."""

@@ -154,7 +154,7 @@ class Subject:
         self._emit = emit or (lambda event: None)
         self._runtimes: list[Runtime] = []
 
-    # -- what it is -----------------------------------------------------------------------------------------------------------
+    # -- what it is --------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
@@ -201,7 +201,7 @@ class Subject:
         """True if the backend overrides `optimize_subgraph`: then what it makes of a network is judged too."""
         return type(self.backend).optimize_subgraph is not IBackend.optimize_subgraph
 
-    # -- asking and loading ---------------------------------------------------------------------------------------------------
+    # -- asking and loading ------------------------------------------------------------------------
 
     def rng(self, name: str) -> np.random.Generator:
         """Return a generator seeded by the run's seed and a name, so that one case can be repeated without the others."""
@@ -289,7 +289,7 @@ class Subject:
         """Ask about each layer of a graph whose shapes are all known; see `ask`."""
         return {layer: self.ask(layer) for layer in network.topological_order() if is_workload(layer)}
 
-    # -- telling --------------------------------------------------------------------------------------------------------------
+    # -- telling -----------------------------------------------------------------------------------
 
     def step(self, text: str) -> None:
         """Say what is being done now, for the progress line and for the report of a crash."""
@@ -318,7 +318,7 @@ class Subject:
         """Report a case that went wrong; the check goes on and fails at its end."""
         self._emit({"event": "case", "id": id, "text": text})
 
-    # -- time -----------------------------------------------------------------------------------------------------------------
+    # -- time --------------------------------------------------------------------------------------
 
     @property
     def deadline(self) -> float | None:
@@ -339,7 +339,7 @@ class Subject:
         if self.seconds_left <= 0:
             raise BudgetExhausted(f"the budget is used up; not run: {what_is_left}")
 
-    # -- the end --------------------------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Close the runtimes, the latest first."""

@@ -35,7 +35,7 @@ def present(info: TensorInfo | None) -> TensorInfo:
     return info
 
 
-# -- kinds ---------------------------------------------------------------------------------------------------------------------
+# -- kinds -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class Call(Descriptor, kind="hard.Call"):
         return [present(inputs[0])]
 
 
-# -- the device ----------------------------------------------------------------------------------------------------------------
+# -- the device ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -430,7 +430,7 @@ def _program(view: SubgraphView) -> Network:
     return network
 
 
-# -- parallel kernels ----------------------------------------------------------------------------------------------------------
+# -- parallel kernels ------------------------------------------------------------------------------
 
 
 class ParallelFactory(IWorkloadFactory):
@@ -465,7 +465,7 @@ class SecondParallelBackend(ParallelBackend):
         return BackendId("SecondParallelTest")
 
 
-# -- plain Python --------------------------------------------------------------------------------------------------------------
+# -- plain Python ----------------------------------------------------------------------------------
 
 
 class PythonWorkload:

@@ -136,7 +136,7 @@ class Cases:
             self._runtimes[guard, threads] = self.subject.runtime(threads=threads, guard=guard)
         return self._runtimes[guard, threads]
 
-    # -- single layers --------------------------------------------------------------------------------------------------------
+    # -- single layers -----------------------------------------------------------------------------
 
     def _first(self, operator: Operator, dtype: DType) -> Trial | None:
         """Return a case that is taken, if there is one near the operator's defaults or within the claims."""
@@ -183,7 +183,7 @@ class Cases:
         assert known is not None  # `taken` found it
         return known
 
-    # -- networks -------------------------------------------------------------------------------------------------------------
+    # -- networks ----------------------------------------------------------------------------------
 
     def _network(self, number: int) -> GuardedCase:
         random = self.subject.rng(f"guarded/network/{number}")
