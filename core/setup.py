@@ -26,13 +26,14 @@ C_MODULES = {
     "ports": (),
     "workload": ("host_copy",),
 }
-NATIVE = ("layer_view", "table")
+NATIVE = ("layer_view", "table", "questions", "device_calls")
 HEADERS = [
     *(f"src/dovetail/{name}" for name in ("include/abi.h", "include/abi_layout.h", "abi.pxd")),
     *(f"src/dovetail/runtime/{name}.pxd" for name in C_MODULES),
-    "src/dovetail/native/layer_view.pxd",
+    *(f"src/dovetail/native/{name}.pxd" for name in ("layer_view", "questions", "table")),
     *(f"csrc/{name}.h" for names in C_MODULES.values() for name in names),
     "csrc/run.h",
+    "csrc/taken_sizes.h",
 ]
 
 

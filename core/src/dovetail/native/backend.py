@@ -32,10 +32,13 @@ from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
 from ..ground.logs import Log
+from . import device_calls, questions
 from .compiled_kind import CompiledPart, compiled_kind, words_for
+from .device_calls import TableWorkload
 from .layer_view import View
 from .options import options_type
-from .table import CONTEXT, MEMORY, Compiled, Table, TableWorkload, Why
+from .questions import Compiled
+from .table import Table, Why
 
 _log = Log("dovetail")
 
@@ -68,7 +71,7 @@ def load_backend(
     if expected_id is not None and table.id != expected_id:
         table.close()
         raise table.broken(f"says that its id is {table.id!r}; its manifest says {expected_id!r}")
-    if claims is None and not table.has_supports:
+    if claims is None and "supports" not in table.functions:
         table.close()
         raise table.broken("has no supports(), and its manifest claims nothing: it would take no layer")
     return NativeBackend(table, claims)
@@ -93,8 +96,8 @@ class NativeBackend(IBackend):
         self.path, self.version, self.abi = table.path, table.version, table.abi
         # Instances differ: each table has options and versions of its own.
         self.options_type = options_type(table)  # type: ignore[misc]
-        self.kind_versions = table.kind_versions()  # type: ignore[misc]
-        self._devices: tuple[Device, ...] = table.devices()
+        self.kind_versions = questions.kind_versions(table)  # type: ignore[misc]
+        self._devices: tuple[Device, ...] = questions.devices(table)
         self._compiled_kind = compiled_kind(table.id)
         self._memories: dict[int, list[tuple[str, int, bool, bool]]] = {}
         self._shown_options: tuple[Any, View] | None = None
@@ -122,7 +125,7 @@ class NativeBackend(IBackend):
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
         if self.claims is not None:
             claimed = self.claims.support(layer, device)
-            if not claimed.supported or not self._table.has_supports:
+            if not claimed.supported or "supports" not in self._table.functions:
                 return claimed
         try:
             view = View.of_layer(layer)
@@ -130,7 +133,7 @@ class NativeBackend(IBackend):
             if error.code is not ErrorCode.ATTRIBUTE_INVALID:
                 raise
             return Support.no("attribute", error.message)
-        status, why = self._table.supports(self.shown_device(device), view, self.shown(options))
+        status, why = questions.supports(self._table, self.shown_device(device), view, self.shown(options))
         if status == 1:
             return Support.yes()
         if status == 0 and why.code and why.text:
@@ -141,17 +144,17 @@ class NativeBackend(IBackend):
 
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
         views = OptimizationViews(view)
-        if not self._table.has_compiler:
+        if "compile_subgraph" not in self._table.functions:
             views.untouched(view)
             return views
         for part in view.convex_parts():
             shown = View.of_part(part)
-            status, why = self._table.claim(self.shown_device(device), shown, self.shown(options))
+            status, why = questions.claim(self._table, self.shown_device(device), shown, self.shown(options))
             if status == 0:
-                digests = part_digests(part) if self._table.has_artefacts and folder_of(options) else None
+                digests = part_digests(part) if "artefact_save" in self._table.functions and folder_of(options) else None
                 text = why.text or words_for(part)
                 views.private_layer(part, self._compiled_kind, shown=shown, digests=digests, text=text)
-            elif status == _LEAVE and self._table.has_workloads:
+            elif status == _LEAVE and "create_workload" in self._table.functions:
                 views.untouched(part)
             elif status == _LEAVE:
                 views.failed(part, "its compiler leaves these layers alone, and it has no workloads of single layers")
@@ -172,8 +175,8 @@ class NativeBackend(IBackend):
             loaded = self._from_artefact(resources, key, device)
             if loaded is not None:
                 return loaded
-        status, why, compiled = self._table.compile(
-            self.shown_device(device), claimed.shown, resources.threads, self.shown(options)
+        status, why, compiled = questions.compile_part(
+            self._table, self.shown_device(device), claimed.shown, resources.threads, self.shown(options)
         )
         if compiled is None:
             if not why.text:
@@ -187,7 +190,7 @@ class NativeBackend(IBackend):
                 status=status,
             )
         if key is not None:
-            saved, reason, content = self._table.artefact_save(compiled)
+            saved, reason, content = questions.artefact_save(self._table, compiled)
             if saved == 0:
                 resources.artefacts.write(key, content)
             else:
@@ -196,7 +199,7 @@ class NativeBackend(IBackend):
 
     def extension(self, name: str) -> int:
         """Return the address of a named table of the backend's own, beyond that of abi.h; 0 if it has none."""
-        return self._table.extension(name)
+        return questions.extension(self._table, name)
 
     def _from_artefact(self, resources: HostResources, key: ArtefactKey, device: Device) -> Compiled | None:
         store = resources.artefacts
@@ -205,12 +208,12 @@ class NativeBackend(IBackend):
             _log.info("backend %s: no artefact: %s", self._id, store.why_miss(key))
             return None
         path = store.path(key)
-        verdict, why = self._table.artefact_check(self.shown_device(device), content)
+        verdict, why = questions.artefact_check(self._table, self.shown_device(device), content)
         if verdict != _ARTEFACT_OK:
             what = _VERDICTS.get(verdict, f"was answered with {verdict}")
             _log.info("backend %s: artefact %s %s: %s", self._id, path, what, why.text or "no reason given")
             return None
-        status, why, compiled = self._table.artefact_load(self.shown_device(device), resources.threads, content)
+        status, why, compiled = questions.artefact_load(self._table, self.shown_device(device), resources.threads, content)
         if compiled is None:
             _log.info("backend %s: artefact %s could not be loaded: %s", self._id, path, why.text or f"code {status}")
             return None
@@ -220,14 +223,14 @@ class NativeBackend(IBackend):
     # -- with a device -----------------------------------------------------------------------------
 
     def create_context(self, device: int, resources: HostResources, options: Any) -> IBackendContext | None:
-        state, why = self._table.device_state(device)
+        state, why = questions.device_state(self._table, device)
         if state in _DEVICE_STATES:
             self.unavailable(_DEVICE_STATES[state], why)
         if state != 0:
             self.fail("device_state", state, why)
-        if not self._table.has_context:
+        if "context_open" not in self._table.functions:
             return NativeContext(self._table, 0, device)
-        status, why, context = self._table.context_open(device, resources.threads, self.shown(options))
+        status, why, context = device_calls.context_open(self._table, device, resources.threads, self.shown(options))
         if status != 0:
             if why.code in _DEVICE_STATES.values():
                 self.unavailable(why.code, why)
@@ -235,12 +238,12 @@ class NativeBackend(IBackend):
         return NativeContext(self._table, context, device)
 
     def memory_domains(self, device: int) -> Sequence[MemoryDomain]:
-        if not self._table.has_memory:
+        if "memory" not in self._table.functions:
             return (HOST,)
         return tuple(MemoryDomain(str(self._id), device, kind, visible) for kind, _, _, visible in self._memory(device))
 
     def tensor_domains(self, layer: Layer, options: Any, device: Device) -> TensorDomains | None:
-        if not self._table.has_memory or not self._table.chooses_memory:
+        if "memory" not in self._table.functions or "tensor_memory" not in self._table.functions:
             return None
         domains = self.memory_domains(device.index)
         view = None if isinstance(layer.descriptor, CompiledPart) else View.of_layer(layer)
@@ -248,8 +251,8 @@ class NativeBackend(IBackend):
         def domain(info: TensorInfo | None, slot: int, is_output: bool) -> MemoryDomain:
             if info is None:
                 return domains[0]
-            number = self._table.tensor_memory(
-                self.shown_device(device), view, View.of_tensor(info), slot, is_output, self.shown(options)
+            number = device_calls.tensor_memory(
+                self._table, self.shown_device(device), view, View.of_tensor(info), slot, is_output, self.shown(options)
             )
             if not _HOST_MEMORY <= number < len(domains):
                 raise self._table.broken(f"tensor_memory() answered {number}; there are {len(domains)} memories")
@@ -266,7 +269,7 @@ class NativeBackend(IBackend):
 
     def _memory(self, device: int) -> list[tuple[str, int, bool, bool]]:
         if device not in self._memories:
-            status, why, memories = self._table.memories(device)
+            status, why, memories = device_calls.memories(self._table, device)
             if memories is None:
                 self.fail("memory", status, why)
             self._memories[device] = memories
@@ -279,7 +282,7 @@ class NativeBackend(IBackend):
     def queues(self, context: IBackendContext | None) -> Any:
         if not self._table.capabilities & _ASYNC:
             return None
-        status, why, capsule = self._table.queues(address(context))
+        status, why, capsule = device_calls.queues(self._table, address(context))
         if capsule is None:
             self.fail("queues", status, why)
         return capsule
@@ -343,8 +346,9 @@ class NativeContext(IBackendContext):
     def __init__(self, table: Table, address: int, device: int) -> None:
         self.address, self.device = address, device
         self._id, self._pid = table.id, os.getpid() if table.has_device else 0
-        self._end = weakref.finalize(self, table.release, CONTEXT, address, 0, self._pid) if table.has_context else None
-        if self._end is not None:
+        self._end: weakref.finalize[..., NativeContext] | None = None
+        if "context_open" in table.functions:
+            self._end = weakref.finalize(self, table.release_context, address, self._pid)
             self._end.atexit = False
 
     def check_process(self) -> None:
@@ -398,10 +402,10 @@ class NativeMemoryManager(IMemoryManager):
     @property
     def mapping(self) -> tuple[int, int, int, int, int]:
         """What copies by mapping call, without the GIL."""
-        return self._table.mapping(address(self._context), self.number)
+        return device_calls.mapping(self._table, address(self._context), self.number)
 
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
-        status, why, data = self._table.memory_allocate(address(self._context), self.number, nbytes, alignment)
+        status, why, data = device_calls.memory_allocate(self._table, address(self._context), self.number, nbytes, alignment)
         if status != 0:
             if status == _OUT_OF_MEMORY:
                 raise MemoryError(why.text or f"{nbytes} bytes in {self.domain}")
@@ -428,7 +432,7 @@ class NativeMemory(ITensorHandle):
         if not self._released:
             self._released = True
             context = self._context.address if isinstance(self._context, NativeContext) else 0
-            self._table.release(MEMORY, context, self._data, self._pid, self._number)
+            self._table.release_memory(context, self._number, self._data, self._pid)
 
 
 class NativeWorkloadFactory(IWorkloadFactory):
@@ -450,8 +454,8 @@ class NativeWorkloadFactory(IWorkloadFactory):
                 descriptor.keep(compiled, self._resources.threads)
             return self._of_compiled(compiled)
         view = View.of_layer(layer)
-        made = self._table.create_workload(
-            address(self._context), view, self._resources.threads, self._backend.shown(self._options)
+        made = device_calls.create_workload(
+            self._table, address(self._context), view, self._resources.threads, self._backend.shown(self._options)
         )
         return self._checked("create_workload", *made)
 
@@ -459,7 +463,7 @@ class NativeWorkloadFactory(IWorkloadFactory):
         if any(domain != HOST and domain.owner != str(self._backend.id) for domain in (source, target)):
             raise NotImplementedError(f"no copy from {source} to {target}")
         start, end = self._backend.number_of(source), self._backend.number_of(target)
-        made = self._table.create_copy(address(self._context), start, end, View.of_tensor(info))
+        made = device_calls.create_copy(self._table, address(self._context), start, end, View.of_tensor(info))
         return self._checked("create_copy", *made)
 
     def release(self, layer: Layer) -> None:
@@ -468,7 +472,9 @@ class NativeWorkloadFactory(IWorkloadFactory):
 
     def _of_compiled(self, compiled: Compiled) -> TableWorkload:
         shown = self._backend.shown(self._options)
-        made = self._table.create_compiled_workload(address(self._context), compiled, self._resources.threads, shown)
+        made = device_calls.create_compiled_workload(
+            self._table, address(self._context), compiled, self._resources.threads, shown
+        )
         return self._checked("create_compiled_workload", *made)
 
     def _checked(self, function: str, status: int, why: Why, workload: TableWorkload | None) -> TableWorkload:

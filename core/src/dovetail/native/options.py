@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from . import questions
 from .attribute_types import ADAPTER_OPTIONS, AttributeType
 from .table import Table
 
@@ -28,7 +29,7 @@ def options_type(table: Table) -> type[Any]:
         BackendError: An option has no usable name, or one twice (`BACKEND_CONTRACT`).
     """
     fields: list[tuple[str, Any, Any]] = []
-    for name, kind, values, description in table.options():
+    for name, kind, values, description in questions.options(table):
         if not name.isidentifier() or name in ADAPTER_OPTIONS or name in [field for field, *_ in fields]:
             raise table.broken(f"has an option named {name!r}, which is taken or no identifier")
         default = values[0] if kind in _SCALARS else tuple(values)

@@ -70,17 +70,10 @@ cdef extern from "executor.h" nogil:
         dvt_watch watch
 
 
-cdef extern from *:
-    """
-    #include <stddef.h>
-    #define END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
-    #define STRUCT_HEAD END_OF(dovetail_workload, abi_minor)
-    #define MIN_WORKLOAD_SIZE END_OF(dovetail_workload, execute)
-    #define MIN_QUEUES_SIZE END_OF(dovetail_queues, queue_destroy)
-    """
-    const size_t STRUCT_HEAD        # the same in dovetail_queues
-    const size_t MIN_WORKLOAD_SIZE
-    const size_t MIN_QUEUES_SIZE
+cdef extern from "taken_sizes.h":
+    const size_t DVT_STRUCT_HEAD
+    const size_t DVT_MIN_WORKLOAD
+    const size_t DVT_MIN_QUEUES
 
 cdef int KNOWN_FLAGS = DOVETAIL_WORKLOAD_ASYNC | DOVETAIL_WORKLOAD_ELIDABLE | DOVETAIL_WORKLOAD_NONDETERMINISTIC
 cdef int MAX_ALIASES = 1 << 20      # more are no list that somebody filled in
@@ -280,7 +273,7 @@ cdef class Workload:
             capsule = obj.__dovetail_workload__() if hasattr(obj, "__dovetail_workload__") else obj
         if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
             given = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
-            _copy_known(&self.own, given, "dovetail_workload", MIN_WORKLOAD_SIZE, sizeof(dovetail_workload), origin)
+            _copy_known(&self.own, given, "dovetail_workload", DVT_MIN_WORKLOAD, sizeof(dovetail_workload), origin)
             if self.own.execute == NULL:
                 raise _contract(origin, "its workload has no execute function", "set `execute`")
             _check_declared(&self.own, origin)
@@ -421,7 +414,7 @@ cdef class Queues:
         if not PyCapsule_IsValid(capsule, DOVETAIL_QUEUES_CAPSULE):
             raise _contract(origin, "queues() did not return a fresh capsule 'dovetail.queues.v0'", "see dovetail_queues in abi.h")
         given = <dovetail_queues *>PyCapsule_GetPointer(capsule, DOVETAIL_QUEUES_CAPSULE)
-        _copy_known(&self.own, given, "dovetail_queues", MIN_QUEUES_SIZE, sizeof(dovetail_queues), origin)
+        _copy_known(&self.own, given, "dovetail_queues", DVT_MIN_QUEUES, sizeof(dovetail_queues), origin)
         missing = [name for name, there in (
             ("queue_create", self.own.queue_create != NULL),
             ("queue_wait", self.own.queue_wait != NULL),
@@ -481,8 +474,8 @@ cdef int _copy_known(void *own, const void *given, str name, size_t minimum, siz
         BackendError: Its version is not for this core, or no version of the struct has such a size.
     """
     cdef size_t size = (<const size_t *>given)[0]
-    if size >= STRUCT_HEAD:
-        memcpy(own, given, STRUCT_HEAD)
+    if size >= DVT_STRUCT_HEAD:
+        memcpy(own, given, DVT_STRUCT_HEAD)
         _check_version((<dovetail_workload *>own).abi_major, (<dovetail_workload *>own).abi_minor, origin)
     if not minimum <= size <= whole:
         raise _contract(
