@@ -1,4 +1,6 @@
-"""What all tests share: none finds the verdicts of another, or of this user, and none pays for probing what it is not about.
+"""Isolate all tests: from the verdicts of others and of this user, and from probing.
+
+A test pays only for the probing that it is about.
 
 A shell starts its background jobs with Ctrl-C ignored; tests that are about it must find it as a
 program in front does.

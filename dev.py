@@ -1,14 +1,16 @@
-"""Set up the workspace in .venv, then do something in it. Needs Python 3.11 or newer and a C compiler, on a POSIX system.
+"""Set up the workspace in .venv, then do something in it.
 
-python3 dev.py demo                      recognise handwritten digits and show which backend ran each layer
-python3 dev.py test [pytest arguments]   run the tests; --all: with the slow ones, as CI does
-python3 dev.py lint                      ruff and mypy
-python3 dev.py bench [arguments]         measure call and layer overhead beside other runtimes
-python3 dev.py aarch64 [arguments]       build for AArch64 and run its Python with these arguments, emulated
-python3 dev.py bench NAME [arguments]    run benchmarks/NAME.py, such as models: whole models beside other runtimes
-python3 dev.py fuzz [arguments]          load and run mutated model files, such as --minutes 10; --help lists the rest
-python3 dev.py sanitize [arguments]      tests with AddressSanitizer and UBSan; --quick: some; else arguments of Python
-python3 dev.py setup                     only set up
+Needs Python 3.11 or newer and a C compiler, on a POSIX system.
+
+python3 dev.py demo                     recognise handwritten digits, showing each layer's backend
+python3 dev.py test [pytest arguments]  run the tests; --all: with the slow ones, as CI does
+python3 dev.py lint                     ruff and mypy
+python3 dev.py bench [arguments]        measure call and layer overhead beside other runtimes
+python3 dev.py aarch64 [arguments]      build for AArch64, run its Python emulated with arguments
+python3 dev.py bench NAME [arguments]   run benchmarks/NAME.py; models: beside other runtimes
+python3 dev.py fuzz [arguments]         load and run mutated models: --minutes 10; see --help
+python3 dev.py sanitize [arguments]     tests with ASan, UBSan; --quick: some; else Python arguments
+python3 dev.py setup                    only set up
 
 Only the standard library is imported here, and the file parses on an old Python, so that it can say
 what is missing.
@@ -67,11 +69,14 @@ class Progress:
         print("failed" if failed else "%.1f s" % (time.monotonic() - self.start), flush=True)
 
 
-# --- the Python that runs this file ---------------------------------------------------------------------------------------
+# --- the Python that runs this file ---------------------------------------------------------------
 
 
 def newer_python() -> "str | None":
-    """Find an interpreter on PATH that is recent enough and can make environments; shims that do not run are passed over."""
+    """Find an interpreter on PATH that is recent enough and can make environments.
+
+    Shims that do not run are passed over.
+    """
     probe = "import ensurepip, sys, venv; sys.exit(sys.version_info < %r)" % (OLDEST,)
     for minor in range(15, OLDEST[1] - 1, -1):
         found = shutil.which("python3.%d" % minor)
@@ -108,7 +113,7 @@ def require_venv() -> None:
 
 
 def require_compiler() -> None:
-    """Explain a missing C compiler or missing Python headers before a build would fail over them."""
+    """Explain a missing C compiler or missing Python headers before a build fails over them."""
     configured = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     if shutil.which(configured) is None:
         other = None if os.environ.get("CC") else next(filter(shutil.which, ("cc", "gcc", "clang")), None)
@@ -126,7 +131,7 @@ def require_compiler() -> None:
         )
 
 
-# --- running things quietly -----------------------------------------------------------------------------------------------
+# --- running things quietly -----------------------------------------------------------------------
 
 
 def quietly(name: str, *command: object) -> None:
@@ -172,7 +177,7 @@ def without_traceback(lines: "list[str]") -> "list[str]":
 
 
 def step(text: str, name: str, *command: object) -> None:
-    """Run one quiet command with a progress line; if it fails, stop with the last lines of its output."""
+    """Run one quiet command with a progress line; on failure stop, with the last output lines."""
     try:
         with Progress(text):
             quietly(name, *command)
@@ -187,7 +192,7 @@ def pip(text: str, name: str, *arguments: object) -> None:
     step(text, name, PYTHON, "-m", "pip", "install", *arguments)
 
 
-# --- setting up -----------------------------------------------------------------------------------------------------------
+# --- setting up -----------------------------------------------------------------------------------
 
 
 def configuration(folder: Path) -> dict:
@@ -217,7 +222,10 @@ class Member:
         self.stamp = STATE / (folder.replace("/", "-") + ".stamp")
 
     def files(self, suffixes: set, names: set) -> "list[Path]":
-        """List the sources with these suffixes or names, of themselves or of their folder, build products left out."""
+        """List the sources with these suffixes or names, build products left out.
+
+        A name is that of the file or of its folder.
+        """
         return [
             path
             for path in sorted(self.path.rglob("*"))
@@ -227,7 +235,10 @@ class Member:
         ]
 
     def digest(self, members: "list[Member]") -> str:
-        """Hash all that the installed binaries depend on, the interface of the members that the build reads included."""
+        """Hash all that the installed binaries depend on.
+
+        This includes the interface of the members that the build reads.
+        """
         sources = self.files(COMPILED, BUILD_FILES)
         for other in members:
             if other is not self and other.name in self.build_requires:
@@ -239,7 +250,7 @@ class Member:
         return total.hexdigest()
 
     def products(self) -> dict:
-        """Tell the binaries that lie in the source tree apart from any others: name to size and time of change."""
+        """Identify the binaries in the source tree: map name to size and time of change."""
         found = self.files({".so", ".pyd"}, set())
         return {path.relative_to(self.path).as_posix(): [path.stat().st_size, path.stat().st_mtime_ns] for path in found}
 
@@ -249,7 +260,7 @@ class Member:
         return setup.exists() and NATIVE_ONLY in setup.read_text("utf-8")
 
     def install(self, members: "list[Member]", native_only: bool = False) -> None:
-        """Build and install in editable form, unless exactly this was built before and its binaries still lie there.
+        """Build and install in editable form, unless exactly this was built and is still there.
 
         With `native_only` a member that has a shorter build is built so, unless it was built whole:
         what it has for other machines is there, but slow. Without, it is built whole.
@@ -292,7 +303,10 @@ def make_environment() -> None:
 
 
 def wait_for_others() -> int:
-    """Lock the checkout until the answered file descriptor is closed, so that two dev.py never build into it at once."""
+    """Lock the checkout until the returned file descriptor is closed.
+
+    Two dev.py then never build into it at once.
+    """
     folder = os.open(str(ROOT), os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -338,11 +352,11 @@ def install(groups: "list[str]", build: bool, native_only: bool = False) -> None
             member.install(members, native_only)
 
 
-# --- the commands ---------------------------------------------------------------------------------------------------------
+# --- the commands ---------------------------------------------------------------------------------
 
 
 def run(*command: object) -> int:
-    """Run a command of the environment from the root, its output shown, and answer with its exit code."""
+    """Run a command of the environment from the root, output shown; return its exit code."""
     sys.stdout.flush()
     return subprocess.call([str(PYTHON), *map(str, command)], cwd=str(ROOT))
 
@@ -370,7 +384,7 @@ def lint(arguments: "list[str]") -> int:
 
 
 def bench(arguments: "list[str]") -> int:
-    """Run the benchmark that the first argument names, or measure the overhead of a call and of a layer."""
+    """Run the benchmark that the first argument names, or measure call and layer overhead."""
     names = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
     name, rest = "overhead", arguments
     if arguments and not arguments[0].startswith("-"):

@@ -1,4 +1,4 @@
-"""Build the core's extensions: the run path, and what it takes over from Python and from backends."""
+"""Build the core's extensions: the run path, and what it takes from Python and from backends."""
 
 import numpy
 from setuptools import Extension, setup

@@ -1,4 +1,4 @@
-"""Build the workloads, and the kernels once per instruction set; everything else stands in pyproject.toml."""
+"""Build the workloads, and the kernels once per instruction set; pyproject.toml has the rest."""
 
 import os
 import sysconfig

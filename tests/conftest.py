@@ -54,7 +54,7 @@ def hard():
 
 @pytest.fixture
 def device(hard):
-    """The asynchronous device; whatever a test does with it, the core must not have broken its rules."""
+    """The asynchronous device; whatever a test does, the core must not have broken its rules."""
     backend = hard.TestDevice()
     yield backend
     gc.collect()
@@ -62,7 +62,10 @@ def device(hard):
 
 
 def check(*command, cwd=None, **variables):
-    """Run a command, with further environment variables, and return what it printed; fail with the ends of its output."""
+    """Run a command, with further environment variables, and return what it prints.
+
+    A failure shows the ends of the output.
+    """
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -77,7 +80,7 @@ def check(*command, cwd=None, **variables):
 
 
 def from_index(reason, *command):
-    """Run a pip command that needs the index; without CI, an index that is out of reach skips the test."""
+    """Run a pip command; skip the test where the index is out of reach, but not in CI."""
     done = subprocess.run(
         [str(word) for word in command], check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
@@ -88,7 +91,7 @@ def from_index(reason, *command):
 
 @pytest.fixture(scope="session")
 def release(tmp_path_factory):
-    """The tools of the release tests; `parallel` are the settings that compile a member's extensions side by side."""
+    """The release tests' tools; `parallel` are the settings that compile extensions in parallel."""
     parallel = tmp_path_factory.mktemp("settings") / "build.cfg"
     parallel.write_text(f"[build_ext]\nparallel = {len(os.sched_getaffinity(0))}\n")
     return SimpleNamespace(check=check, from_index=from_index, parallel=parallel)
@@ -104,7 +107,7 @@ def third_party(members):
 
 @pytest.fixture(scope="session")
 def sdists(members, tmp_path_factory):
-    """The sdist of every member and, last, of the meta-package, each made from a clean copy that is gone afterwards."""
+    """The sdist of every member and, last, of the meta-package, from a temporary clean copy."""
     work = tmp_path_factory.mktemp("sdists")
     for above in ("templates", "examples"):  # which the sdk takes along
         shutil.copytree(ROOT / above, work / above, ignore=NOT_SOURCE)
@@ -135,7 +138,7 @@ def wheels(release, sdists, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shelf(release, third_party, tmp_path_factory):
-    """A folder with the wheels of everybody else: what the members require, and what backends are built with."""
+    """A folder with others' wheels: what the members require, and what backends are built with."""
     folder = tmp_path_factory.mktemp("third-party")
     build_tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["build"]
     wanted = ("--only-binary", ":all:", "--dest", folder, *third_party, *build_tools)
@@ -145,7 +148,7 @@ def shelf(release, third_party, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def built_template(tmp_path_factory):
-    """A function that builds a template by name, from a clean copy; answers with a folder to put on sys.path."""
+    """A function that builds a template by name, from a clean copy, to a folder for sys.path."""
 
     @functools.cache
     def build(name):
@@ -165,7 +168,7 @@ def npu_template(root):
 
 @pytest.fixture(scope="session")
 def npu_library(npu_template):
-    """The library of the NPU's template, built as a vendor builds it, once per state of its sources."""
+    """The library of the NPU's template, built as vendors do, once per state of its sources."""
     from dovetail import get_include
 
     sources = [npu_template / "pyproject.toml", *(npu_template / "csrc").iterdir(), *(npu_template / "src").rglob("*.json")]

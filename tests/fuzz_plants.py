@@ -1,4 +1,4 @@
-"""Run a campaign of the fuzzer with planted defects, and print what it made of each; `test_fuzz.py` starts it.
+"""Run a fuzzing campaign with planted defects and print the outcome; `test_fuzz.py` starts it.
 
 It is a process of its own because the fuzzer forks, and a process that tests run in has threads.
 """

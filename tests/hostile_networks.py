@@ -1,4 +1,4 @@
-"""Networks of one layer whose attributes are out of all proportion to their tensors; test_hostile_networks.py runs them.
+"""Build one-layer networks with disproportionate attributes; test_hostile_networks.py runs them.
 
     python hostile_networks.py BACKEND
 

@@ -1,4 +1,4 @@
-"""AArch64: the members as the cross compiler builds them, imported, run and proven by an emulated Python."""
+"""Import, run and prove cross-built AArch64 members in an emulated Python."""
 
 import importlib.util
 import json
@@ -81,7 +81,7 @@ def tool(root):
 
 @pytest.fixture(scope="module")
 def emulated(release, tool):
-    """A function that runs the emulated Python and returns what it printed; the members were built before."""
+    """A function that runs the emulated Python and returns its output; members are built before."""
     reason = tool.missing()
     if reason:
         pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""Binaries outlive the core that they were built for: those of today run on a core whose structs grew.
+"""Run binaries of today on a core whose structs grew: they outlive the core they were built for.
 
 That what is there keeps its place `abi_layout.h` asserts, wherever `abi.h` is compiled.
 """
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def run(*command, path=(), cwd=None):
-    """Run a command that finds these folders before anything installed, and return what it printed."""
+    """Run a command that finds these folders before installed packages; return its output."""
     done = subprocess.run(
         [sys.executable, *map(str, command)],
         check=False,
@@ -61,7 +61,10 @@ def abi_of(installed):
 
 
 def grow(package):
-    """Append a field to every struct that begins with its size, and raise the minor; offsets stay asserted as they are."""
+    """Append a field to every struct that begins with its size; raise the minor.
+
+    Offsets stay asserted as they are.
+    """
     header, layout = package / "include" / "abi.h", package / "include" / "abi_layout.h"
     struct = re.compile(r"(struct (?:dovetail_\w+ )?\{\n    size_t size;[^{}]*?)(\} (dovetail_\w+);)")
     names = {match[3] for match in struct.finditer(header.read_text("utf-8"))} - EMBEDDED

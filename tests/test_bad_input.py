@@ -1,4 +1,4 @@
-"""What callers hand in that does not fit: a typed error with a code and a next step; the network goes on working."""
+"""Check that bad input is a typed error with code and next step, and the network goes on."""
 
 import numpy as np
 import pytest

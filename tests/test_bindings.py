@@ -1,4 +1,4 @@
-"""Bindings beside everything else that may happen to their network: unloading, other values, what is no array."""
+"""Check bindings while their network is unloaded, gets other values or is given no array."""
 
 import os
 import threading
@@ -48,7 +48,7 @@ def net(request):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_binding_is_profiled_step_by_step(backend):
-    """Its context knows no plan: times of 300 steps that were written to memory of another size corrupted the heap."""
+    """Its context knows no plan: 300 step times, written to other memory, corrupted the heap."""
     network = Network("deep")
     slot = network.input("x", (2, 8))
     for _ in range(300):

@@ -276,7 +276,7 @@ def test_thousands_of_branches_are_settled_in_time(kind: str) -> None:
 
 
 class Nested:
-    """A random network of vectors of three: branches in branches and behind them, with positions that may be out of range."""
+    """A random network of vectors of three: nested and chained branches, positions out of range."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

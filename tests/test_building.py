@@ -1,4 +1,4 @@
-"""What `dovetail_build` makes of a vendor's project: wheel, sdist, editable installation, refusals."""
+"""Check what `dovetail_build` makes of vendors' projects: wheel, sdist, editable, refusals."""
 
 import json
 import os
@@ -145,7 +145,7 @@ def as_modules(project, **modules):
 
 
 def test_an_extension_module_carries_the_manifest_that_names_it(project, tmp_path):
-    """So that it can be found in a searched folder too; other modules of the package have no section."""
+    """It can be found in a searched folder too; other modules of the package have no section."""
     manifest = as_modules(project, found="ANSWER = 42\n", other="ANSWER = 42\n")
     wheel = built(project, tmp_path)
     assert f"-cp3{sys.version_info.minor}-" in wheel.name
@@ -169,7 +169,7 @@ def beyond(values):
 
 
 def test_cython_means_what_python_means(project, tmp_path):
-    """C's semantics hold for Python objects too: `shape[-1]` in a vendor's `def` would read before the tuple."""
+    """C's semantics hold for Python objects too: `shape[-1]` would read before the tuple."""
     as_modules(project, found=SEMANTICS)
     with zipfile.ZipFile(built(project, tmp_path)) as archive:
         archive.extractall(tmp_path / "installed")
@@ -358,7 +358,7 @@ def test_a_mistake_is_named(project, file, old, new, complaint):
     assert complaint in done.stderr.splitlines()[-1]
 
 
-# --- which cores a wheel may be installed with ----------------------------------------------------------------------------
+# --- which cores a wheel may be installed with ----------------------------------------------------
 
 
 def core_wheel(folder, version):
@@ -373,7 +373,7 @@ def core_wheel(folder, version):
 
 @pytest.fixture
 def shelf(project, tmp_path):
-    """A folder with the backend's wheel, the core that it was built for, and one that is too new."""
+    """A folder with the backend's wheel, the core it was built for, and one that is too new."""
     text = (project / "pyproject.toml").read_text("utf-8")
     (project / "pyproject.toml").write_text(text.replace('requirements = ["toy-driver>=3"]', ""), "utf-8")
     shelf = built(project, tmp_path).parent
@@ -408,5 +408,5 @@ def test_pip_refuses_to_install_without_a_compatible_core(shelf):
 
 
 def test_the_core_keeps_what_wheels_require():
-    """Whoever raises the core's version out of the range must raise FIRST_CORE, or leave the ABI as it was."""
+    """Raising the core's version out of the range needs a new FIRST_CORE, or the same ABI."""
     assert Requirement(core_requirement()).specifier.contains(Version(dovetail.__version__))

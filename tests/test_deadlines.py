@@ -1,4 +1,4 @@
-"""What takes long while loading looks at the time on its way: counted in looks, so that no clock decides.
+"""Check that long loading looks at the time: counted in looks, so that no clock decides.
 
 `benchmarks/deadlines.py` measures with a clock, more kinds, and larger ones.
 """
@@ -85,7 +85,7 @@ class Looks:
 
 @pytest.mark.parametrize(("backend", "case"), LOADS)
 def test_loads_look_at_the_time_on_their_way(monkeypatch, backend, case):
-    """A load of millions of elements looks again and again; where it looks, it can end, with its own error."""
+    """A load of millions of elements looks repeatedly, and can end there, with its own error."""
     with Runtime(threads=1) as runtime:
         small, _ = deadlines.built(deadlines.CASES[case], 1000)
         looks = Looks(monkeypatch)
@@ -138,7 +138,7 @@ def test_a_large_file_is_read_in_parts(tmp_path, monkeypatch):
 
 
 def test_ctrl_c_ends_packing():
-    """The handler of a signal runs while weights are packed without Python, and what it raises ends the load."""
+    """A signal handler runs while weights are packed without Python; its error ends the load."""
     large, _ = deadlines.built(deadlines.CASES["matmul large constant"], 8 * ELEMENTS)
     before = signal.signal(signal.SIGALRM, deadlines.raise_alarm)
     try:

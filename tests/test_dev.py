@@ -20,7 +20,7 @@ dependencies = ["numpy"]
 
 @pytest.fixture
 def dev(root, tmp_path, monkeypatch):
-    """Load dev.py with a workspace of two toy members, the second of which builds against the first."""
+    """Load dev.py with a workspace of two toy members; the second builds against the first."""
     spec = importlib.util.spec_from_file_location("dev", root / "dev.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""An asynchronous device with memory of its own: waits, lifetimes, late errors, hangs, and what is left behind."""
+"""Test an asynchronous device with own memory: waits, lifetimes, late errors, hangs, leftovers."""
 
 import os
 import random

@@ -50,7 +50,7 @@ def test_commands_run(page, line, tmp_path):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_examples_run(page, tmp_path, monkeypatch):
-    """Run a page's examples one after the other, in one namespace and an empty folder that has the digits model."""
+    """Run a page's examples in order, in one namespace, in a folder with only the digits model."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     script = types.ModuleType("__main__")  # a script has a file, by which what a backend keeps is known

@@ -1,4 +1,4 @@
-"""Faults 21 to 38 of docs/faults.md: shared objects that are damaged, folders that must not be searched, manifests that lie."""
+"""Test faults 21 to 38 of docs/faults.md: damaged libraries, forbidden folders, false manifests."""
 
 import contextlib
 import importlib
@@ -74,7 +74,7 @@ def test_empty_library_in_a_package(scene):
 
 
 def lengths_of(library):
-    """Return twenty lengths to which a library may be cut: in the header, its tables, each segment, the last byte."""
+    """Return twenty lengths to cut a library to: header, tables, segments, the last byte."""
     whole = library.read_bytes()
     with library.open("rb") as file:
         head = elf.check(file.fileno(), str(library))
@@ -411,7 +411,7 @@ def test_release_from_quarantine(scene, built):
 
 @pytest.mark.fault(29)
 def test_backend_that_fails_only_beside_another(scene):
-    """The probe loads one backend alone, so that this is found in the program: what raises is a row all the same."""
+    """The probe loads one backend alone, so the program finds this; what raises is still a row."""
     scene.add(source="import sys\nif 'dovetail_reference' in sys.modules: raise RuntimeError('not beside CpuRef')\n" + GOOD)
     assert scene.registry.examine("Faulty").state is BackendState.AVAILABLE
     error = scene.refused("IMPORT_FAILED")

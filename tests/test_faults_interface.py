@@ -1,4 +1,4 @@
-"""A backend that misbehaves through its interface costs an error that names it: faults 39 to 60 of docs/faults.md."""
+"""Test faults 39 to 60 of docs/faults.md: misbehaviour by interface is an error naming it."""
 
 import ctypes
 import faulthandler
@@ -257,7 +257,7 @@ def runtime():
 
 @pytest.fixture
 def neighbour(runtime):
-    """Another network of the same runtime: whatever happens, it must give the same bits before and after."""
+    """Another network of the same runtime: it must give the same bits before and after."""
     net = load(runtime, FaultyBackend())
     before = run(net)
     np.testing.assert_array_equal(before, RIGHT)

@@ -1,4 +1,4 @@
-"""Faults 1 to 20 of docs/faults.md: what goes wrong while backends are listed, probed and imported."""
+"""Test faults 1 to 20 of docs/faults.md: while backends are listed, probed and imported."""
 
 import importlib.machinery
 import json
@@ -62,7 +62,7 @@ def test_import_that_ends_the_process(scene, status):
 
 @pytest.mark.fault(4)
 def test_backend_that_forges_the_word_of_success(scene):
-    """What a backend writes to every descriptor that it finds is not taken for the word of the child."""
+    """What a backend writes to every descriptor that it finds is not taken as the child's word."""
     scene.add(
         source="""
         import json, os

@@ -1,4 +1,4 @@
-"""Faults of docs/faults.md in backends without Python: libraries that export the C table, in a searched folder or a wheel."""
+"""Test faults of backends without Python (docs/faults.md): C tables, in a folder or a wheel."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ WHERE = pytest.mark.parametrize("where", ["folder", "wheel"])
 
 
 def put(scene, library, where="folder"):
-    """Put a library into the searched folder, or into a package that is installed and never imported."""
+    """Put a library into the searched folder, or into an installed package, never imported."""
     if where == "folder":
         path = scene.folder / "libfaulty.so"
         path.write_bytes(library.read_bytes())

@@ -1,4 +1,4 @@
-"""The core is a house of floors: a module imports from its own floor and from those below, and nothing goes in a circle.
+"""Check the floors of the core: imports go to the same floor or below, and never in a circle.
 
 Imports inside functions and for type checkers count too: they tie modules together as much as any
 other.
@@ -77,7 +77,7 @@ MODULES = {name_of(path, CORE) for path in CORE.rglob("*.py*") if path.suffix in
 
 
 def imports_of(path: Path, module: str) -> set[str]:
-    """Return the modules of the core that a file imports, wherever it does; a package stands for its `__init__`."""
+    """Return the core modules that a file imports anywhere; a package stands for its `__init__`."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     found = set()
     for node in ast.walk(ast.parse(_python(path))):
@@ -91,7 +91,7 @@ def imports_of(path: Path, module: str) -> set[str]:
 
 
 def _python(path: Path) -> str:
-    """Return what Python can parse: of a Cython source its import statements at the beginning of a line."""
+    """Return what Python can parse: of Cython, the import statements at the beginning of a line."""
     text = path.read_text("utf-8")
     if path.suffix == ".py":
         return text

@@ -1,4 +1,7 @@
-"""The fuzzer notices what is planted, makes the same mutants again, and finds nothing in 2,000 of them nor in the corpus."""
+"""Check that the fuzzer finds planted defects, repeats its mutants, and finds nothing else.
+
+It makes 2,000 mutants, and runs the corpus.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The kernels of the project's own backends stay inside their tensors, on every instruction set that the machine has."""
+"""Check that the project's kernels stay inside their tensors, on each instruction set."""
 
 from __future__ import annotations
 

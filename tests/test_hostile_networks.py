@@ -1,4 +1,4 @@
-"""Attributes out of proportion to the tensors cost neither time nor memory, while loading or running."""
+"""Check that disproportionate attributes cost no time or memory, in loading or running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATE = 10.0
 """Seconds. What is promised is 0.4 with a deadline of 0.2; before, it took minutes, or for ever."""
 PHASES = {"transposed, long steps", "transposed, many phases", "transposed, dilated", "transposed, cut off"}
 DECLINED = PHASES | {"reflect"}
-"""What CpuAcc leaves to others: phases that would be out of proportion, and a mode that it does not have."""
+"""What CpuAcc leaves to others: disproportionate phases, and a mode that it does not have."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_results_are_the_same(measured):
 
 
 def test_windows_far_outside_by_hand(measured):
-    """Rows of the image are read whole by all windows but the first and the last; the dilated window reads row 0."""
+    """All windows but the first and last read whole rows; the dilated window reads row 0."""
     rows = [[float((4 * y + x) % 7 + 1) for x in range(4)] for y in range(4)]
     expected = {
         "max, few results": [value for row in rows for value in (row[0], *[max(row)] * 3, max(row[1:]))],

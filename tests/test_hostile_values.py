@@ -1,4 +1,4 @@
-"""Values that callers hand in at run time and that become sizes, and runs for which there is not the memory.
+"""Run with hostile values that become sizes, and without enough memory.
 
 Each ends with a typed error, and the network goes on working.
 """

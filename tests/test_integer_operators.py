@@ -1,4 +1,4 @@
-"""ONNX's operators on integers, mixed with quantized layers: integers are what they are, whatever a neighbour takes them for.
+"""Mix ONNX's integer operators with quantized layers: integers stay what they are.
 
 The reference is ONNX's own evaluator, and onnxruntime where it is installed and has the operators.
 """
@@ -236,7 +236,7 @@ class Mixture:
         return real
 
     def layer(self, x: Tensor) -> None:
-        """What may become an integer layer: its result is rounded in one way or in another, and may be a tie."""
+        """Add a possible integer layer: its result is rounded in some way, and may be a tie."""
         kind, tiny = self.random.choice(["conv", "add", "max", "average"]), 1e-6
         if kind == "conv":
             filters = int(self.random.integers(2, 5))
@@ -325,7 +325,7 @@ class Mixture:
         self.wholes.append(made)
 
     def outputs(self) -> list[Tensor]:
-        """The last tensor and some of the others: what is read from outside as well must be as it is, too."""
+        """Return the last tensor and some others: what is read from outside must be right, too."""
         made = [tensor for tensor in self.wholes[1:] if self.random.random() < 0.2]
         return list(dict.fromkeys([*made, self.wholes[-1]]))
 

@@ -161,7 +161,7 @@ def child(hard, program):
 
 
 def ended(process):
-    """Return what else it prints. (`communicate` would lose the lines that `readline` has read ahead.)"""
+    """Return what else it prints: `communicate` would lose the lines that `readline` read ahead."""
     rest, errors = process.stdout.read(), process.stderr.read()
     process.wait(timeout=30)
     return rest, errors
@@ -316,7 +316,7 @@ def test_a_future_that_has_not_begun_can_be_cancelled(hard):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised in a callback of a weak reference
 def test_what_a_handler_raises_while_a_plan_is_made_leaves_nothing_locked():
-    """A signal's handler may raise between any two instructions, also right after a lock was taken."""
+    """A signal's handler may raise between any instructions, even right after a lock was taken."""
 
     class Alarm(Exception):
         pass

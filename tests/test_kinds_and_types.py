@@ -1,4 +1,4 @@
-"""One statement of types per kind: what `infer` takes, what constants are folded of, and what the reference computes agree."""
+"""Check that `infer`, constant folding and the reference agree on the types of each kind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for target in DType:
     CASES[f"cast to {target}"] = kinds.Cast(dtype=target), [(2, 3)]
 
 PRODUCTS = ("conv", "depthwise", "transpose conv", "fully connected")
-"""Of integers: every slot has a quantization, which the optimizer may write there later than the layer is made."""
+"""Integer products: slots have quantizations, which the optimizer may write after the layer."""
 REFUSED = {
     "conditional": "no backend meets it",
     "conv int8": "as all products of integers",

@@ -1,4 +1,7 @@
-"""Real architectures end to end: ONNX's "light" models match, and their memory plans are tight, by the dump alone."""
+"""Run real architectures end to end: ONNX's "light" models match, with tight memory plans.
+
+The dump alone shows how tight.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def model(request):
 
 
 def feeds_of(name: str, net) -> dict[str, np.ndarray]:
-    """The input that the golden output was made with: ONNX's runner fills it with the numbers from 0 on, over their count."""
+    """The input of the golden output, as ONNX's runner fills it: 0, 1, ..., over their count."""
     spec = net.inputs[0]
     count = int(np.prod(spec.shape))
     return {spec.name: (np.arange(count) / count).astype(np.float32).reshape(spec.shape)}
@@ -92,10 +95,10 @@ def test_memory_plan_is_tight(model):
 
 
 def test_no_step_overwrites_what_a_later_one_reads(model):
-    """Replay the plan over a shadow of the arena: each step stamps its outputs, each read must find the last stamp it expects.
+    """Replay the plan over a shadow of the arena: reads must find the last stamp they expect.
 
-    Only a concatenation may stamp over what is still read: its inputs may already be parts of its
-    output.
+    Each step stamps its outputs. Only a concatenation may stamp over what is still read: its inputs
+    may already be parts of its output.
     """
     _, net = model
     dump = net.dump_plan()

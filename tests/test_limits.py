@@ -1,4 +1,8 @@
-"""Limits of a load where they are met: while shapes are inferred, backends asked, memory planned, and when a run plans anew."""
+"""Check a load's limits where they are met.
+
+They are met while shapes are inferred, backends asked and memory planned, and when a run plans
+anew.
+"""
 
 import time
 

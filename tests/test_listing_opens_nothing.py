@@ -1,4 +1,4 @@
-"""Listing backends reads metadata and manifests: seen from the interpreter's own audit events, in a fresh process."""
+"""Check by audit events, in a fresh process, that listing backends reads only metadata."""
 
 import json
 import subprocess

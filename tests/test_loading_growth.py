@@ -1,4 +1,4 @@
-"""Loading grows with the layers, not with their square: counted in lines of Python that run, so that no clock decides.
+"""Check that loading grows linearly with the layers: lines of Python are counted, no clock decides.
 
 A loop over all layers for each layer would add a line for each pair, which here takes the growth
 beyond the bound even where it is one line. What runs in C (copying a long list, say) is not seen

@@ -1,4 +1,4 @@
-"""The template of an NPU: its numbers, bit for bit, and whether it takes what its manifest claims."""
+"""Check the numbers of the NPU template, bit for bit, and that it takes what it claims."""
 
 import math
 import re
@@ -45,7 +45,10 @@ def halved(x, bits):
 
 
 def fixed_point(x, factor):
-    """Multiply int64 by a factor as MultiplyByQuantizedMultiplier does: round after 31 bits, then after the shift."""
+    """Multiply int64 by a factor as MultiplyByQuantizedMultiplier does.
+
+    It rounds after 31 bits, then after the shift.
+    """
     fraction, exponent = math.frexp(factor)
     multiplier = math.floor(fraction * 2**31 + 0.5)
     if multiplier == 2**31:

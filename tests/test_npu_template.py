@@ -1,4 +1,4 @@
-"""The template of an NPU: placement, what can go wrong with a device, compiling, and what it costs to write."""
+"""Test the NPU template: placement, device failures, compiling, and what it costs to write."""
 
 import ctypes
 import logging
@@ -82,7 +82,7 @@ class Maker:
 
 
 def mobile_network(seed=0, classes=10, size=32):
-    """A small MobileNet in int8: a stem, inverted residuals, a head; then probabilities in float32."""
+    """A small int8 MobileNet: stem, inverted residuals, head; then probabilities in float32."""
     maker, net = Maker(seed), Network("mobile")
     x = net.input("image", (1, size, size, 3), "int8", scale(0.02, 3))
 
@@ -326,7 +326,7 @@ def test_placing_and_explaining_compile_nothing_and_a_load_does(npu, runtime, an
 
 
 def compiles(npu, folder):
-    """Load and run with a folder of artefacts; returns whether something was compiled, and the answer."""
+    """Load and run with an artefact folder; return whether something compiled, and the answer."""
     told = []
     given = {"AcmeNpu": {"artefacts": str(folder)}}
     arguments = {"backends": [npu, ReferenceBackend()], "options": given}

@@ -1,4 +1,4 @@
-"""`dovetail_onnx.export`: every kind that ONNX can say goes to ONNX Runtime, and through the parser, and comes back right.
+"""Check that `dovetail_onnx.export` round-trips every kind ONNX can say, by ONNX Runtime too.
 
 The cases and what they must give are those of the conformance kit, from NumPy in float64.
 """
@@ -156,7 +156,7 @@ def test_all_cases_of_each_kind_come_back(kind):
     try_all(kind, 1)
 
 
-# --- parts ----------------------------------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------
 
 
 def small_network():

@@ -1,4 +1,4 @@
-"""The newer Pythons: the members built from their sdists for each that is found here, and a smoke test of what was built."""
+"""Build the members from sdists for each newer Python found here, and smoke-test them."""
 
 import importlib.metadata
 import json
@@ -101,7 +101,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def candidates(name):
-    """List the interpreters of a name: the one on PATH, and those that a shim of pyenv on PATH would choose from."""
+    """List the interpreters of a name: the one on PATH, and those behind a pyenv shim there."""
     found = shutil.which(name)
     if found is None:
         return []
@@ -137,7 +137,7 @@ def build_requirements(members, third_party):
 
 @pytest.mark.parametrize("minor", [minor for minor in MINORS if minor != sys.version_info[1]], ids=lambda minor: f"3.{minor}")
 def test_the_members_build_and_run(minor, release, members, sdists, third_party, root, tmp_path, built_template):
-    """Build every member from its sdist in a fresh environment and use it there, with a library that knows no Python."""
+    """Build the members from sdists in a fresh environment; use them with a Python-free library."""
     pip = importlib.metadata.version("pip")
     if minor > 11 and tuple(map(int, pip.split(".")[:2])) < (23, 1):
         pytest.skip(f"pip {pip}, of this environment, does not run on Python 3.{minor}")

@@ -1,4 +1,4 @@
-"""Memory that runs out at any moment of a load ends the load, with a typed error, and not the process."""
+"""Check that memory running out at any moment of a load gives a typed error, not a dead process."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Kernels that use the thread pool, and vendors that want to be alone: bits, failures, forks, several runtimes."""
+"""Test kernels on the thread pool, and exclusive vendors: bits, failures, forks, runtimes."""
 
 import os
 import platform

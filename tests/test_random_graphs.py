@@ -1,4 +1,7 @@
-"""Random graphs on three backends at once, against an evaluator in float64 that knows neither the optimizer nor the runtime."""
+"""Run random graphs on three backends against an independent evaluator in float64.
+
+It knows neither the optimizer nor the runtime.
+"""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What `dev.py sanitize` reads from the sanitizers' reports, and what it copies and compiles again."""
+"""Check what `dev.py sanitize` reads from sanitizers' reports, copies, and compiles again."""
 
 from __future__ import annotations
 

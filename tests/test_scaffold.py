@@ -1,4 +1,4 @@
-"""`dovetail new-backend`, as a vendor meets it: an empty environment, wheels at hand, and the commands that are printed."""
+"""Run `dovetail new-backend` as a vendor: empty environment, local wheels, printed commands."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def empty(folder):
 
 @pytest.fixture(scope="module")
 def furnished(wheels, shelf, tmp_path_factory):
-    """An environment with dovetail in it, for tests that would install it first; each names its backend differently."""
+    """An environment with dovetail for tests that would install it; each names its own backend."""
     work = tmp_path_factory.mktemp("furnished")
     Terminal(work, empty(work / "environment"), wheels, shelf)("python -m pip install -q dovetail")
     return work / "environment"

@@ -1,4 +1,4 @@
-"""The templates as they stand in the repository: small enough, working, and described by what their manifest says."""
+"""Check the templates in the repository: small, working, and as their manifests describe them."""
 
 import io
 import json
@@ -131,7 +131,7 @@ def test_a_template_passes_its_own_conformance_tests(built_template, root, tmp_p
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_template_states_nothing_twice(root, name):
-    """The id stands in the manifest alone; the ABI, the entry point and the core's versions are written by the build."""
+    """The id stands in the manifest alone; the build writes ABI, entry point and core versions."""
     (path,) = (root / "templates" / name / "src").glob("*/dovetail-backend.json")
     manifest = json.loads(path.read_text("utf-8"))
     assert "abi" not in manifest

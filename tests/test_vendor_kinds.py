@@ -1,4 +1,4 @@
-"""A kind from outside: it comes from an ONNX model with symbolic sizes, through the extension points alone, and runs."""
+"""Run a kind from outside: from an ONNX model with symbolic sizes, by extension points alone."""
 
 import sys
 
@@ -68,7 +68,7 @@ class Acme(IBackend):
 
 @pytest.fixture
 def offered(tmp_path, monkeypatch):
-    """Install a package that translates the domain com.acme, as pip would lay it out; it takes the module's text."""
+    """Install a package, as pip would, that translates the domain com.acme by the module's text."""
     for name in HOME:  # what the copy below registers would be lost with it
         registry.find("", name, 1)
     monkeypatch.setattr(registry, "_TABLE", {key: list(entries) for key, entries in registry._TABLE.items()})

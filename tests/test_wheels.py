@@ -1,4 +1,4 @@
-"""The release path: sdists, wheels from the sdists alone, and a model run where only the wheels are installed."""
+"""Test the release path: sdists, wheels from them alone, a model run with only the wheels."""
 
 import shutil
 import sys
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def environment(release, wheels, shelf, tmp_path_factory):
-    """Install the meta-wheel, and by it all the others, into a clean environment without any index."""
+    """Install the meta-wheel, and so all others, in a clean environment without an index."""
     clean = tmp_path_factory.mktemp("clean")
     venv.create(clean, with_pip=False, symlinks=True)
     python = clean / "bin" / "python"
@@ -119,7 +119,7 @@ print("ran")
 
 @pytest.fixture(scope="module")
 def alone(release, root, wheels, shelf, tmp_path_factory):
-    """An environment with core, CpuRef and a template's backend, installed without an index and without the sdk."""
+    """An environment with core, CpuRef and a template's backend, without an index or the sdk."""
     work = tmp_path_factory.mktemp("alone")
     shutil.copytree(
         root / "templates" / "backend", work / "backend", ignore=shutil.ignore_patterns("*.so", "build", "*.egg-info")

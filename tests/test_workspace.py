@@ -54,7 +54,7 @@ def test_a_member_says_what_it_is(root, member):
 
 
 def test_a_member_ships_the_licence(root, member):
-    """Each sdist carries the text: a member's folder needs its own copy, since an sdist cannot reach above its root."""
+    """Each sdist has the text from its member's own copy: it cannot reach above its root."""
     assert (member / "LICENSE").read_text("utf-8") == (root / "LICENSE").read_text("utf-8")
 
 

@@ -1,19 +1,19 @@
 /* Run planned networks without Python: the library behind the runtime.
  *
  *     dvt_pool *pool = dvt_pool_create(threads, 50);
- *     dvt_plan plan = { ... };                         what was planned: steps, tensors, where they lie
+ *     dvt_plan plan = { ... };                         what was planned: steps, tensors, places
  *     dvt_plan_prepare(&plan);
  *     dvt_context context = { .poll = ..., .owner = ... };
  *     dvt_context_make(&context, &plan, arenas, &fault);
  *     dvt_context_point_input(&context, 0, input);     for each input and output
- *     int code = dvt_context_run(&context, 0, 0);      as often as wanted, one run of a context at a time
+ *     int code = dvt_context_run(&context, 0, 0);      repeatedly, one run of a context at a time
  *     dvt_context_close(&context, &plan);
  *     dvt_context_free(&context);
  *     dvt_plan_release(&plan);
  *     dvt_pool_destroy(pool);
  *
- * Sources: executor.c, plan.c, thread_pool.c, usable_cores.c, watchdog.c; needs abi.h and POSIX threads. tests/c/test_plan.c
- * is a host in this sense.
+ * Sources: executor.c, plan.c, thread_pool.c, usable_cores.c, watchdog.c; needs abi.h and POSIX
+ * threads. tests/c/test_plan.c is a host in this sense.
  */
 #ifndef DVT_RUN_H
 #define DVT_RUN_H

@@ -15,7 +15,7 @@ Build = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Return a function that compiles one of the sources in `native` to a library, once per name."""
+    """Return a function that compiles a source in `native` to a library, once per name."""
     folder = tmp_path_factory.mktemp("tables")
     sources = Path(__file__).parent / "native"
 

@@ -1,4 +1,4 @@
-"""The three places that spell out the structs of the protocol say the same: abi.h, abi.pxd and abi_layout.h."""
+"""Test that abi.h, abi.pxd and abi_layout.h spell out the structs of the protocol alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def header_constants(text: str) -> set[str]:
 
 
 def layout_structs(text: str) -> dict[str, list[str]]:
-    """Return the fields of each struct whose offsets abi_layout.h fixes; those with a fixed size only."""
+    """Return the fields of each struct of fixed size whose offsets abi_layout.h fixes."""
     sized = re.findall(r"^DOVETAIL_SIZE\((\w+), \d+\);$", text, re.MULTILINE)
     fixed = re.findall(r"^DOVETAIL_AT\((\w+), (\w+), \d+\);$", text, re.MULTILINE)
     return {name: [field for struct, field in fixed if struct == name] for name in sized}

@@ -1,4 +1,7 @@
-"""What a workload declares: what cannot be true is refused when it is taken, by backend, layer and what is wrong."""
+"""Test what a workload declares: what cannot be true is refused when it is taken.
+
+The error names backend, layer and what is wrong.
+"""
 
 from __future__ import annotations
 

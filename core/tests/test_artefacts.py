@@ -1,4 +1,4 @@
-"""The store of artefacts: keys, damage, foreign hands, full disks, several processes, and why there was none."""
+"""Test the store of artefacts: keys, damage, foreign hands, full disks, processes, refusals."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_folder_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: 
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
-    """Files of this process cannot grow beyond some bytes: the write fails half way, as on a full disk."""
+    """Files of this process cannot grow beyond some bytes: the write fails half way."""
     script = f"""
 import resource, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})

@@ -1,4 +1,4 @@
-"""Folding adds a bounded amount to a graph, whatever the file asks for, and evaluates nothing that is not needed."""
+"""Test that folding adds a bounded amount to a graph, and evaluates nothing that is not needed."""
 
 import numpy as np
 import pytest

@@ -20,7 +20,8 @@ from dovetail.ground.gc_deferral import gc_deferred, network_dropped
 
 @pytest.fixture(autouse=True)
 def thresholds(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int, int]]:
-    # A test that ran before in this process may have left a load on some thread, which has put collections off since.
+    # A test that ran before in this process may have left a load on some thread, which has put
+    # collections off since.
     for name in ("_under_way", "_settling"):
         monkeypatch.setattr(gc_deferral, name, {})
     for name in ("_put_off", "_ended"):
@@ -171,7 +172,7 @@ assert gc.get_freeze_count() == frozen > 1000, (gc.get_freeze_count(), frozen)
 
 
 def test_a_network_that_is_dropped_waits_with_its_layers() -> None:
-    """It holds cycles, which only the collector finds; the more layers it has, the sooner the next load looks for it."""
+    """Its cycles need the collector; the more layers, the sooner the next load looks for it."""
     code = """
 import gc
 gc.disable()
@@ -284,7 +285,10 @@ def test_a_load_that_starts_at_the_momentary_threshold_does_not_keep_it(threshol
 
 
 class _Interrupting:
-    """The collector's module, with a handler that raises after the call of that number, of any of its functions."""
+    """The collector's module, with a handler that raises after the call of that number.
+
+    Calls of any of its functions count.
+    """
 
     def __init__(self, number: int) -> None:
         self.left = number

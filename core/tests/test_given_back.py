@@ -1,4 +1,4 @@
-"""Parts that a Python backend claimed and cannot make go back to the next backend, when the network is loaded."""
+"""Test that parts that a Python backend claimed and cannot make go to the next backend at load."""
 
 from __future__ import annotations
 

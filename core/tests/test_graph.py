@@ -420,7 +420,7 @@ def test_newer_attributes_may_have_factories_and_arrays_as_defaults() -> None:
 
 
 def counted() -> tuple[Network, Any]:
-    """A network of one layer whose sizes are known at once, and the layer's kind, which counts what it was asked."""
+    """A network of one layer with known sizes, and the layer's kind, which counts questions."""
 
     @descriptor_class
     class Doubled(Descriptor, kind="test.Doubled"):

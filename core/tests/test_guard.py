@@ -1,4 +1,4 @@
-"""A guarded runtime ends the process where a kernel leaves its tensors, and says which kernel it was."""
+"""Test that a guarded runtime ends the process, naming the kernel, where one leaves its tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a runtime lends to backends: the user's limit of threads where sessions are made, and a store of artefacts."""
+"""Test what a runtime lends to backends: the user's limit of threads, and a store of artefacts."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_limit_of_threads_is_known_behind_the_table(build: Any) -> None:
 
 
 def test_the_limit_of_threads_is_known_to_compilers(build: Any, tmp_path: Path) -> None:
-    """Where they compile, and where they load what was compiled; each number of threads has artefacts of its own."""
+    """Compiling and loading both know it; each number of threads has artefacts of its own."""
     path = build("compiler.c", "lent")  # a library that no other test counts in
     library = ctypes.CDLL(str(path))
     options = {"TableCompiler": {"artefacts": str(tmp_path)}}

@@ -1,4 +1,6 @@
-"""Sizes, attributes and values that no model should have: a typed error, or infos that every kernel can compute with.
+"""Test sizes, attributes and values that no model should have.
+
+They give a typed error, or infos that every kernel can compute with.
 
 `hostile` draws whole layers at random, from a seed; what it once found has a test of its own below.
 """
@@ -39,7 +41,7 @@ NUMBERS = (0.0, 1.0, 0.5, 2.0, -1.0, -0.0, 1e-300, 1e300, 3.4e38, float("inf"), 
 
 
 class Draw:
-    """Random layers; most of what it draws is harmless, so that the rest is not refused at the first look."""
+    """Random layers, most of them harmless, so that the rest is not refused at the first look."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -73,7 +75,10 @@ class Draw:
         return tuple(self.size() if rank < 9 else 1 for _ in range(rank))
 
     def fitting(self, shared: tuple[int, ...]) -> tuple[int, ...]:
-        """A shape that a second input beside one of shape `shared` often has: weights, a bias, scales, indices, updates."""
+        """Return a shape that a second input beside one of shape `shared` often has.
+
+        Such inputs are weights, a bias, scales, indices, updates.
+        """
         if self.per_channel:
             return shared[1:2]
         if len(shared) != 4 or self.random.random() < 0.4:
@@ -404,7 +409,7 @@ def test_the_windows_of_large_images_are_accepted() -> None:
 
 
 def test_a_stride_over_a_single_element_is_none() -> None:
-    """A transposed convolution took 35 s and 4 GB to be taken apart into the phases of a stride of 2^24."""
+    """Splitting a transposed convolution into phases of a stride of 2^24 took 35 s and 4 GB."""
     network = Network()
     weights = network.input("w", (1, 1, 3, 2))
     for stride, size, expected in (

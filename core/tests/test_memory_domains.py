@@ -1,4 +1,7 @@
-"""Several memories of one backend: chosen by tensor, scratch in one of them, and copied by mapping where the host can see."""
+"""Test several memories of one backend.
+
+They are chosen by tensor, hold scratch, and are copied by mapping where the host can see.
+"""
 
 from __future__ import annotations
 
@@ -201,7 +204,7 @@ class Manager(IMemoryManager):
 
 
 class Py(IBackend):
-    """Adds and copies in two memories; results that the network returns lie where the host can see them."""
+    """Adds and copies in two memories; results of the network lie where the host sees them."""
 
     def __init__(self, chosen: Any = None) -> None:
         self.handles: dict[int, Handle] = {}

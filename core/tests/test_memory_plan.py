@@ -1,4 +1,4 @@
-"""The memory plan, checked by a simulation that knows nothing of how it is made: every read must see what was written last.
+"""Check the memory plan by an independent simulation: every read must see the latest write.
 
 Each tensor has bytes of its own. Steps of a queue run late: at once, at the wait, or at some moment
 in between.
@@ -133,7 +133,7 @@ def simulate(case: Case, plan: MemoryPlan, seed: int) -> None:
 
 
 class Generator:
-    """Draws a list of steps with views, results in place, concatenations, workspaces, queues and shared outputs."""
+    """Draws steps with views, in-place results, concatenations, workspaces, queues, outputs."""
 
     def __init__(self, seed: int) -> None:
         self.luck = random.Random(seed)
@@ -172,7 +172,7 @@ class Generator:
         return (domain, queue) if self.living[domain] else (HOST, None)
 
     def beside(self, domain: MemoryDomain) -> MemoryDomain:
-        """Return a memory that a step which works in a memory can work in too, for tensors of its choice and scratch."""
+        """Return a memory for tensors and scratch of a step that already works in another one."""
         return self.luck.choice(DOMAINS[0]) if domain in DOMAINS[0] else domain
 
     def pick(self, domain: MemoryDomain) -> int:
@@ -397,7 +397,10 @@ class Liar(Generator):
 
 
 def test_whatever_is_declared_no_byte_belongs_to_two() -> None:
-    """The simulation compares every byte: of what is read later, or was just written, of inputs, constants and outputs."""
+    """The simulation compares every byte of what is read later, of inputs, constants and outputs.
+
+    So it does with what was just written.
+    """
     sound = shared = 0
     for seed in range(800):
         liar = Liar(seed)
@@ -577,7 +580,7 @@ def test_the_peak_of_many_buffers_is_near_the_lower_bound(make, swept: None) -> 
 
 
 def test_the_lower_bound_is_what_must_be_alive() -> None:
-    """Counted anew, without the plan's own lives: the bytes of all tensors that are still to be read, at each step."""
+    """All bytes still to be read are counted anew at each step, without the plan's own lives."""
     case = residual_network()
     plan = plan_memory(case.tensors, case.steps)
     last = {t: n for n, step in enumerate(case.steps) for t in (*step.reads, *step.writes)}

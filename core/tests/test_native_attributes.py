@@ -1,4 +1,7 @@
-"""What C reads of the attributes of every kind is what Python has, of the types that docs/layer_attributes.md promises."""
+"""Test that C reads the attributes of every kind as Python has them.
+
+Their types are those that docs/layer_attributes.md promises.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ def values(hint: Any) -> list[Any]:
 
 
 def descriptors(kind: type[Descriptor]) -> list[Descriptor]:
-    """Return descriptors that together have every value of each attribute; what goes with what is not checked here."""
+    """Return descriptors that together have every value of each attribute.
+
+    What goes with what is not checked here.
+    """
     hints = get_type_hints(kind)
     choices = {field.name: values(hints[field.name]) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     made = []

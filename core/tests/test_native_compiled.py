@@ -1,4 +1,7 @@
-"""Compiled parts: layers by themselves, and artefacts that are kept, damaged, refused, and written by several processes."""
+"""Test compiled parts: single layers, and artefacts.
+
+Artefacts are kept, damaged, refused, and written by several processes.
+"""
 
 from __future__ import annotations
 

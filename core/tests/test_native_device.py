@@ -127,7 +127,7 @@ def test_mixed_with_a_backend_of_the_host(device: Device, build: Any, passes: bo
 
 @pytest.mark.parametrize("flags", [[], ["-DNO_CONTEXT"]], ids=["context", "no context"])
 def test_second_device(build: Any, flags: list[str]) -> None:
-    """Memory, queues and contexts are of the device that was asked for, with contexts and without."""
+    """Memory, queues and contexts are of the device asked for, with and without contexts."""
     one = Device(build("device.c", "device" + "".join(flags), "-pthread", *flags))
     backend = one.backend
     context = backend.create_context(1, HostResources(1, ArtefactStore("TableDevice", "", dict)), backend.options_type())

@@ -1,4 +1,4 @@
-"""A table that makes one workload per layer; and tables that are refused, each for its own reason."""
+"""Test a table that makes one workload per layer, and tables that are refused."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_symbol_that_nobody_defines(build: Build) -> None:
 
 @pytest.mark.parametrize("passes", [True, False])
 def test_a_shorter_table_works(build: Build, passes: bool) -> None:
-    """A table that ends with create_workload: what lies behind it is not read, and counts as left out."""
+    """A table ends with create_workload: what lies behind it is not read, and is left out."""
     size = "(offsetof(dovetail_backend, create_workload) + sizeof(void *))"
     older = load_backend(build("per_layer.c", "shorter", f"-DSIZE={size}", "-DGARBAGE"))
     today = load_backend(build("per_layer.c", "another", '-DID="TableToday"'))

@@ -100,7 +100,7 @@ def test_a_listener_that_uses_its_own_backend(build: Any) -> None:
 
 
 def test_many_threads_load_and_drop(build: Any) -> None:
-    """Two tables at once, each from several threads: every sum is right and nothing is left over."""
+    """Two tables, each used from several threads: every sum is right and nothing is left over."""
     backends = [load_backend(build("compiler.c")), load_backend(build("per_layer.c"))]
     errors: list[BaseException] = []
 
@@ -195,7 +195,7 @@ def test_a_table_without_a_device_survives_fork(build: Any) -> None:
 
 
 def test_a_device_is_the_parents(build: Any) -> None:
-    """The child is refused what it inherited, may open the device anew, and ends nothing of its parent's."""
+    """The child is refused what it inherited, may reopen the device, ends nothing of its parent."""
     forked(
         build("device.c", "device", "-pthread"),
         """

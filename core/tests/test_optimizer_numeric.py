@@ -1,4 +1,4 @@
-"""Passes that touch numbers: the network computes the same before and after, in a tiny float64 evaluator."""
+"""Test that passes that touch numbers keep the results, in a tiny float64 evaluator."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ NHWC = DataLayout.NHWC
 
 
 def run(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
-    """Compute the outputs; real numbers are float64, quantized tensors are integers with their slot's quantization."""
+    """Compute the outputs: real numbers in float64, quantized tensors as integers.
+
+    A quantized tensor has its slot's quantization.
+    """
     values: dict[Any, Array] = {}
     for layer in graph.topological_order():
         inputs = [None if slot.source is None else values[slot.source] for slot in layer.inputs]

@@ -43,7 +43,7 @@ class Backend(IBackend):
 
 
 def network(blocks: int = 2) -> Network:
-    """Blocks of convolution, batch normalization, activation and a residual addition, over a symbolic batch."""
+    """Blocks of convolution, batch normalization, activation and addition, symbolic batch."""
     net = Network("blocks")
     random = np.random.default_rng(0)
     y = net.input("image", ("N", 4, 8, 8))

@@ -386,7 +386,10 @@ def test_sizes_that_no_machine_can_hold_are_refused_before_any_backend_is_asked(
 
 
 def branching(condition: Any, *, wrong: bool = False) -> Network:
-    """A relu where the condition holds, else what is 9 elements further on; wrong: else a reshape that does not fit."""
+    """Return a conditional: a gather of a relu, else a slice of a negation.
+
+    With `wrong` the other branch is a reshape that does not fit.
+    """
     net = Network()
     x = net.input("x", ("N",))
     positions = net.input("positions", (2,), DType.INT64)

@@ -1,4 +1,4 @@
-"""What a load does to large arrays is done piece by piece, with the same result, and stops between two pieces."""
+"""Test that a load works on large arrays by pieces: same result, and a stop between two pieces."""
 
 from __future__ import annotations
 

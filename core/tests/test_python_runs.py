@@ -1,4 +1,4 @@
-"""Workloads in Python that ask the run that they are part of: whether it ends, when it must, and with how many threads."""
+"""Test Python workloads that ask their run whether it ends, when it must, and for its threads."""
 
 from __future__ import annotations
 

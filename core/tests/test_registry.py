@@ -512,7 +512,7 @@ def test_two_entries_of_one_distribution_are_a_duplicate(site: Site) -> None:
 
 
 def test_same_distribution_found_twice_is_no_duplicate(make_site: Callable[[str], Site]) -> None:
-    """An editable installation beside a wheel: the one that comes first on sys.path counts, as it does for imports."""
+    """Of an editable installation and a wheel the first on sys.path counts, as for imports."""
     make_site("behind").add("CpuFake", distribution="Fake.Twice", package="fake_twice", version="1.0")
     make_site("before").add("CpuFake", distribution="fake-twice", package="fake_twice", version="2.0")
     registry = Registry()

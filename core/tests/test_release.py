@@ -65,7 +65,7 @@ class LettingGo(Factory):
 
 
 class Acme(IBackend):
-    """Replaces each multiplication by a constant with a private layer whose weights are an array of its own."""
+    """Replaces each multiplication by a constant with a private layer with weights of its own."""
 
     def __init__(self, factory: type[Factory]) -> None:
         self.factory = factory

@@ -1,4 +1,4 @@
-"""Build the C tests of the library behind the runtime and run them, plain, under ThreadSanitizer, and under two others."""
+"""Build and run the C tests of the library behind the runtime: plain and under sanitizers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ pytestmark = pytest.mark.skipif(GCC is None, reason="the C tests need gcc")
 
 
 def build(program: Path, test: str, flags: list[str]) -> None:
-    """Compile one test together with the sources it tests. The linker flag lets a test refuse threads."""
+    """Compile one test with the sources it tests.
+
+    The linker flag lets a test refuse threads.
+    """
     tested = {
         "test_watchdog": ("watchdog",),
         "test_thread_pool": ("watchdog", "thread_pool", "usable_cores"),
@@ -45,7 +48,10 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def run_sanitized(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run under ThreadSanitizer, which cannot start where the kernel randomizes more address bits than it expects."""
+    """Run under ThreadSanitizer.
+
+    It cannot start where the kernel randomizes more address bits than it expects.
+    """
     done = run(command)
     if "unexpected memory mapping" in done.stderr:
         done = run(["setarch", platform.machine(), "-R", *command])

@@ -1,4 +1,4 @@
-"""Plans for different sizes: made once, found without a lock, dropped by their bytes, run in memory that they share."""
+"""Test plans for different sizes: made once, found without a lock, dropped by bytes, one memory."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def runtime() -> Iterator[Runtime]:
 
 
 def chain(layers: int = 2, *, folded: bool = False) -> Network:
-    """x [N, 2048] + weights + x + x ..., whose tensors take an arena; `folded`: weights that the optimizer works out."""
+    """x [N, 2048] + weights + x + x ..., whose tensors take an arena.
+
+    `folded`: weights that the optimizer works out.
+    """
     network = Network("sizes")
     x = network.input("x", ("N", WEIGHTS.size))
     weights = network.constant(WEIGHTS)
@@ -304,7 +307,10 @@ def test_unloading_frees_all_plans(runtime: Runtime, backend: Backend) -> None:
 
 
 def held_planning(backend: Backend) -> tuple[threading.Event, threading.Event]:
-    """Hold plans up where they ask the backend: the first event says that one is there, the second lets it go on."""
+    """Hold plans up where they ask the backend.
+
+    The first event says that one is there, the second lets it go on.
+    """
     planning, go_on = threading.Event(), threading.Event()
 
     def wait(layer: Layer) -> None:

@@ -1,4 +1,4 @@
-"""Shape inference of every kind with symbols in the place of sizes, held against the inference of sizes."""
+"""Compare shape inference of every kind with symbols in place of sizes to that with sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from .test_layers_shapes import CASES, info
 VALUES_DECIDE = {"squeeze all", "gather nd", "gather nd batched"}
 """Cases of kinds whose rank depends on sizes."""
 UNKNOWN = {"conditional", "slice", "resize scales"}
-"""Cases in which some size is unknown: where branches differ, a stride is negative, a scale is no fraction that floats hold."""
+"""Cases with some unknown size.
+
+Branches differ, a stride is negative, a scale is no fraction that floats hold.
+"""
 
 
 def named(given: TensorInfo, source: random.Random, sizes: dict[str, int], prefix: str, share: float) -> TensorInfo:

@@ -1,4 +1,7 @@
-"""Workloads and queues whose structs are older than the core's, or of no plausible size: only what `size` covers is read."""
+"""Test structs of workloads and queues that are older than the core's or of no plausible size.
+
+Only what `size` covers is read.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def end_of(kind: type[ctypes.Structure], field: str) -> int:
 
 
 def capsule(name: bytes, kind: type[ctypes.Structure], said: int, meant: int, **fields: Any) -> Any:
-    """Make a capsule of a struct that says that it has `said` bytes; garbage follows the first `meant` ones."""
+    """Make a capsule of a struct that claims `said` bytes; garbage follows the first `meant`."""
     address = allocate(1024)
     ctypes.memset(address, 0, meant)
     ctypes.memset(address + meant, GARBAGE, 1024 - meant)

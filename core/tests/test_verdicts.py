@@ -59,7 +59,7 @@ def test_content_decides_not_the_time_of_change(cache: Path, files: Files) -> No
 
 
 def test_files_that_were_read_are_not_read_again(cache: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in each container of one image, or right after an installation: other times, the same content."""
+    """Times differ, content is the same, as in containers of one image or after an install."""
     monkeypatch.setattr(verdicts, "RACY_NS", -1)  # what was written just now counts as settled
     VerdictStore().keep(verdict_on(files))
     os.utime(files.names["library.so"], (1e9, 1e9))

@@ -1,4 +1,7 @@
-"""A part taken whole: no network, no descriptor class, no order of inputs is written by hand; and nothing is compiled early."""
+"""Test parts taken whole: nothing is written by hand, nothing is compiled early.
+
+By hand would be a network, a descriptor class, an order of inputs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognise the held-out handwritten digits with dovetail, and show which backend ran each layer and how long it took."""
+"""Recognise the held-out handwritten digits with dovetail; show backend and time of each layer."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,10 @@ SHADES = " .:-=+*#%@"
 
 
 def held_out() -> tuple[np.ndarray, np.ndarray]:
-    """Cut the contact sheets into pictures [360, 1, 8, 8] in 0 (paper) .. 1 (ink), with their labels [360]."""
+    """Cut the contact sheets into pictures [360, 1, 8, 8] and labels [360].
+
+    The pictures are in 0 (paper) .. 1 (ink).
+    """
     pictures, labels = [], []
     for path in sorted((HERE / "held_out").glob("*.png")):
         with Image.open(path) as sheet:

@@ -1,4 +1,4 @@
-"""Train the demo's network on scikit-learn's handwritten digits and write digits.onnx and held_out/.
+"""Train the demo's network on scikit-learn's digits; write digits.onnx and held_out/.
 
 A step for developers: the demo itself needs neither PyTorch nor scikit-learn. Install the
 dependency group `train` into an environment of your own, then `python examples/digits/train.py`. On
@@ -22,7 +22,7 @@ ROWS, COLUMNS = 4, 9  # tiles on the contact sheet of one class: 36 held-out pic
 
 
 class Block(nn.Module):
-    """Convolve, normalize, rectify; the sum with the input, where asked for, comes before rectifying."""
+    """Convolve, normalize, add the input where asked for, rectify."""
 
     def __init__(self, inputs: int, outputs: int, *, residual: bool = False):
         super().__init__()
@@ -56,7 +56,10 @@ class Digits(nn.Module):
 
 
 def split() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Set 36 pictures of each class aside; answer with training pictures, their labels, and held out [10, 36, 8, 8]."""
+    """Set 36 pictures of each class aside.
+
+    Returns training pictures, their labels, and held out [10, 36, 8, 8].
+    """
     digits = load_digits()
     pixels = np.round(digits.images * (255 / 16)).astype(np.uint8)  # 0 .. 16 becomes what a PNG holds
     order = np.random.default_rng(SEED).permutation(len(pixels))
@@ -66,7 +69,10 @@ def split() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def train(pixels: np.ndarray, labels: np.ndarray) -> Digits:
-    """Fit the network with pictures shifted by up to one pixel; the held-out ones play no part, not even to stop."""
+    """Fit the network with pictures shifted by up to one pixel.
+
+    The held-out ones play no part, not even to stop.
+    """
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -90,7 +96,10 @@ def train(pixels: np.ndarray, labels: np.ndarray) -> Digits:
 
 
 def export(network: Digits) -> onnx.ModelProto:
-    """Write the network as ONNX by hand: every layer keeps its name, and batch norm is left for the runtime to fold."""
+    """Write the network as ONNX by hand.
+
+    Every layer keeps its name, and batch norm is left for the runtime to fold.
+    """
     nodes: list[onnx.NodeProto] = []
     weights: list[TensorProto] = []
 

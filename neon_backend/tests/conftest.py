@@ -21,7 +21,7 @@ from dovetail_neon.quantized.support import is_quantized
 
 
 def _direct():
-    """The harness that stands beside the tests of CpuRef: guards around every buffer, garbage in every workspace."""
+    """Load CpuRef's test harness: guards around every buffer, garbage in every workspace."""
     name = "dovetail_reference_tests_direct"
     if name not in sys.modules:
         path = Path(__file__).parents[2] / "reference_backend" / "tests" / "direct.py"
@@ -40,7 +40,7 @@ def kernels(request):
 
 @pytest.fixture
 def run_layer(kernels):
-    """`run_layer(build, *arrays)`: run the layer that `build(network, *slots)` makes, without a runtime; see `direct.py`.
+    """Run the layer that `build(network, *slots)` makes, without a runtime; see `direct.py`.
 
     A layer without a workload of its own runs as the private layers that it becomes, one after the
     other.

@@ -193,7 +193,7 @@ def test_the_layer_that_is_emitted(run_layer, how):
 
 @pytest.mark.parametrize("how", MATCHES[:6])
 def test_in_a_network(how):
-    """The same as CpuRef gives for the layers as they are spelled; the bits do not depend on threads."""
+    """Match CpuRef's results for the spelled-out layers; the bits do not depend on threads."""
     net = spell(how)
     rng = np.random.default_rng(2)
     feeds = {layer.name: rng.standard_normal(layer.output.known_info.sizes).astype(np.float32) for layer in net.inputs}

@@ -1,4 +1,4 @@
-"""Products of bfloat16 against NumPy in float64: exact products of rounded factors, sums in float32."""
+"""Check products of bfloat16 against NumPy in float64: rounded factors, sums in float32."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_convolutions_equal_their_definition(convolved, case, layout, passes):
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("function", [Function(), Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0)])
 def test_products_equal_their_definition(run_layer, rows, channels, filters, adds, function):
-    """In each unit: one row and many, sizes beside those of tiles, what is added, functions in the tile and after it."""
+    """Each unit: one row and many, sizes near those of tiles, additions, functions in and after."""
     rng = np.random.default_rng(rows * channels)
     x, weights = rng.standard_normal((rows, channels), np.float32), rng.standard_normal((filters, channels), np.float32)
     bias, added = rng.standard_normal(filters, np.float32), rng.standard_normal((rows, filters), np.float32)
@@ -178,7 +178,7 @@ WINDOWS = [
 
 
 def blocks_of(x):
-    """Images [N, C, H, W] in blocks of bfloat16, two elements to a float32; lanes that nobody reads are zero."""
+    """Images [N, C, H, W] in bfloat16 blocks, two elements to a float32; unread lanes are zero."""
     batch, channels, height, width = x.shape
     count = -(-channels // 32)
     whole = np.zeros((batch, count * 32, height, width), np.float32)
@@ -231,7 +231,7 @@ def test_depthwise_equals_its_definition(run_layer, convolved, case, function):
 @needs_bfloat16
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_block_of_a_mobile_network(convolved, inside):
-    """Expansion, depthwise convolution, projection, residual: kept in bfloat16 between them, but for what others read."""
+    """Expansion, depthwise, projection, residual: bfloat16 in between, but for what others read."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((1, 40, 9, 11), np.float32)
     first, last = (rng.standard_normal(shape).astype(np.float32) / 6 for shape in ((72, 40, 1, 1), (40, 72, 1, 1)))
@@ -263,7 +263,7 @@ def test_a_block_of_a_mobile_network(convolved, inside):
 
 
 def chain(*, all_out):
-    """Convolutions one after the other, the last with a residual; with `all_out` every image is wanted outside too."""
+    """Chain convolutions, the last with a residual; with `all_out` every image is an output."""
     rng = np.random.default_rng(8)
     network = dovetail.Network("chain")
     y = network.input("x", (2, 24, 13, 11))

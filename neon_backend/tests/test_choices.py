@@ -1,4 +1,4 @@
-"""What CpuAcc offers to be tuned: every way against NumPy in float64, and nothing where there is no choice."""
+"""Check what CpuAcc offers to be tuned: every way against NumPy, nothing without a choice."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def sample(*shape):
 
 
 def block(channels, size, *, filters=None, batch=1, adds=False, relu=False, **window):
-    """A point-wise convolution, so that images are blocked, and one of windows after it; and what they compute."""
+    """A point-wise convolution, so that images are blocked, then a windowed one; their results."""
     filters = filters or channels
     network = Network("block")
     x = network.input("x", (batch, channels, *size))
@@ -263,7 +263,7 @@ def test_one_row_or_one_vector_of_filters_has_no_tiles_to_choose(kernels):
 
 @pytest.mark.parametrize("way", ["direct", "winograd 2", "winograd 4"])
 def test_a_convolution_that_stores_its_channels_innermost_is_no_other(kernels, way):
-    """Winograd's kernel writes blocks: it must not be offered where none are wanted, however fast it is."""
+    """Winograd's kernel writes blocks: where none are wanted it must not be offered."""
     network, feed, expected = block(17, (3, 3))
     (output,) = network.outputs
     source = output.inputs[0].source

@@ -1,4 +1,4 @@
-"""Products of float16 against NumPy: whole numbers, which must come out exactly, and every rounding of a matrix product."""
+"""Check products of float16: whole numbers, exactly, and every rounding of a matrix product."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def kernels():
 
 
 def whole(rng, shape, most):
-    """Whole numbers so small that sums of RUN products of them are numbers of float16, all of whose integers reach to 2048."""
+    """Small whole numbers: sums of RUN products of them are exact in float16 (up to 2048)."""
     return rng.integers(-most, most + 1, shape).astype(np.float32)
 
 
@@ -93,7 +93,7 @@ def test_convolutions_of_whole_numbers_are_exact(convolved, case, layout, passes
 
 
 def product(x, weights, bias, added):
-    """Every rounding, by its definition: factors to float16, each multiply-add of a run to float16, runs to float32."""
+    """Every rounding: factors to float16, multiply-adds of a run to float16, runs to float32."""
     x, weights = (array.astype(np.float16).astype(np.float64) for array in (x, weights))
     total = np.broadcast_to(bias, (x.shape[0], weights.shape[0])).astype(np.float32)
     for start in range(0, x.shape[1], RUN):
@@ -122,7 +122,7 @@ def product_layer(weights, bias, rows, function=IDENTITY):
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("function", [IDENTITY, Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0)])
 def test_products_equal_their_definition(run_layer, rows, channels, filters, adds, function):
-    """To the bit: one row and many, sizes beside those of tiles, what is added, functions in the tile and after it."""
+    """To the bit: one row and many, sizes near those of tiles, additions, functions in or after."""
     rng = np.random.default_rng(rows * channels)
     x, weights = rng.standard_normal((rows, channels), np.float32), rng.standard_normal((filters, channels), np.float32)
     bias, added = rng.standard_normal(filters, np.float32), rng.standard_normal((rows, filters), np.float32)
@@ -185,7 +185,7 @@ def test_errors_do_not_grow_with_the_depth(run_layer, channels):
 
 
 def test_what_is_too_large_becomes_infinity(run_layer):
-    """Factors from 65520 on, which round to 65536, and sums of a run; float32 holds sums of runs."""
+    """Factors from 65520 on, which round to 65536, and sums of a run; float32 holds run sums."""
     x = np.zeros((4, 64), np.float32)
     x[0, 0], x[1, 0], x[2, :2], x[3, [0, 32]] = 65519, 65520, 40000, 40000
     weights = np.ones((8, 64), np.float32)

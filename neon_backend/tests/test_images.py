@@ -1,4 +1,4 @@
-"""Layers of images in blocks of channels, against NumPy in float64: odd channels, sizes and windows, both orders of axes."""
+"""Check blocked images against NumPy in float64: odd channels, sizes and windows, both orders."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_pooling_equals_its_definition(function, size, stride, padding, shape, i
 
 @pytest.mark.parametrize("isa", HERE)
 def test_a_network_of_blocks_equals_its_layers_one_by_one(isa):
-    """Residuals, concatenation of uneven parts, squeeze and excite, swish: fused and in blocks, or each layer by itself."""
+    """Residuals, uneven concatenation, squeeze and excite, swish: fused in blocks, or by layer."""
     rng = np.random.default_rng(9)
 
     def weights(*shape):

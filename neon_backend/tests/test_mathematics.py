@@ -1,4 +1,4 @@
-"""The largest error of each function, over a sample of all floats, with each instruction set of this machine."""
+"""Bound the error of each function over a sample of all floats, on each instruction set."""
 
 import math
 

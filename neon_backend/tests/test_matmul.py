@@ -1,4 +1,4 @@
-"""Products of computed matrices against NumPy in float64, with each instruction set of this machine."""
+"""Check products of computed matrices against NumPy in float64, on each instruction set."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_few_rows(run_layer, rows, depth, columns):
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("constant", [None, (130, 70), (3, 130, 70)])
 def test_in_a_network(threads, transpose_a, constant):
-    """Operands that are computed, or constant in ways that no packed weights serve; the bits do not depend on threads."""
+    """Computed operands, or constants that cannot be packed; bits do not depend on threads."""
     net = dovetail.Network("product")
     a, b = sample((3, 130, 90) if transpose_a else (3, 90, 130), 11), sample(constant or (3, 130, 70), 12)
     x = net.input("a", a.shape)

@@ -58,7 +58,7 @@ def test_a_shape_without_elements_is_no_view():
 
 
 def head(filters=24, parts=2, side=6, channels=16):
-    """What a detector does with one scale: (channels of each part) innermost, the first four of them computed."""
+    """A detector's work on one scale: (channels of each part), innermost; four are computed."""
     weights = numbers(parts * filters, channels, 1, 1, seed=3) * 0.01
     net = dovetail.Network("head")
     x = net.input("x", (1, channels, side, side))

@@ -1,4 +1,4 @@
-"""Batch, instance and group normalization against NumPy in float64, with each instruction set of this machine."""
+"""Check batch, instance and group normalization against NumPy, on each instruction set."""
 
 import numpy as np
 import pytest

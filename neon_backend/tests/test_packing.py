@@ -1,4 +1,4 @@
-"""Packed weights give the same results in whatever order their axes lie, at every width of the last vector and run."""
+"""Check that packed weights ignore the order of axes, at every width of the last vector and run."""
 
 from __future__ import annotations
 

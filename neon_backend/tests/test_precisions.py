@@ -32,7 +32,7 @@ def precision(request):
 
 @pytest.mark.parametrize("window", [(3, 3), (3, 2)], ids=str)
 def test_lanes_that_nobody_reads_hold_what_they_like(precision, window):
-    """After a logarithm the empty lanes of a block hold an infinity, which must not be multiplied by zero."""
+    """After a logarithm a block's empty lanes hold an infinity: it must not meet a zero factor."""
     rng = np.random.default_rng(6)
     x = rng.uniform(1, 2, (1, 5, 6, 6)).astype(np.float32)
     first, second = (rng.uniform(0.1, 1, shape).astype(np.float32) for shape in ((21, 5, 1, 1), (18, 21, *window)))

@@ -1,4 +1,4 @@
-"""Layers of quantized tensors against NumPy: sums in exact arithmetic, results in float64, off by one next to a tie alone."""
+"""Check quantized layers against NumPy: exact sums, results off by one next to a tie alone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ways():
 
 @pytest.fixture(params=list(ways()), ids=str)
 def kernels(request):
-    """The kernels of each instruction set that this machine has, with its dot products of bytes and without."""
+    """The kernels of each instruction set of this machine, with byte dot products and without."""
     name, dots, matrix = request.param
     return Kernels(name, dot_products=dots, matrix_unit=matrix)
 
@@ -66,7 +66,7 @@ def from_layout(x, layout):
 
 
 def close(found, exact, dtype, quantization, activation="none"):
-    """Rounded to nearest and clamped; either neighbour will do where a result lies within a thousandth of a tie."""
+    """Rounded to nearest and clamped; within a thousandth of a tie either neighbour will do."""
     scale, zero = quantization.scale[0], quantization.zero_point[0]
     low, high = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
     if activation != "none":
@@ -81,7 +81,7 @@ def close(found, exact, dtype, quantization, activation="none"):
 
 
 def same(found, sums, factors, quantization):
-    """Bit for bit on every machine, where nothing clamps: the sum times the factor in float32, rounded to nearest even."""
+    """Bit for bit anywhere, unclamped: sum times factor in float32, rounded to nearest even."""
     product = (sums.astype(np.float32) * factors.astype(np.float32)).astype(np.float64)
     info = np.iinfo(found.dtype)
     np.testing.assert_array_equal(found, np.clip(np.rint(product + quantization.zero_point[0]), info.min, info.max))
@@ -92,7 +92,7 @@ def of_images(dtype):
 
 
 class Weights:
-    """Weights, their quantization and a bias for so many filters, whose results spread over most of the range."""
+    """Weights, their quantization and a bias for so many filters; results spread over the range."""
 
     def __init__(self, rng, how, shape, axis, filters, terms):
         zero = {"int8": 0, "int8 per axis": 0, "uint8": 131, "int8 with zeros": -5}[how]
@@ -328,7 +328,7 @@ def test_to_integers_and_back(run_layer, count, dtype):
     np.testing.assert_array_equal(back, ((found.astype(np.float64) - quantization.zero_point[0]) * 0.25).astype(np.float32))
 
 
-# --- networks ----------------------------------------------------------------------------------------------------------------
+# --- networks -------------------------------------------------------------------------------------
 
 
 def residual(dtype, layout, channels=24, size=12):
@@ -376,7 +376,7 @@ def test_images_stay_in_bytes_between_layers(layout):
 @pytest.mark.parametrize("layout", [NCHW, NHWC])
 @pytest.mark.parametrize(("channels", "size"), [(24, 12), (40, 33), (3, 5)])
 def test_every_way_gives_the_same(channels, size, layout):
-    """Instruction sets, dot products or not, threads, and optimization at all: nothing of it shows."""
+    """Instruction sets, dot products, threads and optimization do not show in the results."""
     net, feeds = residual(DType.INT8, layout, channels, size)
     expected = None
     for isa, dots, threads, passes in itertools.product(HERE, (True, False), (1, 2, 3), (True, False)):

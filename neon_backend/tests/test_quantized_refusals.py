@@ -21,7 +21,10 @@ from dovetail_neon import CpuAccBackend, CpuAccOptions
 
 
 def refusal(descriptor, *infos, output=None):
-    """What CpuAcc says of a layer; of each input: shape, type, quantization and, for a constant, anything more."""
+    """Return CpuAcc's verdict on a layer.
+
+    Each input gives its shape, type, quantization and, for a constant, anything more.
+    """
     net, slots = Network(), []
     for index, (shape, dtype, quantization, *constant) in enumerate(infos):
         if constant:

@@ -1,4 +1,4 @@
-"""Resized images, against an interpolation that is spelled out, in every instruction set that is here."""
+"""Check resized images against a spelled-out interpolation, on each instruction set."""
 
 from __future__ import annotations
 

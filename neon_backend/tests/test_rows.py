@@ -1,4 +1,4 @@
-"""Softmax and layer normalization against NumPy in float64, with each instruction set of this machine."""
+"""Check softmax and layer normalization against NumPy in float64, on each instruction set."""
 
 import numpy as np
 import pytest

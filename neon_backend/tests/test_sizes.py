@@ -1,4 +1,4 @@
-"""Plans of one network for different sizes: they share what is packed from weights, and compute what a fixed size would."""
+"""Check plans of a network for several sizes: shared packed weights, results as at fixed sizes."""
 
 from __future__ import annotations
 

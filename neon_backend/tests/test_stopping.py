@@ -1,4 +1,4 @@
-"""Loops are cut into chunks short enough to be stopped between, and what one item takes long for is stopped within."""
+"""Check that loops are cut into short chunks, and that items that take long stop within."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_bytes_are_pooled_that_way_too(run_layer):
 
 
 def test_a_long_loop_has_short_chunks_for_any_number_of_workers(run_layer):
-    """Two chunks for each worker, as short loops of windows have, would take half a second each here."""
+    """Two chunks for each worker, as short window loops have, would take half a second each."""
     loops: list[tuple[int, int]] = []
     for workers in (1, 2, 16):
         run_layer(lambda net, x: net.pooling2d(x, "max", 301, padding=150), zeros(1, 1, 300, 300), workers=workers, loops=loops)

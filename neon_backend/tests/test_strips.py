@@ -40,7 +40,7 @@ def two_convolutions(convolved):
 
 
 def make_two_convolutions(convolved, case, height, width, *, reads_both=False):
-    """Return a network, its feeds and the exact result; rows of the image in between are as wide as the picture."""
+    """Return a network, its feeds, the exact result; rows in between are as wide as the picture."""
     channels, filters, kernel, stride, window, step, padding, dilation = case
     rng = np.random.default_rng(filters)
     x = rng.standard_normal((2, channels, height, width), np.float32)

@@ -1,4 +1,4 @@
-"""Transposed convolutions, against their definition in float64: steps, dilations, paddings, both orders of axes."""
+"""Check transposed convolutions: steps, dilations, paddings, both orders of axes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CASES = [
 
 
 def transposed(x, weights, bias, stride, padding, dilation, output_padding):
-    """Each element adds its filter [C, O, h, w] to the result, in float64; padding is (top, left, bottom, right)."""
+    """Add each element's filter [C, O, h, w], in float64; padding is (top, left, bottom, right)."""
     x, weights = x.astype(np.float64), weights.astype(np.float64)
     kernel, sizes = weights.shape[2:], x.shape[2:]
     reach = [stride[i] * (sizes[i] - 1) + dilation[i] * (kernel[i] - 1) + 1 for i in range(2)]

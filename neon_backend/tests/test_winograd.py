@@ -1,4 +1,4 @@
-"""Convolution by Winograd convolution against NumPy in float64, with each instruction set of this machine."""
+"""Check Winograd convolution against NumPy in float64, on each instruction set."""
 
 import numpy as np
 import pytest
@@ -199,7 +199,7 @@ def test_magnitudes_of_weights(magnitude, allowed):
 
 @pytest.mark.parametrize("tile", [2, 4])
 def test_the_largest_weights_that_are_allowed_stay_finite(convolve, tile):
-    """Elements as large as they may be, of the signs that add up most; the sums themselves stay within float32."""
+    """The largest elements allowed, with the signs that add up most; sums stay within float32."""
     channels = 16
     limit = np.float32(np.finfo(np.float32).max / (AMPLIFICATION * LARGEST_ELEMENT * channels))
     weights = np.full((16, 9, channels), limit, np.float32)

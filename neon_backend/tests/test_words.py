@@ -11,7 +11,7 @@ def explained(net, **arguments):
 
 
 def mobile_network():
-    """An image, a stem, separable blocks with residuals, a head: the kinds of layers that a MobileNet has."""
+    """Kinds of layers of a MobileNet: an image, a stem, separable blocks with residuals, a head."""
     rng, net = np.random.default_rng(1), Network("mobile")
 
     def normal(*shape):

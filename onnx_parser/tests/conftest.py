@@ -73,7 +73,7 @@ def _light(loader: Any) -> Iterator[Case]:
 
 
 def _ramp(entry: onnx.ValueInfoProto) -> Any:
-    """Return what the stored outputs of the light models were made from: numbers that rise from 0 to 1."""
+    """Return the numbers, rising from 0 to 1, that the light models' outputs were made from."""
     shape = [d.dim_value if d.HasField("dim_value") else 1 for d in entry.type.tensor_type.shape.dim]
     count = int(np.prod(shape))
     return (np.arange(count).reshape(shape) / count).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A file is read into the same network whether its large tensors are cut out before protobuf sees it, or not."""
+"""Test that a file gives the same network with large tensors cut out first or not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_large_tensors_are_cut_and_the_rest_is_left(tmp_path: Path) -> None:
 
 
 def test_a_graph_in_two_parts_is_one(tmp_path: Path) -> None:
-    """Protobuf joins the parts of a message that stands there twice, and so counts its initializers on."""
+    """Protobuf joins the parts of a message that stands twice, counting its initializers on."""
     whole, file = chain(a=LARGE, b=SMALL, c=LARGE + 1, d=LARGE + 2), tmp_path / "m.onnx"
     second = onnx.GraphProto(initializer=whole.graph.initializer[2:]).SerializeToString()
     del whole.graph.initializer[2:]

@@ -1,4 +1,4 @@
-"""ONNX's own backend suite, run through the adapter: on the reference backend alone, and on the fast one before it."""
+"""Run ONNX's own backend suite through the adapter, on CpuRef alone and behind CpuAcc."""
 
 from __future__ import annotations
 
@@ -17,15 +17,25 @@ PASSING = 1565
 
 BACKENDS = ["CpuRef", "CpuAcc,CpuRef"]
 RUNNING = {"CpuRef": 800, "CpuAcc": 1000}
-"""How many cases each backend has a part in at least, where it is named; `CpuAcc` refuses what it computes no faster."""
+"""Least number of cases in which each named backend has a part.
+
+`CpuAcc` refuses what it computes no faster.
+"""
 
 HALF_STEPS = 2.0**-9
-"""Two steps of float16, relative: the expected numbers went through NumPy's half, operation by operation, and are themselves a
-step off what is computed in a wider type and rounded once per layer. The suite's own 1e-3 is a single step."""
+"""Two steps of float16, relative.
+
+The expected numbers went through NumPy's half, operation by operation, and are themselves a step
+off what is computed in a wider type and rounded once per layer. The suite's own 1e-3 is a single
+step.
+"""
 
 
 def outcome(case: Any, running: Counter[str]) -> str:
-    """Return "pass", or "unsupported" with a reason; anything else is an exception. Counts who had a part in it."""
+    """Return "pass", or "unsupported" with a reason; else raise.
+
+    Counts who had a part in it.
+    """
     from onnx.backend.test.runner import Runner
 
     try:

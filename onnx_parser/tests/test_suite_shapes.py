@@ -1,4 +1,4 @@
-"""Every model of ONNX's suite is parsed; what comes out has the dtype and shape that the suite expects."""
+"""Parse every model of ONNX's suite; the result has the dtype and shape that the suite expects."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def test_symbols_in_the_place_of_sizes_give_the_sizes_of_the_suite(suite_cases) 
 
 
 def _with_symbols(case) -> tuple[onnx.ModelProto, dict[str, int]]:
-    """Give each size of an input a symbol of its own; lists of integers become initializers, since their values decide."""
+    """Give each size of an input a symbol of its own.
+
+    Lists of integers become initializers, since their values decide.
+    """
     model, sizes = onnx.ModelProto(), dict[str, int]()
     model.CopyFrom(case.model)
     constants = {tensor.name for tensor in model.graph.initializer}

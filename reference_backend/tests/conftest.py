@@ -1,4 +1,4 @@
-"""Fixtures of all tests of this member; test modules cannot import each other under --import-mode=importlib."""
+"""Share fixtures: under --import-mode=importlib test modules cannot import each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def _sibling(name: str):
-    """Import a module that stands beside this file, under a name that no other package's tests use."""
+    """Import a neighbouring module, under a name that no other package's tests use."""
     full = f"dovetail_reference_tests_{name}"
     if full not in sys.modules:
         spec = importlib.util.spec_from_file_location(full, Path(__file__).with_name(f"{name}.py"))

@@ -130,7 +130,7 @@ class Failed(Exception):
 
 
 class Buffer:
-    """Memory of one tensor with a guard behind it; the first element lies at an odd multiple of the element's size."""
+    """Memory of a tensor, a guard behind it; element 0 lies at an odd multiple of its size."""
 
     def __init__(self, nbytes: int, itemsize: int = 64) -> None:
         self.nbytes = nbytes
@@ -239,7 +239,10 @@ def _execute(
     workers: int = 1,
     loops: list[tuple[int, int]] | None = None,
 ) -> list[np.ndarray]:
-    """Execute a workload. `loops`: takes (range, grain) of the parallel loops, whose bodies are then not run."""
+    """Execute a workload.
+
+    `loops` takes (range, grain) of the parallel loops, whose bodies are then not run.
+    """
     keep: list = []
     inputs, input_tensors = _input_buffers(layer, feeds, keep)
     before = [b.raw.copy() if b else None for b in inputs]

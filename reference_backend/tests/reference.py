@@ -1,6 +1,6 @@
-"""Independent definitions of the compute-heavy kinds, in NumPy and float64 (or exact integers); none of our own code.
+"""Define the compute-heavy kinds independently, in NumPy and float64 (or exact integers).
 
-Images are NCHW here; tests transpose for NHWC.
+They use none of our own code. Images are NCHW here; tests transpose for NHWC.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def multiply_by_quantized_multiplier(x, factor):
 
 
 def multiply_by_real(x, factor):
-    """Scaling in double, as LiteRT's reference kernel of fully connected layers does: halves away from zero."""
+    """Scale in double, halves away from zero, as LiteRT's reference fully connected kernel does."""
     product = x * factor
     return (np.sign(product) * np.floor(np.abs(product) + 0.5)).astype(np.int64)
 

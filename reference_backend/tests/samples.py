@@ -26,7 +26,7 @@ def array(label: str, shape, seed: int = 0, scale: float = 3.0) -> np.ndarray:
 
 
 def small(label: str, shape, seed: int = 0, maximum: int = 9) -> np.ndarray:
-    """Whole numbers of small magnitude, exact in every type; negative ones where the type has them."""
+    """Small whole numbers, exact in every type; negative ones where the type has them."""
     rng = np.random.default_rng(seed)
     kind = DType.of(label)
     if kind is DType.BOOL:
@@ -42,7 +42,7 @@ def same_bits(found: np.ndarray, expected: np.ndarray) -> None:
 
 
 def rounded_equal(found: np.ndarray, exact: np.ndarray, ulps: int = 1) -> None:
-    """Equal to a float64 result rounded to the dtype of `found`, but for this many units in the last place.
+    """Assert equality to a float64 result rounded to the dtype of `found`, within `ulps` units.
 
     One unit: the float64 functions of NumPy and of libm may differ in theirs, on either side of a
     tie.

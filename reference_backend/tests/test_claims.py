@@ -1,4 +1,4 @@
-"""What the manifest claims is kept: one layer for each kind and dtype is taken, and its workload can be made.
+"""Check that the manifest's claims are kept: each kind and dtype is taken and has a workload.
 
 Troubleshooting: a refusal here says which claim of `dovetail-backend.json` lacks what the table of
 families promises.
@@ -23,7 +23,7 @@ CLAIMS = BACKEND.claims
 
 
 class Maker(Network):
-    """Makes operands: inputs of one dtype, quantized where an integer would mean nothing otherwise."""
+    """Makes operands: inputs of one dtype, quantized where an integer would else mean nothing."""
 
     def tensor(self, dtype, *shape, quantized=False):
         quantization = QUANTIZATION if quantized and dtype in QUANTIZED else None

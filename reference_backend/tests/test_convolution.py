@@ -149,7 +149,7 @@ def test_many_blocks(run_layer, reference):
 
 
 def test_channels_in_parts(run_layer):
-    """More channels than are multiplied at once: as exact as with fewer, whatever the layout, window and batch."""
+    """More channels than are multiplied at once: as exact as fewer, for any layout and window."""
     luck = np.random.default_rng(3)
     channels = (1 << 15) + 77
     for layout in DataLayout:

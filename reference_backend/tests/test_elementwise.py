@@ -1,4 +1,4 @@
-"""ElementwiseUnary and ElementwiseBinary against NumPy in float64, exact Python integers, and TensorFlow Lite's rules."""
+"""Check elementwise kinds against NumPy, exact Python integers, and TensorFlow Lite's rules."""
 
 from __future__ import annotations
 

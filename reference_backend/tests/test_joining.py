@@ -155,7 +155,7 @@ _RANGES = [
     *[(-3, 4, 11), (2, 4, 1), (-5, 1, 9), (-9, 4, 12), (3, 4, 3), (-2, 0, 5), (0, 3, 0), (-3, 4, 9), (2, 4, 5)],
     *[(-40000, 1, 80001), (-33333, 20000, 90000)],
 ]
-"""First input position of the result, which may lie outside, size of the input and of the result."""
+"""First input position of the result, possibly outside; sizes of the input and the result."""
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ _RANGES = [
 @pytest.mark.parametrize("outer", [(), (2,)])
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
 def test_positions_of_a_pad(run_layer, mode, first, size, count, outer, dtype):
-    """Any piece of what goes on without end, such as one far outside; rows of a larger tensor, too."""
+    """Any piece of what goes on without end, even one far outside; rows of a larger tensor, too."""
     x = (np.arange(np.prod((*outer, size), dtype=int)) % 100 + 1).reshape(*outer, size).astype(dtype)
     before, after = [0] * len(outer) + [-first], [0] * len(outer) + [first + count - size]
     [y] = run_layer(lambda net, a: net.pad(a, before, after, mode=mode), x)
@@ -195,7 +195,7 @@ def pad_position(position, size, mode):
 
 
 def test_pads_of_several_axes(run_layer):
-    """Every axis has positions of its own, and what is outside of one is outside whatever the others say."""
+    """Each axis has its own positions; what is outside of one is outside whatever others say."""
     x = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
     for mode in PadMode:
         for before, after in (((1, -1, 2), (0, 2, -1)), ((0, 2, 0), (1, 0, 3)), ((-1, 0, 1), (0, 0, 0))):

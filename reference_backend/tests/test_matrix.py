@@ -96,7 +96,7 @@ def test_same_bits_whichever_side_gives_the_rows(run_layer):
 
 
 def test_sums_run_along_the_depth_with_two_roundings_a_step(run_layer):
-    """The order and the roundings are the contract: no fused multiply-add, no reordering, on any instruction set."""
+    """Order and roundings are the contract: no fused multiply-add or reordering, anywhere."""
     a, b = random((6, 100), np.float64), random((100, 19), np.float64, 1)
     wanted = np.zeros((6, 19))
     for k in range(100):

@@ -160,7 +160,7 @@ def test_cancel(run_layer, direct, build):
 
 
 def test_the_mean_of_an_image_without_pixels(run_layer):
-    """NumPy's mean of nothing is NaN; the greatest of nothing is the least value, and the norm of nothing is 0."""
+    """The mean of nothing is NaN (NumPy), its greatest is the least value, and its norm is 0."""
     x = np.zeros((2, 3, 0, 4), np.float32)
     assert np.isnan(run_layer(lambda net, s: net.global_pooling(s), x)[0]).all()
     np.testing.assert_array_equal(run_layer(lambda net, s: net.global_pooling(s, "max"), x)[0], np.full((2, 3, 1, 1), -np.inf))

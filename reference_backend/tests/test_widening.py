@@ -22,7 +22,7 @@ def test_every_value_survives(run_layer, dtype):
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("seed", range(3))
 def test_results_round_to_nearest_even(run_layer, dtype, seed):
-    """Means of neighbours are ties, sums of any two reach overflow and subnormals; NumPy and ml_dtypes round the same."""
+    """Means of neighbours are ties, sums overflow or are subnormal; NumPy and ml_dtypes agree."""
     x = patterns(dtype).reshape(-1)
     x = x[np.isfinite(x.astype(np.float32))]
     other = np.random.default_rng(seed).permutation(x) if seed else np.roll(x, 1)

@@ -1,4 +1,4 @@
-"""Run a small int8 network on the NPU and on CpuRef, and compare: the first thing to try, and a pattern for tests."""
+"""Compare a small int8 network on the NPU and CpuRef: a first try, and a pattern for tests."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ ID = json.loads(MANIFEST.read_text("utf-8"))["id"]
 
 
 def network():
-    """Return a convolution with a ReLU, an average over the image, and a fully connected layer, in NHWC."""
+    """Return a convolution with ReLU, an average over the image, a fully connected layer; NHWC."""
     rng = np.random.default_rng(0)
     made = Network("first run")
     image = made.input("image", (1, 16, 16, 8), "int8", Quantization.per_tensor(0.02))

@@ -1,1 +1,4 @@
-"""What goes wrong while backends are found and loaded: fake distributions, libraries that fail, the contract they share."""
+"""Test failures while backends are found and loaded.
+
+The tests share fake distributions, libraries that fail, and the contract.
+"""

@@ -28,7 +28,7 @@ def compile_c(output, *arguments):
 
 
 def extension(output, id, fault=None, *arguments, name=None, content="default"):
-    """Build the module of `fault_module.c`; `content` is what its manifest says, None for a module without one."""
+    """Build the module of `fault_module.c` with the manifest `content`; None: without one."""
     name = name or Path(output).name.partition(".")[0]
     if content == "default":
         content = manifest(id, module=name)

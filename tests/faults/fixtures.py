@@ -10,7 +10,7 @@ from .scene import Scene
 
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
-    """A place for faults, in which backends are probed and verdicts kept apart from those of other tests."""
+    """A place for faults: backends are probed, and verdicts kept, apart from other tests."""
     monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("DOVETAIL_PROBE", "on")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
@@ -40,7 +40,10 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def built_table(tmp_path_factory):
-    """Build a backend without Python once per session: `built_table("Faulty", "CRASH")` returns the library's path."""
+    """Build a backend without Python once per session.
+
+    `built_table("Faulty", "CRASH")` returns the library's path.
+    """
     folder = tmp_path_factory.mktemp("tables")
     made = {}
 

@@ -1,4 +1,4 @@
-"""A place where backends fail: fake distributions, searched folders, and the contract that every failure keeps."""
+"""Set up failing backends: fake distributions, searched folders, the contract of every failure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def open_things():
 
 
 class Scene:
-    """Fake distributions on `sys.path`, a folder to search, and a network of another backend that must not notice."""
+    """Fake distributions on `sys.path`, a folder to search, and a network that must not notice.
+
+    The network is another backend's.
+    """
 
     def __init__(self, folder, monkeypatch):
         self.site = folder / "site"
@@ -100,7 +103,7 @@ class Scene:
         return folder
 
     def scan(self, folder=None):
-        """Search a folder of this scene, answering for where the tests run, though not for the folder itself."""
+        """Search a folder of this scene, trusting the scene's root but not the folder itself."""
         self.monkeypatch.setenv("DOVETAIL_BACKEND_PATH", str(folder or self.folder))
         self.trust(self.root)
         self.registry.refresh()
@@ -131,7 +134,7 @@ class Scene:
         return row
 
     def refused(self, code, id="Faulty", *, within=60.0, where=None):
-        """Ask for a backend that must be refused, and check the contract of every fault; returns the error.
+        """Ask for a backend that must be refused; check the contract of faults; return the error.
 
         (a) this process lives; (b) one typed error with all its facts; (c) other networks compute
         the same bits; (d) nothing is left open; (e) inputs are as they were; (f) no fallback but
@@ -177,7 +180,7 @@ class Scene:
             assert f"dovetail quarantine release {id}" in error.hint
 
     def _check_fallback(self, runtime, id, error, feeds, expected):
-        """A backend that was asked for and is not there is an error; with a question mark, the next one takes over, visibly."""
+        """Check that a missing backend is an error; with `?` the next one visibly takes over."""
         from dovetail import optimize
 
         with pytest.raises(type(error)) as caught:

@@ -1,14 +1,15 @@
 """Build a backend, whether its kernels are Python, Cython, or C++ behind the C table.
 
-`pyproject.toml` names this package as its build backend, and says in ``[tool.dovetail.backend]`` what
-the backend is (`hook.py`). A build that needs more has a `setup.py` with one call::
+`pyproject.toml` names this package as its build backend, and says in ``[tool.dovetail.backend]``
+what the backend is (`hook.py`). A build that needs more has a `setup.py` with one call::
 
     from dovetail_build import setup_backend
 
     setup_backend("dovetail_acme")
 
-Which versions of the core a binary runs on follows from the headers that it was built with, so the build writes them into the
-wheel's requirements, and the ABI into the wheel's manifest: ``dynamic = ["dependencies"]`` in `pyproject.toml`.
+Which versions of the core a binary runs on follows from the headers that it was built with, so the
+build writes them into the wheel's requirements, and the ABI into the wheel's manifest:
+``dynamic = ["dependencies"]`` in `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs the core when it is asked for: setuptools imports this package for other projects too."""
+    """Import what needs the core on first use: setuptools imports this package for others too."""
     if name in _HOME:
         return getattr(import_module(f".{_HOME[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

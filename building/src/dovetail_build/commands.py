@@ -18,7 +18,10 @@ from .table_library import TableLibrary, build_library
 
 
 class BuildPackage(build_py):
-    """Writes the manifest, with the ABI that was built for, into the wheel; an editable installation reads the source's."""
+    """Write the manifest, with the ABI that was built for, into the wheel.
+
+    An editable installation reads the source's.
+    """
 
     manifest: ClassVar[Manifest]
 
@@ -46,7 +49,7 @@ def _usable_cores() -> int:
 
 
 class BuildModules(build_ext):
-    """Builds table libraries, and puts the manifest into the binaries that may be found in a searched folder."""
+    """Build table libraries, and put the manifest into binaries for a searched folder."""
 
     manifest: ClassVar[Manifest]
     source_arguments: ClassVar[dict[Path, list[str]]] = {}
@@ -54,7 +57,7 @@ class BuildModules(build_ext):
     parallel: Any
 
     def build_extensions(self) -> None:
-        """Compile as many files at a time as there are cores; a build with ``--parallel N`` takes N."""
+        """Compile as many files at a time as there are cores, or N with ``--parallel N``."""
         jobs: int = self.parallel or _usable_cores()
         self.parallel = jobs
         compile_all, compile_one = self.compiler.compile, self.compiler._compile

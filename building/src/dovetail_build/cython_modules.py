@@ -1,4 +1,4 @@
-"""List the Cython modules of a package as extensions, with the core's headers and dovetail's settings."""
+"""List the Cython modules of a package as extensions, with the core's headers and settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ C_SEMANTICS: Mapping[str, Any] = {
     "cdivision": True,
     "initializedcheck": False,
 }
-"""For packages of kernels: no hidden checks. They hold for Python objects too: write `x[len(x) - 1]`, not `x[-1]`."""
+"""Disable hidden checks, for packages of kernels.
+
+This holds for Python objects too: write `x[len(x) - 1]`, not `x[-1]`.
+"""
 
 # -ffp-contract=off: the same bits on every machine, with or without fused multiply-add. -g0: a
 # tenth of the wheel.
@@ -100,13 +103,16 @@ def extensions(
 
 
 def own_headers(include_dirs: Iterable[str | Path]) -> list[str]:
-    """List the headers in a backend's own folders; being dependencies, those inside the project travel in its sdist."""
+    """List the headers in a backend's own folders.
+
+    Being dependencies, those inside the project travel in its sdist.
+    """
     suffixes = {".h", ".hpp", ".hh", ".inc", ".pxd"}
     return [str(path) for folder in include_dirs for path in sorted(Path(folder).rglob("*")) if path.suffix in suffixes]
 
 
 def _with_settings(extension: Any, directives: Mapping[str, Any]) -> Any:
-    """Return the extension with Cython's directives, and with its generated C kept out of the source folder."""
+    """Return the extension with Cython's directives, its generated C outside the source folder."""
     extension.cython_directives = dict(directives)
     extension.cython_c_in_temp = True
     return extension

@@ -1,4 +1,7 @@
-"""What setuptools calls for each project that it builds in an environment with this package, others' projects included."""
+"""Hook into setuptools for each project built in an environment with this package.
+
+These include projects of others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ _KEYS = ("class", "package", *_LISTS)
 
 
 def configure(distribution: Any) -> None:
-    """Tell setuptools of the backend in the project that it builds, if ``[tool.dovetail.backend]`` speaks of one.
+    """Tell setuptools of the backend of the project, if ``[tool.dovetail.backend]`` names one.
 
     Raises:
         ValueError: The table or the manifest is malformed.

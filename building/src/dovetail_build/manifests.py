@@ -1,4 +1,4 @@
-"""The manifest as the build writes it: with the ABI of the headers, and as a section of a library."""
+"""Write the manifest in the build: with the ABI of the headers, and as a section of a library."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ class Manifest:
         return json.dumps(entries if self._in_list else entries[0], indent=2) + "\n"
 
     def section(self, version: str, module: str | None = None) -> str | None:
-        """Return C that puts a manifest into a section of the binary; None for an extension module that has none."""
+        """Return C that puts a manifest into a section of the binary.
+
+        None for an extension module that has none.
+        """
         for entry in self.entries:
             named = entry.get("module")
             if (module is None and named is None) or (named is not None and module in (named, f"{self.package}.{named}")):

@@ -36,7 +36,9 @@ EXPORTS = "{ global: dovetail_open_backend_v*; local: *; };\n"
 
 
 class TableLibrary(Extension):
-    """A shared library in a package; setuptools sees an extension module, so that the wheel is for one platform.
+    """A shared library in a package.
+
+    Setuptools sees an extension module, so that the wheel is for one platform.
 
     Attributes:
         file_name: Name of the file.

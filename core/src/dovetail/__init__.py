@@ -1,4 +1,4 @@
-"""Pluggable neural-network inference: parse a network, optimize it, split it among backends, run it.
+"""Pluggable neural-network inference: parse, optimize, split among backends, and run a network.
 
 Everything here is imported when it is first asked for: ``import dovetail`` loads no backend, no
 parser and no compiled extension, and works before the extensions are built.

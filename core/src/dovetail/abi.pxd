@@ -1,4 +1,7 @@
-"""Cython declarations of abi.h, plus the few lines that every workload needs. Externs and inline helpers only."""
+"""Cython declarations of abi.h, plus the few lines that every workload needs.
+
+Externs and inline helpers only.
+"""
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
@@ -354,7 +357,10 @@ cdef inline int64_t tensor_elements(const dovetail_tensor *tensor) noexcept nogi
 
 
 cdef inline void drop_workload(object capsule) noexcept:
-    """Destructor of a capsule: frees what nobody took. The core renames a capsule that it takes, and releases the state itself."""
+    """Destroy a capsule: free what nobody took.
+
+    The core renames a capsule that it takes, and releases the state itself.
+    """
     cdef dovetail_workload *workload
     if PyCapsule_IsValid(capsule, DOVETAIL_WORKLOAD_CAPSULE):
         workload = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
@@ -364,7 +370,7 @@ cdef inline void drop_workload(object capsule) noexcept:
 
 
 cdef inline object workload_capsule(dovetail_execute execute, void *state, dovetail_release release, dovetail_workload **out=NULL):
-    """Make the capsule of a workload; through `out` the optional fields can be set before it is handed on.
+    """Make the capsule of a workload, whose optional fields can be set through `out` before use.
 
     If this raises, `state` still belongs to the caller.
     """
@@ -389,7 +395,10 @@ cdef inline void free_state(void *state) noexcept nogil:
 
 
 cdef inline object workload_with_state(dovetail_execute execute, const void *state, size_t size):
-    """Make the capsule of a workload whose state is a copy of this struct: plain values, nothing to be released on its own."""
+    """Make the capsule of a workload whose state is a copy of this struct.
+
+    The struct holds plain values, nothing to be released on its own.
+    """
     cdef void *copy = PyMem_RawMalloc(size)
     if copy == NULL:
         raise MemoryError()

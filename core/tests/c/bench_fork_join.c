@@ -1,5 +1,6 @@
 /* What a region and a watch cost. Build and run, from core/:
- *   gcc -std=c11 -O2 -pthread tests/c/bench_fork_join.c csrc/thread_pool.c csrc/usable_cores.c csrc/watchdog.c -o /tmp/bench && /tmp/bench
+ *   gcc -std=c11 -O2 -pthread tests/c/bench_fork_join.c csrc/thread_pool.c csrc/usable_cores.c \
+ *       csrc/watchdog.c -o /tmp/bench && /tmp/bench
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,4 +1,7 @@
-"""CpuAcc: the fast CPU backend of dovetail. Public are the entry point and its options; everything else is its own."""
+"""CpuAcc: the fast CPU backend of dovetail.
+
+Only the entry point and its options are public.
+"""
 
 from .backend import CpuAccBackend, CpuAccOptions
 

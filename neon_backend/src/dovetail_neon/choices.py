@@ -48,7 +48,7 @@ def choices_of(view: SubgraphView, kernels: Kernels) -> Choices:
 
 
 def _algorithm(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:
-    """Windows of 3 x 3 over blocked images: direct sums, or Winograd convolution in tiles of 2 or 4."""
+    """Offer direct sums, or Winograd tiles of 2 or 4, for 3 x 3 windows over blocked images."""
     convolve = layer.descriptor
     if not isinstance(convolve, Convolve | WinogradConvolve) or not _has_winograd(convolve, layer):
         return None
@@ -83,7 +83,7 @@ def _strips(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:
 
 
 def _tile(view: SubgraphView, layer: Layer, kernels: Kernels) -> Ways | None:
-    """How many vectors of filters a tile of a convolution computes at once: the fewer, the more pixels."""
+    """Offer how many vectors of filters a tile computes at once: the fewer, the more pixels."""
     convolve = layer.descriptor
     if not isinstance(convolve, Convolve) or convolve.groups > 1 or convolve.target.batch * convolve.target.pixels == 1:
         return None

@@ -29,7 +29,10 @@ FAMILIES = (
 
 @cache
 def creator(kind: str) -> Callable[..., Any] | None:
-    """Return the function that creates the workloads of a kind, whose module is imported now; None if there is none."""
+    """Return the function that creates the workloads of a kind; None if there is none.
+
+    The kind's module is imported now.
+    """
     for family in FAMILIES:
         entry = import_module(f".{family}", __package__).WORKLOADS.get(kind)
         if entry is not None:

@@ -9,10 +9,11 @@ from dovetail_neon.workload.packed cimport PackedConstants
 
 
 cdef class Kernels:
-    """The table of one instruction set, and the kernels of one reduced precision if it is asked for.
+    """The table of one instruction set, and the kernels of a reduced precision if asked for.
 
-    `reduced` is NULL without. `quantized` are those of quantized tensors, with dot products of bytes or without, `matrix` those of a
-    matrix unit besides, or NULL. `constants` holds what workloads pack: each network has kernels of its own.
+    `reduced` is NULL without. `quantized` are those of quantized tensors, with dot products of
+    bytes or without, `matrix` those of a matrix unit besides, or NULL. `constants` holds what
+    workloads pack: each network has kernels of its own.
     """
 
     cdef const acc_kernels *table

@@ -13,10 +13,14 @@ cdef class Kernels:
 
     Args:
         name: One of `instruction_sets()` that this machine has.
-        precision: One of `precisions(name)`: to what the factors of convolutions and of products with constant matrices are rounded.
-        unit: What multiplies reduced factors, "amx", "avx512_bf16" or "neon_fp16"; empty for the best that the machine has.
-        dot_products: Whether quantized tensors are multiplied by dot products of bytes (VNNI, SDOT) where the machine has them.
-        matrix_unit: Whether they are by a matrix unit (AMX), where the machine has it and dot products are wanted.
+        precision: One of `precisions(name)`: to what the factors of convolutions and of products
+            with constant matrices are rounded.
+        unit: What multiplies reduced factors, "amx", "avx512_bf16" or "neon_fp16"; empty for the
+            best that the machine has.
+        dot_products: Whether quantized tensors are multiplied by dot products of bytes (VNNI, SDOT)
+            where the machine has them.
+        matrix_unit: Whether they are by a matrix unit (AMX), where the machine has it and dot
+            products are wanted.
 
     Raises:
         ValueError: This build does not have it, or this machine.
@@ -78,7 +82,10 @@ cdef class Kernels:
 
     @property
     def dot_products(self):
-        """What multiplies bytes four at a time; empty where they are widened to 16 bits and multiplied in pairs."""
+        """Return what multiplies bytes four at a time; empty if they are multiplied in pairs.
+
+        Pairs are of bytes widened to 16 bits.
+        """
         return self.quantized.name.decode() if self.quantized.has_quads else ""
 
     @property
@@ -93,7 +100,10 @@ cdef class Kernels:
 
     @property
     def vectors(self):
-        """Vectors of filters that a tile of a convolution computes at once, at most; those of float16 hold twice as many."""
+        """Return the most vectors of filters that a convolution tile computes at once.
+
+        Vectors of float16 hold twice as many filters.
+        """
         cdef const acc_convolution_kernels *table = self.table.convolution
         if self.reduced != NULL and self.reduced.convolution != NULL:
             table = self.reduced.convolution

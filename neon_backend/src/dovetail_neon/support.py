@@ -1,4 +1,4 @@
-"""Which of the layers that the manifest claims CpuAcc refuses all the same: for what claims cannot say."""
+"""Refuse layers that the manifest claims but CpuAcc does not take, where claims cannot say it."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _attention(descriptor: Any, inputs: int) -> tuple[str, str]:
 
 
 def _public(descriptor: Any, inputs: int) -> tuple[str, str]:
-    """Name a layer of a kind of the core's: "layer normalization", or the operation that it has as an attribute."""
+    """Name a layer of a core kind: "layer normalization", or the operation in its attribute."""
     operation = getattr(descriptor, "operation", None) or getattr(descriptor, "function", None)
     if operation is not None:
         named = str(getattr(operation, "value", operation))

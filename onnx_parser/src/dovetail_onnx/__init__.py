@@ -20,7 +20,7 @@ _OF_EXPORTING = ("ExportedModel", "export", "unsayable")
 
 
 def __getattr__(name: str) -> Any:
-    """Import what exports when it is first asked for: it needs the package `onnx`, which reading most models does not."""
+    """Import what exports on first use: it needs `onnx`, which reading most models does not."""
     if name in _OF_EXPORTING:
         from . import exporting
 

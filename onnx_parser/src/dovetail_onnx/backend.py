@@ -18,7 +18,7 @@ from dovetail import DType, ErrorCode, InputError
 from .parser import parse
 
 BACKENDS_VARIABLE = "DOVETAIL_ONNX_BACKENDS"
-"""Environment variable with the ids of the backends to use, in order of preference, separated by commas."""
+"""Environment variable with the backend ids to use, in order of preference, comma-separated."""
 
 
 class DovetailRep(BackendRep):
@@ -32,7 +32,7 @@ class DovetailRep(BackendRep):
         self._network = network
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[npt.NDArray[Any], ...]:
-        """Run on arrays: one for each input in order, or a mapping by name; initializers are not inputs.
+        """Run on arrays, one for each input in order, or by name; initializers are not inputs.
 
         Raises:
             InputError: There are more or fewer arrays than inputs, or one does not fit.
@@ -114,7 +114,7 @@ class DovetailBackend(Backend):
 
 
 def _with_numpy_dtype(array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    """Show bfloat16 in the type that this version of onnx has for it; NumPy alone has only its bits."""
+    """Show bfloat16 in this version of onnx's type for it; NumPy alone has only its bits."""
     if dtype is not DType.BFLOAT16:
         return array
     shown = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)

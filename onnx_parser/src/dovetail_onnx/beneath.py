@@ -1,4 +1,4 @@
-"""Open a file below a folder, and nowhere else, whatever others do to the folders on the way meanwhile.
+"""Open a file below a folder, and nowhere else, whatever others do to the folders meanwhile.
 
 A path that was checked and is then opened as a whole may have become another in between. So the way
 is walked folder by folder, each opened relative to the one before and never through a link; where a

@@ -18,7 +18,10 @@ from .scope import plain_domain
 FREE_WORK = 1 << 18
 """Names and numbers that any model may become; a usual node has five."""
 WORK_PER_STORED = 64
-"""How many more for each that the file holds: as often a function may be called that makes up most of it."""
+"""How many more for each that the file holds.
+
+A function that makes up most of the file may be called as often.
+"""
 _LOOKED_AT = 64
 """Bytes of a tensor that are as much work as a name."""
 _GRAPH, _TENSOR = AttributeProto.AttributeType.GRAPH, AttributeProto.AttributeType.TENSOR

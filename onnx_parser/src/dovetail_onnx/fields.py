@@ -32,10 +32,13 @@ from .wire import (
 _FEW = 32
 """Bytes of packed numbers from which on NumPy is faster."""
 _OBJECT = 320
-"""Bytes of a message whose fields are empty, its place in a list and in the data included; in a file it may take two."""
+"""Bytes of a message with empty fields, its place in a list and in the data included.
+
+In a file it may take two bytes.
+"""
 _MESSAGES = "what the file is read into"
 _LONGEST_TEXT = 1 << 24
-"""Bytes of a text that are taken for one: what is longer would be copied and decoded for too long."""
+"""Bytes of the longest text accepted: more would be copied and decoded for too long."""
 _AT_ONCE = 1 << 20
 """Bytes of packed numbers that are decoded together, since their parts take 40 times as much."""
 
@@ -286,7 +289,10 @@ def messages(number: int, cls: type[Message], *, layers: str = "") -> Any:
 
 
 class Unread(Sequence[Message]):
-    """Messages that were not looked into yet: each is read when it is asked for, which may raise what `Message.read` does."""
+    """Messages that were not looked into yet.
+
+    Each is read when it is asked for, which may raise what `Message.read` does.
+    """
 
     def __init__(self, cls: type[Message]) -> None:
         self._cls = cls
@@ -331,7 +337,10 @@ def nested(number: int, cls: str) -> Any:
 
 
 def kept(number: int, *, group: Sequence[str] = ()) -> Any:
-    """Declare a message that is only noted, and shows as its first bytes; of a `group` one is set at a time."""
+    """Declare a message that is only noted, and shows as its first bytes.
+
+    Of a `group` one is set at a time.
+    """
 
     def bind(name: str) -> dict[int, Any]:
         def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:

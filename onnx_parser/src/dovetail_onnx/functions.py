@@ -1,4 +1,4 @@
-"""Operators that are defined by other operators: functions of the model itself, and those of ONNX's own schemas."""
+"""Expand operators defined by others: functions of the model, and those of ONNX's own schemas."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def bound_attributes(
 
 
 def resolve_references(node: NodeProto, bound: dict[str, AttributeProto] | None, reader: str) -> dict[str, AttributeProto]:
-    """Return a node's attributes by name, references replaced by what they refer to; one that refers to nothing is left out.
+    """Return a node's attributes by name, references replaced by what they refer to.
+
+    A reference to nothing is left out.
 
     Args:
         node: The node.

@@ -1,4 +1,4 @@
-"""Read a model file so that its weights are copied once: from the file into the arrays that the network will hold.
+"""Read a model file so that its weights are copied once: from the file into the network's arrays.
 
 A file that is read as a whole has a tensor's bytes twice, in the file's and out of them. So the
 initializers' bytes are cut out of it beforehand, by the few rules of the encoding of protobuf; what
@@ -46,7 +46,9 @@ class _Field(NamedTuple):
 
 
 def read_apart(path: Path) -> tuple[bytes | bytearray, Mapping[int, npt.NDArray[Any]]]:
-    """Return an ONNX file without the bytes of large initializers, and these by their place among the initializers.
+    """Return an ONNX file without the bytes of large initializers, and these by place.
+
+    The place is that among the initializers.
 
     Raises:
         OddEncodingError: The file is to be read as a whole.

@@ -1,13 +1,16 @@
-"""How much a model may have made up for it: constants that stand in no file, such as positions to gather."""
+"""Limit what a model may have made up: constants in no file, such as positions to gather."""
 
 from __future__ import annotations
 
 from dovetail.ground.limits import budget
 
 _LARGEST_MADE = 1 << 26
-"""Most elements made up for one model, all constants together; those of real models are some thousands."""
+"""Most elements made up for one model, all constants together; real models have some thousands."""
 _PER_STORED = 64
-"""Elements that may be made besides, for each that the file holds: a sparse tensor of which some percent are stored."""
+"""Elements that may be made besides, for each that the file holds.
+
+An example is a sparse tensor of which some percent are stored.
+"""
 _ITEM = 8
 """Bytes of the largest element."""
 

@@ -1,6 +1,7 @@
-"""The messages that a model file is made of, as far as they are looked at; names and numbers are those of `onnx.proto`.
+"""Declare the messages of a model file, as far as they are looked at.
 
-Documentation, metadata, training and the like are skipped where a file is read.
+Names and numbers are those of `onnx.proto`. Documentation, metadata, training and the like are
+skipped where a file is read.
 """
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ class ModelFile(NamedTuple):
 
 
 def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
-    """Read a model; one that protobuf has read already is encoded again, so that all are read in one way.
+    """Read a model.
+
+    One that protobuf has read already is encoded again, so that all are read in one way.
 
     Raises:
         ModelError: Missing, not a file, empty, or not an ONNX model.

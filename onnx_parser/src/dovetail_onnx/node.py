@@ -132,7 +132,7 @@ class Node:
         return self._inference.value(slot)
 
     def number(self, index: int) -> float | int | bool | None:
-        """Return the value of a constant scalar input in Python's terms, or None if it is not one."""
+        """Return a constant scalar input as a Python number, or None if it is not one."""
         value = self.constant(index)
         if value is None or value.size != 1:
             return None
@@ -274,7 +274,9 @@ class Node:
         return index < len(self.outputs) and self.outputs[index] != ""
 
     def check_affordable(self, count: int, what: str) -> None:
-        """Refuse to make a constant of more elements than any real model needs: a file of a few bytes may ask for it.
+        """Refuse to make a constant of more elements than any real model needs.
+
+        A file of a few bytes may ask for it.
 
         Raises:
             Unsupported: It is too large, with what was made for the model before.

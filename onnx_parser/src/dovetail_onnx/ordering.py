@@ -36,7 +36,10 @@ def sorted_nodes(nodes: Sequence[NodeProto]) -> list[NodeProto]:
 
 
 def _is_in_order(nodes: Sequence[NodeProto]) -> bool:
-    """True if no node reads what a later one or itself writes, as is the rule, and no tensor is written twice."""
+    """Say whether no node reads what itself or a later one writes, and no tensor is written twice.
+
+    That is the rule.
+    """
     written: set[str] = set()
     awaited: set[str] = set()
     for node in nodes:

@@ -25,7 +25,10 @@ Result: TypeAlias = "OutputSlot | Sequence[OutputSlot | None]"
 Translator: TypeAlias = "Callable[[Node], Result]"
 
 NEWEST_OPSET = 28
-"""Newest operator set of ai.onnx whose changes were read; a model that imports a newer one is refused, not guessed at."""
+"""Newest operator set of ai.onnx whose changes were read.
+
+A model that imports a newer one is refused, not guessed at.
+"""
 
 
 class Operator(NamedTuple):
@@ -85,7 +88,7 @@ def is_known(domain: str, name: str) -> bool:
 
 
 def _import_family(name: str) -> None:
-    """Import the module that translates an operator of ai.onnx: few models use more than some of them."""
+    """Import the module that translates an operator of ai.onnx; most models use only some."""
     family = HOME.get(name)
     if family is not None and family not in _imported:
         import_module(f".operators.{family}", __package__)

@@ -14,11 +14,14 @@ from dovetail.ground.limits import budget
 from .messages import AttributeProto, GraphProto, OperatorSetIdProto, SparseTensorProto, TensorProto
 
 _LONGEST_NAME = 512
-"""Characters of a layer's name: those of functions inside functions would repeat any name that is longer, node by node."""
+"""Characters of a layer's name.
+
+Names of functions inside functions would repeat any longer name, node by node.
+"""
 
 
 class Missing:
-    """Stands for a tensor whose producer is not supported, so that parsing goes on and finds the rest."""
+    """Stands for a tensor without a supported producer: parsing goes on and finds the rest."""
 
 
 MISSING = Missing()
@@ -62,7 +65,10 @@ class Scope:
         return Scope(opsets, None, bound, f"{label}/", self._deeper(label))
 
     def bind_initializers(self, graph: GraphProto, cut: Mapping[int, npt.NDArray[Any]] | None = None) -> None:
-        """Make the initializers of a graph known, with the bytes that were cut out of them by their place."""
+        """Bind the initializers of a graph, by name, with the bytes that were cut out of them.
+
+        `cut` has these by the place of their initializer.
+        """
         for place, tensor in enumerate(graph.initializer):
             self.initializers[tensor.name] = tensor
             self.cut.pop(tensor.name, None)  # of two that have one name the last counts
@@ -72,7 +78,7 @@ class Scope:
             self.initializers[sparse.values.name] = sparse
 
     def named(self, name: str) -> str:
-        """Return the name of a layer in this scope; a very long one is cut, and told from others by a digest."""
+        """Return a layer's name in this scope; a very long one is cut and gets a digest."""
         label = self.prefix + name
         if len(label) <= _LONGEST_NAME:
             return label

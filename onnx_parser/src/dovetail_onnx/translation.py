@@ -1,4 +1,4 @@
-"""From a `ModelProto` to a `Network`: names, scopes, functions, and the list of what is not there."""
+"""Translate a `ModelProto` to a `Network`: names, scopes, functions, and what is not supported."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class _Translation:
         return listed
 
     def _attribute_sources(self, before: int, label: str) -> None:
-        """Let every layer that a node became name the node: profile and errors speak in the model's names."""
+        """Name the node in every layer that it became; profile and errors use the model's names."""
         if label in self._network:
             for layer in self._network.newest(len(self._network) - before):
                 layer.sources = (label,)
@@ -320,7 +320,10 @@ class _Translation:
         attributes: dict[str, AttributeProto],
         scope: Scope,
     ) -> list[Found] | None:
-        """Translate If: the branch that a constant condition takes, else both; the optimizer chooses once it knows."""
+        """Translate If: the branch that a constant condition takes, else both.
+
+        The optimizer chooses once it knows.
+        """
         if any(isinstance(slot, Missing) for slot in inputs):
             return None
         slots = [slot for slot in inputs if not isinstance(slot, Missing)]

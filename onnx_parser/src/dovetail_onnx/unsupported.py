@@ -1,4 +1,4 @@
-"""What a model asks for in vain: raised where it is met, collected over the whole model, reported once."""
+"""Report what a model asks for in vain: raised where met, collected over the model, told once."""
 
 from __future__ import annotations
 

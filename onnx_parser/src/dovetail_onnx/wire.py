@@ -1,4 +1,6 @@
-"""Read messages in the encoding of protobuf (https://protobuf.dev/programming-guides/encoding/) as plain objects of Python.
+"""Read messages in the encoding of protobuf as plain objects of Python.
+
+See https://protobuf.dev/programming-guides/encoding/ for the encoding.
 
 Files come from anywhere. Protobuf's own parser is C that ends the process where memory runs out at
 the wrong moment; this one raises. A class of messages declares its fields (see `fields`); whatever
@@ -21,9 +23,16 @@ LAST_BYTE = 9
 """Index of the last byte that a number can have."""
 WORD = 1 << 64
 LOOK_AFTER = 1 << 13
-"""Bytes of a message after which the time is looked at; what takes longest of them is a message in every second byte."""
+"""Bytes of a message after which the time is looked at.
+
+What takes longest of them is a message in every second byte.
+"""
 Reader = Callable[[dict[str, Any], bytes | bytearray, int, int, int, Budget], None]
-"""Takes the values of a message, the data, begin and end of a field in it, the depth of nesting, and what the load may take."""
+"""Reads a field of a message into its values.
+
+The arguments are the values, the data, begin and end of the field, the depth of nesting, and what
+the load may take.
+"""
 Taker = Callable[[dict[str, Any], int], None]
 """Takes the values of a message and a number."""
 
@@ -49,7 +58,9 @@ class Field(NamedTuple):
 
 
 class Message:
-    """Base of all messages: what is not set shows as its default, which is shared and must not be changed.
+    """Base of all messages: what is not set shows as its shared default.
+
+    The default must not be changed.
 
     Class attributes:
         numbers: Numbers of the fields by name.
@@ -62,7 +73,10 @@ class Message:
     where: tuple[bytes | bytearray, int, int]
 
     def __init_subclass__(cls, *, located: bool = False) -> None:
-        """Take the fields that a class declares; those of a `located` one in a list know their `encoded` bytes."""
+        """Take the fields that a class declares.
+
+        Messages of a `located` one in a list know their `encoded` bytes.
+        """
         cls._readers, cls._takers, cls._located, cls.numbers = {}, {}, located, {}
         CLASSES[cls.__name__] = cls
         for name, field in list(vars(cls).items()):

@@ -1,4 +1,7 @@
-"""CpuRef, the reference backend: plain, exact, complete, slow. The oracle that other backends are tested against."""
+"""CpuRef, the reference backend: plain, exact, complete, slow.
+
+It is the oracle that other backends are tested against.
+"""
 
 from .backend import ReferenceBackend
 

@@ -31,7 +31,7 @@ class ReferenceFactory(IWorkloadFactory):
     """Creates workloads; holds nothing."""
 
     def create_workload(self, layer: Layer) -> Any:
-        """Return the capsule of a layer's workload; 16-bit floats are computed in float32 where the family says so."""
+        """Return a layer's workload capsule; 16-bit floats run in float32 if the family says so."""
         family = FAMILIES[layer.kind]
         dtype = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
         create = _workloads(family.module).create
@@ -48,7 +48,7 @@ class ReferenceBackend(IBackend):
         return _ID
 
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
-        """Ask the claims; of a resize, also whether its scales and sums make sense, which claims cannot say."""
+        """Ask the claims; check a resize's scales and sums too, which claims cannot."""
         answer = super().supports(layer, options, device)
         if answer.supported and layer.kind == "dovetail.Resize":
             finer: Support = _workloads("resizing").supports(layer)

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Make litert.npz: random quantized layers with the outputs of LiteRT's reference kernels, for test_against_litert.py.
+"""Make litert.npz for test_against_litert.py: LiteRT's reference outputs of random layers.
+
+The layers are quantized.
 
     pip install ai-edge-litert==2.3.0
     python make_litert.py [--seed 0] [--each 3] [-o litert.npz]
@@ -40,7 +42,10 @@ _FUSED = [  # LiteRT's name, our attributes
 
 @dataclass
 class Tensor:
-    """One operand: its values, and what they mean. `zeros` of all scales are equal where one is given."""
+    """One operand: its values and quantization.
+
+    `zeros` of all scales are equal where one is given.
+    """
 
     value: np.ndarray
     scales: tuple[float, ...] = ()
@@ -55,7 +60,7 @@ class Tensor:
 
 @dataclass
 class Case:
-    """One operator, as LiteRT and as dovetail say it; `result.value` is empty until the model has run."""
+    """One operator, as LiteRT and dovetail say it; `result.value` is empty until the model ran."""
 
     name: str
     operator: str
@@ -159,7 +164,10 @@ def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.
 
 
 def _rounded(rng: np.random.Generator, scale: float) -> float:
-    """A float32; often a short decimal, whose products come close to ties, where the arithmetic shows."""
+    """Round to float32, often to a short decimal: its products come close to ties.
+
+    There the arithmetic shows.
+    """
     return _single(float(f"{scale:.0e}") if rng.random() < 0.7 else scale)
 
 
@@ -213,7 +221,10 @@ def _image(rng: np.random.Generator, channels: int) -> tuple[int, ...]:
 
 
 def _window(rng: np.random.Generator, kernel: tuple[int, int], *, dilates: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options and attributes: stride, dilation, padding; LiteRT takes no stride together with a dilation."""
+    """Draw options and attributes: stride, dilation, padding.
+
+    LiteRT takes no stride together with a dilation.
+    """
     stride, dilation = (1, 1), (1, 1)
     if dilates and rng.random() < 0.3:
         dilation = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
@@ -328,7 +339,7 @@ _TIES = {  # operator, its options, our kind, version, axis of the filters, rank
 
 
 def _ties(rng: np.random.Generator, name: str, dtype: str, which: str, *, per_axis: bool) -> Case:
-    """One pixel of zero: the sums are the biases, chosen within a few counts of what is scaled to a tie.
+    """One pixel of zero: the sums are the biases, a few counts from what is scaled to a tie.
 
     So close to a tie it shows how often the scaling rounds, which way, and in which precision the
     scales were multiplied.

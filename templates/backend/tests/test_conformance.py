@@ -1,4 +1,4 @@
-"""Every conformance test of dovetail, run on this backend. `dovetail conform CpuAcme` runs the same without pytest."""
+"""Run every conformance test of dovetail, as `dovetail conform CpuAcme` does without pytest."""
 
 import pytest
 

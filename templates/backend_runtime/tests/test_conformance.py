@@ -1,4 +1,4 @@
-"""Every conformance test of dovetail, run on this backend. `dovetail conform AcmeRuntime` runs the same without pytest."""
+"""Run every conformance test of dovetail, as `dovetail conform AcmeRuntime` does without pytest."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""What a backend implements and what it is given. Vendors import from here, and from `dovetail` itself."""
+"""What a backend implements and is given; vendors import from here and from `dovetail` itself."""

@@ -1,4 +1,7 @@
-"""The version of the kernel protocol that this core speaks; a test keeps it equal to the macros of `abi.h`."""
+"""The version of the kernel protocol that this core speaks.
+
+A test keeps it equal to the macros of `abi.h`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ ABI_VERSION = (0, 2)
 """Major and minor. Majors must match; a backend's minor must not be newer than the core's."""
 
 FIRST_CORE = "0.1"
-"""First version of the core that speaks this ABI: whoever raises the ABI writes here the core version that it comes with."""
+"""First version of the core that speaks this ABI.
+
+Whoever raises the ABI writes here the core version that it comes with.
+"""
 
 
 def get_include() -> str:
@@ -28,7 +34,7 @@ def core_requirement() -> str:
 
 
 def abi_refusal(theirs: tuple[int, int]) -> str:
-    """Say why a backend built for this version cannot be used, or return an empty string if it can."""
+    """Say why a backend built for this version cannot be used; empty if it can."""
     major, minor = ABI_VERSION
     if theirs[0] == major and theirs[1] <= minor:
         return ""

@@ -67,7 +67,9 @@ class _Lone(NamedTuple):
 
 
 class ArtefactStore:
-    """The artefacts of one backend and device; handed to it in `HostResources`. Safe to use from several threads and processes.
+    """The artefacts of one backend and device; handed to it in `HostResources`.
+
+    Safe to use from several threads and processes.
 
     ::
 
@@ -81,8 +83,8 @@ class ArtefactStore:
     Args:
         backend: Id of the backend.
         folder: Where they lie; empty: nowhere, so that every read is a miss and nothing is written.
-        facts: Returns what decides besides the part, by name; asked once, when the first key is made. None: it has no files to
-            be known by, so that nothing is kept.
+        facts: Returns what decides besides the part, by name; asked once, when the first key is
+            made. None: it has no files to be known by, so that nothing is kept.
     """
 
     def __init__(self, backend: str, folder: str, facts: Callable[[], Mapping[str, str] | None]) -> None:
@@ -114,7 +116,7 @@ class ArtefactStore:
         return self.key_of(part_digests(part), **more)
 
     def key_of(self, digests: tuple[str, str], **more: str) -> ArtefactKey:
-        """Return what the artefact of a part is known by whose digests were taken earlier, while its constants were there."""
+        """Return the key of a part's artefact, by digests taken while its constants were there."""
         if self._facts is None:
             given = self._given()
             self._facts = dict(given or {})
@@ -130,7 +132,10 @@ class ArtefactStore:
         return None if folder is None else folder / key.file_name
 
     def read(self, key: ArtefactKey) -> bytes | None:
-        """Return an artefact as it was written; None if there is none, or if a byte of it differs. `why_miss` says why."""
+        """Return an artefact as it was written; None if there is none, or if a byte differs.
+
+        `why_miss` says why.
+        """
         try:
             content = self._files.read(key.file_name)
         except OSError as error:
@@ -144,7 +149,10 @@ class ArtefactStore:
         return body
 
     def write(self, key: ArtefactKey, content: bytes) -> bool:
-        """Keep an artefact in the place of any of this key; false if it cannot be kept, which is told once, as a warning."""
+        """Keep an artefact in the place of any of this key; false if it cannot be kept.
+
+        A failure is told once, as a warning.
+        """
         try:
             return self._files.write(key.file_name, _head(key, content), content)
         except OSError as error:
@@ -152,7 +160,7 @@ class ArtefactStore:
             return False
 
     def why_miss(self, key: ArtefactKey) -> str:
-        """Say why `read` returns nothing: by the facts that differ from those of the artefact that is most alike.
+        """Say why `read` returns nothing: by the facts in which the most similar artefact differs.
 
         For example "driver: 535.1 then, 550.2 now". Empty if there is an artefact now.
         """
@@ -212,7 +220,10 @@ def option_facts(options: Any) -> dict[str, str]:
 
 
 def device_facts(device: Any) -> dict[str, str]:
-    """Return a `Device` as facts, but for its index: what was compiled for one serves another that is like it."""
+    """Return a `Device` as facts, without its index.
+
+    What was compiled for one device serves another that is like it.
+    """
     said = {
         "device": device.name,
         "revision": device.revision,
@@ -245,7 +256,10 @@ def _head(key: ArtefactKey, content: bytes) -> bytes:
 
 
 def _split(content: bytes) -> tuple[Mapping[str, str], bytes, int] | None:
-    """Return the facts of a file, the digest of the artefact, and where that begins; None if one of these is damaged."""
+    """Return the facts of a file, the digest of the artefact, and where that begins.
+
+    None if one of these is damaged.
+    """
     length = int.from_bytes(content[_HEAD - _LENGTH : _HEAD], "little")
     end = _HEAD + length + _DIGEST
     if not content.startswith(_MAGIC) or length > _MAX_FACTS or len(content) < end:

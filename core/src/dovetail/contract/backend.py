@@ -14,7 +14,7 @@ from .private_layer import PrivateLayer, WholePart
 
 
 class Backend(IBackend):
-    """Base of backends that need no parts of their own; each method of `IBackend` may still be overridden.
+    """Base of backends that need no parts of their own; any method of `IBackend` may be overridden.
 
     ::
 
@@ -24,7 +24,8 @@ class Backend(IBackend):
     The id is that of the manifest in the backend's package, whose claims decide what is taken.
 
     Class attributes:
-        kernels: By kind, what returns the workload of a layer, as `IWorkloadFactory.create_workload` does.
+        kernels: By kind, what returns the workload of a layer, as
+            `IWorkloadFactory.create_workload` does.
     """
 
     kernels: ClassVar[Mapping[str, Callable[[Layer], Any]]] = {}
@@ -47,7 +48,9 @@ class Backend(IBackend):
 
 
 class KernelFactory(IWorkloadFactory):
-    """Makes the workloads of a `Backend`: of a layer by its kernels, of a whole part by what was given to compile it.
+    """Makes the workloads of a `Backend`.
+
+    That of a layer is made by its kernels, that of a whole part by what was given to compile it.
 
     Attributes:
         backend: Whose factory it is.

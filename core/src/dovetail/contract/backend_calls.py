@@ -1,4 +1,7 @@
-"""Calls into backends: whatever they raise comes out as one of ours, with the backend named and the cause kept."""
+"""Call into backends: whatever they raise becomes an error of ours.
+
+It names the backend and keeps the cause.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _log = Log("dovetail")
 
 
 def notify(hook: Callable[..., None], *arguments: Any) -> None:
-    """Tell a backend's context something; what it raises is logged and never stops the others from being told."""
+    """Tell a backend's context something; what it raises is logged.
+
+    It never stops the others from being told.
+    """
     try:
         hook(*arguments)
     except BaseException as error:  # SystemExit too: a backend must not end somebody else's program
@@ -99,7 +105,7 @@ class backend_call:  # used as a function is: `with backend_call(...)`
 
 
 def _named(error: DovetailError, origin: str) -> bool:
-    """Put the origin before the message of an error, once; false if the error is not made as ours are."""
+    """Put the origin before an error's message, once; false for an error not made as ours are."""
     try:
         if not error.message.startswith(origin):  # a backend may raise the same object again
             error.message = f"{origin}: {error.message}"

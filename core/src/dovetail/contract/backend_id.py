@@ -12,7 +12,7 @@ _REQUEST = re.compile(r"(?P<id>[^:?]*)(?::(?P<device>\d+))?(?P<optional>\?)?")
 
 
 class BackendId(str):
-    """A backend's id, such as ``CpuRef``: a letter, then letters, digits and underscores, at most 64 in all.
+    """A backend's id, such as ``CpuRef``: a letter, then letters, digits, underscores; at most 64.
 
     Raises:
         BackendError: `BACKEND_ID_INVALID`.
@@ -31,7 +31,10 @@ class BackendId(str):
 
 
 class BackendRequest(NamedTuple):
-    """One entry of a preference list: ``AcmeNpu``, ``AcmeNpu:1`` (device 1), ``AcmeNpu?`` (may be absent)."""
+    """One entry of a preference list.
+
+    ``AcmeNpu``, ``AcmeNpu:1`` (device 1) or ``AcmeNpu?`` (may be absent).
+    """
 
     id: BackendId
     device: int = 0

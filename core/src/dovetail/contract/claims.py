@@ -1,4 +1,4 @@
-"""What a backend's manifest claims: kinds, element types, and the limits within which it takes them.
+"""What a backend's manifest claims: kinds, element types, and the limits within which they hold.
 
 The claims decide which layers a backend is given (`IBackend.supports`). The page docs/claims.md
 describes their language; in short::
@@ -115,7 +115,10 @@ _YES = Support.yes()
 
 
 def _refusal(layer: Layer, device: Device, claims: Iterable[Claim], whose: str) -> Support:
-    """Make the sentence: what the first condition that fails in the closest claim found, and what would be taken."""
+    """Make the sentence of a refusal from the closest claim.
+
+    It says what the first condition that fails found, and what would be taken.
+    """
     broken = [[condition for condition in claim.where if not condition.holds(layer, device)] for claim in claims]
     fewest = min(map(len, broken))
     closest = [conditions for conditions in broken if len(conditions) == fewest]

@@ -123,7 +123,7 @@ class Condition:
         return bool(own) and own == wanted
 
     def taken(self, layer: Layer | None = None, device: Device = DEFAULT_DEVICE) -> list[str]:
-        """Say what each alternative takes, for people; with the values that limits have in a layer."""
+        """Say what each alternative takes, for people, with the values of limits in a layer."""
         words = [_shown(value) for value in self.one_of if value is not None] + ["none"] * self._absent
         texts = words + [one.taken(layer, device) for one in self.ranges]
         for other in self.same_as:
@@ -201,7 +201,7 @@ def _bounds(limit: Limit, layer: Layer, device: Device) -> Values | None:
 
 
 def _at(bounds: Values, place: int) -> int | float | None:
-    """Return the bound of the value at a place: the only one there is, or that at the same place."""
+    """Return the bound of the value at a place: the only bound, or the one at the same place."""
     bound = bounds[0] if len(bounds) == 1 else bounds[place] if place < len(bounds) else None
     return bound if isinstance(bound, int | float) else None
 

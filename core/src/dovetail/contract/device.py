@@ -39,7 +39,10 @@ class Device:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that tells devices apart, in JSON's terms; not the index, so that what was made for one serves its twin."""
+        """All that tells devices apart, in JSON's terms, without the index.
+
+        So what was made for one serves its twin.
+        """
         return {
             "name": self.name,
             "memory_bytes": self.memory_bytes,

@@ -1,4 +1,4 @@
-"""What a backend implements. This module is the contract; everything else of the core is how it is kept.
+"""What a backend implements: this module is the contract, the rest of the core is how it is kept.
 
 Who creates, who owns
     The registry creates one `IBackend` per id, on first use by id, and keeps it for the life of the
@@ -105,7 +105,9 @@ class Capabilities(NamedTuple):
 
 @dataclass(frozen=True)
 class HostResources:
-    """What a backend may use of the host, known wherever it makes something that lasts: a context, a factory, a session.
+    """What a backend may use of the host.
+
+    Known wherever it makes something that lasts: a context, a factory, a session.
 
     Attributes:
         threads: CPU threads that may work for it at a time, the caller's included: the limit that
@@ -122,7 +124,7 @@ class HostResources:
 
 
 class ITensorHandle(ABC):
-    """One allocation in some memory domain. Created by a memory manager, released by its owner, once."""
+    """One allocation in a memory domain; made by a memory manager, released once, by its owner."""
 
     domain: MemoryDomain
     nbytes: int
@@ -137,7 +139,7 @@ class ITensorHandle(ABC):
         """Free the memory; the core calls it once, when no step can touch it any more."""
 
     def map(self, offset: int, nbytes: int, *, writes: bool) -> int:
-        """(optional) Let the host see some bytes until `unmap`; return a pointer to the first of them.
+        """(optional) Let the host see some bytes until `unmap`; return a pointer to the first.
 
         Required in a domain that is `host_visible`. The core maps while a run is in progress, on
         its thread, after it waited for the queue that last wrote the tensor; one mapping of an
@@ -151,7 +153,10 @@ class ITensorHandle(ABC):
         raise TypeError(f"memory of {self.domain} cannot be mapped")
 
     def unmap(self) -> None:
-        """(optional) End a `map`: what the host wrote is seen by everything that is enqueued later. Default: nothing."""
+        """(optional) End a `map`: whatever is enqueued later sees what the host wrote.
+
+        Default: nothing.
+        """
         return
 
 
@@ -162,9 +167,9 @@ class IMemoryManager(ABC):
     alignment: ClassVar[int] = 64
     """Bytes that every planned offset is a multiple of."""
     pointers: ClassVar[bool] = True
-    """True if `address` is a pointer, not an opaque handle: it is then never 0, and aligned as it was asked for."""
+    """True if `address` is a pointer, never 0 and aligned as asked for; not an opaque handle."""
     offsets: ClassVar[bool] = True
-    """True if a tensor may lie at an offset in an arena; else each tensor gets an allocation of its own."""
+    """True if a tensor may lie at an offset in an arena; else each has an allocation of its own."""
 
     @abstractmethod
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
@@ -179,7 +184,9 @@ class IMemoryManager(ABC):
 
 
 class Run(Protocol):
-    """The run that a workload in Python is part of: the third argument of `execute` where it sets ``sees_run = True``.
+    """The run that a workload in Python is part of.
+
+    It is the third argument of `execute` where the workload sets ``sees_run = True``.
 
     It can be asked until `execute` returns, from any thread.
 
@@ -192,7 +199,7 @@ class Run(Protocol):
     deadline: float | None
 
     def is_cancelled(self) -> bool:
-        """Return True once the run should end: it was cancelled, its deadline passed, or Ctrl-C was pressed.
+        """Return True once the run should end: cancelled, past its deadline, or Ctrl-C pressed.
 
         Then return, or raise, soon: outputs need not be filled in. Ask every few milliseconds.
         """
@@ -211,7 +218,9 @@ class IWorkloadFactory(ABC):
 
     @abstractmethod
     def create_workload(self, layer: Layer) -> Any:
-        """Return the workload of a layer that `supports` accepted, or of a private layer of a substitution.
+        """Return the workload of a layer that `supports` accepted, or of a private layer.
+
+        The private layer is one of a substitution.
 
         This is where a private layer is compiled. If that raises, its part goes back, visibly: to
         the next backend that the user named. A layer that `supports` accepted and that is left as
@@ -224,7 +233,9 @@ class IWorkloadFactory(ABC):
         """
 
     def release(self, layer: Layer) -> None:  # noqa: B027  # optional: most private layers hold next to nothing
-        """(optional) Let go of what a private layer held for `create_workload` alone, such as weights that were packed since.
+        """(optional) Let go of what a private layer held for `create_workload` alone.
+
+        For example weights that were packed since.
 
         Called once the workload of a layer is made, if nobody will see the layer again: of networks
         that the runtime optimized itself. So weights and what was made of them are never all there
@@ -233,7 +244,9 @@ class IWorkloadFactory(ABC):
         """
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
-        """(optional) Return a workload with one input in `source` and one output in `target`, one of them this backend's.
+        """(optional) Return a workload that copies a tensor from `source` to `target`.
+
+        It has one input in `source` and one output in `target`; one of the two is this backend's.
 
         Required between two domains of the backend, and between a domain of it that is not
         `host_visible` and the host. Default: refuses.
@@ -308,7 +321,9 @@ class IBackend(ABC):
         return None if content is None else read_claims(content)
 
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
-        """(optional) Say whether a device can run a layer, all of whose infos are concrete. Default: by the manifest's claims.
+        """(optional) Say whether a device can run a layer, all of whose infos are concrete.
+
+        Default: by the manifest's claims.
 
         Override it for what data cannot say, and ask the default first:
         ``answer = super().supports(layer, options, device)``. The layer is seen in its graph, so
@@ -336,14 +351,16 @@ class IBackend(ABC):
         return None
 
     def memory_domains(self, device: int) -> Sequence[MemoryDomain]:
-        """(optional) List where this backend keeps tensors and scratch. Default: `HOST`, shared with all CPU backends.
+        """(optional) List where this backend keeps tensors and scratch.
+
+        Default: `HOST`, shared with all CPU backends.
 
         Tensors lie in the first, unless `tensor_domains` says otherwise.
         """
         return (HOST,)
 
     def tensor_domains(self, layer: Layer, options: Any, device: Device) -> TensorDomains | None:
-        """(optional) Choose a domain for each tensor of a layer of this backend, private ones included.
+        """(optional) Choose a domain for each tensor of a layer of this backend, private or not.
 
         A tensor that lies elsewhere is copied there; a result may also be put into an importable
         domain if that saves copies. Default: None, all in the first of `memory_domains`.
@@ -351,15 +368,23 @@ class IBackend(ABC):
         return None
 
     def importable_domains(self, device: int) -> frozenset[MemoryDomain]:
-        """(optional) Domains whose tensors every layer reads and writes in place, whatever it chose. Default: none."""
+        """(optional) Domains whose tensors every layer reads and writes in place.
+
+        This holds whatever a layer chose. Default: none.
+        """
         return frozenset()
 
     def create_memory_manager(self, context: IBackendContext | None, domain: MemoryDomain) -> IMemoryManager | None:
-        """(optional) Return the provider of memory in one of `memory_domains`; never asked for `HOST`. Default: None."""
+        """(optional) Return the provider of memory in one of `memory_domains`.
+
+        It is never asked for `HOST`. Default: None.
+        """
         return None
 
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
-        """(optional) Claim parts of a subgraph assigned to this backend: replace them by private layers. Default: none.
+        """(optional) Claim parts of a subgraph assigned to this backend.
+
+        Private layers replace them. Default: none.
 
         Placing compiles nothing: users ask where layers would go. Compile in `create_workload`,
         when the network is loaded, and report how far that is (`dovetail.ground.progress.report`).
@@ -372,7 +397,9 @@ class IBackend(ABC):
         return views
 
     def choices(self, view: SubgraphView, options: Any, device: Device) -> Choices:
-        """(optional) Offer other ways to compute parts of what it runs, for `dovetail tune` to measure. Default: none.
+        """(optional) Offer other ways to compute parts of what it runs.
+
+        `dovetail tune` measures them. Default: none.
 
         Asked after `optimize_subgraph`, about its layers, private ones included, of one partition;
         and again when a network is loaded on a machine on which something was tuned. It must offer
@@ -385,7 +412,9 @@ class IBackend(ABC):
         return Choices(view)
 
     def in_words(self, layer: Layer) -> str:
-        """(optional) Say what a private layer computes, and how: "convolution + ReLU, Winograd 4x4". Default: asks its kind.
+        """(optional) Say what a private layer computes, and how.
+
+        For example "convolution + ReLU, Winograd 4x4". Default: asks its kind.
 
         For placement reports; empty for nothing to say.
         """
@@ -396,20 +425,28 @@ class IBackend(ABC):
         return Capabilities()
 
     def devices(self) -> Sequence[Device]:
-        """(optional) List the devices, in order of their index, without opening any. Default: one, the CPU, without facts.
+        """(optional) List the devices, in order of their index, without opening any.
+
+        Default: one, the CPU, without facts.
 
         Empty on a machine that has none: what is placed there for device 0 cannot be loaded.
         """
         return (DEFAULT_DEVICE,)
 
     def queues(self, context: IBackendContext | None) -> Any:
-        """(optional) Return a capsule ``dovetail.queues.v0`` (see `abi.h`). Default: None, synchronous."""
+        """(optional) Return a capsule ``dovetail.queues.v0`` (see `abi.h`).
+
+        Default: None, synchronous.
+        """
         return None
 
 
 @runtime_checkable
 class IParser(Protocol):
-    """Turns a model file into a network. Found by entry point group ``dovetail.parsers``, named after the file suffix."""
+    """Turns a model file into a network.
+
+    Found by entry point group ``dovetail.parsers``, named after the file suffix.
+    """
 
     suffixes: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""Find the manifest that lies beside a backend's own code, for a backend that was made without the registry."""
+"""Find the manifest beside a backend's own code, for a backend made without the registry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE_NAME = "dovetail-backend.json"
 
 
 def own_manifest(kind: type, backend: str) -> Mapping[str, Any] | None:
-    """Return what the manifest in the top-level package of a class says of a backend; None if there is none.
+    """Return what the manifest in a class's top-level package says of a backend; None without one.
 
     Raises:
         BackendError: It cannot be read (`BACKEND_CONTRACT`).

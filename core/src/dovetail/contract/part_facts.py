@@ -1,4 +1,4 @@
-"""What is known of a part, in JSON's terms: the same in every process, so that something can be kept.
+"""What is known of a part, in JSON's terms: the same in every process, so that it can be kept.
 
 `part_facts` says how the layers of a part are joined, their kinds, attributes and infos. Names do
 not count. Arrays stand there by shape and element type; `part_digests` looks at what is in them
@@ -20,7 +20,7 @@ from ..graph.layer import Layer, OutputSlot
 
 
 class PartLike(Protocol):
-    """Layers, and the slots by which they touch the rest: a `SubgraphView`, or one layer by itself."""
+    """Layers and the slots by which they touch the rest: a `SubgraphView`, or a single layer."""
 
     @property
     def layers(self) -> Sequence[Layer]:
@@ -39,7 +39,7 @@ class PartLike(Protocol):
 
 
 def part_facts(part: PartLike) -> list[Any]:
-    """Describe a part, without names and values: how its layers are joined, kinds, attributes, infos.
+    """Describe a part without names and values: how layers are joined, kinds, attributes, infos.
 
     Raises:
         TypeError: An attribute has no content that is the same in the next process.
@@ -48,7 +48,9 @@ def part_facts(part: PartLike) -> list[Any]:
 
 
 def part_digests(part: PartLike) -> tuple[str, str]:
-    """Return the digests of what `part_facts` says, and of the values of all arrays: constants, and attributes.
+    """Return the digests of what `part_facts` says, and of the values of all arrays.
+
+    These are the constants, and the arrays among the attributes.
 
     Raises:
         TypeError: An attribute or constant has no content that is the same in the next process.

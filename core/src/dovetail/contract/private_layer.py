@@ -1,4 +1,7 @@
-"""Private layers: what a backend rewrites its parts to. The core plans them, and knows nothing of them but their tensors."""
+"""Private layers: what a backend rewrites its parts to.
+
+The core plans them, and knows nothing of them but their tensors.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class PrivateLayer(Descriptor):
         return self.infos
 
     def release(self) -> None:
-        """Release all arrays, those of private layers among the attributes too; no workload can be made of it any more."""
+        """Release all arrays, those of private layers among the attributes too.
+
+        No workload can be made of it any more.
+        """
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, name, None)

@@ -64,7 +64,10 @@ class Quantity:
         self._readers: dict[type[Descriptor], Reader] = {}
 
     def values(self, layer: Layer, device: Device) -> Values:
-        """Return its values, of a layer whose infos are concrete; none if layer and device do not have it."""
+        """Return its values in a layer whose infos are concrete.
+
+        There are none if layer and device do not have the quantity.
+        """
         if self.subject == "device":
             return _device_fact(device, self.fact)
         kind = type(layer.descriptor)
@@ -74,7 +77,10 @@ class Quantity:
         return reader(layer)
 
     def meanings(self, layer: Layer, device: Device) -> Values:
-        """Return what is compared with another quantity's: whole shapes and quantizations of tensors, else the values."""
+        """Return what is compared with another quantity's.
+
+        That is whole shapes and quantizations of tensors, else the values.
+        """
         whole = _WHOLE.get(self.fact)
         slots = None if whole is None else _slots_of(type(layer.descriptor), self.subject)
         if whole is None or slots is None:

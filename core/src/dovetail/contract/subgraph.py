@@ -1,4 +1,4 @@
-"""A backend's view of a part of the graph, and its answer: what to replace, leave, drop or give back.
+"""A backend's view of a part of the graph, and its answer: replace, leave, drop or give back.
 
 Constants are never members of a view, nor among its inputs: they are read through
 ``layer.constant(index)``. A replacement brings its own, and an array handed from one network to the
@@ -20,7 +20,7 @@ _NO_MEMBERS = (Input, Output, Constant)
 
 
 class SubgraphView:
-    """Some layers of a graph and where they touch the rest; a view reads, it never changes the graph.
+    """Some layers of a graph and where they touch the rest; a view never changes the graph.
 
     Attributes:
         graph: The whole graph.
@@ -94,7 +94,7 @@ class SubgraphView:
         return SubgraphView(self.graph, layers, within=self if self._known_convex else self._within)
 
     def breach(self) -> Layer | None:
-        """Return a layer outside that lies on a path from a member to a member; None if the view is convex."""
+        """Return a layer outside, on a path between members; None if the view is convex."""
         if len(self.layers) < 2 or self._known_convex:
             return None
         positions = self._within._all_positions() if self._within is not None else self.graph.positions()
@@ -124,7 +124,7 @@ class SubgraphView:
         return self.breach() is None
 
     def convex_parts(self) -> list[SubgraphView]:
-        """Split the view into parts that each could run as one step, in an order in which they can run.
+        """Split the view into parts that can each run as one step, in an order in which they can.
 
         A layer's level is the largest number of times that a path to it has left the view and come
         back; a level is convex.
@@ -185,7 +185,7 @@ class Failure(NamedTuple):
 
 
 class OptimizationViews:
-    """A backend's answer to `optimize_subgraph`: every layer of the view stands in exactly one of the four lists.
+    """A backend's answer to `optimize_subgraph`: each layer is in exactly one of its four lists.
 
     The core checks the answer always. One that is not sound is taken as a failure of the whole
     view; without fallback it is refused with `SUBSTITUTION_INVALID`.
@@ -234,7 +234,9 @@ class OptimizationViews:
         self.substitute(view, graph)
 
     def compile_whole(self, part: Part, compile: Callable[[Any], Any], words: str = "") -> None:
-        """Take all of a part as one workload, which is compiled when the network is loaded; placing compiles nothing.
+        """Take all of a part as one workload.
+
+        It is compiled when the network is loaded; placing compiles nothing.
 
         Args:
             part: What is taken; convex, as those of `SubgraphView.convex_parts`.
@@ -249,7 +251,10 @@ class OptimizationViews:
         self.private_layer(view, WholePart, compile=compile, words=words or f"{counted} as one workload")
 
     def failed(self, part: Part, reason: str) -> None:
-        """Give a part back: it is barred from this backend and placed anew; the reason stands in the placement report."""
+        """Give a part back: it is barred from this backend and placed anew.
+
+        The reason stands in the placement report.
+        """
         self.failures.append(Failure(self._view_of(part), reason))
 
     def untouched(self, part: Part) -> None:
@@ -299,7 +304,9 @@ class Choice(NamedTuple):
 
 
 class Choices:
-    """A backend's answer to `choices`: parts of a view, each with other ways to compute it. No layer is in two of them.
+    """A backend's answer to `choices`: parts of a view, each with other ways to compute it.
+
+    No layer is in two of them.
 
     Attributes:
         view: What was asked about.

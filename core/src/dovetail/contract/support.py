@@ -6,7 +6,9 @@ from typing import NamedTuple, NoReturn
 
 
 class Support(NamedTuple):
-    """Answer to "can you run this layer?". Read `supported`: an answer has no truth value, so that none is mistaken for a yes.
+    """Answer to "can you run this layer?".
+
+    Read `supported`: an answer has no truth value, so that none is mistaken for a yes.
 
     Attributes:
         supported: Yes or no.

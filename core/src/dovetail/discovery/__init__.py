@@ -1,4 +1,4 @@
-"""Find backends and admit them: listed without running any of their code, each step with a reason of its own.
+"""Find backends and admit them: listed without running their code, each step with its reason.
 
 `entry_points` and `scanning` list, `search_path` looks at the place, `elf` and `content` at the
 bytes, `manifest` at the versions, `probe` tries a backend in a child process, `verdicts` remembers

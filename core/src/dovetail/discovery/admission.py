@@ -1,4 +1,7 @@
-"""Let a backend in: the steps between finding it and running its code in this process, each of which may refuse it."""
+"""Let a backend in: the steps between finding it and running its code in this process.
+
+Each of them may refuse it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Admission:
 
 
 def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: bool = False) -> Admission:
-    """Take a candidate through the steps bytes and probe; place and ABI were looked at when it was listed.
+    """Take a candidate through the steps bytes and probe; listing looked at place and ABI.
 
     Args:
         candidate: One whose listing found nothing wrong.

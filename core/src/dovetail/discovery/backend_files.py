@@ -1,4 +1,4 @@
-"""What a backend that is in use is known by: the bytes of its files, and the version of its distribution."""
+"""What identifies a backend in use: the bytes of its files and its distribution's version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADAPTERS = "dovetail"
 
 
 def content_of(backend: Any) -> str | None:
-    """Return the digest of the files that a backend comes from: a library, or a package; None if there are none."""
+    """Return the digest of the files of a backend: a library or a package; None without files."""
     files = _files(backend)
     if not files.names:
         return None
@@ -29,7 +29,7 @@ def content_of(backend: Any) -> str | None:
 
 
 def version_of_backend(backend: Any, group: str) -> str:
-    """Return the version that a backend has: its own, or that of the distribution that offers it; empty if there is none.
+    """Return a backend's version: its own, or that of its distribution; empty if there is none.
 
     Args:
         backend: The backend.

@@ -1,4 +1,4 @@
-"""One line of the list of backends, and the error that it becomes when such a backend is asked for."""
+"""One line of the list of backends, and the error that it becomes when the backend is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backend that might be loaded: where it comes from, what it says about itself, what is wrong with it."""
+"""A backend that might be loaded: its origin, what it says about itself, what is wrong with it."""
 
 from __future__ import annotations
 

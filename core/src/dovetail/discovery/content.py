@@ -66,7 +66,10 @@ class Files(NamedTuple):
 
 
 def files_of(candidate: Candidate) -> Files:
-    """List what a candidate consists of: a file, or a package with the folder of libraries that auditwheel put beside it."""
+    """List what a candidate consists of: a file, or a package.
+
+    A package includes the folder of libraries that auditwheel put beside it.
+    """
     if not candidate.value:
         path = candidate.path or ""
         return Files({os.path.basename(path): path}, (os.path.dirname(path),))
@@ -74,7 +77,10 @@ def files_of(candidate: Candidate) -> Files:
 
 
 def files_of_module(module: str, distribution: str) -> Files:
-    """List what a module consists of: a file, or a package with the folder of libraries that auditwheel put beside it."""
+    """List what a module consists of: a file, or a package.
+
+    A package includes the folder of libraries that auditwheel put beside it.
+    """
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):
@@ -100,7 +106,7 @@ def files_of_module(module: str, distribution: str) -> Files:
 
 
 def check_libraries(candidate: Candidate, files: Files) -> None:
-    """Look into every shared library before any is loaded: one that was cut short would kill the process.
+    """Look into every shared library before any is loaded: a truncated one would kill the process.
 
     A library for another processor is refused where it is to be loaded by this process; packages
     carry some for their devices.
@@ -189,7 +195,10 @@ def read_lock(lock: Path) -> dict[str, dict[str, str]]:
 
 
 def _walk(folder: Path) -> list[str]:
-    """List the files below a folder, through links as an import goes; a link back to a folder above it is listed itself."""
+    """List the files below a folder, through links as an import goes.
+
+    A link back to a folder above it is listed itself.
+    """
     found = []
     waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [(str(folder), ())]
     while waiting:

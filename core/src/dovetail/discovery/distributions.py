@@ -1,4 +1,4 @@
-"""Go through the installed distributions: folders of metadata on `sys.path`, which is what installers write.
+"""Go through installed distributions: folders of metadata on `sys.path`, as installers write them.
 
 They are read here, since `importlib_metadata`, as `importlib.metadata`, takes longer to import than
 all of this takes to run. It is asked where anything else may be installed: on `sys.path` in an

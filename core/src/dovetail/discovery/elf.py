@@ -1,4 +1,6 @@
-"""Look into an ELF file without loading it: is all of it there, is it for this machine, what stands in a section.
+"""Look into an ELF file without loading it.
+
+This tells whether all of it is there, whether it is for this machine, and what a section holds.
 
 A library that was cut short is mapped beyond its end by the dynamic loader, and touching that kills
 the process with SIGBUS. Layout: System V ABI, chapters 4 and 5.
@@ -146,7 +148,7 @@ def check(descriptor: int, path: str) -> Header:
 
 
 def section(descriptor: int, header: Header, name: bytes, maximum: int) -> bytes | None:
-    """Return the content of a section, at most `most` + 1 bytes of it; None if there is no such section."""
+    """Return the content of a section, at most `maximum` + 1 bytes; None without one."""
     start, each, count = header.sections
     entry = struct.Struct(header.order + _SECTION[header.elf_class])
     if not start or each != entry.size or not header.names < count <= _MAX_SECTIONS:

@@ -16,7 +16,10 @@ from .distributions import folders_of_metadata, normalized
 
 _log = Log("dovetail")
 RACY_NS = 2_000_000_000
-"""Longest step of a file system's clock: what changed so shortly before may have changed again without a new time."""
+"""Longest step of a file system's clock.
+
+What changed so shortly before may have changed again without a new time.
+"""
 _REFERENCE = re.compile(r"\s*(\w+(?:\.\w+)*)\s*(?::\s*(\w+(?:\.\w+)*))?\s*(?:\[.*\]\s*)?")
 """``package.module:object.attribute [extras]``, all behind the module optional."""
 
@@ -126,7 +129,7 @@ def load_object(value: str) -> Any:
 
 
 def forget() -> None:
-    """Look through everything again when next asked: what was installed may have been changed in place."""
+    """Look through everything again when next asked: distributions may have changed in place."""
     global _last
     _last = None
 
@@ -139,7 +142,7 @@ def version_of(name: str) -> str | None:
 
 
 def reference(value: str) -> tuple[str, str]:
-    """Return the module that an entry point names, and the path of the object in it, which may be empty.
+    """Return the module that an entry point names, and the path, maybe empty, of the object in it.
 
     Raises:
         ValueError: The value is no reference to an object.
@@ -186,7 +189,7 @@ def _offered(group: str, scan: _Scan) -> list[Offer]:
 
 
 def _distributions() -> Iterator[Any]:
-    """Go through what is installed; an import hook of somebody else that fails ends the list, and is told."""
+    """Go through what is installed; a foreign import hook that fails ends the list, and is told."""
     try:
         yield from folders_of_metadata()
     except Exception as error:

@@ -1,4 +1,7 @@
-"""The state of the process that loading a backend must not change: seen before and after, put back where that is possible."""
+"""The state of the process that loading a backend must not change.
+
+It is seen before and after, and put back where that is possible.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ def _signal_actions() -> dict[int, bytes]:
 
 
 def _meaning(action: bytes) -> tuple[bytes, int]:
-    """Return the function and the flags of a struct sigaction of Linux; the rest of it is a mask and what lay on the stack."""
+    """Return the function and the flags of a struct sigaction of Linux.
+
+    The rest of it is a mask and what lay on the stack.
+    """
     return action[:8], int.from_bytes(action[136:140], sys.byteorder) & ~_SA_RESTORER
 
 
@@ -163,7 +169,7 @@ def _thread_count() -> int:
 
 @contextmanager
 def restored(changes: list[str] | None = None) -> Iterator[None]:
-    """Put back the working folder, the signal handlers and this thread's floating-point flags after the block.
+    """Put back working folder, signal handlers and this thread's FPU flags after the block.
 
     Args:
         changes: Gets the names of all that the block changed, whether it is put back or not.
@@ -204,7 +210,10 @@ def _signal_actions_of(number: int) -> bytes:
 
 @contextmanager
 def interrupts_told_apart() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether somebody pressed Ctrl-C within the block, whatever the code in it raises."""
+    """Yield a function that tells whether somebody pressed Ctrl-C within the block.
+
+    It tells so whatever the code in the block raises.
+    """
     pressed = False
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(previous):

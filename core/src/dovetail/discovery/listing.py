@@ -1,4 +1,7 @@
-"""List what there is: installed distributions and searched folders, as candidates in a fixed order, running none of it."""
+"""List installed distributions and searched folders, as candidates in a fixed order.
+
+Listing runs none of their code.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ def scanned(folders: Sequence[SearchFolder], trusted: Sequence[str]) -> list[Fol
 
 
 def duplicates(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Return the candidates that share an id, or whose ids differ only in case: people take such ids for one another."""
+    """Return the candidates that share an id, or whose ids differ only in case.
+
+    People take such ids for one another.
+    """
     by_id: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         is_named = candidate.id and (candidate.refusal is None or candidate.refusal.code is not ReasonCode.BAD_ID)

@@ -1,4 +1,4 @@
-"""Import the modules of a locked backend from the files that the lock lists, not from caches of byte code.
+"""Import a locked backend's modules from the files that the lock lists, not from byte code caches.
 
 Python takes the byte code in `__pycache__` for the source beside it if a time and a size written
 there agree, or without looking at the source at all; either can be forged, and neither is in a lock
@@ -14,7 +14,10 @@ from types import CodeType, ModuleType
 
 
 def import_from_sources(package: str) -> None:
-    """Let this process import a top-level package or module, and what lies below it, from sources alone; idempotent."""
+    """Let this process import a top-level module and what lies below from sources alone.
+
+    The module may be a package. Idempotent.
+    """
     for finder in sys.meta_path:
         if isinstance(finder, _LockedFinder):
             finder.packages.add(package)

@@ -1,16 +1,21 @@
-"""Read what a backend says about itself without loading it: `dovetail-backend.json`, or the same text in an ELF section.
+"""Read what a backend says about itself without loading it.
+
+It stands in `dovetail-backend.json`, or as the same text in an ELF section.
 
 A manifest is one object, or a list of them if a package holds several backends::
 
     {"id": "CpuAcme", "device": "cpu", "rank": 10, "description": "ACME kernels for AVX2"}
 
-`device` is "cpu" for everything that computes on
-the host; only these are chosen when a caller names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
+`device` is "cpu" for everything that computes on the host; only these are chosen when a caller
+names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
 
-- `abi`: version of the kernel protocol that the backend was built for. The build writes it into wheels and into sections; a
-  source tree that is installed in editable form has none, and is compared when it is opened;
-- `library`: name of a shared library beside the manifest that exports the C table; then nothing is imported;
-- `module`, `attribute`: in the section of a Python extension module, its name and the name of the `IBackend` in it ("Backend");
+- `abi`: version of the kernel protocol that the backend was built for. The build writes it into
+  wheels and into sections; a source tree that is installed in editable form has none, and is
+  compared when it is opened;
+- `library`: name of a shared library beside the manifest that exports the C table; then nothing is
+  imported;
+- `module`, `attribute`: in the section of a Python extension module, its name and the name of the
+  `IBackend` in it ("Backend");
 - `version`, `vendor`: for people;
 - `claims`: which layers it takes, see `claims.py`; read when the backend is first used.
 
@@ -49,7 +54,7 @@ _LARGEST_NUMBER = 1_000_000_000
 
 
 def manifest_of(module: str, backend: str) -> Mapping[str, Any] | None:
-    """Return the manifest for a backend whose entry point lies in this module, or None if its package has none.
+    """Return the manifest for a backend whose entry point is in this module; None without one.
 
     Raises:
         Refused: It cannot be read, is malformed, or speaks of other backends only.
@@ -58,7 +63,9 @@ def manifest_of(module: str, backend: str) -> Mapping[str, Any] | None:
 
 
 def find_manifest(module: str, backend: str) -> tuple[Mapping[str, Any] | None, Path | None]:
-    """Return the manifest for a backend whose entry point lies in this module, and its folder; None twice if there is none.
+    """Return the manifest for a backend whose entry point is in this module, and its folder.
+
+    None twice if there is none.
 
     Only the top-level package is looked for, because finding a deeper module would import the
     packages above it.
@@ -142,7 +149,9 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
 
 
 def claims_of(manifest: Mapping[str, Any] | None, path: str | None = None) -> Claims | None:
-    """Read the claims of a manifest, None if it has none; imports NumPy, so that listing leaves it to the first use.
+    """Read the claims of a manifest; None if it has none.
+
+    This imports NumPy, so that listing leaves it to the first use.
 
     Raises:
         Refused: They are malformed.

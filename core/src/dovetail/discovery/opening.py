@@ -1,4 +1,4 @@
-"""Load a backend: run its code for the first time, check what comes out, and say precisely what went wrong.
+"""Load a backend: run its code for the first time, check the result, say precisely what failed.
 
 The same function serves the child process that tries a backend and the host that then loads it.
 """
@@ -33,7 +33,9 @@ _DEVICE_STATES = ("driver_missing", "no_device", "device_busy")
 
 
 def open_backend(candidate: Candidate, changes: list[str] | None = None) -> IBackend:
-    """Load a backend and check that it is what it is listed as. Working folder, signal handlers and FPU flags are put back.
+    """Load a backend and check that it is what it is listed as.
+
+    Working folder, signal handlers and FPU flags are put back.
 
     Args:
         candidate: What to load.
@@ -125,7 +127,7 @@ def _entry_point(candidate: Candidate) -> Any:
 
 
 def _extension(candidate: Candidate) -> Any:
-    """Load a Python extension module of a searched folder under the name that its manifest gives."""
+    """Load a Python extension module of a searched folder under the name in its manifest."""
     assert candidate.manifest is not None
     assert candidate.path is not None
     name = candidate.manifest["module"]

@@ -95,7 +95,7 @@ def _has_other_build(candidate: Candidate, name: str) -> bool:
 
 
 def _is_named(candidate: Candidate, error: AttributeError) -> bool:
-    """Tell whether an attribute that is missing is the one that the entry point, or the manifest, names."""
+    """Tell whether a missing attribute is the one that the entry point, or the manifest, names."""
     wanted = candidate.value.partition(":")[2].partition("[")[0].strip() if candidate.value else None
     if wanted is None:
         wanted = (candidate.manifest or {}).get("attribute", "Backend")

@@ -1,4 +1,6 @@
-"""Try a backend in a child process, so that a crash, a hang or an exit ends the child and not the program that asked.
+"""Try a backend in a child process.
+
+So a crash, a hang or an exit ends the child and not the program that asked.
 
 The child is a new interpreter, never a fork: a fork would carry over threads and locks that native
 code then waits for.
@@ -44,7 +46,10 @@ class ProbeError(Exception):
 
 
 class ChildError(Exception):
-    """What a backend raised in the child process: the traceback as text, chained to the error that the caller gets."""
+    """What a backend raised in the child process.
+
+    It is the traceback as text, chained to the error that the caller gets.
+    """
 
 
 @dataclass(slots=True)
@@ -174,7 +179,10 @@ class _Child:
                 return
 
     def _kill(self) -> None:
-        """End the child and whatever it started; until it is waited for, its number cannot be that of another process."""
+        """End the child and whatever it started.
+
+        Until it is waited for, its number cannot be that of another process.
+        """
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
@@ -218,7 +226,7 @@ class _Child:
 
 
 def _anonymous_file() -> IO[bytes]:
-    """Return a file without a name; in memory where there is such a thing, as the file system may be read-only."""
+    """Return a file without a name; in memory where possible, as disks may be read-only."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("dovetail-probe"), "w+b")
     from tempfile import TemporaryFile

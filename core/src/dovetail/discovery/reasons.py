@@ -1,4 +1,4 @@
-"""Why a backend was not admitted: one stable code per reason, with the step that finds it and what to do."""
+"""Why a backend was not admitted: one stable code per reason, its step, and what to do."""
 
 from __future__ import annotations
 
@@ -208,7 +208,9 @@ QUARANTINING = frozenset({ReasonCode.PROBE_CRASHED, ReasonCode.PROBE_TIMEOUT, Re
 
 
 class Refused(Exception):
-    """A step of the pipeline refuses a backend; only the registry sees it, and makes a row and an error of it.
+    """A step of the pipeline refuses a backend.
+
+    Only the registry sees it, and makes a row and an error of it.
 
     Attributes:
         code: Why.

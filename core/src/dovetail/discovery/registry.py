@@ -1,4 +1,4 @@
-"""The backends there are: listed without running any of their code, loaded when first asked for by id.
+"""The backends there are: listed without running their code, loaded when first asked for by id.
 
 A distribution offers a backend by an entry point of the group ``dovetail.backends``, whose *name*
 is the `BackendId` and whose value is the `IBackend` class, or the package of a shared library. A
@@ -110,7 +110,10 @@ class Registry:
         return tuple(self._reports)
 
     def refresh(self) -> None:
-        """Look again for backends, keeping those that are loaded; for programs that install while they run."""
+        """Look again for backends, keeping those that are loaded.
+
+        For programs that install while they run.
+        """
         invalidate_caches()
         forget()
         with self._lock:
@@ -121,7 +124,9 @@ class Registry:
             ]
 
     def default_preferences(self) -> tuple[BackendId, ...]:
-        """Choose for a caller who names no backend, and log it: the CPU backends that are ready, fastest first by manifest.
+        """Choose for a caller who names no backend, and log it.
+
+        The choice is the CPU backends that are ready, fastest first by manifest.
 
         Raises:
             BackendUnavailableError: There is none.
@@ -249,7 +254,9 @@ class Registry:
     # -- loading -----------------------------------------------------------------------------------
 
     def get(self, id: str) -> IBackend:
-        """Return a backend; the first time it is probed in a child process, unless that is known to go well, and loaded.
+        """Return a backend; it is probed and loaded the first time.
+
+        It is probed in a child process, unless that is known to go well.
 
         Raises:
             BackendUnavailableError: It is not installed, of another version, in quarantine, or not
@@ -264,7 +271,9 @@ class Registry:
             return entry.backend
 
     def examine(self, id: str, *, probing: bool = True, afresh: bool = False) -> BackendRow:
-        """Take a backend through the steps up to the probe, without loading it into this process, and return its row.
+        """Take a backend through the steps up to the probe, and return its row.
+
+        It is not loaded into this process.
 
         Args:
             id: Which one.

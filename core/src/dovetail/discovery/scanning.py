@@ -1,4 +1,6 @@
-"""List the backends of searched folders: shared libraries that carry a manifest in the ELF section `.dovetail`.
+"""List the backends of searched folders.
+
+These are shared libraries that carry a manifest in the ELF section `.dovetail`.
 
 Nothing is loaded: of each file the headers and that one section are read. What is no regular file
 is not even opened.

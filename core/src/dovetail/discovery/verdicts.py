@@ -1,4 +1,6 @@
-"""What is remembered of trying backends: which passed, so that they need not be tried again, and which must not be.
+"""What is remembered of trying backends.
+
+It tells which passed, so that they need not be tried again, and which must not be.
 
 A verdict holds for the same content of the backend, the same core, the same Python and the same
 drivers. It lies in one small file per backend, written whole and renamed; one that is damaged, or
@@ -109,7 +111,10 @@ def core_identity() -> str:
 
 
 class VerdictStore:
-    """The verdicts of this user, on disk where possible, and those of this process. Safe to use from several processes."""
+    """The verdicts of this user, on disk where possible, and those of this process.
+
+    Safe to use from several processes.
+    """
 
     def __init__(self) -> None:
         self._memory: dict[tuple[str, str], Verdict] = {}
@@ -136,7 +141,10 @@ class VerdictStore:
         return verdict
 
     def quarantined(self, id: str, files: Callable[[], Files]) -> Verdict | None:
-        """Return why a backend must not be tried again, or None; files are looked at only if there is an entry."""
+        """Return why a backend must not be tried again, or None.
+
+        Files are looked at only if there is an entry.
+        """
         verdict = self._read("quarantine", id)
         if verdict is None or verdict.code not in ReasonCode.__members__ or not self._holds(verdict, files()):
             return None
@@ -160,7 +168,10 @@ class VerdictStore:
     # -- telling -----------------------------------------------------------------------------------
 
     def identify(self, files: Files) -> tuple[Identity, list[Stamp], int]:
-        """Read the files of a backend; returns what a verdict on them holds for, their stamps, and when these were taken."""
+        """Read the files of a backend.
+
+        Returns what a verdict on them holds for, their stamps, and when these were taken.
+        """
         from hashlib import sha256
 
         stamped_ns = time.time_ns()

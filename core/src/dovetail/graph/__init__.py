@@ -1,1 +1,4 @@
-"""A network as data: tensors, descriptors, layers joined by slots. It knows no kind of layer and no backend."""
+"""A network as data: tensors, descriptors, layers joined by slots.
+
+It knows no kind of layer and no backend.
+"""

@@ -38,7 +38,9 @@ def descriptor_class(cls: type[_Class]) -> type[_Class]:
 
 
 class Descriptor:
-    """Base of all kinds: subclass it with `descriptor_class`, or any frozen dataclass, whose fields are the attributes.
+    """Base of all kinds.
+
+    Subclass it with `descriptor_class`, or any frozen dataclass, whose fields are the attributes.
 
     Attributes are int, float, bool, str, enum, None, tuples of these, or a NumPy array, so that
     they cross C, JSON and processes; the value of an enum's member stands for the member. A field
@@ -89,7 +91,7 @@ class Descriptor:
         vars(self).update(attributes)
 
     def __post_init__(self) -> None:
-        """Do the same as `__init__` for classes that `dataclasses.dataclass` made, which call this."""
+        """Do the same as `__init__` for classes of `dataclasses.dataclass`, which call this."""
         for name, member in _members(type(self), self.attributes()).items():
             object.__setattr__(self, name, member)
 
@@ -116,7 +118,9 @@ class Descriptor:
         return 1
 
     def in_words(self) -> str:
-        """(optional) Say what a private layer computes, and how: "convolution + ReLU, Winograd 4x4". Default: nothing.
+        """(optional) Say what a private layer computes, and how.
+
+        For example "convolution + ReLU, Winograd 4x4". Default: nothing.
 
         For placement reports. A kind that other people's networks are made of needs no words
         besides its name.
@@ -124,7 +128,7 @@ class Descriptor:
         return ""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        """Return the infos of the outputs for the infos of the inputs (None for one that is not connected).
+        """Return the outputs' infos for the inputs' infos (None for an input not connected).
 
         Sizes are ints. Before the sizes of a network are fixed, a size may be an `Expression`
         over its symbols. It passes for an int: sums, products and quotients need no care. A
@@ -139,7 +143,9 @@ class Descriptor:
         raise GraphError(f"kind {self.kind} does not infer shapes")
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
-        """(optional) Absorb values of `value_inputs`, or known sizes, into attributes; default: nothing to absorb.
+        """(optional) Absorb values of `value_inputs`, or known sizes, into attributes.
+
+        Default: nothing to absorb.
 
         Inputs without a value, or not connected, show as None in `values`. Before sizes are fixed,
         sizes are expressions as for `infer`, and so are elements of values that follow from sizes,
@@ -148,7 +154,9 @@ class Descriptor:
         return self
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        """(optional) Compute the outputs from constant inputs, for constant folding; default None: cannot.
+        """(optional) Compute the outputs from constant inputs, for constant folding.
+
+        Default None: cannot.
 
         Values that follow from symbolic sizes are arrays of dtype object with expressions among
         their elements. What is raised for such is no error: the value is unknown until sizes are
@@ -157,7 +165,9 @@ class Descriptor:
         return None
 
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:
-        """(optional) Name the inputs whose values may make a run fail, such as positions out of range; default none.
+        """(optional) Name the inputs whose values may make a run fail; default none.
+
+        Positions, for example, may be out of range.
 
         An input whose value is known to be harmless need not be named. Zeros must be harmless:
         where nothing is, such as a position in an axis of size 0, `infer` refuses the inputs.
@@ -165,7 +175,9 @@ class Descriptor:
         return ()
 
     def selects_elements(self) -> bool:
-        """(optional) Say whether integers need no meaning here: each one returned was read, or is an attribute; default False.
+        """(optional) Say whether integers need no meaning here; default False.
+
+        They need none if each one returned was read, or is an attribute.
 
         They are picked by place or by order alone. The result is then the same whether the slots of
         that type carry a quantization, one and the same on all of them, or none; the optimizer may
@@ -178,7 +190,7 @@ class Descriptor:
         return 0
 
     def computes_in(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> DType | None:
-        """Element type that selects a kernel: that of `dtype_of`; None if that slot is not connected."""
+        """Element type that selects a kernel: that of `dtype_of`; None without that slot."""
         side, index = self.dtype_of
         slots: Infos = outputs if side == "output" else inputs
         info = slots[index] if index < len(slots) else None
@@ -241,7 +253,7 @@ def _later_fields_of(kind: Any) -> dict[str, dataclasses.Field[Any]]:
 
 
 _later_fields: Callable[[Any], dict[str, dataclasses.Field[Any]]] = cache(_later_fields_of)
-"""The attributes that came after version 1 of a kind; most kinds have none, and each layer is asked."""
+"""The attributes younger than version 1 of a kind; most kinds have none, each layer is asked."""
 
 
 def _completed(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
@@ -283,7 +295,9 @@ _enums: Callable[[Any], dict[str, type[Enum]]] = cache(_enums_of)
 
 
 def _members(kind: Any, attributes: dict[str, Any]) -> dict[str, Enum]:
-    """Return the members of enums that plain strings among these attributes stand for: kinds compare them by identity.
+    """Return the members of enums that plain strings among these attributes stand for.
+
+    Kinds compare them by identity.
 
     Raises:
         GraphError: One stands for none (`ATTRIBUTE_INVALID`).

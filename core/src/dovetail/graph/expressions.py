@@ -31,7 +31,9 @@ _MAX_DEGREE = 8
 _MAX_WEIGHT = 48
 _MAX_NAME = 64
 _MAX_COEFFICIENT = 1 << 96
-"""A file decides how long an expression grows. What is beyond these is a size of which nothing is known but its bounds.
+"""A file decides how long an expression grows.
+
+What is beyond these is a size of which nothing is known but its bounds.
 
 A function weighs as much as the symbols in it; the texts of all of them are kept, and so are cut
 short in names.
@@ -91,7 +93,9 @@ def is_written_alike(a: Any, b: Any) -> bool:
 
 
 class Expression(_Integer):
-    """A polynomial over symbols; immutable. `symbol`, `unknown_size` and arithmetic make them, nobody calls the constructor.
+    """A polynomial over symbols; immutable.
+
+    `symbol`, `unknown_size` and arithmetic make them, nobody calls the constructor.
 
     Attributes:
         terms: Coefficient of each product of atoms, in a canonical order; equal ones are equal
@@ -372,7 +376,7 @@ def _times(a: float, b: float) -> float:
 
 
 def _leaves_rest(difference: Expression) -> bool:
-    """Say whether a sum cannot be 0, since all of it but a constant is a multiple of what that is none of."""
+    """Say whether a sum cannot be 0, as its constant is no multiple of its other factors' gcd."""
     factors = [factor for monomial, factor in difference.terms if monomial]
     constant = next((factor for monomial, factor in difference.terms if not monomial), 0)
     return constant % math.gcd(*factors) != 0
@@ -418,7 +422,10 @@ def _floored(number: int, divisor: int) -> int:
 
 
 def _floored_by_number(number: Expression, divisor: int) -> int:
-    """Take whole multiples out, so that the rest has factors up to half of the divisor; the first one is positive."""
+    """Take whole multiples out, so that the rest has factors up to half of the divisor.
+
+    The first factor is positive.
+    """
     whole: _Terms = {}
     rest: _Terms = {}
     for monomial, factor in number.terms:
@@ -470,7 +477,10 @@ def _nested_quotient(number: Expression) -> tuple[int, int] | None:
 
 
 def _exact_quotient(number: int, divisor: Expression) -> int | None:
-    """Divide polynomials; None if there is a rest. A divisor that is 0 for some sizes is not asked about those."""
+    """Divide polynomials; None if there is a rest.
+
+    A divisor that is 0 for some sizes is not asked about those.
+    """
     left, result = _terms(number), dict[_Monomial, int]()
     lead, lead_factor = divisor.terms[0]
     for _ in range(_MAX_TERMS):

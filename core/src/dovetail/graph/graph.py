@@ -105,7 +105,7 @@ class Graph:
         return list(self._order)
 
     def positions(self) -> Mapping[Layer, int]:
-        """Return the place of each layer in the topological order, which is sorted anew after an edit."""
+        """Return each layer's place in the topological order, sorted anew after an edit."""
         positions = self._positions
         if positions is None or self._order is None:
             positions = self._positions = {one: number for number, one in enumerate(self.topological_order())}
@@ -122,7 +122,10 @@ class Graph:
         return self._names.like(preferred)
 
     def _in_order(self) -> dict[str, Layer]:
-        """All layers by name, in order of creation; one with a new name is put back in its place when it matters."""
+        """All layers by name, in order of creation.
+
+        One with a new name is put back in its place when it matters.
+        """
         if self._is_renamed:
             members = sorted(self._layers.items(), key=_by_id)
             self._layers.clear()
@@ -191,7 +194,9 @@ class Graph:
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
-        """Add layers in the block whose inputs' shapes or values do not fit without infos, as if the inputs were unknown yet.
+        """Add layers in the block without infos where their inputs' shapes or values do not fit.
+
+        The inputs then count as unknown yet.
 
         For what may never be computed, such as a branch: whoever needs them infers them again, and
         is refused then.
@@ -359,7 +364,7 @@ class Graph:
         self._edited()
 
     def discard(self, layer: Layer) -> None:
-        """Remove a layer that nobody reads, nor looks at again: without its slots it is freed at once.
+        """Remove a layer that nobody reads, nor looks at again; without slots it is freed at once.
 
         Layer and slots refer to each other; of what is only removed, the collector has to find out
         that nobody else does.
@@ -372,7 +377,7 @@ class Graph:
         layer.outputs.clear()
 
     def rename(self, layer: Layer, name: str) -> None:
-        """Give a layer another name, made unique by a suffix; its place in the order of creation stays."""
+        """Rename a layer, uniquely by a suffix; its place in the order of creation stays."""
         if name == layer.name:
             return
         label = self.unique_name(name)
@@ -383,7 +388,10 @@ class Graph:
         layer.name = label
 
     def replace_descriptor(self, layer: Layer, descriptor: Descriptor, *, keep_inputs: int | None = None) -> None:
-        """Give a layer another descriptor of the same number of outputs; inputs from `keep_inputs` on are disconnected."""
+        """Give a layer another descriptor of the same number of outputs.
+
+        Inputs from `keep_inputs` on are disconnected.
+        """
         if descriptor.output_count != len(layer.outputs):
             raise GraphError(
                 f"layer {layer.name!r}: {descriptor.kind} has {descriptor.output_count} outputs, not {len(layer.outputs)}"

@@ -7,7 +7,7 @@ from .graph import Graph
 
 
 def check_graph(budget: Budget, graph: Graph) -> None:
-    """Refuse a graph that was made outside of this load, and that would not have been made inside of it.
+    """Refuse a graph made outside of this load that would not have been made inside of it.
 
     Its constants are counted, once; whoever makes a graph in this load counts them as they come.
 

@@ -1,4 +1,7 @@
-"""Arrays that a graph holds: those of callers, converted and copied where they must be, and never written to again."""
+"""Arrays that a graph holds: those of callers, converted and copied where they must be.
+
+They are never written to again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from .tensor import STORED, DType
 
 
 def held_array(value: npt.ArrayLike, name: str, dtype: DType | None, copy: bool | None) -> tuple[Array, DType | None]:
-    """Return a read-only array of an element type that dovetail has, and this type where NumPy's dtype does not tell.
+    """Return a read-only array of an element type that dovetail has, and maybe that type.
+
+    The type is there where NumPy's dtype does not tell it.
 
     Args:
         value: The array, or anything NumPy makes an array of.
@@ -89,13 +94,16 @@ def _read_only(array: Array) -> Array:
 
 
 def _is_taken_as_it_is(array: Array, dtype: DType | None, *, shared: bool) -> bool:
-    """True if nothing of an array must be converted or copied, as of the weights that a parser brings."""
+    """True if an array needs no conversion and no copy, as of the weights that a parser brings."""
     is_known = array.dtype in STORED if dtype is None else array.dtype == dtype.numpy
     return is_known and array.flags.c_contiguous and (shared or not _is_writeable(array))
 
 
 def _is_writeable(array: npt.NDArray[Any]) -> bool:
-    """True if somebody can write to the array's memory: through the array, a base of it, or the buffer that it wraps."""
+    """True if somebody can write to the array's memory.
+
+    That is through the array, a base of it, or the buffer that it wraps.
+    """
     owner: Any = array
     while isinstance(owner, np.ndarray):
         if owner.flags.writeable:

@@ -1,4 +1,6 @@
-"""What a kind raises while it infers, resolves or evaluates: one of ours, with the layer named and the cause kept.
+"""What a kind raises while it infers, resolves or evaluates, as an error of ours.
+
+It names the layer and keeps the cause.
 
 Kinds are the core's own and those of vendors. The core's refuse what does not fit by themselves;
 for a vendor's, and for what nobody thought of, whatever else they raise becomes a typed error here.

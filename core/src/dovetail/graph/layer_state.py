@@ -1,4 +1,7 @@
-"""What a layer is and what it is joined to, noted before a backend sees it: backends read layers, they never change them."""
+"""What a layer is and what it is joined to, noted before a backend sees it.
+
+Backends read layers, they never change them.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,10 @@ from .expressions import Expression, UndecidedError, function_of, is_written_ali
 
 
 def as_size(number: int) -> int:
-    """Return a number that is a size; where something unknown might make it negative, a size of which nothing is known."""
+    """Return a number that is a size.
+
+    Where something unknown might make it negative, it is a size of which nothing is known.
+    """
     if not isinstance(number, Expression):
         return int(number)
     return number if number.low >= 0 or number.is_known else unknown_between(0, max(number.high, 0))
@@ -35,7 +38,10 @@ def smaller(a: int, b: int) -> int:
 
 
 def broadcast_size(a: int, b: int) -> int:
-    """Return what two sizes that do broadcast become: the other one where one is 1. See `differ` for those that do not."""
+    """Return what two sizes that do broadcast become: the other one where one is 1.
+
+    See `differ` for those that do not.
+    """
     for one, other in ((a, b), (b, a)):
         if not isinstance(one, Expression):  # 1, or a number that the other one must be too, if it is not 1
             return other if one == 1 else one
@@ -138,7 +144,10 @@ def _beats(operation: str, a: int, b: int) -> bool:
 
 
 def _holds_among_smallest(number: int, one: int) -> bool:
-    """Say whether a number is a minimum of `one` and of what is positive: they broadcast to `one`, whichever it is."""
+    """Say whether a number is a minimum of `one` and of what is positive.
+
+    The two broadcast to `one`, whichever it is.
+    """
     operands = _operands("min", number)
     return (
         len(operands) > 1

@@ -1,4 +1,6 @@
-"""What is known of slots before sizes are fixed: element types, shapes whose sizes are expressions, small values.
+"""What is known of slots before sizes are fixed.
+
+That is element types, shapes whose sizes are expressions, and small values.
 
 The kinds themselves infer it: `Descriptor.resolve`, `infer` and `evaluate` take expressions for
 sizes, and arrays of them (of dtype object) for values such as the target of a reshape. Nobody says
@@ -31,11 +33,17 @@ _Array: TypeAlias = npt.NDArray[Any]
 _FOLD_LIMIT = 1 << 20
 """Most elements of a value that is worked out; larger ones are the optimizer's business."""
 _KEPT_LIMIT = 1 << 22
-"""Most elements of all such values together: each is remembered, and a file of some bytes may ask for any number of them."""
+"""Most elements of all such values together.
+
+Each is remembered, and a file of some bytes may ask for any number of them.
+"""
 _SHAPE_LIKE = 64
 """Elements that a shape, a list of axes or a scale may have; these are worked out in any case."""
 _TRIED_RANKS = range(7)
-"""Ranks with which a kind is asked what it infers of an input of unknown rank, and lengths of a shape of unknown length."""
+"""Ranks with which a kind is asked what it infers of an input of unknown rank.
+
+Also the lengths of a shape of unknown length.
+"""
 
 
 class Known(NamedTuple):
@@ -76,7 +84,7 @@ class SymbolicInference:
         return slot.info.dtype if slot.info is not None else self._of(slot).dtype
 
     def info(self, slot: OutputSlot) -> TensorInfo | None:
-        """Return the info, its sizes being numbers or expressions; None if not even the rank is known."""
+        """Return the info, with numbers or expressions as sizes; None if the rank is unknown."""
         return self._of(slot).info
 
     def rank(self, slot: OutputSlot) -> int | None:
@@ -93,7 +101,10 @@ class SymbolicInference:
         return size if isinstance(size, int) else None
 
     def value(self, slot: OutputSlot) -> _Array | None:
-        """Return the value if neither inputs nor symbols decide it, or None; bfloat16 shows as its bits."""
+        """Return the value if neither inputs nor symbols decide it, or None.
+
+        bfloat16 shows as its bits.
+        """
         if isinstance(slot.layer.descriptor, Constant):
             return slot.layer.descriptor.value
         self._work_out(slot, wants_value=True)
@@ -108,7 +119,10 @@ class SymbolicInference:
         return self._known[slot]
 
     def _work_out(self, slot: OutputSlot, *, wants_value: bool) -> None:
-        """Work out one slot, with what that needs first; without recursion, since a network may be a thousand layers deep."""
+        """Work out one slot, with what that needs first.
+
+        There is no recursion, since a network may be a thousand layers deep.
+        """
         stack: list[tuple[OutputSlot, bool]] = [(slot, wants_value)]
         load = budget()
         while stack:
@@ -139,7 +153,10 @@ class SymbolicInference:
         return [(one, wanted) for one, wanted in needed if one not in (self._values if wanted else self._known)]
 
     def _may_have_value(self, slot: OutputSlot) -> bool:
-        """Say whether it is worth while to look at what a layer reads: most layers compute what only a run knows."""
+        """Say whether it is worth while to look at what a layer reads.
+
+        Most layers compute what only a run knows.
+        """
         descriptor = slot.layer.descriptor
         if isinstance(descriptor, Input | Constant) or type(descriptor).evaluate is Descriptor.evaluate:
             return False
@@ -179,7 +196,10 @@ class SymbolicInference:
         return self._common(layer, inputs, values, open_inputs, open_values)
 
     def _value_read(self, layer: Layer, index: int) -> _Array | None:
-        """Return the value of an input; of one that shapes the result, but is not known, as many unknown integers."""
+        """Return the value of an input.
+
+        One that shapes the result, but is not known, becomes as many unknown integers.
+        """
         source = layer.inputs[index].source
         if source is None:
             return None
@@ -216,7 +236,10 @@ class SymbolicInference:
         return found
 
     def _types_alone(self, layer: Layer, inputs: Sequence[Known]) -> list[Known]:
-        """Return what is left where a kind has no answer: it is computed in the element type of one of its inputs."""
+        """Return what is left where a kind has no answer.
+
+        That is the element type of one of its inputs, in which it computes.
+        """
         side, index = layer.descriptor.dtype_of
         if side != "input" or index >= len(inputs):
             index = 0
@@ -231,7 +254,10 @@ class SymbolicInference:
         open_inputs: Sequence[int],
         open_values: Sequence[int],
     ) -> list[Known]:
-        """Ask the kind for each rank that the inputs may have, and each length of a value; return what all answers share."""
+        """Ask the kind for each rank of the inputs and each length of a value.
+
+        Return what all answers share.
+        """
         answers = []
         for tried in _TRIED_RANKS:
             infos = [known.info for known in inputs]
@@ -318,7 +344,7 @@ def _unknown_integers(shape: Sequence[int]) -> _Array:
 
 
 def _unknown_value(info: TensorInfo | None) -> _Array | None:
-    """Return as many unknown integers as a shape or some axes hold: beside them others may be known."""
+    """Return as many unknown integers as a shape or some axes hold; others may be known."""
     if info is None or info.rank > 1 or not info.dtype.is_integer or not info.is_concrete or info.elements > _SHAPE_LIKE:
         return None
     return _unknown_integers(info.sizes)

@@ -19,11 +19,16 @@ from .expressions import Expression
 Dimension: TypeAlias = int | str
 """A size, or the name of a symbolic size that is fixed by `optimize(shapes=...)`.
 
-While symbols are inferred (`symbolic_inference`), what depends on a symbol is an `Expression`, which passes for an int."""
+While symbols are inferred (`symbolic_inference`), what depends on a symbol is an `Expression`,
+which passes for an int.
+"""
 
 
 def shown(number: int) -> str:
-    """Return an integer as printed to people: beyond 128 bits by its length, since Python refuses to print the longest."""
+    """Return an integer as printed to people.
+
+    Beyond 128 bits by its length, since Python refuses to print the longest.
+    """
     bits = number.bit_length()
     return str(number) if bits <= 128 else f"{'-' if number < 0 else ''}2^{bits - 1}..."
 
@@ -114,15 +119,18 @@ _LARGEST_ALIGNMENT = 1 << 21
 """Bytes: a huge page."""
 
 MAX_RANK = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32
-"""Axes that a tensor can have: as many as a NumPy array, which inputs, outputs and constants are."""
+"""Axes that a tensor can have: those of a NumPy array, which inputs, outputs and constants are."""
 
 _BY_NAME = {dtype.label: dtype for dtype in DType}
 STORED = {np.dtype(label): dtype for label, dtype in _BY_NAME.items() if label != "bfloat16"}
-"""By NumPy's types, those that are stored as they are; NumPy works the name of a type out anew each time it is asked."""
+"""By NumPy's types, those that are stored as they are.
+
+NumPy works the name of a type out anew each time it is asked.
+"""
 
 
 class DataLayout(StrEnum):
-    """Order of the axes of an image tensor: batch, channels, height, width. Convolution weights follow it.
+    """Axis order of an image tensor: batch, channels, height, width; convolution weights follow it.
 
     NCHW: weights [out, in / groups, height, width]. NHWC: weights [out, height, width, in /
     groups], and depthwise [1, height, width, channels * multiplier].
@@ -270,7 +278,7 @@ class Quantization:
 
 
 class OpaqueLayout(NamedTuple):
-    """Private storage of a tensor inside one backend's substitution, such as a channel-blocked layout.
+    """Private storage of a tensor in one backend's substitution, such as a channel-blocked layout.
 
     Attributes:
         tag: The backend's own name for it; two tensors with the same tag, shape and dtype are laid
@@ -304,7 +312,7 @@ class OpaqueLayout(NamedTuple):
 
 
 class TensorInfo(NamedTuple):
-    """Shape, element type and quantization of a tensor; lives on the output slot that produces it."""
+    """Shape, element type and quantization of a tensor, on the output slot that produces it."""
 
     shape: tuple[Dimension, ...]
     dtype: DType
@@ -385,7 +393,9 @@ class TensorInfo(NamedTuple):
         return "[" + ", ".join(shown(d) if isinstance(d, int) else str(d) for d in self.shape[:MAX_RANK]) + more + "]"
 
     def check(self) -> None:
-        """Refuse sizes that no tensor has, what no machine can hold, and quantizations that do not fit type and shape.
+        """Refuse sizes that no tensor has or no machine can hold, and unfit quantizations.
+
+        A quantization has to fit type and shape.
 
         The graph asks this of every info, whoever inferred it, so that nobody behind it meets a
         size that is negative, or one whose bytes or strides overflow 64 bits. An empty tensor has
@@ -442,7 +452,9 @@ class TensorInfo(NamedTuple):
         return self._replace(shape=tuple(shape), opaque=None)
 
     def reshaped(self, shape: Sequence[int]) -> TensorInfo:
-        """Return the same elements in row-major order under another shape, with the axis of a quantization where it is then.
+        """Return the same elements in row-major order under another shape.
+
+        The axis of a quantization is where it is then.
 
         Raises:
             GraphError: It is not there (`SHAPE_MISMATCH`).

@@ -1,1 +1,1 @@
-"""What every floor above stands on: errors, limits, settings, files that are kept. It knows of no tensor."""
+"""What every floor above stands on: errors, limits, settings, kept files; it knows of no tensor."""

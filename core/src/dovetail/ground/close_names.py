@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def close_names(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
-    """Return known names that are like this one, the closest first; upper and lower case are the same."""
+    """Return known names that are like this one, the closest first; case does not count."""
     from difflib import get_close_matches  # here, since only what goes wrong needs it
 
     by_lower: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The error family: every failure names the thing, what was found, what was expected, and the next step.
+"""The error family: each failure names the thing, what was found and expected, the next step.
 
 All errors derive from `DovetailError` and carry a stable `code` (a member of `ErrorCode`, itself a
 string) and the bare facts as `details`, so that programs branch on data and people read sentences.
@@ -59,7 +59,10 @@ class ErrorCode(StrEnum):
 
 
 def shown_argument(value: object) -> str:
-    """Return what a caller gave, for a message: cut short; Python refuses to print the longest integers."""
+    """Return what a caller gave, cut short for a message.
+
+    Python refuses to print the longest integers.
+    """
     try:
         text = repr(value)
     except Exception:  # an error must not fail for what it is about
@@ -114,7 +117,10 @@ class GraphError(ModelError):
 
 
 class UnsupportedModelError(ModelError):
-    """A well-formed model asks for something that dovetail does not have; `details["unsupported"]` lists all of it."""
+    """A well-formed model asks for something that dovetail does not have.
+
+    `details["unsupported"]` lists all of it.
+    """
 
     default_code = ErrorCode.MODEL_UNSUPPORTED
 
@@ -138,13 +144,19 @@ class BackendError(DovetailError):
 
 
 class BackendUnavailableError(BackendError):
-    """A backend that was asked for by id is not ready; `details["state"]` says which of the states of the registry it is in."""
+    """A backend that was asked for by id is not ready.
+
+    `details["state"]` says which of the states of the registry it is in.
+    """
 
     default_code = ErrorCode.BACKEND_UNAVAILABLE
 
 
 class PlacementError(DovetailError):
-    """Some layer has no backend under the constraints given; `details["refusals"]` lists what each backend said."""
+    """Some layer has no backend under the constraints given.
+
+    `details["refusals"]` lists what each backend said.
+    """
 
     default_code = ErrorCode.NO_BACKEND_FOR_LAYER
 

@@ -1,4 +1,4 @@
-"""Values and exceptions of foreign code as text for a message, whatever they do when they are printed."""
+"""Show values and exceptions of foreign code in a message, whatever they do when printed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .host_exceptions import is_of_host
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message: short, on one line, without characters that a terminal would obey."""
+    """Return a value for a message: short, on one line, without terminal control characters."""
     try:
         text = str(value) if isinstance(value, BaseException) else repr(value)
     except BaseException as failure:  # whatever a backend's own object does when printed, the report must survive

@@ -9,21 +9,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MANY = 10_000
-"""Containers made since the last collection: a network of some hundred layers has about as many, and keeps them."""
+"""Containers made since the last collection.
+
+A network of some hundred layers has about as many, and keeps them.
+"""
 
 _SELDOM = 500
-"""Collections of these before what survived them is looked at again: five million containers, more than 50,000 layers leave."""
+"""Collections of these before what survived them is looked at again.
+
+That is five million containers, more than 50,000 layers leave.
+"""
 
 _HEAVY = 64 << 20
 """Bytes of networks that may wait for the collector, which knows the number of objects alone."""
 
 _LAYER = 6 << 10
-"""Bytes that a layer holds besides weights, with its slots, its workload and its steps: from 4 to 10 thousand were measured."""
+"""Bytes that a layer holds besides weights, with its slots, its workload and its steps.
+
+From 4 to 10 thousand were measured.
+"""
 
 _waiting = [0]
 
 _LOADS = 8
-"""After so many the collector may look at all that is old: who loads small networks does not wait for that each time."""
+"""After so many the collector may look at all that is old.
+
+Who loads small networks does not wait for that each time.
+"""
 
 _loads = [0]
 
@@ -31,7 +43,10 @@ _Threshold = tuple[int, int, int]
 
 
 class _PutOff:
-    """The threshold as the host had it before the first load under way, and the collections up to the last that ended."""
+    """The threshold as the host had it before the first load under way.
+
+    With it, the collections up to the last that ended.
+    """
 
     __slots__ = ("collections", "host")
 
@@ -57,13 +72,18 @@ _settling: dict[str, object] = {}  # who settles: not a lock, which a handler wo
 
 
 def network_dropped(layers: int, weights: int) -> None:
-    """Note that a network is gone that the collector has to find, with its bytes of weights: layers and slots form cycles."""
+    """Note that a network is gone that the collector has to find, with its bytes of weights.
+
+    Its layers and slots form cycles.
+    """
     _waiting[0] += layers * _LAYER + weights
 
 
 @contextmanager
 def gc_deferred() -> Iterator[None]:
-    """Put collections off until a load is done: what it makes it keeps, so that looking for garbage in it finds little.
+    """Put collections off until a load is done.
+
+    What a load makes it keeps, so that looking for garbage in it finds little.
 
     At the usual threshold (700) a load of some hundred layers sets off collections of all
     generations, the last of which walks every object of the process; in a large load they come
@@ -99,7 +119,10 @@ def _end(load: object) -> None:
 
 
 def _settle() -> None:
-    """Bring the threshold in line with the loads under way; who finds somebody at it leaves it to them, who look again."""
+    """Bring the threshold in line with the loads under way.
+
+    Who finds somebody at it leaves it to them, who look again.
+    """
     me = object()
     try:
         while _unsettled() and _settling.setdefault("by", me) is me:
@@ -148,7 +171,7 @@ def _make_up_and_put_back(record: _PutOff) -> None:
 
 
 def _forget_other_threads() -> None:
-    """Put the host's threshold back in a forked child, unless the thread that forked is in a load itself."""
+    """Put the host's threshold back in a forked child, unless the forking thread is in a load."""
     _settling.clear()
     _ended.clear()
     here = threading.get_ident()
@@ -188,7 +211,7 @@ def _make_up(made: int, record: _PutOff) -> None:
 
 
 def _collect_if_due(record: _PutOff) -> None:
-    """Let the collector look at older generations, if as many collections were counted as it waits for.
+    """Let the collector look at older generations, if it counted as many collections as needed.
 
     It does so by itself alone, when the youngest generation is full; collections that are asked for
     empty it each time, so that a program which only loads would never come to that. Networks that

@@ -21,7 +21,10 @@ _VARIABLE_ARGUMENTS = 0x04  # CO_VARARGS
 
 
 def is_of_host(error: BaseException) -> bool:
-    """Tell whether an exception is Ctrl-C, or comes from a signal handler, or from the listener or the limits of a load."""
+    """Tell whether an exception is Ctrl-C, or comes from the host.
+
+    That is a signal handler, or the listener or the limits of a load.
+    """
     return isinstance(error, KeyboardInterrupt) or is_of_listener(error) or is_of_budget(error) or _is_of_handler(error)
 
 
@@ -38,7 +41,10 @@ def _is_of_handler(error: BaseException) -> bool:
 
 
 def _is_handler(frame: FrameType) -> bool:
-    """Tell whether a frame is that of a signal handler: installed now, or called as one, with a signal and a frame."""
+    """Tell whether a frame is that of a signal handler.
+
+    It is one that is installed now, or called as one, with a signal and a frame.
+    """
     if frame.f_code in _installed():
         return True
     arguments = _arguments(frame)

@@ -1,4 +1,6 @@
-"""Files that the processes of one user keep for one another: verdicts, what was tuned, what backends compiled.
+"""Files that the processes of one user keep for one another.
+
+These are verdicts, what was tuned, what backends compiled.
 
 A file is written whole and renamed: a reader finds the one before or the one after, and of several
 writers the last stays. One that others could have written, or that cannot be read, counts for
@@ -39,7 +41,10 @@ class KeptFolder:
 
     @property
     def folder(self) -> Path | None:
-        """Where they lie, or None if there is no such place or others can write there; it need not exist."""
+        """Where they lie; None without such a place, or if others can write there.
+
+        The folder need not exist.
+        """
         problem = self.problem
         if problem:
             self._tell(problem)
@@ -131,7 +136,10 @@ class KeptFiles(KeptFolder):
 
     @property
     def folder(self) -> Path | None:
-        """Where they lie, or None if there is no such place or others can write there; it need not exist."""
+        """Where they lie; None without such a place, or if others can write there.
+
+        The folder need not exist.
+        """
         base = cache_folder()
         if base is None:
             return None

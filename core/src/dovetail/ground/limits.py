@@ -24,12 +24,15 @@ ADDRESSABLE = 1 << 47
 """Bytes of the address space of a process on today's 64-bit machines."""
 _CGROUPS = Path("/sys/fs/cgroup")
 _NO_LOCK = "can't allocate"
-"""How Python begins what it says where it has no memory for a lock; the exception is a RuntimeError."""
+"""How Python's RuntimeError begins where there is no memory for a lock."""
 
 
 @cache
 def machine_memory() -> int:
-    """Return the bytes that this process can have: the machine's memory, or the smallest limit of a cgroup around it."""
+    """Return the bytes that this process can have.
+
+    That is the machine's memory, or the smallest limit of a cgroup around it.
+    """
     found = [ADDRESSABLE, *_cgroup_limits()]
     with suppress(AttributeError, OSError, ValueError):  # a system that does not tell
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -158,7 +161,7 @@ class Budget:
         self.memory = max(0, self.memory - nbytes)
 
     def take_layers(self, count: int, what: str) -> None:
-        """Count nodes or layers that something is about to become, all expansions of the load together.
+        """Count nodes or layers that something is to become, all expansions of the load together.
 
         Raises:
             LimitError: They are too many (`LIMIT_EXCEEDED`).
@@ -186,7 +189,10 @@ class Budget:
 
     @property
     def limits_elements(self) -> bool:
-        """True if tensors may be refused that could be addressed; those that could not `TensorInfo.check` refuses."""
+        """True if tensors may be refused that could be addressed.
+
+        Those that could not `TensorInfo.check` refuses.
+        """
         return self.limits.elements < ADDRESSABLE
 
     def check_shape(self, shape: Sequence[object], name: str) -> None:
@@ -239,7 +245,10 @@ class Budget:
 
 
 class _Thread(threading.local):
-    """A load runs on one thread from end to end; a `ContextVar` would make each array that NumPy makes in it look further."""
+    """A load runs on one thread from end to end.
+
+    A `ContextVar` would make each array that NumPy makes in it look further.
+    """
 
     budget: Budget | None = None
 
@@ -261,7 +270,9 @@ _Item = TypeVar("_Item")
 
 
 def watched(items: Iterable[_Item]) -> Iterator[_Item]:
-    """Hand on items, such as the layers of a graph, and look at the time now and then if the load under way has a deadline.
+    """Hand on items, such as the layers of a graph, and check the deadline of the load under way.
+
+    It looks at the time now and then, if the load has a deadline.
 
     Raises:
         LoadTimeoutError: The time is over (`TIMEOUT`).
@@ -278,7 +289,10 @@ def _watched(items: Iterable[_Item], load: Budget) -> Iterator[_Item]:
 
 
 def is_of_budget(error: BaseException) -> bool:
-    """Tell whether an error came from the budget of the load, and so is no fault of the backend that let it through."""
+    """Tell whether an error came from the budget of the load.
+
+    If so, it is no fault of the backend that let it through.
+    """
     current = _thread.budget
     return current is not None and current.error is error
 

@@ -33,7 +33,7 @@ class Log:
             self._write("INFO", message, arguments)
 
     def warning(self, message: str, *arguments: object) -> None:
-        """Log what somebody should look at; shown even by a program that never configured logging."""
+        """Log what somebody should look at; shown even where nobody configured logging."""
         self._write("WARNING", message, arguments)
 
     def error(self, message: str, *arguments: object) -> None:

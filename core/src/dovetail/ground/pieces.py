@@ -54,7 +54,7 @@ def regions(shape: Sequence[int]) -> Iterator[Region]:
 
 
 def assembled(shape: Sequence[int], dtype: npt.DTypeLike, part: Callable[[Region], Any]) -> _Array:
-    """Make an array of what `part` returns for each region of it; an array of one piece is what it returns."""
+    """Make an array of what `part` returns for each region; a single piece is returned as is."""
     if math.prod(shape) <= PIECE:
         return np.asarray(part((...,)), dtype)
     made = np.empty(shape, dtype)
@@ -94,7 +94,9 @@ def put(target: _Array, source: _Array) -> None:
 def reduced(
     function: np.ufunc, array: _Array, axes: Sequence[int], dtype: npt.DTypeLike, part: Callable[[_Array], _Array] | None = None
 ) -> _Array:
-    """Reduce axes of an array that is not empty to one element each, by a function for which the order does not matter.
+    """Reduce axes of an array that is not empty to one element each.
+
+    The function must not depend on the order.
 
     Args:
         function: Such as `np.add`; integers wrap.

@@ -24,7 +24,10 @@ class _Listening:
 
 
 class _Thread(threading.local):
-    """A load runs on one thread from end to end; a `ContextVar` would make each array that NumPy makes in it look further."""
+    """A load runs on one thread from end to end.
+
+    A `ContextVar` would make each array that NumPy makes in it look further.
+    """
 
     listening: _Listening | None = None
 
@@ -34,7 +37,10 @@ _thread = _Thread()
 
 @contextmanager
 def listening(callback: Listener | None) -> Iterator[None]:
-    """Tell `callback` of all progress inside the block; None changes nothing. What it raises ends the load."""
+    """Tell `callback` of all progress inside the block; None changes nothing.
+
+    What it raises ends the load.
+    """
     if callback is None:
         yield
         return
@@ -47,7 +53,9 @@ def listening(callback: Listener | None) -> Iterator[None]:
 
 
 def report(backend: str, fraction: float, what: str = "") -> None:
-    """Tell whoever listens how far a backend is; for backends, from the thread that they were called on.
+    """Tell whoever listens how far a backend is.
+
+    For backends, from the thread that they were called on.
 
     Args:
         backend: Its id.
@@ -68,6 +76,9 @@ def report(backend: str, fraction: float, what: str = "") -> None:
 
 
 def is_of_listener(error: BaseException) -> bool:
-    """Tell whether an error came from the listener, and so is no fault of the backend that let it through."""
+    """Tell whether an error came from the listener.
+
+    If so, it is no fault of the backend that let it through.
+    """
     current = _thread.listening
     return current is not None and current.error is error

@@ -57,7 +57,7 @@ def is_secure() -> bool:
 
 
 def variable(name: str) -> str:
-    """Return a variable of the environment, or an empty text if it is not set or must not be heeded."""
+    """Return an environment variable; empty if it is not set or must not be heeded."""
     text = os.environ.get(name, "")
     if text and is_secure():
         _warn_once(f"{name} is ignored: this process has more rights than whoever started it")
@@ -66,14 +66,20 @@ def variable(name: str) -> str:
 
 
 def search_folders() -> list[SearchFolder]:
-    """List the folders to search: those of the environment, then those of the configuration; an empty element is none."""
+    """List the folders to search: those of the environment, then those of the configuration.
+
+    An empty element is none.
+    """
     folders = [SearchFolder(part, BACKEND_PATH) for part in variable(BACKEND_PATH).split(os.pathsep)]
     folders += [SearchFolder(part, "backend_path in config.toml") for part in _texts("backend_path")]
     return [folder for folder in folders if folder.path]
 
 
 def trusted_paths() -> list[str]:
-    """List the folders that the user answers for, whoever can write there: the place is not checked from there upwards."""
+    """List the folders that the user answers for, whoever can write there.
+
+    The place is not checked from there upwards.
+    """
     return [path for path in _texts("trusted_path") if os.path.isabs(path)]
 
 
@@ -99,12 +105,18 @@ def probe_timeout() -> float:
 
 
 def probe_memory() -> int:
-    """Return how much memory the child process may allocate, in bytes; the variable counts in MiB, 0 is without limit."""
+    """Return how much memory the child process may allocate, in bytes.
+
+    The variable counts in MiB, 0 is without limit.
+    """
     return int(_number(PROBE_MEMORY, 8192.0, 0.0, 1e9)) << 20
 
 
 def cache_folder() -> Path | None:
-    """Return where verdicts and what was tuned are kept, or None if there is no such place; it need not exist."""
+    """Return where verdicts and what was tuned are kept, or None if there is no such place.
+
+    It need not exist.
+    """
     text = variable(CACHE_DIR)
     if text:
         return _place(text)
@@ -179,7 +191,7 @@ def _user_folder() -> str:
 
 
 def _place(path: str) -> Path | None:
-    """Return a path that files can lie below; None if it is relative, or longer than a path can be."""
+    """Return a path that files can lie below; None if relative, or longer than a path can be."""
     if not os.path.isabs(path):
         return None
     encoded = os.fsencode(path)

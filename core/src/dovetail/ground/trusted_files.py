@@ -39,7 +39,10 @@ def read_trusted(path: str | os.PathLike[str], limit: int | None = None, *, foll
 
 
 def folder_problem(folder: Path) -> str:
-    """Say why what lies in a folder must not be believed; empty if it may be, or if the folder does not exist yet."""
+    """Say why what lies in a folder must not be believed; empty if it may be.
+
+    Empty also if the folder does not exist yet.
+    """
     try:
         facts = folder.lstat()
     except FileNotFoundError:

@@ -16,5 +16,5 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def usable_cores():
-    """Return the cores of the affinity mask, or of the CPU quota if that leaves fewer; at least 1."""
+    """Return the cores of the affinity mask, or of the CPU quota if fewer; at least 1."""
     return dvt_usable_cores()

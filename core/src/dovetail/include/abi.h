@@ -1,22 +1,28 @@
 /* The kernel protocol: the one binary promise between the core and a backend.
  *
  * Rules of evolution
- *   - Every struct begins with its own size in bytes, as the side that filled it in knew it. Fields are only ever appended;
- *     a reader checks DOVETAIL_HAS before it touches a field that is younger than the struct.
- *   - Majors must match; a backend's minor is at most the core's. Both stand in the error otherwise.
- *   - While the major is 0 a minor may break; the majors freeze once several backends have lived on them.
+ *   - Every struct begins with its own size in bytes, as the side that filled it in knew it. Fields
+ *     are only ever appended; a reader checks DOVETAIL_HAS before it touches a field that is
+ *     younger than the struct.
+ *   - Majors must match; a backend's minor is at most the core's. Both stand in the error
+ *     otherwise.
+ *   - While the major is 0 a minor may break; the majors freeze once several backends have lived on
+ *     them.
  *
  * Rules of calling
- *   - The functions of the host table take the very `call` that execute was given, not a copy of it.
+ *   - The functions of the host table take the very `call` that execute was given, not a copy.
  *   - execute() runs without the GIL, on any thread, never raises and never blocks on Python.
  *   - Nothing here is freed by the side that did not create it.
- *   - Tensors are C-contiguous. Tensors planned by the core are 64-byte aligned, but for views into others (DOVETAIL_ALIAS_VIEW
- *     with an offset); those, and a caller's own arrays, are aligned to their element only. No kernel reads or writes past an end.
+ *   - Tensors are C-contiguous. Tensors planned by the core are 64-byte aligned, but for views into
+ *     others (DOVETAIL_ALIAS_VIEW with an offset); those, and a caller's own arrays, are aligned to
+ *     their element only. No kernel reads or writes past an end.
  *   - Constant inputs are always host memory, valid and unchanged for the life of the workload.
- *   - An optional input that is left out in the middle has data NULL and ndim -1; left-out ones at the end are not counted.
- *   - A workload's capsule holds a dovetail_workload allocated with PyMem_RawMalloc or PyMem_RawCalloc: whoever ends up with it
- *     (the core once it took it, else the capsule's destructor) calls release(state) and then PyMem_RawFree on the struct.
- *     dovetail_queues is freed by its own release(state), or by the capsule's owner if that is NULL.
+ *   - An optional input that is left out in the middle has data NULL and ndim -1; left-out ones at
+ *     the end are not counted.
+ *   - A workload's capsule holds a dovetail_workload allocated with PyMem_RawMalloc or
+ *     PyMem_RawCalloc: whoever ends up with it (the core once it took it, else the capsule's
+ *     destructor) calls release(state) and then PyMem_RawFree on the struct. dovetail_queues is
+ *     freed by its own release(state), or by the capsule's owner if that is NULL.
  */
 #ifndef DOVETAIL_ABI_H
 #define DOVETAIL_ABI_H
@@ -111,8 +117,9 @@ typedef struct dovetail_call {
     const dovetail_tensor *outputs;
     int32_t n_inputs;
     int32_t n_outputs;
-    void *workspace;            /* shared part: uninitialised, or NULL if none was asked for. 64-byte aligned in host memory, else
-                                 * what memory_allocate gave, and workspace_offset bytes behind it */
+    void *workspace;            /* shared part: uninitialised, or NULL if none was asked for. 64-byte
+                                 * aligned in host memory, else what memory_allocate gave, and
+                                 * workspace_offset bytes behind it */
     void *worker_workspace;     /* part of worker w: (char *)worker_workspace + w * worker_stride */
     size_t worker_stride;
     void *run_data;             /* from create_run */
@@ -199,17 +206,19 @@ typedef struct {
     void (*release)(void *state);                               /* (optional) */
 } dovetail_queues;
 
-/* ---- The backend table: a backend in a plain shared library, without Python -------------------------------------------------
+/* ---- The backend table: a backend in a plain shared library, without Python ---------------------
  *
- * A library exports one function, DOVETAIL_OPEN_BACKEND, and carries its manifest in an ELF section (DOVETAIL_MANIFEST), so that
- * it can be listed and refused without being opened. The core makes an `IBackend` of the table; `interfaces.py` says what the
- * parts are for.
+ * A library exports one function, DOVETAIL_OPEN_BACKEND, and carries its manifest in an ELF section
+ * (DOVETAIL_MANIFEST), so that it can be listed and refused without being opened. The core makes an
+ * `IBackend` of the table; `interfaces.py` says what the parts are for.
  *
- *   - The core calls into one table from one thread at a time (workloads and queues apart: see above), without the GIL.
- *   - What the core hands in is valid during the call only, but for constants (`dovetail_tensor_info.constant`), the host table
- *     and what a struct says lives longer. What the backend hands out lives until the function that ends it, else until close.
- *   - Texts are UTF-8 and end with NUL. A function that fails fills in `why` and returns a negative status; its other outputs
- *     stay as they were.
+ *   - The core calls into one table from one thread at a time (workloads and queues apart: see
+ *     above), without the GIL.
+ *   - What the core hands in is valid during the call only, but for constants
+ *     (`dovetail_tensor_info.constant`), the host table and what a struct says lives longer. What
+ *     the backend hands out lives until the function that ends it, else until close.
+ *   - Texts are UTF-8 and end with NUL. A function that fails fills in `why` and returns a negative
+ *     status; its other outputs stay as they were.
  *   - No exception leaves the library; no function here calls into Python.
  *   - A pointer that is NULL means: not there, the default that stands beside it holds.
  */

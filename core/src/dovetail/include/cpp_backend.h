@@ -1,12 +1,15 @@
-/* What every backend in C++17 behind the C table needs: objects behind `void *`, exceptions that stay inside, options, artefacts
- * that are checked.
+/* What every backend in C++17 behind the C table needs: objects behind `void *`, exceptions that
+ * stay inside, options, artefacts that are checked.
  *
- *     static const dovetail::Options OPTIONS("ACME_", {{"latency_us", 0, "time per command, in microseconds"}});
+ *     static const dovetail::Options OPTIONS(
+ *         "ACME_", {{"latency_us", 0, "time per command, in microseconds"}});
  *     ...
  *     dovetail::describe(table, "AcmeNpu", "0.1.0", DOVETAIL_BACKEND_DETERMINISTIC, OPTIONS);
- *     table->context_open = [](void *, int32_t, const dovetail_resources *, const dovetail_attributes *given, void **context,
+ *     table->context_open = [](void *, int32_t, const dovetail_resources *,
+ *                              const dovetail_attributes *given, void **context,
  *                              dovetail_answer *why) {
- *         return dovetail::guarded(why, [&] { *context = new Device(OPTIONS.number(given, "latency_us")); });
+ *         return dovetail::guarded(
+ *             why, [&] { *context = new Device(OPTIONS.number(given, "latency_us")); });
  *     };
  *     table->context_close = [](void *, void *context) { delete &dovetail::as<Device>(context); };
  */

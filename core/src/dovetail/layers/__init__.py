@@ -1,4 +1,7 @@
-"""The layer kinds that the core knows, one module per family: descriptors, shape inference and builder methods."""
+"""The layer kinds that the core knows, one module per family.
+
+Each has descriptors, shape inference and builder methods.
+"""
 
 from __future__ import annotations
 

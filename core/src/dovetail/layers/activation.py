@@ -160,7 +160,7 @@ FUSABLE = frozenset(
     | {ActivationFunction.SIGMOID, ActivationFunction.TANH, ActivationFunction.ELU, ActivationFunction.SWISH}
     | {ActivationFunction.GELU, ActivationFunction.GELU_TANH, ActivationFunction.HARD_SIGMOID}
 )
-"""Functions that the optimizer folds into the layer before them, where the backend takes the folded layer."""
+"""Functions that the optimizer folds into the layer before them, where the backend takes it."""
 
 
 @descriptor_class

@@ -17,7 +17,9 @@ from .shape_rules import Operand, present, require_dtype, require_same_dtype, sh
 
 @descriptor_class
 class Conditional(Descriptor, kind="dovetail.Conditional"):
-    """The first of two tensors if a condition of one element holds, else the second; the other need not be computed.
+    """The first of two tensors if a condition of one element holds, else the second.
+
+    The other tensor need not be computed.
 
     No backend meets it. The optimizer takes the branch that a known condition names. Else, where
     the branches are alike, both are computed and one of them is chosen; what cannot be chosen so is

@@ -39,14 +39,23 @@ _INPUTS = ("input", "weights", "bias")
 
 @descriptor_class
 class _Windowed(FusedActivation):
-    """What the three convolutions share; sizes are (height, width), padding is (top, left, bottom, right)."""
+    """What the three convolutions share.
+
+    Sizes are (height, width), padding is (top, left, bottom, right).
+    """
 
     input_names: ClassVar[tuple[str, ...]] = _INPUTS
     required_inputs: ClassVar[int] = 2
     stride: tuple[int, int] = (1, 1)
-    """(height, width): pixels from one window to the next; of a transposed convolution, in the output."""
+    """(height, width): pixels from one window to the next.
+
+    Those of a transposed convolution are counted in the output.
+    """
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """(top, left, bottom, right): zeros around the image; a transposed convolution cuts as much off its output."""
+    """(top, left, bottom, right): zeros around the image.
+
+    A transposed convolution cuts as much off its output.
+    """
     dilation: tuple[int, int] = (1, 1)
     """(height, width): pixels from one tap of the filter to the next."""
     layout: DataLayout = DataLayout.NCHW
@@ -66,7 +75,7 @@ class _Windowed(FusedActivation):
         return replace(self, padding=self._same_padding(inputs), auto_padding=AutoPadding.EXPLICIT)
 
     def _is_symbolic(self, inputs: Infos) -> bool:
-        """Say whether no padding can be worked out, since image or filter have sizes that are symbols."""
+        """Say whether padding cannot be worked out: image or filter have symbols as sizes."""
         x, weights = self._check(inputs)
         return are_symbolic((*self._spatial(x), *self.kernel_size(weights)))
 
@@ -109,7 +118,7 @@ class _Windowed(FusedActivation):
 
     @property
     def filter_axis(self) -> int:
-        """Axis of the weights that counts the filters: the one along which they may have a scale each."""
+        """Axis of the weights that counts the filters, along which they may have a scale each."""
         return 0
 
 
@@ -123,7 +132,7 @@ class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
     """
 
     groups: int = 1
-    """Filters and channels are split into so many groups; filters of one see the channels of one."""
+    """Number of groups of filters and channels; filters of a group see its channels alone."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x, weights = self._check(inputs)
@@ -187,9 +196,12 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
     output_padding: tuple[int, int] = (0, 0)
     """(height, width): rows and columns added at the bottom and the right of the output."""
     groups: int = 1
-    """Filters and channels are split into so many groups; filters of one see the channels of one."""
+    """Number of groups of filters and channels; filters of a group see its channels alone."""
     output_size: tuple[int, int] | None = None
-    """Wanted (height, width): resolved to padding, split by `auto_padding` (SAME alone: size * stride)."""
+    """Wanted (height, width): resolved to padding, split by `auto_padding`.
+
+    SAME alone: size * stride.
+    """
 
     @property
     def filter_axis(self) -> int:
@@ -312,7 +324,10 @@ class ConvolutionLayers(Graph):
         quantization: Quantization | None = None,
         name: str | None = None,
     ) -> OutputSlot:
-        """Cross-correlate each channel with filters of its own; see `DepthwiseConvolution2d` for shapes."""
+        """Cross-correlate each channel with filters of its own.
+
+        See `DepthwiseConvolution2d` for shapes.
+        """
         descriptor = DepthwiseConvolution2d(
             stride=pair(stride, "stride"),
             padding=padding4(padding),

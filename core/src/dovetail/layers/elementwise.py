@@ -110,7 +110,10 @@ OPERATIONS_ON_NUMBERS = frozenset(
         UnaryOperation.ROUND,
     }
 )
-"""Defined for integers as for floats; other functions that are neither logical nor bitwise are of real numbers."""
+"""Defined for integers as for floats.
+
+Other functions that are neither logical nor bitwise are of real numbers.
+"""
 _ORDERS = {BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM}
 LOGICAL_OPERATIONS = frozenset({BinaryOperation.LOGICAL_AND, BinaryOperation.LOGICAL_OR, BinaryOperation.LOGICAL_XOR})
 BITWISE_OPERATIONS = frozenset({BinaryOperation.BITWISE_AND, BinaryOperation.BITWISE_OR, BinaryOperation.BITWISE_XOR})
@@ -292,7 +295,9 @@ def _bfloat16_bits(value: Array) -> Array:
 
 
 def _truncated_division(a: Array, b: Array) -> Array:
-    """Divide integers as `BinaryOperation.DIV` says: NumPy rounds the quotient down, which one that is negative must not be.
+    """Divide integers as `BinaryOperation.DIV` says.
+
+    NumPy rounds the quotient down, which one that is negative must not be.
 
     NumPy gives 0 for a division by zero, and the smallest integer, which has no magnitude, by -1 is
     itself.
@@ -328,7 +333,7 @@ _TRUNCATED = np.frompyfunc(lambda number: number if isinstance(number, float) el
 
 
 def _quotient_of_sizes(a: Any, b: Any) -> Any:
-    """Divide integers that are not negative, so that it does not matter which way the quotient is rounded."""
+    """Divide integers that are not negative: either way of rounding gives the same quotient."""
     if isinstance(a, float) or isinstance(b, float) or not (below(-1, a) and below(0, b)):
         raise UndecidedError(f"the quotient of {a} and {b} depends on sizes that are not fixed")
     return a // b

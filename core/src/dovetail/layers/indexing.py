@@ -53,7 +53,10 @@ def _inside(values: Values, size: int) -> bool:
 
 
 def _require_untouched(quantization: Quantization, axis: int, picked: int | None) -> None:
-    """Refuse to pick along the axis of a quantization: the elements would have other scales than their places."""
+    """Refuse to pick along the axis of a quantization.
+
+    The elements would have other scales than their places.
+    """
     if axis == picked:
         raise shape_error(
             f"elements are picked along axis {axis}, each index of which has one of {len(quantization.scale)} scales",
@@ -73,7 +76,9 @@ def _require_positions(result: TensorInfo, sizes: Sequence[int], x: TensorInfo) 
 
 @descriptor_class
 class StridedSlice(Selection, kind="dovetail.StridedSlice"):
-    """x[begin:end:stride] along some axes, by Python's rules: negative positions count from the end, ends are clamped.
+    """x[begin:end:stride] along some axes, by Python's rules.
+
+    Negative positions count from the end, ends are clamped.
 
     A stride longer than its axis gives one element: `ranges` clamps it, so that no position times a
     stride overflows.
@@ -125,7 +130,7 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
         return [x.with_shape([count for _, _, count in ranges])]
 
     def _symbolic_sizes(self, sizes: Sequence[int]) -> list[int]:
-        """Return the sizes of the result where some are symbolic, or where a slice begins or ends at a symbol."""
+        """Return the result's sizes where some are symbolic, or a slice is bounded by a symbol."""
         axes = tuple(range(len(self.begin))) if self.axes is None else self.axes
         strides = (1,) * len(axes) if self.stride is None else self.stride
         if are_symbolic(axes):
@@ -157,7 +162,9 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
 
 @descriptor_class
 class Gather(Selection, kind="dovetail.Gather"):
-    """Pick slices along an axis: the axis is replaced by the shape of `indices`; negative indices count from the end.
+    """Pick slices along an axis: the axis is replaced by the shape of `indices`.
+
+    Negative indices count from the end.
 
     An index out of range fails the run. `batch_dims` leading axes of input and indices are walked
     together.
@@ -212,7 +219,10 @@ class Gather(Selection, kind="dovetail.Gather"):
 
 @descriptor_class
 class GatherElements(Selection, kind="dovetail.GatherElements"):
-    """output[i, j, k] = input[i, indices[i, j, k], k] for axis 1; negative indices count from the end."""
+    """output[i, j, k] = input[i, indices[i, j, k], k] for axis 1.
+
+    Negative indices count from the end.
+    """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
     required_inputs: ClassVar[int] = 2
@@ -235,7 +245,10 @@ class GatherElements(Selection, kind="dovetail.GatherElements"):
 
 @descriptor_class
 class GatherNd(Selection, kind="dovetail.GatherNd"):
-    """The last axis of `indices` holds positions into the leading axes of the input (after `batch_dims`)."""
+    """Pick by positions into the leading axes of the input (after `batch_dims`).
+
+    The last axis of `indices` holds the positions.
+    """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
     required_inputs: ClassVar[int] = 2
@@ -358,7 +371,9 @@ class OneHot(Descriptor, kind="dovetail.OneHot"):
 
 @descriptor_class
 class Trilu(Descriptor, kind="dovetail.Trilu"):
-    """Keep the upper (or lower) triangle of the last two axes, zero elsewhere; diagonal k is kept. Value input: k.
+    """Keep the upper (or lower) triangle of the last two axes, zero elsewhere; diagonal k is kept.
+
+    Value input: k.
 
     A diagonal beyond the matrix is resolved to the nearest one beyond it, which keeps the same
     elements.
@@ -403,7 +418,10 @@ class Trilu(Descriptor, kind="dovetail.Trilu"):
 
 @descriptor_class
 class Range(Descriptor, kind="dovetail.Range"):
-    """start, start + delta, ... before limit. Value inputs: all three, scalars of one dtype; so it is always folded."""
+    """start, start + delta, ... before limit.
+
+    Value inputs: all three, scalars of one dtype; so it is always folded.
+    """
 
     input_names: ClassVar[tuple[str, ...]] = ("start", "limit", "delta")
     required_inputs: ClassVar[int] = 0
@@ -491,11 +509,17 @@ class Fill(Descriptor, kind="dovetail.Fill"):
 
 
 _TO_THE_END = 2**31 - 1
-"""The end of a slice that stands for the end of the axis: exporters write it, or what 64 bits hold, where no size is known."""
+"""The end of a slice that stands for the end of the axis.
+
+Exporters write it, or what 64 bits hold, where no size is known.
+"""
 
 
 def _sliced(size: int, begin: int, end: int, stride: int) -> int:
-    """Return how many elements a slice has; one of which the sign of a position or stride is not known may have any number."""
+    """Return how many elements a slice has.
+
+    A slice of which the sign of a position or stride is not known may have any number.
+    """
     if are_symbolic((stride,)) or stride == 0:
         return unknown_size()
     if not are_symbolic((size, begin, end)):
@@ -513,7 +537,10 @@ def _sliced(size: int, begin: int, end: int, stride: int) -> int:
 
 
 def _position(position: int, size: int) -> int | None:
-    """Return where a slice begins or ends on an axis, clamped to it; None if the sign of what is given is not known."""
+    """Return where a slice begins or ends on an axis, clamped to it.
+
+    None if the sign of what is given is not known.
+    """
     if below(position, 0):
         return larger(size + position, 0)
     return None if not below(-1, position) else smaller(position, size)

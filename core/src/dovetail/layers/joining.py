@@ -95,7 +95,9 @@ class Stack(Selection, kind="dovetail.Stack"):
 
 @descriptor_class
 class Split(Selection, kind="dovetail.Split"):
-    """Part a tensor along an axis into `parts` outputs: of these sizes, or as equal as can be, the last smaller.
+    """Part a tensor along an axis into `parts` outputs.
+
+    They are of the given sizes, or as equal as can be, the last smaller.
 
     Value input: sizes.
     """
@@ -154,7 +156,9 @@ class PadMode(StrEnum):
 
 @descriptor_class
 class Pad(Selection, kind="dovetail.Pad"):
-    """Add elements before and after each axis; negative counts remove some (constant mode), at most all that there are.
+    """Add elements before and after each axis.
+
+    Negative counts remove some (constant mode), at most all that there are.
 
     `before` and `after` have one count per axis of the input. Value inputs: pads (all before, then
     all after; for the axes in `axes` alone if that is given), value (scalar), axes.
@@ -236,7 +240,10 @@ def _unknown_pads(rank: int) -> tuple[int, ...]:
 
 
 def _max_padding(mode: PadMode, size: int) -> int | None:
-    """Return how many elements can stand beyond each edge of an axis, None: any number; of an empty one none is repeated."""
+    """Return how many elements can stand beyond each edge of an axis; None: any number.
+
+    Of an empty axis none is repeated.
+    """
     if mode is PadMode.REFLECT:
         return larger(size - 1, 0)
     if mode is PadMode.SYMMETRIC:

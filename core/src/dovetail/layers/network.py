@@ -38,7 +38,8 @@ class Network(
 ):
     """A trained network, built layer by layer or by a parser.
 
-    Every builder method takes output slots (or arrays, which become constants) and returns the output slot of the new layer::
+    Every builder method takes output slots (or arrays, which become constants) and returns the
+    output slot of the new layer::
 
         net = Network("example")
         x = net.input("x", (1, 3, 8, 8))

@@ -59,7 +59,7 @@ class BatchNormalization(Descriptor, kind="dovetail.BatchNormalization"):
 
 @descriptor_class
 class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
-    """Normalize each channel of each image over its spatial axes; scale and offset [C] are per channel."""
+    """Normalize each channel of each image over its spatial axes; scale, offset [C] per channel."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset")
     required_inputs: ClassVar[int] = 1
@@ -81,7 +81,10 @@ class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
 
 @descriptor_class
 class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
-    """Normalize groups of channels of each image [N, C, ...]; scale and offset [C] are per channel. Source: Wu and He 2018."""
+    """Normalize groups of channels of each image [N, C, ...].
+
+    Scale and offset [C] are per channel. Source: Wu and He 2018.
+    """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "scale", "offset")
     required_inputs: ClassVar[int] = 1
@@ -106,7 +109,9 @@ class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
 
 @descriptor_class
 class LayerNormalization(Descriptor, kind="dovetail.LayerNormalization"):
-    """Normalize over the axes from `axis` on; scale and offset broadcast to those axes. Source: Ba, Kiros and Hinton 2016.
+    """Normalize over the axes from `axis` on; scale and offset broadcast to those axes.
+
+    Source: Ba, Kiros and Hinton 2016.
 
     With `center` false the mean is not subtracted: RMS normalization (Zhang and Sennrich 2019).
     """

@@ -25,7 +25,9 @@ def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None
 
 @descriptor_class
 class Quantize(Descriptor, kind="dovetail.Quantize"):
-    """q = saturate(round_half_even(x / scale) + zero_point); a NaN gives the zero point. Source: ONNX QuantizeLinear.
+    """q = saturate(round_half_even(x / scale) + zero_point); a NaN gives the zero point.
+
+    Source: ONNX QuantizeLinear.
 
     The result is plain integers, as in ONNX, unless its slot is given the quantization, as the
     builder does.
@@ -89,7 +91,9 @@ class QuantizingLayers(Graph):
     def quantize(
         self, x: Operand, quantization: Quantization, dtype: DType = DType.INT8, *, name: str | None = None
     ) -> OutputSlot:
-        """Round to integers, which stand for real numbers to whatever reads them: a relu clamps at the zero point.
+        """Round to integers, which stand for real numbers to whatever reads them.
+
+        For example, a relu clamps at the zero point.
 
         Where they are to be computed with as they are, add `Quantize` itself.
         """

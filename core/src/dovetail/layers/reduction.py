@@ -32,7 +32,9 @@ from .shape_rules import (
 
 
 class ReduceFunction(StrEnum):
-    """What many elements become; the dtype stays. Over no elements: the neutral element (maximum: the least value).
+    """What many elements become; the dtype stays.
+
+    Over no elements: the neutral element (maximum: the least value).
 
     Maximum and minimum: NaN wins. Integers wrap modulo 2^bits; what is no integer of them (a mean)
     truncates toward zero.
@@ -66,7 +68,7 @@ class Reduce(Descriptor, kind="dovetail.Reduce"):
     keep_dims: bool = False
     """Keep reduced axes with size one."""
     empty_means_none: bool = False
-    """A value input of no axes reduces nothing; else it reduces all (ONNX: noop_with_empty_axes)."""
+    """True: a value input of no axes reduces nothing; else all (ONNX: noop_with_empty_axes)."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         axes = integers(values, 1)
@@ -112,7 +114,10 @@ class ArgFunction(StrEnum):
 
 @descriptor_class
 class ArgMinMax(Descriptor, kind="dovetail.ArgMinMax"):
-    """Position of the extreme along an axis: the first, or the last with `select_last`. A NaN is both extremes (NumPy)."""
+    """Position of the extreme along an axis: the first, or the last with `select_last`.
+
+    A NaN is both extremes (NumPy).
+    """
 
     function: ArgFunction
     """Whose position is wanted."""

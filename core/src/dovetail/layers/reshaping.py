@@ -51,7 +51,9 @@ class _FromValue(Selection):
 
 @descriptor_class
 class Reshape(_FromValue, kind="dovetail.Reshape"):
-    """The same elements in row-major order under another shape; one -1 is worked out. Value input: shape.
+    """The same elements in row-major order under another shape; one -1 is worked out.
+
+    Value input: shape.
 
     Attributes:
         zero_copies: A 0 in `shape` stands for the input's size at that position (ONNX without
@@ -83,7 +85,10 @@ class Reshape(_FromValue, kind="dovetail.Reshape"):
         return [x.reshaped(shape)]
 
     def _symbolic_sizes(self, x: TensorInfo, target: Sequence[int]) -> list[int]:
-        """Return the sizes where some are symbolic: one that is -1, or may be, is what the others leave of the elements."""
+        """Return the sizes where some are symbolic.
+
+        One that is -1, or may be, is what the others leave of the elements.
+        """
         if sum(equal(d, -1) for d in target) > 1 or some_below(target, -1):
             raise attribute_error(f"target shape {list(target)} is not valid", "sizes >= 0, at most one -1")
         open_axes = [i for i, d in enumerate(target) if (d.low if isinstance(d, Expression) else d) < 0]
@@ -169,7 +174,7 @@ class Flatten(Selection, kind="dovetail.Flatten"):
 
 @descriptor_class
 class Permute(Selection, kind="dovetail.Permute"):
-    """Reorder axes: axis i of the result is axis permutation[i] of the input; None reverses them."""
+    """Reorder axes: axis i of the result is input axis permutation[i]; None reverses them."""
 
     permutation: tuple[int, ...] | None = None
     """For each axis of the result the axis of the input; None: in reverse."""
@@ -196,7 +201,10 @@ class Permute(Selection, kind="dovetail.Permute"):
 
 @descriptor_class
 class BroadcastTo(_FromValue, kind="dovetail.BroadcastTo"):
-    """Repeat along axes of size one until the shape is the broadcast of the input's and `shape`. Value input: shape."""
+    """Repeat along axes of size one until the shape is the broadcast of the input's and `shape`.
+
+    Value input: shape.
+    """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "shape")
     shape: tuple[int, ...] | None = None
@@ -257,7 +265,10 @@ class Tile(_FromValue, kind="dovetail.Tile"):
 
 @descriptor_class
 class Shape(Selection, kind="dovetail.Shape"):
-    """The input's sizes from axis `start` to before `end`, as int64; known as soon as shapes are, so always folded."""
+    """The input's sizes from axis `start` to before `end`, as int64.
+
+    Known as soon as shapes are, so always folded.
+    """
 
     start: int = 0
     """First axis whose size is given."""
@@ -274,7 +285,7 @@ class Shape(Selection, kind="dovetail.Shape"):
 
 @descriptor_class
 class SpaceToDepth(Selection, kind="dovetail.SpaceToDepth"):
-    """Move blocks of block x block pixels into channels: output channel (dy * block + dx) * C + c."""
+    """Move blocks of block x block pixels to channels: output channel (dy * block + dx) * C + c."""
 
     block: int
     """Height and width of a block in pixels."""
@@ -321,7 +332,7 @@ class DepthToSpace(Selection, kind="dovetail.DepthToSpace"):
 
 
 class ReshapingLayers(Graph):
-    """Builder methods; where a shape or axes are asked for, an output slot may stand for a value known later."""
+    """Builder methods; an output slot may stand for a shape or axes known later."""
 
     def reshape(
         self, x: Operand, shape: Sequence[int] | OutputSlot, *, zero_copies: bool = False, name: str | None = None

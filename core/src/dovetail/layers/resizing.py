@@ -32,7 +32,10 @@ class ResizeMethod(StrEnum):
 
 
 class CoordinateMode(StrEnum):
-    """Position in the input of output position i, with scale = output size / input size. Source: ONNX Resize."""
+    """Position in the input of output position i, with scale = output size / input size.
+
+    Source: ONNX Resize.
+    """
 
     HALF_PIXEL = "half_pixel"  # (i + 0.5) / scale - 0.5
     HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"
@@ -249,7 +252,10 @@ class ResizingLayers(Graph):
         rounding: NearestRounding | str = NearestRounding.ROUND_PREFER_FLOOR,
         name: str | None = None,
     ) -> OutputSlot:
-        """Resample to `sizes` (of all axes) or by `scales`; for the finer attributes add a `Resize` descriptor."""
+        """Resample to `sizes` (of all axes) or by `scales`.
+
+        For the finer attributes add a `Resize` descriptor.
+        """
         descriptor = Resize(
             method=choice(ResizeMethod, method, "method"),
             coordinates=choice(CoordinateMode, coordinates, "coordinates"),

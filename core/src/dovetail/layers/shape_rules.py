@@ -153,7 +153,10 @@ def require_number(info: TensorInfo, what: str) -> None:
 
 
 def require_real(info: TensorInfo, what: str) -> None:
-    """Refuse plain integers where real numbers are computed; those that stand for such, by a quantization, are taken."""
+    """Refuse plain integers where real numbers are computed.
+
+    Those that stand for real numbers, by a quantization, are taken.
+    """
     if not info.dtype.is_float and (info.quantization is None or info.dtype is DType.BOOL):
         raise GraphError(
             f"{what} is {info.dtype}",
@@ -184,7 +187,10 @@ def broadcast(*shapes: Sequence[Dimension]) -> tuple[int, ...]:
 
 
 def _joined_symbols(sizes: set[Any]) -> set[Any]:
-    """Replace sizes of which some are symbolic by what they broadcast to; those that are known to differ stay."""
+    """Replace sizes of which some are symbolic by what they broadcast to.
+
+    Those that are known to differ stay.
+    """
     numbers = {size for size in sizes if not isinstance(size, Expression)}
     expressions = sorted((size for size in sizes if isinstance(size, Expression)), key=str)
     if not expressions or len(numbers) > 1:
@@ -196,7 +202,7 @@ def _joined_symbols(sizes: set[Any]) -> set[Any]:
 
 
 LARGEST_COUNT = 2**31 - 1
-"""Of a kernel's size, a stride, a dilation, a padding, a number of groups or parts: what 32 bits hold."""
+"""Largest kernel size, stride, dilation, padding, number of groups or parts: 32 bits hold it."""
 
 
 def require_window(
@@ -262,7 +268,7 @@ def window_output(
 
 
 class AutoPadding(StrEnum):
-    """Padding worked out from the input's size, so that the output has ceil(input / stride) positions."""
+    """Padding worked out from the input's size, for ceil(input / stride) output positions."""
 
     EXPLICIT = "explicit"
     SAME_UPPER = "same_upper"  # an odd element goes to the end (TensorFlow)
@@ -321,7 +327,7 @@ def require_positive(what: str, *values: int) -> None:
 
 
 def require_representable(value: float | int | bool, dtype: DType, what: str) -> None:
-    """Refuse a number that is beyond an integer type, or a NaN; fractions are cut off where it is stored.
+    """Refuse a number beyond an integer type, or a NaN; fractions are cut off where it is stored.
 
     Raises:
         GraphError: It does not fit (`ATTRIBUTE_INVALID`).

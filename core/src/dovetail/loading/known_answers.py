@@ -1,4 +1,6 @@
-"""Tiny networks whose results are written out: the first that a backend takes must come out right before it is used.
+"""Define tiny networks with known results, on which a backend is checked before it is used.
+
+The first that the backend takes must come out right.
 
 The numbers were worked out by hand. They are exact in every element type involved, whatever the
 order of the sums.
@@ -53,7 +55,7 @@ _B8 = np.array([2, 3, 1, -8, 12, 127, -128, 2, 52, 52, 3, 3, -98, 102, 2, 2], np
 
 
 def _int8_add(net: Network) -> Any:
-    """Add in steps of 0.5 whose zero points are 0, 2 and -1: a + (b - 2) - 1, kept within -128 and 127."""
+    """Add in steps of 0.5 with zero points 0, 2 and -1: a + (b - 2) - 1, within -128 and 127."""
     a = net.input("a", (1, 1, 1, 16), "int8", Quantization.per_tensor(0.5, 0))
     b = net.input("b", (1, 1, 1, 16), "int8", Quantization.per_tensor(0.5, 2))
     return net.add(ElementwiseBinary(operation=BinaryOperation.ADD), a, b, quantization=Quantization.per_tensor(0.5, -1)).output
@@ -121,7 +123,9 @@ KNOWN_ANSWERS = (
 
 
 def self_test(backend: IBackend) -> tuple[str, bool]:
-    """Run the first of the networks that a backend takes, by itself, as production would: through the same questions.
+    """Run the first of the networks that a backend takes, by itself, as production would.
+
+    It goes through the same questions.
 
     Returns:
         What was run, or why nothing was; and whether a device was missing, so that it should be run

@@ -1,4 +1,4 @@
-"""The child process in which a backend is tried: load it, check it, run a network whose result is known, tell what was seen.
+"""Try a backend in a child process: load it, check it, run a network with a known result, report.
 
 It is started by `probe.py`, which reads what it tells from a pipe. Telling is the only sign of
 success: a backend may end the process with exit code 0.
@@ -124,7 +124,7 @@ def _mapped() -> set[str]:
 
 
 def _drivers(paths: set[str], folders: list[str]) -> list[tuple[str, int, int]]:
-    """Return the libraries that are not the backend's own, with what tells that they were replaced."""
+    """Return the libraries that are not the backend's own, with what shows their replacement."""
     found = []
     for path in sorted(paths):
         if any(path.startswith(folder.rstrip("/") + "/") for folder in folders):

@@ -49,7 +49,9 @@ Row = tuple[str, AttributeType, int, Any]
 
 
 def attribute_rows(descriptor: Descriptor) -> list[Row]:
-    """Return (name, type, since, values) of each attribute; `values` is a list, or an array for a tensor.
+    """Return (name, type, since, values) of each attribute.
+
+    `values` is a list, or an array for a tensor.
 
     Raises:
         BackendError: A value cannot cross into C.

@@ -110,7 +110,10 @@ class NativeBackend(IBackend):
         return self._id
 
     def close(self) -> None:
-        """Close the table, now or as soon as nothing of it is in use; idempotent. The library stays loaded."""
+        """Close the table, now or once nothing of it is in use; idempotent.
+
+        The library stays loaded.
+        """
         self._table.close()
 
     # -- without a device --------------------------------------------------------------------------
@@ -198,7 +201,7 @@ class NativeBackend(IBackend):
         return compiled
 
     def extension(self, name: str) -> int:
-        """Return the address of a named table of the backend's own, beyond that of abi.h; 0 if it has none."""
+        """Return the address of a table of the backend's own beyond abi.h, by name; 0 if absent."""
         return questions.extension(self._table, name)
 
     def _from_artefact(self, resources: HostResources, key: ArtefactKey, device: Device) -> Compiled | None:
@@ -295,7 +298,10 @@ class NativeBackend(IBackend):
     # -- shared ------------------------------------------------------------------------------------
 
     def shown(self, options: Any) -> View:
-        """Return the C view of options; the last one is kept, because every layer asks for the same."""
+        """Return the C view of options.
+
+        The last one is kept, because every layer asks for the same.
+        """
         kept = self._shown_options
         if kept is None or kept[0] is not options:
             kept = (options, View.of_options(options))
@@ -488,6 +494,6 @@ _open: weakref.WeakSet[NativeBackend] = weakref.WeakSet()
 
 @atexit.register
 def _close_at_exit() -> None:
-    """Close all tables at the end of the process, but those that a network which was never unloaded still uses."""
+    """Close all tables at process end, except those that a network never unloaded still uses."""
     for backend in list(_open):
         backend.close()

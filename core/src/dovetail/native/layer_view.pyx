@@ -1,4 +1,4 @@
-"""What a table of C functions is shown of layers, subgraphs, devices and options: see `dovetail_layer` in abi.h."""
+"""Show layers, subgraphs, devices and options to a table of C: see `dovetail_layer` in abi.h."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree

@@ -23,7 +23,9 @@ _LISTS = {
 
 
 def options_type(table: Table) -> type[Any]:
-    """Return a frozen dataclass with the options of a table and `artefacts`, the folder for what was compiled ("": none).
+    """Return a frozen dataclass with the options of a table and `artefacts`.
+
+    `artefacts` is the folder for what was compiled ("": none).
 
     Raises:
         BackendError: An option has no usable name, or one twice (`BACKEND_CONTRACT`).

@@ -1,13 +1,15 @@
-"""A backend's table of C functions (`dovetail_backend` in abi.h), opened from a shared library and called safely.
+"""Open a backend's C table (`dovetail_backend` in abi.h) from a shared library; call it safely.
 
 Every call is made without the GIL, by one thread at a time (`Call`). What ends something (a context, memory, what was compiled,
 the table) never waits: it is put on a list that whoever has the lock works off, so that the garbage collector may do it at any
 moment.
 
-After fork() the child may use a table that has no device, unless another thread was inside it; what it inherited of a device is
-the parent's: the child ends none of it, and the adapter refuses to use it (`NativeContext`).
+After fork() the child may use a table that has no device, unless another thread was inside it; what
+it inherited of a device is the parent's: the child ends none of it, and the adapter refuses to use
+it (`NativeContext`).
 
-A library is never unloaded once it opened: threads, thread-local data and atexit handlers of its own may still need its code.
+A library is never unloaded once it opened: threads, thread-local data and atexit handlers of its
+own may still need its code.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -77,7 +79,7 @@ cdef int raise_pending(void *error) except -1 with gil:
 
 
 cdef int raise_later(object error):
-    """Have an exception of the host raised on the main thread once the library has returned; 0 if that was possible."""
+    """Raise a host exception on the main thread once the library has returned; 0 on success."""
     Py_INCREF(error)
     if Py_AddPendingCall(raise_pending, <void *>error) != 0:
         Py_XDECREF(<PyObject *>error)
@@ -165,8 +167,8 @@ cdef class Table:
         """Open a library and check its table.
 
         Raises:
-            BackendError: It cannot be opened, was built for another ABI (`ABI_MISMATCH`), or breaks its contract
-                (`BACKEND_CONTRACT`).
+            BackendError: It cannot be opened, was built for another ABI (`ABI_MISMATCH`), or breaks
+                its contract (`BACKEND_CONTRACT`).
         """
         cdef Table self = Table.__new__(Table)
         cdef void *library

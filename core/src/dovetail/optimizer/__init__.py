@@ -218,9 +218,10 @@ def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, in
 
 
 def _words(order: Sequence[Layer], assigner: Assigner, declared: _Declared) -> dict[Layer, str]:
-    """Return what backends say of their private layers, and what the core folded into these, which no backend ever saw.
+    """Return what backends say of their private layers, and what the core folded into these.
 
-    Of several layers that stand for what was folded the last one tells of it.
+    No backend ever saw what was folded. Of several layers that stand for what was folded the last
+    one tells of it.
     """
     words: dict[Layer, str] = {}
     for layer in order:

@@ -15,7 +15,7 @@ Home = Callable[[Layer], int | None]
 
 
 class Annotation:
-    """One transaction: slots that are given a quantization together, each with all that it is joined to.
+    """One transaction: slots that are given a quantization together, each with all it is joined to.
 
     A quantization on a slot changes what some layers compute: a relu clamps at the zero point, no
     longer at zero. So it may be put on plain integers only where all that make them and all that
@@ -65,7 +65,11 @@ class Annotation:
         return fits
 
     def apply(self) -> bool:
-        """Write the quantizations; False if a layer that runs without them would run nowhere, or later in the preference."""
+        """Write the quantizations; return False if they cost a layer its backend.
+
+        False says that a layer that runs without them would run nowhere, or later in the
+        preference.
+        """
         before = [self._home(layer) for layer in self._joined]
         for slot, quantization in self._slots.items():
             self._before.append((slot, slot.quantization, slot.info))

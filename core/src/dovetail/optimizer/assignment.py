@@ -26,7 +26,7 @@ _log = Log("dovetail.optimizer")
 
 
 def _problem(answer: Support) -> str:
-    """Say which field of an answer is of another type than `Support` has; an empty text if none is."""
+    """Name the field of an answer whose type differs from that in `Support`; empty if none does."""
     if not isinstance(answer.supported, int | np.bool_):
         return f"returned a Support whose supported is {shown(answer.supported)}, not yes or no"
     for name in ("code", "reason", "attribute"):
@@ -124,11 +124,11 @@ class Assigner:
         return None if reason is None else Refusal(candidate.label, "failed", reason)
 
     def allows(self, layer: Layer, candidate: Assigned) -> bool:
-        """Say whether the caller's constraints let a backend run a layer; the backend is not asked."""
+        """Say whether the caller's constraints let a backend run a layer, without asking it."""
         return self._objection(layer, candidate) is None
 
     def able(self, capability: str) -> list[Assigned]:
-        """Return the backends that have a capability; it is named as an attribute of `Capabilities`."""
+        """Return the backends that have a capability, named as an attribute of `Capabilities`."""
         found = []
         for one in self.candidates:
             origin = f"backend {one.label}"
@@ -152,7 +152,7 @@ class Assigner:
         return home
 
     def _chosen(self, layer: Layer) -> tuple[Assigned | None, list[Refusal]]:
-        """Have the policy choose; returns the backend, and the refusals of those that come before it.
+        """Have the policy choose; return the backend, and the refusals of those before it.
 
         Raises:
             OptionError: The policy chose a backend that is not willing (`OPTION_INVALID`).
@@ -177,7 +177,10 @@ class Assigner:
         return home, refusals
 
     def adopt(self, made: Iterable[Layer], home: Assigned, replaced: Iterable[Layer]) -> None:
-        """Give private layers to the backend that made them, without asking; what was said of what they replace stays."""
+        """Give private layers to the backend that made them, without asking.
+
+        What was said of what they replace stays.
+        """
         said = dict.fromkeys(refusal for old in replaced for refusal in self.refusals.get(old, ()))
         for layer in made:
             self.assigned[layer] = home
@@ -198,7 +201,10 @@ class Assigner:
         self.refusals.pop(layer, None)
 
     def assign_all(self, graph: Graph) -> int:
-        """Give every layer that needs one a backend; returns how many have one. `require_homes` tells about the others."""
+        """Give every layer that needs one a backend; return how many have one.
+
+        `require_homes` tells about the others.
+        """
         return sum(1 for layer in graph.topological_order() if is_workload(layer) and self.assign(layer) is not None)
 
     def is_homeless(self, layer: Layer) -> bool:

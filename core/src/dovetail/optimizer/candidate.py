@@ -40,7 +40,7 @@ class Registry(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assigned:
-    """A backend that is ready, as it was asked for, with its options, its device, and the registry that it came from."""
+    """A ready backend as it was asked for, with its options, device and source registry."""
 
     request: BackendRequest
     backend: IBackend

@@ -19,7 +19,10 @@ _log = Log("dovetail")
 BackendLike: TypeAlias = str | BackendRequest | IBackend
 """``"AcmeNpu"``, ``"AcmeNpu:1"`` (device), ``"AcmeNpu?"`` (may be absent), or a backend itself."""
 Options: TypeAlias = Mapping[str, Mapping[str, Any] | object]
-"""By backend id, or ``"AcmeNpu:1"`` for one device: values by name, or an instance of the backend's `options_type`."""
+"""By backend id, or ``"AcmeNpu:1"`` for one device.
+
+Each entry holds values by name, or an instance of the backend's `options_type`.
+"""
 
 
 _NOT_THERE = Device(name="not on this machine")
@@ -42,7 +45,7 @@ class Absent(NamedTuple):
 def resolve(
     backends: Sequence[BackendLike] | BackendLike | None, options: Options | None, registry: Registry
 ) -> tuple[list[Assigned], list[Absent]]:
-    """Return the backends that are ready, in order of preference, and the optional ones that are not.
+    """Return the backends that are ready, by preference, and the optional ones that are not.
 
     Without `backends` the registry's defaults are used; each of them may be absent.
 

@@ -39,7 +39,7 @@ class Chooser(Protocol):
 
 
 class TakeChoices(Pass):
-    """Ask each backend for choices and replace the parts for which the chooser says another way than the one that stands there.
+    """Ask each backend for choices and replace each part for which the chooser names another way.
 
     Args:
         assigner: Knows the backend of each layer.

@@ -18,7 +18,10 @@ Forbid: TypeAlias = Mapping[str, str | BackendRequest | Sequence[str | BackendRe
 
 
 class Rule(NamedTuple):
-    """One entry: the key, what it means, and the backends that it names (with a device only where one was written)."""
+    """One entry: the key, its meaning, and the backends that it names.
+
+    A device is named only where one was written.
+    """
 
     option: str
     key: str
@@ -48,7 +51,10 @@ _NAME, _GLOB, _KIND = 0, 1, 2  # the more specific rule wins
 
 
 class _Rules:
-    """Rules of one option; those that name a layer are found by its name, since a caller may name every layer."""
+    """Rules of one option.
+
+    Those that name a layer are found by its name, since a caller may name every layer.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.by_name: dict[str, Rule] = {}
@@ -126,7 +132,10 @@ class Constraints:
         return rules[0]
 
     def objection(self, layer: Layer, request: BackendRequest, *, first: bool) -> tuple[str, str] | None:
-        """Return (code, reason) if they keep a backend from a layer; `first` says that it is the first in the list."""
+        """Return (code, reason) if they keep a backend from a layer.
+
+        `first` says that it is the first in the list.
+        """
         for rule in self._forbid.matching(layer):
             if rule.names(request):
                 return "forbidden", f"the caller forbids it: {rule}"

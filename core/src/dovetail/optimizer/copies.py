@@ -43,7 +43,9 @@ class CopyReport(NamedTuple):
 
 @dataclass(slots=True)
 class Domains:
-    """Where each backend keeps its tensors, and which other domains it can touch in place; each is asked once.
+    """Where each backend keeps its tensors, and which other domains it can touch in place.
+
+    Each is asked once.
 
     Attributes:
         homes: The backend of each layer that has one.
@@ -67,7 +69,7 @@ class Domains:
                     self.chosen[layer] = answer
 
     def written(self, slot: OutputSlot) -> MemoryDomain:
-        """Return where a layer writes a result by itself; what the core runs works in host memory."""
+        """Return where a layer writes a result by itself; the core's layers use host memory."""
         chosen = self.chosen.get(slot.layer)
         return self._usual(slot.layer) if chosen is None else chosen.outputs[slot.index]
 
@@ -253,7 +255,10 @@ class InsertCopies(Pass):
 
 
 def _best_domain(slot: OutputSlot, world: Domains) -> MemoryDomain:
-    """Return the domain that the producer can write and that needs the fewest copies; its own where that is as good."""
+    """Return the domain that the producer can write and that needs the fewest copies.
+
+    On a tie its own domain wins.
+    """
     own = world.written(slot)
     reads = [(consumer, world.read(consumer)) for consumer in slot.consumers]
     choices = [own, *sorted({domain for _, domain in reads if world.can_write(slot, domain)} - {own})]
@@ -267,7 +272,10 @@ def _best_domain(slot: OutputSlot, world: Domains) -> MemoryDomain:
 
 
 def cancel_round_trips(graph: Graph) -> int:
-    """Let readers of a copy that goes back where its input came from read the original; returns how many went."""
+    """Let readers of a copy that returns to its input's domain read the original.
+
+    Returns how many copies went.
+    """
     changes = 0
     for layer in graph:
         descriptor, source = layer.descriptor, layer.inputs[0].source if layer.inputs else None

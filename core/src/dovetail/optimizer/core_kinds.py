@@ -12,7 +12,10 @@ from ..layers.shape_rules import present
 
 @descriptor_class
 class MemoryCopy(Descriptor, kind="dovetail.MemoryCopy"):
-    """The same tensor in another memory domain. `IWorkloadFactory.create_copy` of the backend it is assigned to makes it."""
+    """The same tensor in another memory domain.
+
+    `IWorkloadFactory.create_copy` of the backend that it is assigned to makes it.
+    """
 
     source: MemoryDomain
     target: MemoryDomain
@@ -23,7 +26,9 @@ class MemoryCopy(Descriptor, kind="dovetail.MemoryCopy"):
 
 @descriptor_class
 class Debug(Descriptor, kind="dovetail.Debug"):
-    """The same tensor, shown to `OptimizedNetwork.debug` as (layer, index, array) on its way; the core runs it, on the host.
+    """The same tensor, shown to `OptimizedNetwork.debug` as (layer, index, array) on its way.
+
+    The core runs it, on the host.
 
     Attributes:
         layer: Name of the layer that produced the tensor.

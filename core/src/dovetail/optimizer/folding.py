@@ -14,9 +14,15 @@ from ..ground.limits import Budget, budget
 FOLDED_BYTES = 1 << 25
 """What folding may add to any graph: masks and position tables of usual networks take some MiB."""
 FOLDED_FACTOR = 4
-"""What it may add besides, for each byte of constants that the graph has: int8 becomes float32, weights are transposed."""
+"""What it may add besides, for each byte of constants that the graph has.
+
+Reasons to add: int8 becomes float32, weights are transposed.
+"""
 _WORK_FACTOR = 64
-"""Bytes that folding may read and write, for each that it may add: reading one constant a million times adds little."""
+"""Bytes that folding may read and write, for each that it may add.
+
+Reading one constant a million times adds little.
+"""
 _MIN_ITEM = 4
 """Bytes counted for an element at least: what is worked out between is wider than one byte."""
 
@@ -40,7 +46,7 @@ class FoldingBudget:
             self._allowance = FOLDED_BYTES + FOLDED_FACTOR * graph.bytes_of_constants()
 
     def allows(self, layer: Layer, values: Values) -> bool:
-        """Say whether a layer whose output shapes are known may be evaluated; else it is left to the run."""
+        """Say whether a layer with known output shapes may be evaluated; else the run does it."""
         assert self._allowance is not None  # begin was called
         made = sum(info.elements * max(info.dtype.itemsize, _MIN_ITEM) for info in layer.output_infos)
         work = self._work + made + sum(value.nbytes for value in values if value is not None)

@@ -88,7 +88,9 @@ class OptimizedNetwork:
         return self._again(self.request.but(shapes=shapes, values={**self.request.values, **(values or {})}))
 
     def give_back(self, layer: str, failure: BackendError) -> OptimizedNetwork:
-        """Optimize the original network again, with a part barred from a backend that claimed it and could not compile it.
+        """Optimize the original network again, with a part barred from a backend.
+
+        The backend claimed the part and could not compile it.
 
         Args:
             layer: Name of the private layer that stands for the part.

@@ -38,7 +38,10 @@ class _Groups:
         return group
 
     def join(self, layer: Layer, group: int) -> None:
-        """Take a layer that reads this group alone into it: no path leads around, and nothing depends on the layer yet."""
+        """Take a layer that reads this group alone into it.
+
+        No path leads around it, and nothing depends on the layer yet.
+        """
         self.of[layer] = group
         self.members[group].append(layer)
 
@@ -100,7 +103,10 @@ class _Groups:
         return len(self.members[group]) + len(self.sources[group]) + len(self.targets[group])
 
     def in_order(self, position: Mapping[Layer, int]) -> list[list[Layer]]:
-        """Sort groups so that each comes after those that it reads, ties by the first layer; and the layers of each."""
+        """Sort groups so that each comes after those it reads; return them with their layers.
+
+        Ties are broken by the first layer.
+        """
         members = {group: sorted(layers, key=position.__getitem__) for group, layers in self.members.items()}
         waiting = {group: len(sources) for group, sources in self.sources.items()}
         ready = [(position[members[group][0]], group) for group, count in waiting.items() if not count]

@@ -41,7 +41,10 @@ from .request import CompileRequest
 from .substitution import OptimizeSubgraphs
 
 _MAX_ROUNDS = 8
-"""Rounds of a repeated group; each pass shrinks the graph or keeps it, so that this is only a net under a faulty one."""
+"""Rounds of a repeated group.
+
+Each pass shrinks the graph or keeps it, so that this is only a net under a faulty one.
+"""
 
 
 @dataclass(slots=True)
@@ -68,7 +71,7 @@ class Compilation:
         return ShareConstants(self.shared)
 
     def take_choices(self) -> Pass:
-        """Create the pass that takes what was tuned; what it says of layers goes into the report."""
+        """Create the pass that takes what was tuned; its notes on layers go into the report."""
         assert self.chooser is not None  # the step runs only then
         return TakeChoices(self.assigner, self.chooser, self.tuned, fallback=self.request.fallback)
 
@@ -83,7 +86,7 @@ class Compilation:
         return home is not None and self.assigner.candidates[home] in self.computing_integers
 
     def home(self, layer: Layer) -> int | None:
-        """Return the place in the order of preference of the backend that a layer would go to, if there is one."""
+        """Return the place, in order of preference, of the backend a layer would go to, if any."""
         try:
             home = self.assigner.first_willing(layer)
         except OptionError:  # the layers that it stands for are required of different backends
@@ -146,11 +149,17 @@ PIPELINE: tuple[Step, ...] = (
     Step((lambda c: InsertDebug(),), lambda c: bool(c.request.debug)),
     Step((lambda c: c.insert_copies(),), _always),
 )
-"""What `optimize` does, in order. With ``passes=False`` only the steps that a network needs to run at all."""
+"""What `optimize` does, in order.
+
+With ``passes=False`` only the steps that a network needs to run at all.
+"""
 
 
 class AssignBackends(Pass):
-    """Give each layer the first backend that takes it; those that find none are told of after activations are folded."""
+    """Give each layer the first backend that takes it.
+
+    Layers that find none are reported after activations are folded.
+    """
 
     name: ClassVar[str] = "assign_backends"
 
@@ -180,7 +189,10 @@ class RequireHomes(Pass):
 
 
 def run_pipeline(graph: Graph, context: Compilation) -> list[tuple[str, int]]:
-    """Run the list on a graph, in place; returns (name, changes) of every pass that ran, in order of their first run."""
+    """Run the list on a graph, in place.
+
+    Returns (name, changes) of every pass that ran, in order of their first run.
+    """
     counts: dict[str, int] = {}
     for step in PIPELINE:
         if not step.when(context):

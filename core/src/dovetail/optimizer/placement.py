@@ -45,7 +45,10 @@ class LayerReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """Layers of one backend that form one convex piece; `index` is also the order in which they can run."""
+    """Layers of one backend that form one convex piece.
+
+    `index` is also the order in which they can run.
+    """
 
     index: int
     backend: str
@@ -87,7 +90,7 @@ class Placement(NamedTuple):
 
     @property
     def idle(self) -> tuple[tuple[LayerReport, Refusal], ...]:
-        """For each backend that was asked for and runs no layer, the first layer that it refused, and what it said."""
+        """For each backend asked for that runs no layer: the first layer it refused, and why."""
         busy = {_label(row.backend, row.device) for row in self.layers}
         first: dict[str, tuple[LayerReport, Refusal]] = {}
         for row in self.layers:
@@ -97,7 +100,7 @@ class Placement(NamedTuple):
         return tuple(first.values())
 
     def layer(self, name: str) -> LayerReport:
-        """Return the row of a layer, by its name or that of a layer of the original network that it stands for.
+        """Return the row of a layer, by its name or that of an original layer it stands for.
 
         Raises:
             KeyError: There is none.
@@ -120,7 +123,10 @@ class Placement(NamedTuple):
         )
 
     def explain(self) -> str:
-        """Return the report as text: a table of layers, each refusal, partitions, copies, passes, and what fell back."""
+        """Return the report as text.
+
+        It has a table of layers, each refusal, partitions, copies, passes, and what fell back.
+        """
         blocks = [self.summary(), self._layer_table(), self._partition_table(), self._copy_table()]
         done = ", ".join(f"{name} {count}" for name, count in self.passes if count)
         blocks.append(f"passes: {done or 'nothing to change'}")

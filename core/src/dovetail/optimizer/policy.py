@@ -24,7 +24,9 @@ class Answer(NamedTuple):
 
 
 class Answers:
-    """What each backend says of one layer, in order of preference. A backend is asked when its answer is first looked at.
+    """What each backend says of one layer, in order of preference.
+
+    A backend is asked when its answer is first looked at.
 
     Attributes:
         placed: The backends of the layers that were placed before; read only.
@@ -72,7 +74,7 @@ class PlacementPolicy(Protocol):
     """Chooses a backend for each layer."""
 
     def choose(self, layer: Layer, answers: Answers) -> Assigned | None:
-        """Return one of the backends that are willing to run a layer, or None to leave it without one.
+        """Return one of the backends willing to run a layer, or None to leave it without one.
 
         Passes ask for layers that they might make, so an answer must depend on nothing but the
         arguments.
@@ -82,7 +84,7 @@ class PlacementPolicy(Protocol):
 
 @dataclass(frozen=True)
 class FirstWilling:
-    """The first backend in the order of preference that is willing; those behind it are not asked."""
+    """Choose the first willing backend in order of preference; those behind it are not asked."""
 
     def choose(self, layer: Layer, answers: Answers) -> Assigned | None:
         """Return the first that is willing."""

@@ -22,7 +22,10 @@ from .passes.fix_inputs import Shapes, Values
 from .policy import FirstWilling, PlacementPolicy
 
 DebugCallback = Callable[[str, int, Array], None]
-"""Called with a layer's name, the index of its output, and the tensor, valid during the call alone."""
+"""Called with a layer's name, the index of its output, and the tensor.
+
+The tensor is valid during the call alone.
+"""
 
 _REDUCED = {DType.FLOAT16.label: DType.FLOAT16, DType.BFLOAT16.label: DType.BFLOAT16}
 

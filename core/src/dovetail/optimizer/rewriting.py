@@ -23,7 +23,10 @@ def merged_sources(*layers: Layer) -> tuple[str, ...]:
 
 
 class Heirs:
-    """Collects what layers stand for while others vanish into them: of a long chain, each name is written down once."""
+    """Collect what layers stand for while others vanish into them.
+
+    Of a long chain, each name is written down once.
+    """
 
     def __init__(self) -> None:
         self._names: dict[Layer, list[str]] = {}
@@ -75,7 +78,10 @@ def bypass(graph: Graph, layer: Layer) -> None:
 
 
 def prune(graph: Graph, layers: Iterable[Layer | None]) -> int:
-    """Remove those of the layers that nobody reads, then those that fed only them; inputs and outputs stay."""
+    """Remove those layers that nobody reads, then those that fed only them.
+
+    Inputs and outputs stay.
+    """
     removed = 0
     waiting = [layer for layer in layers if layer is not None]
     while waiting:
@@ -107,7 +113,7 @@ def inputs_behind(slots: Iterable[OutputSlot]) -> list[str]:
 
 
 def drop_constants(graph: Graph, constants: Iterable[Layer]) -> None:
-    """Remove constants that nobody reads, and release their arrays, whoever still holds the layers."""
+    """Remove constants that nobody reads; release their arrays, whoever still holds the layers."""
     for layer in [layer for layer in constants if not layer.outputs[0].consumers]:
         graph.discard(layer)
         layer.descriptor = _FORGOTTEN
@@ -134,7 +140,10 @@ def quantized_constant(graph: Graph, origin: Layer, quantization: Quantization) 
 
 
 def narrowed(value: Array, dtype: DType) -> Array | None:
-    """Convert float32 to the storage of float16 or bfloat16; None if a finite element would become infinite."""
+    """Convert float32 to the storage of float16 or bfloat16.
+
+    Returns None if a finite element would become infinite.
+    """
     with np.errstate(over="ignore"):
         result = Cast(dtype=dtype).evaluate([TensorInfo.of_array(value)], [value])
     if result is None:

@@ -45,13 +45,16 @@ class NetworkSource:
         return self._read_again()
 
     def output_infos(self) -> Mapping[str, TensorInfo | None]:
-        """What is known of the outputs by name, in terms of the symbols of the inputs; worked out once."""
+        """What is known of outputs by name, in terms of the inputs' symbols; worked out once."""
         if self._output_infos is None:
             self._output_infos = output_infos(self.network)
         return self._output_infos
 
     def take(self) -> Graph:
-        """Return the network to compile it: whoever takes it may change it if it is consumable, else a copy of it."""
+        """Return the network to compile it: itself if it is consumable, else a copy.
+
+        Whoever takes it may change it.
+        """
         network = self.network
         if self.is_consumable:
             self._network = None

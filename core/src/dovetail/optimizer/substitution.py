@@ -132,7 +132,10 @@ class OptimizeSubgraphs(Pass):
 
 
 def carry_out(graph: Graph, answer: OptimizationViews, candidate: Assigned, assigner: Assigner) -> list[list[Layer]]:
-    """Do what a checked answer says with the parts that it replaces and deletes; returns the new layers of each replacement."""
+    """Apply a checked answer to the parts that it replaces and deletes.
+
+    Returns the new layers of each replacement.
+    """
     # Noted before anything moves: what feeds one part may be replaced together with another.
     entries = {id(part): entry_slots(part) for part in answer.parts}
     private = []
@@ -193,7 +196,10 @@ def _source(slot: InputSlot) -> OutputSlot:
 
 
 def _take_out(graph: Graph, part: SubgraphView) -> list[list[InputSlot]]:
-    """Remove a part and the constants that it alone read; returns the readers of each output, now disconnected."""
+    """Remove a part and the constants that it alone read.
+
+    Returns the readers of each output, now disconnected.
+    """
     readers = [[consumer for consumer in slot.consumers if consumer.layer not in part] for slot in part.outputs]
     for consumer in (consumer for several in readers for consumer in several):
         graph.disconnect(consumer)

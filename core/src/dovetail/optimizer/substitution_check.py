@@ -1,4 +1,4 @@
-"""Check a backend's answer, always: what it says must be exactly a rewriting of what it was offered."""
+"""Check every answer of a backend: it must be exactly a rewriting of what was offered."""
 
 from __future__ import annotations
 
@@ -131,7 +131,10 @@ class _Check:
             self.deletion(part)
 
     def entries(self, answer: OptimizationViews) -> None:
-        """Refuse what the four lists cannot hold; they are open, and a backend may append to them itself."""
+        """Refuse what the four lists cannot hold.
+
+        They are open, and a backend may append to them itself.
+        """
         kinds = {"substitutions": Substitution, "failures": Failure, "kept": SubgraphView, "deletions": SubgraphView}
         for name, kind in kinds.items():
             for entry in getattr(answer, name):
@@ -157,10 +160,10 @@ class _Check:
             raise self.error("left layers out: neither replaced, nor untouched, failed or deleted", missing)
 
     def order(self, answer: OptimizationViews) -> None:
-        """Contract what is replaced or deleted: no cycle may appear. What is kept or failed stays single layers.
+        """Contract what is replaced or deleted, and refuse cycles.
 
-        The view is convex, so that all of this is seen within it: nothing is walked for each part
-        alone.
+        What is kept or failed stays single layers. The view is convex, so that all of this is seen
+        within it: nothing is walked for each part alone.
         """
         merged = [*(substitution.part for substitution in answer.substitutions), *answer.deletions]
         node: dict[Layer, int] = {layer: -1 - number for number, layer in enumerate(self.view.layers)}
@@ -272,7 +275,10 @@ _ENTRIES: dict[type, str] = {
 
 
 def _loose_end(graph: Graph) -> str:
-    """Say where the two ends of a link disagree, as they do when a slot is set by hand; an empty text if all agree."""
+    """Say where the two ends of a link disagree; an empty text if all agree.
+
+    They disagree when a slot is set by hand.
+    """
     reads: dict[InputSlot, OutputSlot] = {}
     for layer in graph:
         numbered: list[tuple[int, InputSlot | OutputSlot]] = [*enumerate(layer.inputs), *enumerate(layer.outputs)]

@@ -1,4 +1,7 @@
-"""Shapes in terms of symbols: of outputs before sizes are fixed, and of what does not fit once they are."""
+"""Infer shapes in terms of symbols: of outputs before sizes are fixed, and for errors afterwards.
+
+Errors tell what does not fit once sizes are fixed.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def output_spec(name: str, info: TensorInfo | None, planned: TensorInfo | None) 
 
 
 def name_symbols(error: GraphError, network: Graph) -> None:
-    """Add to an error about a layer what its inputs are in terms of symbols, where some of them are.
+    """Add the inputs in terms of symbols to an error about a layer, where there are some.
 
     Args:
         error: Raised for sizes that are fixed; it names the layer.

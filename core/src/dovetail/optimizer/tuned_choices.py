@@ -42,7 +42,10 @@ class Finding(NamedTuple):
 
 
 class Findings:
-    """The findings of this user. Safe to use from several processes at once: the last writer of a file stays."""
+    """The findings of this user.
+
+    Safe to use from several processes at once: the last writer of a file stays.
+    """
 
     def __init__(self) -> None:
         self._files = KeptFiles("tuning", lambda problem: _log.info("what was tuned is not used: %s", problem))
@@ -75,7 +78,7 @@ class Findings:
             return None
 
     def keep(self, id: str, key: str, finding: Finding) -> str:
-        """Remember a finding in the place of any other; returns why that cannot be, or an empty text."""
+        """Remember a finding in place of any other; return why that fails, or an empty text."""
         document = {"format": _FORMAT, "key": key, "winner": finding.winner, "seconds": dict(finding.seconds)}
         body = json.dumps({**document, "facts": dict(finding.facts)}, indent=1).encode()
         try:
@@ -85,7 +88,7 @@ class Findings:
         return "" if kept else "there is no folder for it; set DOVETAIL_CACHE_DIR"
 
     def clear(self, ids: Iterable[str] | None = None) -> int:
-        """Forget what was found of some backends, or of all; returns how many findings that were."""
+        """Forget the findings for some backends, or all; return how many findings that were."""
         wanted = None if ids is None else set(ids)
         names = [name for name in self._files.names() if wanted is None or name.partition("-")[0] in wanted]
         return sum(1 for name in names if self._files.remove(name))
@@ -117,7 +120,7 @@ class StoredChoices:
         return str(candidate.backend.id) in self._backends
 
     def choose(self, candidate: Assigned, choice: Choice) -> str | None:
-        """Return the fastest way, if it was found for this very part, backend, machine and number of threads."""
+        """Return the fastest way found for this very part, backend, machine and thread count."""
         if candidate not in self._surroundings:
             from ..ground.usable_cores import usable_cores
             from .tuned_keys import Surroundings  # where nothing was tuned it is not needed

@@ -1,4 +1,4 @@
-"""What a workload may say of bytes that its outputs and inputs share, and what is wrong with a list of such permissions.
+"""Check what a workload says of bytes that its outputs and inputs share.
 
 The memory planner takes up aliases without asking what they are for: one that reaches past its
 input, or two that give the same bytes to two outputs, would let a step overwrite what another still
@@ -30,7 +30,7 @@ class Alias(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """What an alias may cover: the bytes of a tensor, and what every address of it is a multiple of."""
+    """What an alias may cover: the bytes of a tensor, and a divisor of all its addresses."""
 
     nbytes: int
     element: int = 1
@@ -53,7 +53,10 @@ def problem_with(aliases: Sequence[Alias], inputs: Sequence[Extent | None], outp
 
 
 def gap_in(aliases: Sequence[Alias], inputs: Sequence[Extent | None], outputs: Sequence[Extent]) -> str:
-    """Say which output an elidable step would leave unwritten once its sound aliases are taken up; empty if there is none."""
+    """Name the output that an elidable step leaves unwritten with its sound aliases taken up.
+
+    Empty if there is none.
+    """
     covered = [0] * len(outputs)
     for relation, output, source, _ in aliases:
         read = inputs[source]

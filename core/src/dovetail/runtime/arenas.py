@@ -1,4 +1,4 @@
-"""Memory of the arenas of a run: backends allocate it, and what they hand out is looked at before anything is written to it."""
+"""Allocate the arenas of a run through the backends, and check the memory before any write."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def sound_manager(origin: str, manager: IMemoryManager) -> IMemoryManager:
 
 
 def _sound_handle(origin: str, handle: ITensorHandle, arena: Arena, manager: IMemoryManager) -> ITensorHandle:
-    """Refuse an allocation that no tensor can lie in, before anything is written to it; it is released."""
+    """Refuse, before any write, an allocation that no tensor can lie in, and release it."""
     with backend_call(origin, "allocate"):
         domain, nbytes, address = handle.domain, handle.nbytes, handle.address
     problem = ""

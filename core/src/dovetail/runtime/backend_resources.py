@@ -11,7 +11,10 @@ from ..discovery.registry import GROUP
 
 
 def resources_for(backend: IBackend, device: int, options: Any, threads: int) -> HostResources:
-    """Return what a backend may use for one device with these options; its files are looked at when a key is made."""
+    """Return what a backend may use for one device with these options.
+
+    Its files are looked at when a key is made.
+    """
 
     def facts() -> dict[str, str] | None:
         from ..discovery.backend_files import content_of, version_of_backend  # of no use where nothing is kept

@@ -8,9 +8,9 @@ from ..graph.layer import Layer
 
 
 def execution_order(outputs: Sequence[Layer]) -> list[Layer]:
-    """Depth-first from the outputs: a branch is finished before the next one begins, which keeps few tensors alive.
+    """Order layers depth-first from the outputs, which keeps few tensors alive.
 
-    Layers that no output depends on do not run.
+    A branch is finished before the next one begins. Layers that no output depends on do not run.
     """
     order: list[Layer] = []
     done: set[Layer] = set()

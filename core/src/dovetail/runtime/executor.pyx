@@ -1,8 +1,9 @@
 """The run path: everything between `net.run({...})` and the C loop over the steps.
 
-Control flow of one call: check each input against the plan, take a run context from the plan's pool, point its tensors at the
-caller's arrays and at fresh outputs, release the GIL, run the steps, take the GIL back, return a dictionary. What is rare (other
-sizes, other array types, errors) leaves this path for Python.
+Control flow of one call: check each input against the plan, take a run context from the plan's
+pool, point its tensors at the caller's arrays and at fresh outputs, release the GIL, run the steps,
+take the GIL back, return a dictionary. What is rare (other sizes, other array types, errors) leaves
+this path for Python.
 """
 
 cimport cython
@@ -62,7 +63,10 @@ os.register_at_fork(after_in_child=_adopt_main_thread)
 
 
 cdef class ThreadPool:
-    """The CPU threads of one runtime, the caller's included. Starts none until a kernel asks for one."""
+    """The CPU threads of one runtime, the caller's included.
+
+    Starts none until a kernel asks for one.
+    """
 
     cdef dvt_pool *pool
 
@@ -90,9 +94,9 @@ cdef enum:
 
 
 cdef bytes shape_key(Ports inputs, dict arrays):
-    """Return what tells apart plans of one network: the ranks and sizes of all inputs; None unless all are NumPy arrays.
+    """Return the key of plans of one network: the ranks and sizes of all inputs.
 
-    Runs no Python code; arrays are only looked at.
+    None unless all are NumPy arrays. Runs no Python code; arrays are only looked at.
     """
     cdef int64_t numbers[MAX_KEY]
     cdef Py_ssize_t i, j, n = 0, rank
@@ -132,7 +136,10 @@ cdef dvt_place scratch_of(placement) except *:
 @cython.final
 @cython.no_gc
 cdef class PlanTables:
-    """The arrays that a C plan points at; workloads, queues and constants belong to whoever holds the plan."""
+    """The arrays that a C plan points at.
+
+    Workloads, queues and constants belong to whoever holds the plan.
+    """
 
     cdef TensorTable tensors
     cdef dvt_plan_step *steps
@@ -239,8 +246,8 @@ cdef class Plan:
         """Take over what the plan builder worked out.
 
         Args:
-            steps: One description per step, with `kind`, `queue`, `inputs`, `outputs` (indices into `tensors`), `workspace`
-                (location or None), `worker_workspace`, `worker_stride`.
+            steps: One description per step, with `kind`, `queue`, `inputs`, `outputs` (indices into
+                `tensors`), `workspace` (location or None), `worker_workspace`, `worker_stride`.
             workloads: One per step, None for a wait.
             queues: (Queues, device) per queue.
             arenas: Functions, each returning a fresh allocation.
@@ -248,7 +255,8 @@ cdef class Plan:
             tensors: (dtype code, bits, shape) per tensor, or None for an input that is left out.
             locations: (storage name, index, offset) per tensor.
             spare_arenas: Host memory that no context of the network holds, shared by its plans.
-            shared_arena: (index, bytes, alignment) of the arena that lies in such memory, None if there is none.
+            shared_arena: (index, bytes, alignment) of the arena that lies in such memory, None if
+                there is none.
         """
         self.inputs, self.outputs, self.steps, self.memory = inputs, outputs, steps, memory
         self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
@@ -323,7 +331,10 @@ cdef class Plan:
 
     @property
     def key(self):
-        """What the plan is looked up by: ranks and sizes of its inputs. None if there are too many."""
+        """What the plan is looked up by: ranks and sizes of its inputs.
+
+        None if there are too many.
+        """
         numbers = [number for spec in self.inputs.specs for number in (len(spec.shape), *spec.shape)]
         return np.array(numbers, np.int64).tobytes() if len(numbers) <= MAX_KEY else None
 
@@ -506,7 +517,10 @@ cdef bint inputs_fit(Ports inputs, dict given) noexcept:
 
 
 cdef object seconds_left(int64_t deadline):
-    """Return what making a plan left of a run's time; with nothing left the run ends before its first step."""
+    """Return what making a plan left of a run's time.
+
+    With nothing left the run ends before its first step.
+    """
     return max((deadline - dvt_now_ns()) / 1e9, 1e-9)
 
 
@@ -535,11 +549,13 @@ cdef bint has_values_of(Ports inputs, dict given) noexcept:
 cdef class NetworkRunner:
     """The part of a loaded network that runs; `LoadedNetwork` adds the rest.
 
-    Subclasses provide `_plan_for(feeds, timeout)`, which returns the plan for these arrays or raises an `InputError`.
+    Subclasses provide `_plan_for(feeds, timeout)`, which returns the plan for these arrays or
+    raises an `InputError`.
 
     Attributes (Python):
         _plan: The plan of the latest run.
-        _by_shapes: The planned sizes, `Plan.key` to plan. Never changed, only replaced: no lock is needed to look them up.
+        _by_shapes: The planned sizes, `Plan.key` to plan. Never changed, only replaced: no lock is
+            needed to look them up.
     """
 
     cdef public Plan _plan
@@ -562,8 +578,9 @@ cdef class NetworkRunner:
         """Run the network once.
 
         Args:
-            feeds: Array by input name. C-contiguous arrays of the right dtype are read in place; others of the right dtype are
-                copied first. Anything with `__dlpack__` in host memory will do.
+            feeds: Array by input name. C-contiguous arrays of the right dtype are read in place;
+                others of the right dtype are copied first. Anything with `__dlpack__` in host
+                memory will do.
             timeout: Seconds; the run ends within 200 ms after.
 
         Returns:
@@ -660,9 +677,12 @@ cdef class NetworkRunner:
             before.detach()
 
     cdef bint _take_inputs(self, Plan plan, Context context, dict given) noexcept:
-        """Point a context at the caller's arrays and hold them; False, holding none, if they do not fit as they are.
+        """Point a context at the caller's arrays and hold them.
 
-        Runs no Python code from the first look to the last, so that no other thread can change the dictionary in between.
+        False, holding none, if they do not fit as they are.
+
+        Runs no Python code from the first look to the last, so that no other thread can change the
+        dictionary in between.
         """
         cdef Py_ssize_t i
         cdef PyObject *value
@@ -713,7 +733,8 @@ cdef class NetworkRunner:
     def _call(self, function, *arguments):
         """Call something that an unload has to wait for, as it waits for a run.
 
-        Compiled, so that no signal's handler can raise between the count and the block that takes it back.
+        Compiled, so that no signal's handler can raise between the count and the block that takes
+        it back.
         """
         cdef unsigned long thread = self._enter()
         try:
@@ -722,7 +743,7 @@ cdef class NetworkRunner:
             self._leave(thread)
 
     def _is_inside(self):
-        """Tell whether this thread is inside a call of this network, which an unload from here would wait for."""
+        """Tell whether this thread is in a call of this network, which an unload would wait for."""
         cdef Py_ssize_t i
         cdef unsigned long thread = PyThread_get_thread_ident()
         for i in range(self._active):
@@ -741,7 +762,10 @@ cdef class NetworkRunner:
         self._active = kept
 
     cdef unsigned long _enter(self) except 0:
-        """Begin a call: an unload waits for it from here on; once one began, there are no more. Returns this thread."""
+        """Begin a call, for which an unload then waits; return this thread.
+
+        Once an unload began, there are no more calls.
+        """
         cdef unsigned long thread
         if self._closed:
             raise self._unloaded()
@@ -753,7 +777,10 @@ cdef class NetworkRunner:
         return thread
 
     cdef int _raise_typed(self, error) except -1:
-        """Raise the error for a lack of memory, of outputs, of copies of inputs, of a context; nothing if it is none."""
+        """Raise the error for a lack of memory; do nothing if it is none.
+
+        It may be of outputs, of copies of inputs, of a context.
+        """
         if isinstance(error, MemoryError):
             raise lack_of_memory(f"network {self._name!r}", error)
         return 0
@@ -835,10 +862,12 @@ cdef class NetworkRunner:
         return 0
 
     def _plan_alone(self, make, timeout):
-        """Call `make` with the time that is left, in seconds or None, once no other thread plans; return what it returns.
+        """Call `make` with the time left, in seconds or None, and return what it returns.
 
-        Compiled, so that no signal's handler can raise between taking the lock and the block that releases it. Who plans is
-        noted: a backend that calls back must not wait for itself.
+        It is called once no other thread plans.
+
+        Compiled, so that no signal's handler can raise between taking the lock and the block that
+        releases it. Who plans is noted: a backend that calls back must not wait for itself.
 
         Raises:
             RunTimeoutError: There was not enough time.
@@ -920,7 +949,8 @@ cdef class NetworkRunner:
 cdef class Binding:
     """A run with fixed arrays: nothing is allocated or checked again; made by `LoadedNetwork.bind`.
 
-    Where the network was planned for values of inputs (shapes, positions, conditions), these alone are looked at in every run.
+    Where the network was planned for values of inputs (shapes, positions, conditions), these alone
+    are looked at in every run.
 
     Not to be run by two threads at once: a second call waits.
     """
@@ -956,7 +986,7 @@ cdef class Binding:
         return context
 
     cdef object _follow_values(self, timeout):
-        """Change to the plan for the values that the bound inputs have now; returns how much time is left."""
+        """Change to the plan for the present values of the bound inputs; return the time left."""
         cdef Plan plan, before = self.plan
         cdef Context context, unused = self.context
         cdef int64_t deadline = 0
@@ -986,7 +1016,8 @@ cdef class Binding:
         """Read the bound inputs, write the bound outputs; returns these by name.
 
         Raises:
-            InputError: An output has another shape with the values that the inputs have now (`BINDING_INVALID`); nothing ran.
+            InputError: An output has another shape with the values that the inputs have now
+                (`BINDING_INVALID`); nothing ran.
             RunTimeoutError: The deadline passed.
             RunError: A step failed, the binding was closed, or the network was unloaded.
         """
@@ -1023,7 +1054,10 @@ cdef class Binding:
             self.plan.unbind(self.context)
 
     def close(self):
-        """Free the memory of the run, once it has ended; harmless the second time, and after the network was unloaded."""
+        """Free the memory of the run, once it has ended.
+
+        Harmless the second time, and after the network was unloaded.
+        """
         if self.owner == PyThread_get_thread_ident():
             raise self.network._reentrant()
         with self.lock:
@@ -1036,6 +1070,9 @@ cdef class Binding:
                     self.owner = 0
 
     def release(self):
-        """Called when the network is unloaded and nothing runs any more: close, and with it a plan that only this one held."""
+        """Close when the network is unloaded and nothing runs.
+
+        A plan that only this binding held is closed with it.
+        """
         self.close()
         self.plan.close()

@@ -9,7 +9,7 @@ from ..ground.errors import ErrorCode, OptionError
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Give every tensor, constant and workspace in host memory pages of its own, between inaccessible ones.
+    """Isolate each tensor, constant and workspace in host memory between inaccessible pages.
 
     No tensor shares bytes with another; before a run all of them hold `fill`; a tensor that was
     written is read-only until the run ends, as inputs and constants are throughout. A kernel that

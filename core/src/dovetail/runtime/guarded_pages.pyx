@@ -1,7 +1,8 @@
 """Memory between inaccessible pages, and a sentence about the layer that touched one.
 
-The handler says what was touched, puts back the handler that was there before and returns: the access happens again, and the
-process ends as it would have, with the stack that `faulthandler` writes where that is enabled.
+The handler says what was touched, puts back the handler that was there before and returns: the
+access happens again, and the process ends as it would have, with the stack that `faulthandler`
+writes where that is enabled.
 """
 
 from libc.signal cimport SIG_DFL, SIGBUS, SIGSEGV
@@ -65,7 +66,7 @@ cdef void on_fault(int number, siginfo_t *info, void *context) noexcept nogil:
 
 
 cdef int handle_faults() except -1:
-    """Put the handler in front of whatever is there now, such as `faulthandler`, unless it is there already."""
+    """Put the handler, unless present, in front of what is there now, such as `faulthandler`."""
     cdef sigaction_t ours, now
     sigaction(SIGSEGV, NULL, &now)
     if <void *>now.sa_handler == <void *>on_fault:
@@ -97,7 +98,8 @@ cdef class Block:
 
     Args:
         nbytes: Size.
-        alignment: Of the address, a power of two: so many bytes but one may lie between the end and the page.
+        alignment: Of the address, a power of two: so many bytes but one may lie between the end and
+            the page.
         at_end: Let the last byte touch the page; else the first one.
         label: What lies there.
         running: Who knows which step runs on it.
@@ -157,9 +159,10 @@ cdef class Block:
             mprotect(self.begin, self.accessible, PROT_READ | PROT_WRITE if writeable else PROT_READ)
 
     def written_beside(self, unsigned char value):
-        """Return how far from the bytes something else than the fill stands: below 0 before the start, 0 and more behind the end.
+        """Return how far from the bytes something else than the fill stands.
 
-        None if nothing does. What lies on the inaccessible pages needs no look.
+        Below 0 is before the start, 0 and more behind the end. None if nothing does. What lies on
+        the inaccessible pages needs no look.
         """
         cdef char *at = self.region.data - 1
         cdef char *end = self.region.data + self.nbytes

@@ -1,7 +1,8 @@
-"""Plans whose every tensor lies alone between inaccessible pages, and is read-only once it was written; see `guard.py`.
+"""Make plans whose every tensor lies alone between inaccessible pages; see `guard.py`.
 
-Nothing of the run path knows of it: between the steps of a plan stand Python workloads that protect
-what was written and note what runs next, and inputs are copied into tensors of the plan first.
+A tensor is read-only once it was written. Nothing of the run path knows of it: between the steps of
+a plan stand Python workloads that protect what was written and note what runs next, and inputs are
+copied into tensors of the plan first.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ class _Run:
 
 
 class _Runs:
-    """The contexts of one plan, found by the address of their anchor: all that a workload sees of its run are its tensors."""
+    """The contexts of one plan, found by the address of their anchor.
+
+    All that a workload sees of its run are its tensors.
+    """
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
@@ -81,7 +85,10 @@ class _Runs:
         self.making = threading.local()
 
     def allocator(self, number: int, arena: Arena, label: str, *, is_anchor: bool) -> Callable[[], ITensorHandle]:
-        """Return what allocates arena `number` for one run; they are called in their order, on one thread."""
+        """Return what allocates arena `number` for one run.
+
+        Allocators are called in their order, on one thread.
+        """
 
         def allocate() -> ITensorHandle:
             run = self.begin(number)
@@ -182,7 +189,7 @@ class GuardedPlanBuilder(PlanBuilder):
     # -- steps -------------------------------------------------------------------------------------
 
     def _with_waits(self) -> list[Draft]:
-        """Wait after each asynchronous step, copy inputs into tensors of the plan, and watch between the steps."""
+        """Wait after each asynchronous step, copy inputs into the plan, watch between the steps."""
         steps = self._input_copies()
         for draft in self.drafts:
             steps.append(draft)
@@ -273,14 +280,20 @@ class GuardedPlanBuilder(PlanBuilder):
         )
 
     def _alignment(self, number: int) -> int:
-        """What a kernel may rely on: in an arena of the host a tensor may be a view, aligned to its element only."""
+        """Return the alignment that a kernel may rely on.
+
+        In an arena of the host a tensor may be a view, aligned to its element only.
+        """
         tensor, info = self.tensors[number], self.infos[number]
         if tensor.domain != HOST or info is None:
             return tensor.alignment
         return info.opaque.alignment if info.opaque else max(info.dtype.itemsize, 1)
 
     def _workspace_bytes(self, draft: Draft, planned: int) -> int:
-        """Bytes that were asked for; only parts of workers before the last are rounded up, to begin aligned."""
+        """Return the bytes asked for.
+
+        Only parts of workers before the last are rounded up, to begin aligned.
+        """
         last = draft.per_worker or draft.shared
         return planned - (-last % memory_plan.ALIGNMENT)
 

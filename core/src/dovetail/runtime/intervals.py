@@ -1,4 +1,4 @@
-"""Intervals on a line, to be asked which of them overlap another: the bytes of a buffer that tensors lie in."""
+"""Find overlaps of intervals on a line: of the bytes of a buffer that tensors lie in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lack of memory while a network runs: a typed error wherever it is met, since NumPy and Python raise a plain `MemoryError`."""
+"""Type any lack of memory while a network runs: NumPy and Python raise a plain `MemoryError`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def lack_of_memory(what: str, error: MemoryError) -> BaseException:
 
 
 def typed_lack_of_memory(function: _Function) -> _Function:
-    """Decorate a method of something that has a `name`: a `MemoryError` becomes a `RunError` (`OUT_OF_MEMORY`)."""
+    """Decorate a method of an object with a `name`: raise `MemoryError` as `RunError`.
+
+    The code of that error is `OUT_OF_MEMORY`.
+    """
 
     @wraps(function)
     def typed(self: Any, *arguments: Any, **options: Any) -> Any:

@@ -114,7 +114,9 @@ class LoadedNetwork(NetworkRunner):
 
     @property
     def optimized(self) -> OptimizedNetwork:
-        """The optimized network behind the latest plan; made again if backends released its weights while it was loaded.
+        """The optimized network behind the latest plan.
+
+        It is made again if backends released its weights while it was loaded.
 
         Raises:
             ModelError: It would be made of the model file, which is not there any more, or is
@@ -164,7 +166,7 @@ class LoadedNetwork(NetworkRunner):
         return plan
 
     def dump_plan(self) -> dict[str, Any]:
-        """Describe the latest plan as plain data: steps, tensors, where every byte lies; see `plan_dump`."""
+        """Describe the latest plan as data: steps, tensors, places of bytes; see `plan_dump`."""
         from .plan_dump import dump_plan
 
         return dump_plan(self.plan)
@@ -179,7 +181,7 @@ class LoadedNetwork(NetworkRunner):
 
     @typed_lack_of_memory
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
-        """Fix the arrays of a run: `binding.run()` then reads and writes them in place, without checks or copies.
+        """Fix the arrays of a run; `binding.run()` uses them in place, without checks or copies.
 
         Where values of inputs decide what is computed (shapes, positions, conditions), a run of the
         binding looks at these, and changes to the plan for other values; outputs that have another
@@ -259,7 +261,7 @@ class LoadedNetwork(NetworkRunner):
                 self._show_profiles()
 
     def _show_profiles(self) -> None:
-        """Let runs from now on see the profiles, as a new tuple: runs in flight keep the one that they began with."""
+        """Show the profiles to runs from now on, as a new tuple; runs in flight keep theirs."""
         shown: tuple[Profile, ...] | None = None
         while shown != tuple(self._profiles):  # again if a signal's handler changed them meanwhile
             shown = tuple(self._profiles)
@@ -268,7 +270,7 @@ class LoadedNetwork(NetworkRunner):
     # -- planning ----------------------------------------------------------------------------------
 
     def _plan_for(self, feeds: dict[str, Any], timeout: float | None = None) -> tuple[Plan, dict[str, Array]]:
-        """Check feeds that do not fit the latest plan as they are; find or make the plan that they fit.
+        """Check feeds that do not fit the latest plan as they are; find or make a plan for them.
 
         Raises:
             InputError: A name, dtype or shape does not fit.
@@ -406,7 +408,7 @@ class LoadedNetwork(NetworkRunner):
                 self._factories.update(factories)
 
     def _tell_placement(self, placement: Placement) -> None:
-        """Log what is not as it was asked for, once per network: there is a plan for each set of sizes."""
+        """Log, once per network, what is not as asked for: each set of sizes has its own plan."""
         for one in placement.absent:
             if one.request not in self._told:
                 self._told.add(one.request)
@@ -433,7 +435,9 @@ class LoadedNetwork(NetworkRunner):
     # -- the end -----------------------------------------------------------------------------------
 
     def unload(self) -> None:
-        """Free workloads and memory, once the runs in flight have ended; runs from now on are refused. Idempotent.
+        """Free workloads and memory, once the runs in flight have ended; idempotent.
+
+        Runs from now on are refused.
 
         Raises:
             RunError: It was called from inside a run or a `bind` of this network, which would wait
@@ -479,7 +483,10 @@ _networks: weakref.WeakSet[LoadedNetwork] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
-    """Give networks new locks in a forked child, and forget runs of other threads: who held one, to plan, is not here."""
+    """Give networks new locks in a forked child, and forget runs of other threads.
+
+    Who held a lock, to plan, does not exist here.
+    """
     for network in list(_networks):
         network._state_lock, network._planning_lock, network._planner = threading.RLock(), threading.Lock(), 0
         network._forget_threads()

@@ -189,7 +189,10 @@ def plan_memory(
 
 
 def _sound(tensors: Sequence[Tensor], step: Step) -> Step:
-    """Return a step without its aliases if they are not sound; whoever took the workload has refused it before."""
+    """Return a step without its aliases if they are not sound.
+
+    Whoever took the workload has refused it before.
+    """
     if not step.aliases:
         return step
     inputs = [None if number is None else tensors[number].extent for number in step.reads]
@@ -199,7 +202,10 @@ def _sound(tensors: Sequence[Tensor], step: Step) -> Step:
 
 
 def releases(steps: Sequence[Step]) -> list[int]:
-    """For each step, the step after which nothing of it is in flight any more: itself, or the next wait on its queue."""
+    """For each step, return the step after which nothing of it is in flight.
+
+    That is itself, or the next wait on its queue.
+    """
     result = list(range(len(steps)))
     next_wait: dict[int, int] = {}
     for i in range(len(steps) - 1, -1, -1):
@@ -337,7 +343,10 @@ class _Planner:
         return self._overwritable(buffer, place, mine.nbytes, number)
 
     def _overwritable(self, buffer: Buffer, place: int, nbytes: int, number: int) -> bool:
-        """True if step `number` may overwrite some bytes of a buffer; what nobody will ask for again is forgotten."""
+        """Say whether step `number` may overwrite some bytes of a buffer.
+
+        What nobody will ask for again is forgotten.
+        """
         gone = []
         try:
             for entry in buffer.living.overlapping(place, nbytes):
@@ -357,14 +366,17 @@ class _Planner:
         return at < place + nbytes and place < at + self.tensors[tensor].nbytes
 
     def _dead_after(self, tensor: int, number: int) -> bool:
-        """True if step `number` may overwrite a tensor: whoever else reads it is done, and the step did not write it."""
+        """Say whether step `number` may overwrite a tensor.
+
+        It may if whoever else reads it is done, and the step did not write it.
+        """
         if self.tensors[tensor].outputs or self.last_read[tensor] > number or self.producer.get(tensor) == number:
             return False
         queue = self.steps[number].queue
         return all(q == queue or done < number for q, done in self.in_flight.get(tensor, _NOWHERE).items())
 
     def _dead_before(self, tensor: int, number: int) -> bool:
-        """True if every reader was done before a step began: so it stays for all steps that follow."""
+        """Say whether every reader was done before a step began; it then holds for later steps."""
         return self.last_read[tensor] < number and all(done < number for done in self.in_flight.get(tensor, _NOWHERE).values())
 
     def _move_into(self, number: int, step: Step, alias: Alias) -> bool:
@@ -391,7 +403,10 @@ class _Planner:
         return movable
 
     def _unite(self, part: Buffer, whole: Buffer, offset: int) -> None:
-        """Put a buffer into another, `offset` bytes from where that begins; the one of more members takes up the other's."""
+        """Put a buffer into another, `offset` bytes from its begin.
+
+        The one of more members takes up the other's.
+        """
         if len(part.members) <= len(whole.members):
             kept, dropped, shift = whole, part, whole.origin + offset - part.origin
         else:
@@ -407,7 +422,7 @@ class _Planner:
         kept.living.take(dropped.living, shift)
 
     def _claim_outputs(self) -> list[tuple[int, int]]:
-        """Give graph outputs their caller's arrays; what does not fit there exactly is copied at the end."""
+        """Give graph outputs their caller's arrays; inexact fits are copied at the end."""
         copies = []
         for number, tensor in enumerate(self.tensors):
             for rank, index in enumerate(tensor.outputs):

@@ -12,7 +12,10 @@ from ..ground.limits import watched
 ALIGNMENT = 64
 
 PAIRS = 1 << 16
-"""Pairs of buffers alive together up to which several orders are tried: all pairs of some 360 buffers."""
+"""Pairs of buffers alive together up to which several orders are tried.
+
+That is all pairs of some 360 buffers.
+"""
 PAIRS_EACH = 32
 """The same for each buffer, where there are more."""
 
@@ -129,7 +132,7 @@ def _pack_in_order(buffers: Sequence[Block], together: Sequence[Sequence[int]], 
 
 
 def _sweep(buffers: Sequence[Block], *, backwards: bool) -> int:
-    """Place buffers in the order in which they begin to live (backwards: in which they die), each in the tightest gap."""
+    """Place buffers in order of birth (backwards: of death), each in the tightest gap."""
     gaps = _Gaps()
     ends: list[tuple[int, int]] = []
     peak = 0

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 
 _GIVES_BACK = frozenset({ErrorCode.COMPILE_FAILED, ErrorCode.BACKEND_BROKEN})
-"""Failures of a backend to make what it claimed; a breach of the contract or a lack of memory is another thing."""
+"""Failures of a backend to make what it claimed.
+
+A breach of the contract or a lack of memory is another thing.
+"""
 
 
 class BackendKey(NamedTuple):
@@ -104,7 +107,9 @@ class StepInfo(NamedTuple):
 
 
 class PartFailedError(Exception):
-    """A backend could not make the workload of a part that it had claimed; caught where a plan is made.
+    """A backend could not make the workload of a part that it had claimed.
+
+    It is caught where a plan is made.
 
     Attributes:
         layer: Name of the private layer.
@@ -346,7 +351,10 @@ class PlanBuilder:
                 factory.release(layer)
 
     def _core_workload(self, layer: Layer) -> Workload:
-        """The core runs `Debug` layers, whose callback only the optimized network knows, and copies where the host can see."""
+        """Make the workload of a layer that the core runs: `Debug`, or a copy visible to the host.
+
+        Only the optimized network knows the callback of `Debug`.
+        """
         if isinstance(layer.descriptor, MemoryCopy):
             return Workload.mapped_copy(*(self._mapping(one) for one in (layer.descriptor.source, layer.descriptor.target)))
         if layer.kind != "dovetail.Debug" or self.optimized.debug is None:
@@ -416,7 +424,10 @@ class PlanBuilder:
         return Workload.take(made, origin)
 
     def _mapping(self, domain: MemoryDomain) -> Any:
-        """Return what maps memory of a domain: its manager, where that does it by itself, or the handles of its arenas."""
+        """Return what maps memory of a domain.
+
+        It is its manager, where that maps by itself, or the handles of its arenas.
+        """
         if domain == HOST:
             return None
         manager = self._manager(domain)
@@ -452,7 +463,10 @@ class PlanBuilder:
     # -- waits -------------------------------------------------------------------------------------
 
     def _with_waits(self) -> list[Draft]:
-        """Insert a wait where a tensor leaves an asynchronous backend, and one per busy queue at the end."""
+        """Insert a wait where a tensor leaves an asynchronous backend.
+
+        At the end there is one per busy queue.
+        """
         result: list[Draft] = []
         in_flight: dict[int, list[Draft]] = {}
         members: dict[int, list[Draft]] = {}
@@ -549,7 +563,9 @@ class PlanBuilder:
         )
 
     def _take_run_memory(self, nbytes: int, drafts: Sequence[Draft], steps: Sequence[memory_plan.Step]) -> None:
-        """Count what a run allocates; the message names the step with the largest workspace where that is the cause.
+        """Count what a run allocates.
+
+        The error names the step with the largest workspace where that is the cause.
 
         Raises:
             LimitError: It is too much (`LIMIT_EXCEEDED`).
@@ -566,7 +582,10 @@ class PlanBuilder:
         return memory_plan.plan_memory(self.tensors, steps, whole=whole)
 
     def _shared_arena(self, plan: MemoryPlan) -> tuple[int, int, int] | None:
-        """Return (index, bytes, alignment) of the arena in host memory: of plans that do not run at once, one will do."""
+        """Return (index, bytes, alignment) of the arena in host memory.
+
+        Plans that do not run at once can share one.
+        """
         return next(((i, arena.nbytes, arena.alignment) for i, arena in enumerate(plan.arenas) if arena.domain == HOST), None)
 
     def _allocators(self, plan: MemoryPlan) -> list[Callable[[], ITensorHandle]]:
@@ -578,10 +597,10 @@ class PlanBuilder:
         ]
 
     def _makes_nothing(self, draft: Draft) -> bool:
-        """Tell whether all results of a step are empty: it is left out, since its other sizes may be of any magnitude.
+        """Tell whether all results of a step are empty, so that it is left out.
 
-        A kernel would walk over them, for hours, to write nothing. What the core runs may show a
-        tensor, an empty one too.
+        Its other sizes may be of any magnitude. A kernel would walk over them, for hours, to write
+        nothing. What the core runs may show a tensor, an empty one too.
         """
         return bool(draft.writes) and draft.info.backend != "core" and not any(self.tensors[w].nbytes for w in draft.writes)
 
@@ -618,7 +637,7 @@ class PlanBuilder:
 
 
 def _renumber(infos: list[StepInfo], plan: MemoryPlan, missing: int) -> list[StepInfo]:
-    """Give each output copy a target tensor of its own, behind the tensor that stands for inputs left out."""
+    """Give each output copy a target tensor of its own, behind the one for inputs left out."""
     first = len(infos) - len(plan.output_copies)
     copies = [
         StepInfo(i.name, i.layer_kind, i.backend, i.sources, inputs=i.inputs, outputs=(missing + 1 + k,))

@@ -1,4 +1,4 @@
-"""The plans of one network: one for each set of sizes and values that was met, as many as fit into a number of bytes."""
+"""Cache the plans of one network, one per set of sizes and values met, within a number of bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from ..optimizer.optimized import OptimizedNetwork
 
 DEFAULT_BYTES = 256 << 20
-"""Of the plans of one network, beside what they share: weights, what is packed from them, memory of runs."""
+"""Bytes of the plans of one network.
+
+What they share is not counted: weights, what is packed from them, memory of runs.
+"""
 
 STEP_BYTES = 8 << 10
 """About what describes one step of a plan, here and in the optimized network."""
@@ -71,7 +74,10 @@ class PlanCache:
         return next((planned for planned in self if planned.plan is plan), None)
 
     def add(self, key: Any, planned: Planned) -> None:
-        """Keep a plan, and drop the least recently used of the others beyond the limit; runs in flight hold theirs."""
+        """Keep a plan; drop the least recently used others beyond the limit.
+
+        Runs in flight hold theirs.
+        """
         constants = _constants(planned.plan)
         own = sum(nbytes for address, nbytes in constants.items() if not self._readers[address])
         self._readers.update(constants.keys())

@@ -1,4 +1,4 @@
-"""A plan as plain data: every step, every tensor, every byte, so that it can be checked by other means."""
+"""Dump a plan (every step, tensor and byte) as plain data, so that other means can check it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ cnp.import_array()
 @cython.final
 @cython.no_gc
 cdef class TensorTable:
-    """C tensors with their shapes and strides, data unset, from (dtype code, bits, shape) or None."""
+    """C tensors with shapes and strides, data unset, from (dtype code, bits, shape) or None."""
 
     def __cinit__(self, list specs):
         cdef int i, j, at = 0

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 
 class LayerTime(NamedTuple):
-    """Time of one step over all profiled runs, in nanoseconds; `tuned` says how it is computed, if that was measured."""
+    """Time of one step over all profiled runs, in nanoseconds.
+
+    `tuned` says how it is computed, if that was measured.
+    """
 
     name: str
     kind: str
@@ -92,7 +95,10 @@ class Profile:
         return "\n".join(lines)
 
     def to_chrome_trace(self, path: str | Path | None = None) -> str:
-        """Return, and write to `path` if given, the runs as Chrome trace events (load it in Perfetto or chrome://tracing)."""
+        """Return the runs as Chrome trace events, also written to `path` if given.
+
+        Load them in Perfetto or chrome://tracing.
+        """
         events: list[dict[str, Any]] = []
         threads = {thread: number for number, thread in enumerate(dict.fromkeys(run.thread for run in self._runs), start=1)}
         for number, run in enumerate(self._runs):

@@ -1,4 +1,4 @@
-"""What a runtime owns and its networks use: threads and devices, opened on first use and given back once."""
+"""Hold what a runtime's networks use: threads and devices, opened on first use, given back once."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ class Resources:
             return self._backends[key]
 
     def used_by(self, end: Callable[[], object]) -> None:
-        """Remember how to end a network that uses devices, for when they are given back before it is unloaded."""
+        """Remember how to end a network that uses devices.
+
+        It is used when they are given back before the network is unloaded.
+        """
         with self._lock:
             self._users[:] = [one for one in self._users if getattr(one, "alive", False)]
             self._users.append(end)
@@ -109,7 +112,7 @@ class Resources:
             raise RunError("this runtime was closed", code=ErrorCode.RUNTIME_CLOSED, hint="make a new dovetail.Runtime()")
 
     def begin_to_close(self) -> bool:
-        """Refuse what begins from now on and wait for what was submitted; False if another call did so."""
+        """Refuse new work and wait for what was submitted; False if another call did so."""
         with self._lock:
             if self.is_closed:
                 return False
@@ -119,7 +122,10 @@ class Resources:
         return True
 
     def close(self) -> None:
-        """Give the devices back, once every network has released them: the collector may find both in either order."""
+        """Give the devices back, once every network has released them.
+
+        The collector may find both in either order.
+        """
         for end in self._users:
             end()
         self._users.clear()
@@ -142,7 +148,7 @@ _device_locks_guard = threading.RLock()
 
 
 def _device_lock(key: BackendKey) -> threading.Lock:
-    """Return the lock of a device that wants one run at a time, whatever the options and whichever the runtime."""
+    """Return the lock of a device that wants one run at a time, for all options and runtimes."""
     with _device_locks_guard:
         return _device_locks.setdefault(key, threading.Lock())
 

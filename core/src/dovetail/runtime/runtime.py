@@ -46,7 +46,9 @@ def _check_guard(guard: object) -> None:
 
 
 class Runtime:
-    """Loads networks and runs them. Several may live in one process; nothing is shared between them but the backends' code.
+    """Loads networks and runs them.
+
+    Several may live in one process; nothing is shared between them but the backends' code.
 
     Args:
         threads: CPU threads that kernels may use, the caller's included; default all usable cores.
@@ -248,7 +250,10 @@ _default_lock = threading.RLock()  # a signal's handler may load a network while
 
 
 def default_runtime() -> Runtime:
-    """Return the runtime that `dovetail.load` uses: one per process, made on first use, never closed by dovetail."""
+    """Return the runtime that `dovetail.load` uses.
+
+    There is one per process, made on first use, never closed by dovetail.
+    """
     global _default
     with _default_lock:
         while _default is None or _default.is_closed:

@@ -1,8 +1,8 @@
 """What backends hand over: workloads and queues, taken from their capsules.
 
-The classes of this package that hold C state are invisible to the cycle collector (no_gc): it would clear their attributes before
-__dealloc__, which must release runs, queues and states in that order. They form no cycles: an idle context does not refer to its
-plan.
+The classes of this package that hold C state are invisible to the cycle collector (no_gc): it would
+clear their attributes before __dealloc__, which must release runs, queues and states in that order.
+They form no cycles: an idle context does not refer to its plan.
 """
 
 cimport cython
@@ -84,7 +84,10 @@ inside = threading.local()
 
 
 def inside_python_workload():
-    """Return True on a thread that is executing a Python workload: it must not wait for its own run to end."""
+    """Return True on a thread that executes a Python workload.
+
+    It must not wait for its own run to end.
+    """
     return getattr(inside, "depth", 0) > 0
 
 
@@ -123,14 +126,17 @@ cdef class Run:
 
 
 cdef class PythonWorkload:
-    """Adapts an object with `execute(inputs, outputs)`: slow, takes the GIL, fine for prototypes."""
+    """Adapts an object with `execute(inputs, outputs)`: slow, takes the GIL, for prototypes."""
 
     cdef object workload
     cdef bint sees_run
 
 
 cdef int execute_seeing(PythonWorkload self, const dovetail_call *call, list inputs, list outputs) except? -100:
-    """Execute a workload that asks its run; what it made or raised once the run had ended counts for nothing."""
+    """Execute a workload that asks its run.
+
+    What it made or raised once the run had ended counts for nothing.
+    """
     cdef Run run = Run.__new__(Run)
     run.call = call
     try:
@@ -197,8 +203,9 @@ cdef class MappedCopy:
     """The state of a copy by mapping.
 
     Args:
-        source, target: None for host memory; a manager whose `mapping` holds the addresses of memory_map, memory_unmap, state
-            and context of a table, and the number of the memory; or handles by address.
+        source, target: None for host memory; a manager whose `mapping` holds the addresses of
+            memory_map, memory_unmap, state and context of a table, and the number of the memory; or
+            handles by address.
     """
 
     cdef dvt_mapped_copy c
@@ -252,19 +259,24 @@ cdef object _as_array(const dovetail_tensor *tensor, bint writeable):
 @cython.final
 @cython.no_gc
 cdef class Workload:
-    """A workload taken over from a backend; frees its state when the last plan that uses it goes."""
+    """A workload taken over from a backend.
+
+    Its state is freed when the last plan that uses it goes.
+    """
 
     @staticmethod
     def take(obj, str origin, str method="create_workload"):
         """Take the workload of an object.
 
         Args:
-            obj: An object with `__dovetail_workload__()`, its capsule, or an object with `execute(inputs, outputs)`.
+            obj: An object with `__dovetail_workload__()`, its capsule, or an object with
+                `execute(inputs, outputs)`.
             origin: Backend and layer, for errors.
             method: What returned it.
 
         Raises:
-            BackendError: It is none of these, was taken before, or speaks another version of the protocol.
+            BackendError: It is none of these, was taken before, or speaks another version of the
+                protocol.
         """
         cdef Workload self = Workload.__new__(Workload)
         cdef PythonWorkload adapter
@@ -366,7 +378,7 @@ cdef class Workload:
 
     @property
     def aliases(self):
-        """Permissions to share bytes between outputs and inputs, as they were declared; see `problem_with`."""
+        """Permissions to share bytes of outputs and inputs, as declared; see `problem_with`."""
         cdef int i
         cdef const dovetail_alias *alias
         result = []
@@ -376,7 +388,10 @@ cdef class Workload:
         return result
 
     def workspace(self, list inputs, list outputs, int workers):
-        """Ask for (shared, per worker) bytes of scratch; the lists hold (dtype code, bits, shape) or None."""
+        """Ask for (shared, per worker) bytes of scratch.
+
+        The lists hold (dtype code, bits, shape) or None.
+        """
         cdef size_t shared = 0, per_worker = 0
         cdef TensorTable tensors
         cdef int status
@@ -407,7 +422,8 @@ cdef class Queues:
         """Take the table.
 
         Raises:
-            BackendError: It is no such capsule, was taken before, or speaks another version of the protocol.
+            BackendError: It is no such capsule, was taken before, or speaks another version of the
+                protocol.
         """
         cdef Queues self = Queues.__new__(Queues)
         cdef dovetail_queues *given
@@ -434,7 +450,9 @@ cdef class Queues:
 
 
 cdef int _check_declared(const dovetail_workload *table, str origin) except -1:
-    """Refuse what a workload says of itself if no workload can be so; its aliases are looked at beside its tensors.
+    """Refuse a workload whose statements no workload can fulfil.
+
+    Its aliases are looked at beside its tensors.
 
     Raises:
         BackendError: `BACKEND_CONTRACT`.
@@ -468,7 +486,7 @@ cdef int _check_declared(const dovetail_workload *table, str origin) except -1:
 
 
 cdef int _copy_known(void *own, const void *given, str name, size_t minimum, size_t whole, str origin) except -1:
-    """Copy a struct of a backend into a zeroed one of today's, as far as its `size` says that it goes.
+    """Copy a backend's struct into a zeroed one of today's, as far as its `size` reaches.
 
     Raises:
         BackendError: Its version is not for this core, or no version of the struct has such a size.

@@ -1,4 +1,7 @@
-"""Attention that a model spells out: projections cut into heads, two products, a softmax, and the heads side by side again."""
+"""Find attention that a model spells out.
+
+It is projections cut into heads, two products, a softmax, and the heads side by side again.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class AttentionMatch(NamedTuple):
 
 
 class _Heads(NamedTuple):
-    """An operand of a product that was cut into heads: [batch, heads, tokens, size], or with the last two axes swapped."""
+    """Operand that was cut into heads: [batch, heads, tokens, size].
+
+    Its last two axes may be swapped.
+    """
 
     source: OutputSlot
     sizes: tuple[int, ...]
@@ -60,7 +66,7 @@ class _Scores(NamedTuple):
 
 
 def find_attention(view: SubgraphView) -> list[AttentionMatch]:
-    """Find all attention in a part of a graph; what differs from the pattern in anything is left alone."""
+    """Find all attention in a part of a graph; any deviation from the pattern is left alone."""
     found = (_match(layer, view) for layer in view.layers if isinstance(layer.descriptor, Softmax))
     return [match for match in found if match is not None]
 
@@ -68,7 +74,7 @@ def find_attention(view: SubgraphView) -> list[AttentionMatch]:
 def emit_attention(
     graph: Graph, match: AttentionMatch, q: OutputSlot, k: OutputSlot, v: OutputSlot, mask: OutputSlot | None
 ) -> OutputSlot:
-    """Add the layer that stands for a match to a replacement; the slots are those of the match in that graph."""
+    """Add a match's layer to a replacement; the slots are those of the match in that graph."""
     descriptor = Attention(infos=(plain_info(match.output.known_info.sizes),), heads=match.heads, scale=match.scale)
     inputs = [q, k, v] if mask is None else [q, k, v, mask]
     sources = [layer.name for layer in match.layers]
@@ -107,7 +113,10 @@ def _match(softmax: Layer, view: SubgraphView) -> AttentionMatch | None:
 
 
 def _scores(softmax: Layer) -> _Scores | None:
-    """Walk from a softmax along the last axis of four back to the product: an addition and a factor may lie between."""
+    """Walk from a softmax along the last of four axes back to the product.
+
+    An addition and a factor may lie between.
+    """
     descriptor, slot = softmax.descriptor, softmax.inputs[0].source
     if not isinstance(descriptor, Softmax) or slot is None or slot.known_info.rank != 4:
         return None
@@ -143,7 +152,7 @@ def _scaled(slot: OutputSlot, mask: OutputSlot | None, layers: tuple[Layer, ...]
 
 
 def _joined(softmax: Layer) -> list[Layer] | None:
-    """Walk from a softmax to the heads side by side: the product with the values, a permutation, a reshape."""
+    """Walk from a softmax to the joined heads: product with the values, permutation, reshape."""
     layers: list[Layer] = []
     slot = softmax.output
     for kind in (MatMul, Permute, Reshape):
@@ -161,7 +170,10 @@ def _joined(softmax: Layer) -> list[Layer] | None:
 
 
 def _heads(slot: OutputSlot | None) -> _Heads | None:
-    """Walk from an operand of a product over permutations to the reshape that cuts [batch, tokens, all] into heads."""
+    """Walk from an operand of a product to the reshape that cuts it into heads.
+
+    Permutations may lie between; the reshape cuts [batch, tokens, all].
+    """
     layers: list[Layer] = []
     order: tuple[int, ...] = (0, 1, 2, 3)
     while slot is not None and isinstance(slot.layer.descriptor, Permute) and slot.known_info.rank == 4:

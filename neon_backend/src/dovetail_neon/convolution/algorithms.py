@@ -1,4 +1,4 @@
-"""Which algorithm a convolution takes, by what each costs one core: multiply-adds, and bytes that are moved."""
+"""Choose a convolution's algorithm by the cost on one core: multiply-adds and bytes moved."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from ..geometry.layouts import Image, blocks
 ADDS_PER_CYCLE = 2.0
 """Multiply-adds of whole vectors."""
 CYCLES_PER_ELEMENT = 4.3
-"""Of transforming a vector to one position, or back from it: most of it is a line that is written to the L2 cache."""
+"""Cost of transforming a vector to or from one position.
+
+Most of it is a line that is written to the L2 cache.
+"""
 BYTES_PER_CYCLE = 8.0
 """That arrive from the L3 cache or memory."""
 NOT_HIDDEN = 1 / 3
-"""Weights arrive while others are multiplied: the slower of the two counts, and so much of the other."""
+"""Share of the faster of two that counts besides the slower: multiplying, weights arriving."""
 HELD_BYTES = 1 << 20
 """Of the weights: so much stays in the L2 cache from run to run."""
 CYCLES_PER_LAYER = 500.0
@@ -26,9 +29,9 @@ CYCLES_PER_LAYER = 500.0
 FEW_PIXELS = 56
 """For which tiles hold more pixels and fewer filters."""
 FEW_POINTS = 200
-"""The same where each window is one pixel, so that those of a tile lie side by side wherever it begins."""
+"""The same where each window is one pixel: a tile's windows lie side by side wherever it begins."""
 HELD_WEIGHTS = 32 << 10
-"""Bytes of a tile's weights that stay in the L1 cache: then it does not matter how often they are read."""
+"""Bytes of a tile's weights that stay in the L1 cache, however often they are read."""
 ONE_TILE = 6
 """Pixels that fit a tile in any case."""
 MIN_GAIN = 1.1
@@ -36,20 +39,27 @@ MIN_GAIN = 1.1
 
 
 AMPLIFICATION = 4096.0
-"""At most so many times a weight times an element is what Winograd transforms hold in between, per channel.
+"""Bound of Winograd's intermediate values, per channel, as a multiple of |weight * element|.
 
 The largest sums of magnitudes in a row of the three matrices are, for tiles of 4 with the points
 5/8 and 3/2 of winograd.h, 5.29 for elements, 1.39 for weights and 8.24 for results; both axes
 square them: 28 * 1.93 * 68 = 3670. For tiles of 2 they are 2, 1.5 and 3, which makes 81.
 """
 LARGEST_ELEMENT = 2.0**63
-"""Of an image, for which nothing in between may overflow where weights are as large as `allows_winograd` lets them be."""
+"""Largest element of an image for which no intermediate value may overflow.
+
+The weights may be as large as `allows_winograd` lets them be.
+"""
 SMALLEST_WEIGHT = 2.0**-100
-"""If all were smaller, some transformed ones would lose bits, or vanish, where the products with large elements do not."""
+"""Least magnitude that the largest weight needs.
+
+If all were smaller, some transformed ones would lose bits, or vanish, where the products with large
+elements do not.
+"""
 
 
 def allows_winograd(weights: Floats) -> bool:
-    """Whether the transforms of a convolution with weights [filters, taps, channels] stay within float32.
+    """Tell whether Winograd's transforms stay within float32; weights [filters, taps, channels].
 
     Weights of 1e37 times elements of 1 are numbers, of which Winograd's sums would be infinite, and
     their differences NaN.
@@ -62,7 +72,7 @@ def allows_winograd(weights: Floats) -> bool:
 
 
 def winograd_tile(source: Image, target: Image, lanes: int = 16) -> int:
-    """Return the side of Winograd tiles with which a convolution is fastest, 2 or 4; 0 if it is without.
+    """Return the side of the fastest Winograd tiles, 2 or 4; 0 where direct sums are faster.
 
     The windows are 3 x 3, stride and dilation 1, one group, images blocked by `lanes`. Larger tiles
     multiply less (4 for 9 x 4, against 2.25) but have more weights (4 for each, against 1.8), which
@@ -79,7 +89,9 @@ def winograd_tile(source: Image, target: Image, lanes: int = 16) -> int:
 
 
 def tile_vectors(target: Image, lanes: int = 16, channels: int = 0) -> int:
-    """Return how many vectors of filters a tile of a convolution computes at most; 0 for as many as the kernel can.
+    """Return the most vectors of filters that a convolution tile computes; 0 for no limit.
+
+    With 0 a tile computes as many as the kernel can.
 
     A tile reads all weights of its filters. Where images are small that is most of what it costs:
     two vectors leave room for 14 pixels with 32 registers, four for 6, so that the weights are read

@@ -128,7 +128,10 @@ cdef int pack_weights(
 
 
 cdef int plan_planes(Workload workload, acc_bfloat16 *c, object geometry) except -1:
-    """Fill in the planes that tiles read, and where in them taps begin; of few channels a tap is a row of the window."""
+    """Fill in the planes that tiles read, and where taps begin in them.
+
+    Of few channels a tap is a row of the window.
+    """
     planes = planes_of(geometry, whole_rows=c.few)
     reach = planes.reach
     cdef int64_t column_bytes = PIXEL_BYTES

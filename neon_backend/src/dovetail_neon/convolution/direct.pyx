@@ -36,7 +36,10 @@ cdef int fill_pixels(acc_pixels *pixels, object info, object image, int64_t grou
 cdef int describe(
     Workload workload, acc_convolution *c, object d, object name, object source, object target, bint adds, Kernels kernels
 ) except -1:
-    """Fill in what a `Convolve` with the descriptor `d` says, for tensors with the infos `source` and `target`; pack its weights."""
+    """Fill in what the descriptor `d` of a `Convolve` says, and pack its weights.
+
+    The tensors have the infos `source` and `target`.
+    """
     cdef const acc_convolution_kernels *table = kernels.convolution_of(d.precision)
     cdef int lanes = kernels.table.lanes
     c.images = d.source[0]
@@ -107,7 +110,7 @@ cdef int describe(
 
 
 cdef double cost(const acc_convolution *c) noexcept:
-    """Estimate the nanoseconds that one thread takes: for the products, or for the weights to arrive from the L3 cache."""
+    """Estimate the nanoseconds of one thread: products, or weights arriving from the L3 cache."""
     cdef double products = <double>c.groups * c.panel_vector[c.panels] * c.window.kernel_height * c.window.kernel_width * c.channels
     return max(c.images * c.window.out_height * c.window.out_width * products / 5.0, c.groups * c.group_weights / 7.0)
 
@@ -120,9 +123,9 @@ cdef int64_t even(int64_t chunks) noexcept:
 cdef bint by_pixels(const acc_convolution *c) noexcept:
     """Whether threads share out pixels rather than filters.
 
-    Those who share pixels all read all weights, which the L3 cache delivers at some 30 GB/s; those who share filters all read all
-    of the image, half of which another core has just written: that is a third as fast. And a weight that is read for each chunk
-    has to stay in the L2 cache.
+    Those who share pixels all read all weights, which the L3 cache delivers at some 30 GB/s; those
+    who share filters all read all of the image, half of which another core has just written: that
+    is a third as fast. And a weight that is read for each chunk has to stay in the L2 cache.
     """
     cdef double weights = c.groups * c.group_weights
     cdef double read = c.groups * c.channels * c.window.in_height * c.window.in_width

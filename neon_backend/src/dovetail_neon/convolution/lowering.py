@@ -38,7 +38,10 @@ FRAME_GROWTH, FRAME_PIXELS = 4, 1 << 16
 def window_of(
     descriptor: Convolution2d | DepthwiseConvolution2d, weights: Filters, image: Image, target: Image
 ) -> tuple[Geometry, Filters]:
-    """Return what some result reads of a window: its geometry, and the filters as [filters, taps, channels of a group]."""
+    """Return the geometry of a result's window, and its filters.
+
+    The filters are [filters, taps, channels of a group].
+    """
     kernel = descriptor.kernel_size(TensorInfo.of_array(weights))
     whole = Geometry(kernel, descriptor.stride, descriptor.dilation, descriptor.padding[:2])
     window = clipped(whole, (image.height, image.width), (target.height, target.width))
@@ -115,7 +118,10 @@ def fastest(convolve: Convolve, lanes: int) -> PrivateLayer:
 
 
 def _lower_few_channels(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot, layout: DataLayout) -> bool:
-    """Few channels: with the padding in place, a row of the window is a run of elements, in each plane or of all channels."""
+    """Lower a convolution of few channels: a row of the window is a run of elements.
+
+    With the padding in place, the run lies in each plane or is of all channels.
+    """
     geometry = convolve.geometry
     if convolve.source.channels >= lowering.lanes or geometry.dilation != (1, 1) or geometry.kernel[1] == 1:
         return False

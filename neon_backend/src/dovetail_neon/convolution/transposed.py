@@ -1,4 +1,4 @@
-"""Transposed convolutions: a convolution with filters for each phase of the steps, whose results are then interleaved.
+"""Compute transposed convolutions as one convolution per phase of the steps, interleaved.
 
 Along an axis, result o sums up x[i] w[k] over all i and k with stride * i + dilation * k = o +
 padding. With o + padding = stride * q + phase, k runs over those with dilation * k = stride * j +
@@ -30,12 +30,15 @@ from .kinds import Convolve
 from .lowering import fastest
 
 MAX_LAYERS = 16
-"""Phases that may become layers of their own. Of more, those whose windows differ get taps of zero, so that one layer has all:
-there, an infinity makes NaN of the results beside it."""
+"""Most phases that become layers of their own.
+
+Of more, those whose windows differ get taps of zero, so that one layer has all: there, an infinity
+makes NaN of the results beside it.
+"""
 MAX_TAPS = 1 << 16
 """Of all phases together."""
 MAX_GROWTH, FREE_ELEMENTS = 16, 1 << 16
-"""How many times as many weights, or results, as the layer has the phases may have, and how many in any case."""
+"""Limits of the phases' weights and results: as a multiple of the layer's, and in any case."""
 
 
 class Phase(NamedTuple):
@@ -87,7 +90,7 @@ class Axis(NamedTuple):
         return cls(tuple(phases), size, first)
 
     def padded(self) -> tuple[Phase, ...]:
-        """Return the phases with zeros among their taps, so that all have as many taps and the same padding."""
+        """Return the phases padded with zero taps, to equal numbers of taps and padding."""
         real = [phase for phase in self.phases if phase.taps != (None,)]
         before = max(phase.padding for phase in real)
         after = max(phase.dilation * (len(phase.taps) - 1) - phase.padding for phase in real)
@@ -102,7 +105,7 @@ class Axis(NamedTuple):
 
 
 def refusal(layer: Layer) -> Support | None:
-    """Refuse steps with so many phases that their filters, or their results, would be out of proportion to the layer's.
+    """Refuse steps whose phases have filters or results out of proportion to the layer's.
 
     Each phase has its own filters and its own image of results: many are zero, or cut off, where
     the steps are longer than the window, the window is dilated, or padding leaves few of the
@@ -193,7 +196,7 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
 
 
 def _groups(rows: Axis, columns: Axis) -> list[list[tuple[Phase, Phase]]]:
-    """Return the phases that each convolution computes: one all of them where their windows are alike, else one each."""
+    """Return the phases of each convolution: all in one if windows are alike, else one each."""
     apart = list(itertools.product(rows.phases, columns.phases))
     windows = {(len(row.taps), row[1:], len(column.taps), column[1:]) for row, column in apart}
     if len(windows) == 1:
@@ -214,7 +217,10 @@ def _joined(phases: list[Floats]) -> Floats:
 
 
 def _weights(by_filter: Floats, row: Phase, column: Phase) -> Floats:
-    """Return [filters, taps, channels] of one phase, of weights [filters, height, width, channels]."""
+    """Return [filters, taps, channels] of one phase.
+
+    The given weights are [filters, height, width, channels].
+    """
     filters, _, _, channels = by_filter.shape
     weights = np.zeros((filters, len(row.taps), len(column.taps), channels), np.float32)
     for (i, y), (j, x) in itertools.product(enumerate(row.taps), enumerate(column.taps)):

@@ -1,4 +1,4 @@
-"""One element at a time: functions of one or two elements, factors per channel, conversions of types."""
+"""Compute element by element: functions of one or two, factors per channel, type conversions."""
 
 from __future__ import annotations
 

@@ -60,7 +60,9 @@ cdef object build(Kernels kernels, str operation, function, list shapes, tuple r
 
 
 def merged_axes(shapes, result):
-    """Merge neighbouring axes along which every operand is read on, or is broadcast; answer (size, steps of the operands) each.
+    """Merge neighbouring axes along which every operand is read on, or is broadcast.
+
+    Each merged axis is (size, steps of the operands).
 
     >>> merged_axes([(2, 3, 4), (4,)], (2, 3, 4))
     [(6, (4, 0)), (4, (1, 1))]

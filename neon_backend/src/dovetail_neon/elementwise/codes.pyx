@@ -1,4 +1,4 @@
-"""The codes of functions of one and of two elements, by the names that layers use; the headers hold the tables."""
+"""Name the codes of functions of one and two elements, as layers do; headers hold the tables."""
 
 cdef extern from *:
     """

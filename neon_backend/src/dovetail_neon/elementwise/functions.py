@@ -35,7 +35,7 @@ def function_of(activation: ActivationFunction | str | None, alpha: float = 0.0,
 
 
 def function_of_layer(descriptor: Descriptor) -> Function | None:
-    """Return the function that a layer of one input applies to each element; None if no kernel has it."""
+    """Return the function that a layer of one input applies per element; None without a kernel."""
     if isinstance(descriptor, Activation):
         return function_of(descriptor.function, descriptor.alpha, descriptor.beta)
     if isinstance(descriptor, ElementwiseUnary):

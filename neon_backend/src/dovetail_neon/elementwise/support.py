@@ -10,7 +10,10 @@ _MAX_AXES = 8
 
 
 def broadcast(layer: Layer) -> Support | None:
-    """Refuse operands whose axes, neighbours that are read or repeated alike being one, are too many for the kernels."""
+    """Refuse operands with too many axes for the kernels.
+
+    Neighbouring axes that are read or repeated alike count as one.
+    """
     result = layer.output.known_info.sizes
     if len(result) <= _MAX_AXES:
         return None

@@ -1,4 +1,4 @@
-"""Rewrite a claimed part of a graph: fuse what belongs together, choose layouts, emit private layers.
+"""Rewrite a claimed part of a graph: fuse layers, choose layouts, emit private layers.
 
 `rewriting` walks the part and asks the families what their layers become. `chains` finds what one
 kernel can do together, `patterns` functions that a model spells out; the `lowering` holds the

@@ -45,7 +45,7 @@ class Chain:
 
 
 def find_chains(view: SubgraphView, apart: frozenset[Layer]) -> tuple[dict[Layer, Chain], dict[Layer, Applied]]:
-    """Return the chains by their last layer, and the applications of functions that are left, by their last layer.
+    """Return the chains, and the function applications that are left, each by their last layer.
 
     Layers that are `apart` belong to something larger already.
     """
@@ -71,7 +71,7 @@ def constant_of(layer: Layer, index: int) -> Floats | None:
 
 
 def is_product_of_rows(layer: Layer) -> bool:
-    """True for a matrix product whose second operand is one constant matrix: each row of the first is multiplied by it."""
+    """Tell whether a matrix product's second operand is one constant matrix for all rows."""
     descriptor = layer.descriptor
     if not isinstance(descriptor, MatMul):
         return False

@@ -1,4 +1,4 @@
-"""The replacement of a part of a graph, while it grows: what of the part is there by now, in which layouts."""
+"""Track the growing replacement of a part of a graph: what exists, in which layouts."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class Lowering:
             inside = self.graph.input(f"input_{number}", info.shape, info.dtype, info.quantization)
             self._known[slot] = {"plain": inside}
 
-    # --- what is there ----------------------------------------------------------------------------------------------------
+    # --- what is there ----------------------------------------------------------------------------
 
     def layouts(self, slot: OutputSlot) -> frozenset[str]:
         """The layouts in which a slot exists by now."""
         return frozenset(self._known.get(slot, ()))
 
     def data_layout(self, slot: OutputSlot) -> DataLayout | None:
-        """Order of the axes in the shape of an image that exists in blocks; None for one that does not."""
+        """Return the order of axes in the shape of an image that exists in blocks; else None."""
         return self._data_layouts.get(slot)
 
     def byte_layout(self, slot: OutputSlot) -> DataLayout | None:
-        """Order of the axes in the shape of an image that exists in bytes; None for one that does not."""
+        """Return the order of axes in the shape of an image that exists in bytes; else None."""
         return self._byte_layouts.get(slot)
 
     def plain(self, slot: OutputSlot) -> OutputSlot:
@@ -97,7 +97,10 @@ class Lowering:
         return known["last"]
 
     def define_last(self, slot: OutputSlot, made: OutputSlot, layout: DataLayout) -> None:
-        """Say that an original image exists now with its channels innermost; it is brought to blocks for other readers."""
+        """Record that an original image now exists with its channels innermost.
+
+        It is brought to blocks for other readers.
+        """
         if layout is DataLayout.NHWC:
             self.define(slot, made)
             return
@@ -105,7 +108,7 @@ class Lowering:
         self._known.setdefault(slot, {})["last"] = made
         self.define(slot, self._reorder(made, image, blocked_info(image, self.lanes), True, slot), "blocked", layout)
 
-    # --- what is made -----------------------------------------------------------------------------------------------------
+    # --- what is made -----------------------------------------------------------------------------
 
     def emit(
         self, descriptor: Descriptor, inputs: Iterable[OutputSlot | None], layers: Sequence[Layer], name: str | None = None

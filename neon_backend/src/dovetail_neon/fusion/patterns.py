@@ -20,7 +20,7 @@ from ..elementwise.functions import Function, function_of, function_of_layer
 
 
 class Applied(NamedTuple):
-    """A function and where it is applied: `layers` compute `output` from `input`, and nobody else reads what lies between."""
+    """A function applied by `layers` from `input` to `output`; nothing else reads between."""
 
     input: OutputSlot
     output: OutputSlot
@@ -29,7 +29,10 @@ class Applied(NamedTuple):
 
 
 def applied_functions(view: SubgraphView) -> dict[OutputSlot, Applied]:
-    """Find all applications in a part of a graph, by the slot that they compute; a larger pattern wins over those in it."""
+    """Find all applications in a part of a graph, by the slot that they compute.
+
+    A larger pattern wins over those in it.
+    """
     found: dict[OutputSlot, Applied] = {}
     for layer in view.layers:
         matches = (_gelu(layer, view), _swish(layer, view), _alone(layer))
@@ -64,7 +67,7 @@ def scalar(slot: OutputSlot | None) -> float | None:
 
 
 def _keeps_shape(match: Applied) -> bool:
-    """False where a constant of one element but higher rank, or an operand, widens what it is combined with."""
+    """Return False where an operand, or a one-element constant of higher rank, widens the other."""
     sizes = match.input.known_info.sizes
     return all(layer.output.known_info.sizes == sizes for layer in match.layers)
 

@@ -1,4 +1,4 @@
-"""In which precision products are computed: kinds of float32 become those of the precision that was asked for."""
+"""Replace float32 kinds by those of the precision in which products were asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from ..movement.kinds import Frame
 from ..windows.kinds import Depthwise, DepthwiseBfloat16
 
 MIN_FILLED = 1 / 16
-"""Of the factors that are multiplied: blocks of 32 channels and vectors of 16 filters hold zeros for what does not exist."""
+"""Least filled share of the multiplied factors.
+
+Blocks of 32 channels and vectors of 16 filters hold zeros for what does not exist.
+"""
 FEW = 4
 """Channels of an image whose rows are read as runs."""
 
@@ -39,11 +42,11 @@ def _round_to_float16(graph: Graph) -> None:
 
 
 def _round_to_bfloat16(graph: Graph) -> None:
-    """Let convolutions and products with constant matrices round their factors; keep what lies between them in bfloat16.
+    """Round the factors of convolutions and of products with constant matrices.
 
-    They would round what they multiply anyway; what they add, and what a depthwise convolution
-    between them reads and makes, is rounded too. Layers whose channels are too few to fill blocks
-    stay as they are.
+    What lies between these layers is kept in bfloat16. They would round what they multiply anyway;
+    what they add, and what a depthwise convolution between them reads and makes, is rounded too.
+    Layers whose channels are too few to fill blocks stay as they are.
     """
     for layer in graph.topological_order():
         descriptor = layer.descriptor
@@ -79,7 +82,10 @@ def _fills(descriptor: Convolve | WinogradConvolve) -> bool:
 
 
 def _round_few(graph: Graph, layer: Layer, descriptor: Convolve) -> None:
-    """A convolution over a framed image of few channels: it puts the frame around what it rounds itself."""
+    """Round a convolution over a framed image of few channels.
+
+    It then puts the frame around what it rounds itself.
+    """
     slot = layer.inputs[0].source
     image = descriptor.source
     if slot is None or image.channels > FEW or 0 in descriptor.weights.shape:
@@ -114,7 +120,10 @@ def _round_few(graph: Graph, layer: Layer, descriptor: Convolve) -> None:
 
 
 def _kept(graph: Graph) -> list[OutputSlot]:
-    """Find the images that are computed and read in bfloat16: depthwise convolutions take it on both sides or not at all."""
+    """Find the images that are computed and read in bfloat16.
+
+    Depthwise convolutions take it on both sides or not at all.
+    """
     kept = {layer.output: layer for layer in graph.layers if len(layer.outputs) == 1 and _makes(layer)}
     while True:
         dropped = [slot for slot in kept if not all(_takes(used.layer, slot, kept) for used in slot.consumers)]

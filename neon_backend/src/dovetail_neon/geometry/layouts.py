@@ -54,11 +54,14 @@ def blocked_info(image: Image, lanes: int) -> TensorInfo:
 
 
 BFLOAT16_BLOCK = 32
-"""Channels in a block of bfloat16: as many bytes as a vector of AVX-512, and a row of a matrix unit."""
+"""Channels in a bfloat16 block: a vector of AVX-512, or a row of a matrix unit, in bytes."""
 
 
 def bfloat16_info(image: Image) -> TensorInfo:
-    """Describe a tensor of bfloat16 in blocks of 32 channels; shape and type are told of the float32 that it stands for."""
+    """Describe a bfloat16 tensor in blocks of 32 channels.
+
+    Shape and type are those of the float32 tensor that it stands for.
+    """
     nbytes = image.batch * blocks(image.channels, BFLOAT16_BLOCK) * image.pixels * BFLOAT16_BLOCK * 2
     return TensorInfo(
         image.shape(DataLayout.NCHW), DType.FLOAT32, opaque=OpaqueLayout(f"bfloat16 blocked{BFLOAT16_BLOCK}", nbytes)

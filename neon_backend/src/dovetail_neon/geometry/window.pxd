@@ -24,7 +24,7 @@ cdef extern from "dovetail_neon/geometry/window.h" nogil:
 
 
 cdef inline int fill_window(acc_window *window, object descriptor) except -1:
-    """Fill in the window of a private layer, whose descriptor has `source`, `target` and `geometry`."""
+    """Fill in the window of a private layer from its `source`, `target` and `geometry`."""
     kernel, stride, dilation, padding = descriptor.geometry
     window.in_height, window.in_width = descriptor.source[2], descriptor.source[3]
     window.out_height, window.out_width = descriptor.target[2], descriptor.target[3]

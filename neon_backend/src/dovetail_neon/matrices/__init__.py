@@ -1,4 +1,4 @@
-"""Products of matrices: of two that are computed by a kernel of their own, with a constant one as a convolution."""
+"""Multiply matrices: two computed ones by a kernel of their own, a constant one by convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products whose operands are both computed; those with constant weights are convolutions of one tap."""
+"""Multiply computed matrices; those with constant weights are convolutions of one tap."""
 
 from libc.stdint cimport int64_t
 

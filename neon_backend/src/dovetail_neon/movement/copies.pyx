@@ -153,7 +153,10 @@ def create_pad(layer, Kernels kernels):
 
 
 cdef object moved(Kernels kernels, int itemsize, given, int relation, bytes fill=b"\0"):
-    """Return the workload of some copies; `relation` is the alias that makes each of them unnecessary, or 0."""
+    """Return the workload of some copies.
+
+    `relation` is the alias that makes each of them unnecessary, or 0.
+    """
     n_inputs, n_outputs = (max(getattr(move, side) for move in given) + 1 for side in ("input", "output"))
     cdef Workload workload = new_workload(sizeof(acc_moves), max(n_inputs, 1), n_outputs)
     cdef acc_moves *s = <acc_moves *>workload.state.parameters

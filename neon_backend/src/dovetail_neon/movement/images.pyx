@@ -11,7 +11,7 @@ from dovetail_neon.geometry.layouts import blocks
 
 
 def create_join(layer, Kernels kernels):
-    """Return the workload of a `Join`; parts that begin and end with a block may be computed where they belong."""
+    """Return the workload of a `Join`; parts of whole blocks may be computed in place."""
     channels = layer.descriptor.channels
     cdef Workload workload = new_workload(sizeof(acc_join), len(channels), 1)
     cdef acc_join *s = <acc_join *>workload.state.parameters
@@ -64,7 +64,7 @@ def create_interleave(layer, Kernels kernels):
 
 
 def create_view(layer, Kernels kernels):
-    """Return the workload that hands on bytes under another shape; the step disappears where it can."""
+    """Return the workload that hands on bytes under another shape; the step vanishes if it can."""
     cdef Workload workload = new_workload(1, 1, 1)
     nbytes = layer.output.info.nbytes
     workload.phase(kernels.table.images.copy, nbytes, nbytes / 10.0, 4096)

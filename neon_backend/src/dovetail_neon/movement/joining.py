@@ -1,4 +1,4 @@
-"""Layers that only move elements, joined: what is cut out, turned or put together on the way is read where it lies.
+"""Join layers that only move elements: what they cut out, turn or put together is read in place.
 
 Each of them would read and write all of its tensor. One copy between strided views does the same
 for a chain of them, such as the head of a detector: filters turned innermost, cut into coordinates
@@ -25,7 +25,11 @@ from .strides import RUN, Move, contiguous, pieces, plan, reshaped, sliced
 MAX_TENSORS = 64
 """That a layer reads or writes, as the manifest claims and workload.pyx holds."""
 MAX_MOVES = 4 * MAX_TENSORS
-"""Of one copy: a chain of concatenations, each of which adds to the one before, would list all that came before in each."""
+"""Most moves of one copy.
+
+In a chain of concatenations, each adding to the one before, every one would list all that came
+before.
+"""
 
 _VIEWS = (Reshape, ExpandDims, Flatten, Squeeze)
 _MIN_RUN = 64
@@ -42,7 +46,10 @@ def join_moves(graph: Graph) -> None:
 
 
 def _turn_blocks(graph: Graph, layer: Layer, permute: Permute) -> None:
-    """Turn an image that comes out of blocks: where its channels end up innermost they are taken out of the blocks that way."""
+    """Turn an image that comes out of blocks.
+
+    Where its channels end up innermost they are taken out of the blocks that way.
+    """
     views = _views_before(layer.inputs[0].source)
     reorder = views[-1].inputs[0].source if views else layer.inputs[0].source
     if reorder is None or not _is_only(reorder) or not isinstance(reorder.layer.descriptor, Reorder):
@@ -75,7 +82,7 @@ def _turn_blocks(graph: Graph, layer: Layer, permute: Permute) -> None:
 
 
 def _put_together(graph: Graph, layer: Layer, concat: Concat) -> None:
-    """Copy the parts of a concatenation from where they were cut out, and all parts of what is itself a concatenation.
+    """Copy the parts of a concatenation from their sources, through nested concatenations.
 
     A part that is one piece of the result may be computed in place; then nothing is copied, and
     nothing is to be gained. Not so where the result leaves the network, in memory of the caller.
@@ -160,7 +167,7 @@ def _is_only(slot: OutputSlot) -> bool:
 
 
 def _views_before(slot: OutputSlot | None) -> list[Layer]:
-    """List layers that only change the shape of what alone they read, from the last to the first."""
+    """List layers that only reshape what nothing else reads, from the last to the first."""
     found = []
     while slot is not None and _is_only(slot) and isinstance(slot.layer.descriptor, _VIEWS):
         found.append(slot.layer)

@@ -11,7 +11,7 @@ from .strides import Move
 
 @descriptor_class
 class Reorder(PrivateLayer, kind="CpuAcc.Reorder"):
-    """Change the layout of images: between blocked, channels first and channels last; one side is blocked."""
+    """Change the layout of images: blocked on one side, channels first or last on the other."""
 
     image: Image
     channels_last: bool
@@ -27,7 +27,7 @@ class Join(PrivateLayer, kind="CpuAcc.Join"):
 
 @descriptor_class
 class Frame(PrivateLayer, kind="CpuAcc.Frame"):
-    """A plain image with zeros around it, the order of its axes kept; padding is (top, left, bottom, right)."""
+    """A plain image in a frame of zeros, axes in order; padding is (top, left, bottom, right)."""
 
     image: Image
     padding: tuple[int, int, int, int]
@@ -52,7 +52,7 @@ class Interleave(PrivateLayer, kind="CpuAcc.Interleave"):
 
 @descriptor_class
 class Rearrange(PrivateLayer, kind="CpuAcc.Rearrange"):
-    """Copies between strided views of plain tensors, which together write every element of the output once."""
+    """Copies between strided views of plain tensors; they write every output element once."""
 
     moves: tuple[Move, ...]
 

@@ -10,7 +10,7 @@ from dovetail_neon.workload.workload cimport LONG_PLANE, Workload, new_workload
 
 
 def create(layer, Kernels kernels):
-    """Return the workload of a `Reorder`: to a blocked layout if the output is blocked, else from one."""
+    """Return the workload of a `Reorder`: to a blocked output, else from a blocked input."""
     cdef Workload workload = new_workload(sizeof(acc_reorder), 1, 1)
     cdef acc_reorder *r = <acc_reorder *>workload.state.parameters
     table = kernels.table.reorder

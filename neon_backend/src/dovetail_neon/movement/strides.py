@@ -77,7 +77,7 @@ def plan(move: Move, itemsize: int) -> Walk:
 
 
 def reshaped(sizes: Sequence[int], steps: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the steps with which a strided view has another shape of as many elements, or None if it takes a copy."""
+    """Return the steps of a strided view under another shape of its size; None if that copies."""
     if 0 in sizes:
         return None
     axes = [(size, step) for size, step in zip(sizes, steps, strict=True) if size != 1]
@@ -98,7 +98,10 @@ def reshaped(sizes: Sequence[int], steps: Sequence[int], wanted: Sequence[int]) 
 
 
 def sliced(sizes: Sequence[int], ranges: Sequence[tuple[int, int, int]], itemsize: int) -> tuple[tuple[int, ...], int]:
-    """Return the steps of what ranges (begin, stride, count) cut out of a plain tensor, and where its first element lies."""
+    """Return the steps and the offset of ranges cut out of a plain tensor.
+
+    A range is (begin, stride, count); the offset is where the first element lies.
+    """
     own = contiguous(sizes, itemsize)
     first = sum(step * begin for step, (begin, _, _) in zip(own, ranges, strict=True))
     return tuple(step * stride for step, (_, stride, _) in zip(own, ranges, strict=True)), first
@@ -107,7 +110,10 @@ def sliced(sizes: Sequence[int], ranges: Sequence[tuple[int, int, int]], itemsiz
 def pieces(
     sizes: Sequence[int], axis: int, counts: Sequence[int], itemsize: int
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int]]:
-    """List the parts of a plain tensor along an axis: index, sizes, own steps, steps in the whole, offset in the whole."""
+    """List the parts of a plain tensor along an axis.
+
+    A part is its index, sizes, own steps, steps in the whole, and offset in the whole.
+    """
     whole, start, result = contiguous(sizes, itemsize), 0, []
     for index, count in enumerate(counts):
         part = (*sizes[:axis], count, *sizes[axis + 1 :])
@@ -119,7 +125,7 @@ def pieces(
 def padded(
     sizes: Sequence[int], wanted: Sequence[int], before: Sequence[int], after: Sequence[int], itemsize: int
 ) -> list[Move]:
-    """List the copies that put a tensor into a frame: for each axis what lies before and after it, and the tensor.
+    """List the copies that put a tensor into a frame: what surrounds it on each axis, and itself.
 
     The border of an axis reaches over all of the axes after it, and over the inside of those before
     it.
@@ -140,7 +146,10 @@ def padded(
 
 
 def _merged(move: Move) -> list[tuple[int, int, int]]:
-    """(size, source step, target step) of as few axes as visit the same elements in the same order."""
+    """Return (size, source step, target step) of the fewest axes.
+
+    They visit the same elements in the same order.
+    """
     axes: list[tuple[int, int, int]] = []
     for size, source, target in zip(move.sizes, move.source_steps, move.target_steps, strict=True):
         if size == 1:

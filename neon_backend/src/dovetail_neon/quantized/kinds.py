@@ -14,11 +14,11 @@ from ..geometry.window import Geometry
 
 @descriptor_class
 class ConvolveQuantized(PrivateLayer, kind="CpuAcc.ConvolveQuantized"):
-    """Convolution of quantized images in bytes, or product of the rows of a quantized matrix: sums are exact, in 32 bits.
+    """Convolution of quantized images in bytes, or product of quantized matrix rows.
 
-    Weights [filters, taps, channels of a group] are less their zero points. A result is its zero
-    point plus the sum, with its bias, times the factor of the filter, rounded to nearest and
-    clamped to `bounds`.
+    Sums are exact, in 32 bits. Weights [filters, taps, channels of a group] are less their zero
+    points. A result is its zero point plus the sum, with its bias, times the factor of the filter,
+    rounded to nearest and clamped to `bounds`.
     """
 
     precision: ClassVar[str] = "int8"
@@ -37,9 +37,9 @@ class ConvolveQuantized(PrivateLayer, kind="CpuAcc.ConvolveQuantized"):
 
 @descriptor_class
 class DepthwiseQuantized(PrivateLayer, kind="CpuAcc.DepthwiseQuantized"):
-    """Convolution of each channel of quantized images in bytes with its own filter; weights [channels, taps].
+    """Depthwise convolution of quantized images in bytes; weights [channels, taps].
 
-    All else as in `ConvolveQuantized`.
+    Each channel has a filter of its own. All else as in `ConvolveQuantized`.
     """
 
     precision: ClassVar[str] = "int8"
@@ -55,10 +55,10 @@ class DepthwiseQuantized(PrivateLayer, kind="CpuAcc.DepthwiseQuantized"):
 
 @descriptor_class
 class PoolQuantized(PrivateLayer, kind="CpuAcc.PoolQuantized"):
-    """Greatest element of each window of quantized images in bytes or, with `counts` [height, width], the mean of so many.
+    """Greatest element or mean of each window of quantized images in bytes.
 
-    Halves are rounded away from 0, and elements outside the image that count are the zero point, as
-    TensorFlow Lite has it.
+    With `counts` [height, width] it is the mean of so many elements. Halves are rounded away from
+    0, and elements outside the image that count are the zero point, as TensorFlow Lite has it.
     """
 
     source: Image
@@ -70,7 +70,10 @@ class PoolQuantized(PrivateLayer, kind="CpuAcc.PoolQuantized"):
 
 @descriptor_class
 class AddQuantized(PrivateLayer, kind="CpuAcc.AddQuantized"):
-    """Two quantized tensors of one layout in bytes, added in float32: the sum of factor * (element - zero point), rounded."""
+    """Two quantized tensors of one layout in bytes, added in float32.
+
+    The sum of factor * (element - zero point) is rounded.
+    """
 
     factors: tuple[float, float]
     zeros: tuple[int, int, int]
@@ -80,7 +83,7 @@ class AddQuantized(PrivateLayer, kind="CpuAcc.AddQuantized"):
 
 @descriptor_class
 class ReorderQuantized(PrivateLayer, kind="CpuAcc.ReorderQuantized"):
-    """Change the layout of quantized images: between bytes and channels first or last; one side is in bytes."""
+    """Change the layout of quantized images: bytes on one side, channels first or last opposite."""
 
     image: Image
     channels_last: bool

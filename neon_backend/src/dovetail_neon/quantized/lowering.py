@@ -1,4 +1,4 @@
-"""What layers of quantized tensors become: convolutions, matrix products, pooling, additions of images in bytes."""
+"""Lower quantized layers: convolutions, matrix products, pooling and additions, in bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def _quantization(slot: OutputSlot | None) -> Quantization:
 
 
 def _weights(layer: Layer) -> tuple[Shorts, Floats, Ints | None]:
-    """The weights of a product as they are stored but less their zero points, factors from sums to results, and the bias."""
+    """Return a product's weights less zero points, factors from sums to results, and the bias.
+
+    The weights keep the order in which they are stored.
+    """
     stored, scheme = layer.constant(1), _quantization(layer.inputs[1].source)
     if stored is None:
         raise ValueError(f"{layer.name!r} has no weights")

@@ -38,9 +38,10 @@ cdef double MIN_FILLED = 0.2  # of the tiles
 
 
 def suits(Kernels kernels, object d):
-    """Whether there is such a unit, and its tiles of 16 pixels, 64 channels and 16 filters are full enough to be faster than vectors.
+    """Return whether a matrix unit exists and its tiles are full enough to beat vectors.
 
-    A quarter full (56 x 56 pixels) they took 1.06 of the time where windows are one pixel, 0.63 to 0.81 where they are 3 x 3.
+    A tile has 16 pixels, 64 channels and 16 filters. A quarter full (56 x 56 pixels) they took 1.06
+    of the time where windows are one pixel, 0.63 to 0.81 where they are 3 x 3.
     """
     if kernels.matrix == NULL or not unit_of(kernels, d.weights):
         return False
@@ -55,12 +56,15 @@ def suits(Kernels kernels, object d):
 
 
 cdef bint has_few_channels(object d) except -1:
-    """Whether a row of the window is one run of bytes: an element of a row is then no vector's worth of work."""
+    """Return whether a row of the window is one run of bytes.
+
+    An element of a row is then no vector's worth of work.
+    """
     return d.source[1] <= FEW and d.groups == 1 and d.geometry.dilation[1] == 1
 
 
 cdef object rows_of_few(object d):
-    """Weights [filters, taps, channels] of a window over pixels of 4 bytes as [filters, rows, columns * 4]."""
+    """Repack weights [filters, taps, channels] of 4-byte pixels as [filters, rows, columns * 4]."""
     rows, columns = d.geometry.kernel
     filters, _, channels = d.weights.shape
     padded = np.zeros((filters, rows, columns, FEW), np.int16)
@@ -148,7 +152,10 @@ cdef int share_out(Workload workload, acc_quantized_matrix *c, const acc_quantiz
 
 
 cdef int plan_planes(Workload workload, acc_quantized_matrix *c, object geometry, bint whole_rows) except -1:
-    """Fill in the planes that tiles read, and where in them taps begin; `whole_rows`: a tap is a row of the window."""
+    """Fill in the planes that tiles read, and where taps begin in them.
+
+    With `whole_rows` a tap is a row of the window.
+    """
     planes = planes_of(geometry, whole_rows=whole_rows)
     reach = planes.reach
     c.planes, c.plane_height = len(planes.starts), c.window.out_height + reach[0]

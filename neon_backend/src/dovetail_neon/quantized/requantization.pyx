@@ -35,7 +35,10 @@ cdef int unit_of(Kernels kernels, object weights) except -1:
 
 
 cdef int requantize(Workload workload, acc_requantization *r, object d, object dtype, int64_t groups, Kernels kernels) except -1:
-    """Fill in how the sums of a layer with the descriptor `d` become results of a type; each group has whole blocks of filters."""
+    """Fill in how the sums of a layer with the descriptor `d` become results of a type.
+
+    Each group has whole blocks of filters.
+    """
     shift = shift_of(kernels, dtype)
     filters = d.weights.shape[0]
     group_elements = filters // groups

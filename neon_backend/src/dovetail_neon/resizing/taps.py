@@ -1,4 +1,7 @@
-"""Where each result of a resized axis reads, and with which weights. Source: ONNX Resize-19 and its reference code."""
+"""Give the taps and weights of each result of a resized axis.
+
+Source: ONNX Resize-19 and its reference code.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ from dovetail import DataLayout
 
 
 def create_batch(layer, Kernels kernels):
-    """Return the workload of a `BatchNormalization` with constant statistics: a factor and an offset per channel."""
+    """Return the workload of a `BatchNormalization` with constant statistics.
+
+    It has a factor and an offset per channel.
+    """
     cdef Workload workload = new_workload(sizeof(acc_affine), 1, 1)
     cdef acc_affine *s = <acc_affine *>workload.state.parameters
     d, shape = layer.descriptor, layer.output.info.sizes

@@ -9,9 +9,10 @@ _LONG = 1 << 16
 
 
 def stages_of(sizes: Sequence[int], reduced: Collection[int]) -> list[tuple[int, int, int]]:
-    """Return (outer, size, inner) of each stage: it makes [outer, inner] of [outer, size, inner], the last axes first.
+    """Return (outer, size, inner) of each stage, those of the last axes first.
 
-    One stage for each run of reduced axes, and at least one.
+    A stage makes [outer, inner] of [outer, size, inner]. There is one for each run of reduced axes,
+    and at least one.
 
     >>> stages_of((2, 3, 4, 5), (0, 2, 3))
     [(6, 20, 1), (1, 2, 3)]

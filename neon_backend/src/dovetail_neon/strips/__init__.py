@@ -1,4 +1,4 @@
-"""Chains of convolutions and depthwise ones that run strip by strip, so that what lies between them stays in the L2 cache.
+"""Run chains of convolutions and depthwise ones by strips: what lies between stays in the L2 cache.
 
 `joining` says which layers run together.
 """

@@ -1,4 +1,4 @@
-"""Which private layers run together, strip by strip, so that what lies between them stays in a cache."""
+"""Choose the layers that run together by strips, so that what lies between stays in a cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ MAX_STAGES = 8
 MIN_BYTES = 1 << 20
 """Of what lies between: less than half of the L2 cache would be found there anyway."""
 MIN_WIDTH = 40
-"""Columns of a large image: with shorter rows threads would compute too many of them twice, where their parts meet."""
+"""Least columns of a large image.
+
+With shorter rows threads would compute too many of them twice, where their parts meet.
+"""
 SMALL_BYTES = 48 << 10
 """Of what lies between: it stays in the L1 cache, and threads meet once rather than twice."""
 MAX_WEIGHTS = 1 << 20
@@ -26,7 +29,7 @@ MAX_WEIGHTS = 1 << 20
 
 
 def join_strips(graph: Graph) -> None:
-    """Join each layer to the one that it alone reads, where that pays: chains grow from their beginnings."""
+    """Join each layer to the one that it alone reads, where that pays, from the beginnings on."""
     for layer in graph.topological_order():
         producer = _producer(layer)
         if producer is not None and can_join(producer, layer) and _pays(producer, layer):
@@ -65,7 +68,7 @@ def joined(producer: Layer, consumer: Layer) -> Graph:
 
 
 def apart(layer: Layer, chain: Strips) -> Graph:
-    """Return what stands in for a layer that runs strip by strip: its stages, one after the other."""
+    """Return what replaces a layer that runs strip by strip: its stages, in order."""
     graph, (slot, *adds) = _with_inputs(layer)
     for number, stage in enumerate(chain.stages, 1):
         last = number == len(chain.stages)
@@ -100,7 +103,7 @@ def _sources(*layers: Layer) -> list[OutputSlot]:
 
 
 def _with_inputs(*layers: Layer) -> tuple[Graph, list[OutputSlot]]:
-    """Return a graph that has the inputs of a chain of layers, each once, and what the chain reads there."""
+    """Return a graph with the inputs of a chain of layers, each once, and what it reads there."""
     graph = Graph("CpuAcc")
     inside: dict[OutputSlot, OutputSlot] = {}
     for slot in _sources(*layers):

@@ -11,7 +11,7 @@ from ..windows.kinds import Depthwise
 
 @descriptor_class
 class Strips(PrivateLayer, kind="CpuAcc.Strips"):
-    """A chain of layers of blocked images, each of which alone reads the one before it, strip by strip.
+    """Chain of layers of blocked images, run strip by strip; each alone reads the one before it.
 
     Inputs are what the first one reads and, where the last one is a convolution that adds
     something, that.

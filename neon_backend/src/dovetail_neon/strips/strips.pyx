@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef double describe(Workload workload, acc_stage *s, object stage, object source, object name, bint adds, Kernels kernels) except -1:
-    """Fill in one layer, which reads what has the info `source`; answers with its cost in nanoseconds."""
+    """Fill in one layer, which reads what `source` describes; return its cost in nanoseconds."""
     cdef int lanes = kernels.table.lanes
     height, width = stage.target[2:]
     s.row, s.block_step = width * lanes, height * width * lanes

@@ -1,13 +1,17 @@
-/* Images of bytes, and products of them that are summed in 32 bits: what the instruction set at hand adds to vector.h (vectors/).
+/* Images of bytes, and products of them that are summed in 32 bits.
  *
- *   Byte                        an element of an image inside this backend: int8_t or uint8_t, whichever the instructions multiply
+ * This is what the instruction set at hand adds to vector.h (vectors/):
+ *
+ *   Byte                        an element of an image inside this backend: int8_t or uint8_t,
+ *                               whichever the instructions multiply
  *   load_bytes                  LANES of them, as integers of 32 bits
  *   store_bytes                 the low bytes of BLOCK integers
  *   Halves                      sums of 2 products of 16 bits per lane: every machine has it
- *   Quads                       sums of 4 products of 8 bits per lane (VNNI, SDOT): where ACC_HAS_QUADS is 1
+ *   Quads                       sums of 4 products of 8 bits per lane (VNNI, SDOT): where
+ *                               ACC_HAS_QUADS is 1
  *
- * Halves and Quads, the *units*, multiply words of DEPTH factors, 4 bytes in all; weights of Quads have 8 bits, those of Halves 9, as
- * many as the difference of two bytes has. A unit has:
+ * Halves and Quads, the *units*, multiply words of DEPTH factors, 4 bytes in all; weights of Quads
+ * have 8 bits, those of Halves 9, as many as the difference of two bytes has. A unit has:
  *
  *   Factor                      an element of weights, and of what they are multiplied with
  *   piece(at)                   four words of a pixel, side by side in memory

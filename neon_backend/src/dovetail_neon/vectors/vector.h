@@ -1,10 +1,13 @@
-/* Vectors of float32, as wide as the instruction set that this file is compiled for (ACC_ISA, one of vectors/).
+/* Vectors of float32, as wide as the instruction set that this file is compiled for.
  *
- * Arithmetic is written with the operators of GCC's vector types, so that one source serves every instruction set; what the
- * operators cannot say are the functions of vectors/:
+ * The instruction set is ACC_ISA, one of vectors/.
+ *
+ * Arithmetic is written with the operators of GCC's vector types, so that one source serves every
+ * instruction set; what the operators cannot say are the functions of vectors/:
  *
  *   load, store                 LANES elements at any address of a float
- *   load_part, store_part       the first n of them, 0 <= n <= LANES; nothing else is touched, missing lanes are 0
+ *   load_part, store_part       the first n of them, 0 <= n <= LANES; nothing else is touched,
+ *                               missing lanes are 0
  *   gather                      LANES elements, `stride` elements apart
  *   fma(a, b, c)                a * b + c, rounded once where the machine can
  *   minimum(a, b), maximum      if either is NaN: b or NaN. With the limit in a, NaN in b survives
@@ -13,8 +16,9 @@
  *   quotient(a, b)              a / b within an ulp, where 1 / b is a normal number
  *   scale(x, n)                 x * 2^n, rounded once, for a whole n
  *
- * Everything lies in a namespace per instruction set. No template of the standard library is used in it: its instances would be
- * merged across instruction sets by the linker, and a machine without AVX-512 would run code that has it.
+ * Everything lies in a namespace per instruction set. No template of the standard library is used
+ * in it: its instances would be merged across instruction sets by the linker, and a machine without
+ * AVX-512 would run code that has it.
  */
 #ifndef DOVETAIL_CPUACC_VECTORS_VECTOR_H
 #define DOVETAIL_CPUACC_VECTORS_VECTOR_H

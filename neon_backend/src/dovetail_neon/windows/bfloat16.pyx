@@ -1,4 +1,4 @@
-"""Depthwise convolution of images that are kept in bfloat16; weights, products and sums are float32."""
+"""Convolve images in bfloat16 depthwise; weights, products and sums are float32."""
 
 from dovetail_neon.geometry.window cimport acc_window_taps, fill_window
 from dovetail_neon.kernels cimport Kernels

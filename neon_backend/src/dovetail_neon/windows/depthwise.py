@@ -1,4 +1,4 @@
-"""What depthwise convolutions with one filter per channel become; those with several are `convolution.grouped`."""
+"""Lower depthwise convolutions of one filter per channel; `convolution.grouped` has the others."""
 
 from __future__ import annotations
 

@@ -15,10 +15,13 @@ from ..geometry.window import Geometry
 
 @descriptor_class
 class Depthwise(PrivateLayer, kind="CpuAcc.Depthwise"):
-    """Convolution of each channel of blocked images with its own filter; weights [channels, taps]."""
+    """Depthwise convolution of blocked images; weights [channels, taps]."""
 
     precision: ClassVar[str] = "float32"
-    """Of the factors that are multiplied. Each precision has kinds of its own: its kernels follow from the kind."""
+    """Type of the multiplied factors.
+
+    Each precision has kinds of its own: its kernels follow from the kind.
+    """
     weights: Floats
     bias: Floats | None
     source: Image
@@ -29,7 +32,7 @@ class Depthwise(PrivateLayer, kind="CpuAcc.Depthwise"):
 
 @descriptor_class
 class DepthwiseBfloat16(PrivateLayer, kind="CpuAcc.DepthwiseBfloat16"):
-    """`Depthwise` of images that lie in blocks of bfloat16; weights, products and sums are float32."""
+    """`Depthwise` of images in bfloat16 blocks; weights, products and sums are float32."""
 
     precision: ClassVar[str] = "bfloat16"
     weights: Floats
@@ -42,7 +45,10 @@ class DepthwiseBfloat16(PrivateLayer, kind="CpuAcc.DepthwiseBfloat16"):
 
 @descriptor_class
 class Pool(PrivateLayer, kind="CpuAcc.Pool"):
-    """Largest element of each window of blocked images or, with `factors` [height, width], their sum times the factor."""
+    """Largest element of each window of blocked images, or a scaled sum.
+
+    With `factors` [height, width] it is the sum of the window times the factor.
+    """
 
     source: Image
     target: Image

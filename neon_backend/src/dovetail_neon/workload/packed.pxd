@@ -1,4 +1,4 @@
-"""Weights in the form that kernels read, shared by all workloads of a network that read the same."""
+"""Share packed weights, in the form that kernels read, between a network's workloads."""
 
 
 from dovetail_neon.workload.packing cimport acc_packing

@@ -1,7 +1,7 @@
 """Weights in the form that kernels read, shared by all workloads of a network that read the same.
 
-A network has a plan for each set of sizes, and each plan workloads of its own; what they pack is mostly the same. All is held weakly:
-a packed constant lives as long as a workload that reads it.
+A network has a plan for each set of sizes, and each plan workloads of its own; what they pack is
+mostly the same. All is held weakly: a packed constant lives as long as a workload that reads it.
 """
 
 from libc.stdlib cimport calloc, free
@@ -19,7 +19,8 @@ cdef extern from *:
     #include <stdint.h>
     #include <sys/mman.h>
 
-    /* Weights of some megabytes in large pages, where they are to be had: a fault each for 4 KiB takes longer than packing them. */
+    /* Weights of some megabytes in large pages, where they are to be had: a fault each for 4 KiB
+     * takes longer than packing them. */
     static void acc_large_pages(void *block, size_t nbytes) {
     #ifdef MADV_HUGEPAGE
         const uintptr_t page = 4096, begin = ((uintptr_t)block + page - 1) / page * page;
@@ -101,9 +102,9 @@ cdef bint same_bytes(Block a, Block b) except -1:
 cdef class PackedConstants:
     """The packed constants of one network.
 
-    Constants of a network are the same arrays in all its plans. What was packed before from the same memory, in the same form, is
-    found without packing. Weights that were worked out anew (less their zero points, with padding) are packed and then compared
-    with what the same layer had.
+    Constants of a network are the same arrays in all its plans. What was packed before from the
+    same memory, in the same form, is found without packing. Weights that were worked out anew (less
+    their zero points, with padding) are packed and then compared with what the same layer had.
     """
 
     def __init__(self):
@@ -128,7 +129,7 @@ cdef class PackedConstants:
         return block if block is not None and block.owner() is _owner(source) else None
 
     cdef Block add(self, Block block, object source, tuple form, object layer):
-        """Take what was packed for a layer, unless the layer had the same before: then that is returned."""
+        """Take what was packed for a layer, or return the same that the layer had before."""
         cdef Block other
         cdef int number
         for number in range(MAX_FORMS):
@@ -146,7 +147,10 @@ cdef class PackedConstants:
 
 
 def _owner(array):
-    """Return the array that holds the memory of a view: as long as it lives, there is nothing else at these addresses."""
+    """Return the array that holds a view's memory.
+
+    As long as it lives, there is nothing else at these addresses.
+    """
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array

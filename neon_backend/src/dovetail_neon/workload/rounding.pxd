@@ -4,5 +4,8 @@ from libc.stdint cimport int64_t
 
 
 cdef inline int64_t parts(int64_t size, int64_t part) noexcept nogil:
-    """How many parts hold so many; sizes are not negative. (In Cython, -(-a // b) rounds to zero.)"""
+    """Return how many parts hold `size`, which is not negative.
+
+    In Cython, -(-a // b) rounds to zero.
+    """
     return (size + part - 1) // part

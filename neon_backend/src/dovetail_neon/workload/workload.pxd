@@ -1,4 +1,4 @@
-"""What all workloads share: parameters, packed constants, and up to four parallel loops over a kernel."""
+"""What all workloads share: parameters, packed constants, up to four parallel loops."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t

@@ -1,4 +1,4 @@
-"""What all workloads share: parameters, packed constants, and up to four parallel loops over a kernel."""
+"""What all workloads share: parameters, packed constants, up to four parallel loops."""
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject
@@ -40,7 +40,7 @@ cdef enum:
 
 
 cdef int64_t grain_of(const acc_phase *phase, int32_t workers) noexcept nogil:
-    """Choose how many items a thread takes at once; where the parts of two threads meet, a chunk ends."""
+    """Choose how many items a thread takes at once; chunks end where two threads' parts meet."""
     cdef int64_t chunks = min(phase.most // workers, phase.per_worker), parts = 1, share
     if phase.most <= 1:
         return phase.range
@@ -54,7 +54,10 @@ cdef int64_t grain_of(const acc_phase *phase, int32_t workers) noexcept nogil:
 
 
 cdef int64_t chunks_of(double nanoseconds, double each, int64_t most) noexcept:
-    """Cut a loop into chunks of so many nanoseconds, `most` of them unless they then took too long to stop a run between them."""
+    """Return how many chunks of `each` nanoseconds a loop is cut into, limited by `most`.
+
+    There are more where a run could otherwise not be stopped between them in time.
+    """
     return <int64_t>min(max(min(nanoseconds / each, <double>most), nanoseconds / LONGEST_CHUNK, 1.0), 65536.0)
 
 
@@ -137,12 +140,15 @@ cdef class Workload:
         return <void *>((<size_t>block + LINE - 1) // LINE * LINE)
 
     cdef void *packed_before(self, PackedConstants constants, object source, tuple form) except? NULL:
-        """Return what another workload of the network packed from an array in this form, and hold it; NULL if none did."""
+        """Return what another workload packed from an array in this form, and hold it; else NULL.
+
+        The other workload is of the same network.
+        """
         cdef Block block = constants.find(source, form)
         return NULL if block is None else self.hold(block)
 
     cdef void *share(self, PackedConstants constants, Block block, object source, tuple form, object layer) except NULL:
-        """Hold what was packed for a layer, or the same that another workload of the network holds."""
+        """Hold what was packed for a layer, or the same of another workload of the network."""
         return self.hold(constants.add(block, source, form, layer))
 
     cdef void *hold(self, Block block) except NULL:
@@ -159,9 +165,10 @@ cdef class Workload:
     cdef int phase(
         self, dovetail_body body, int64_t range, double nanoseconds, int64_t multiple=1, int32_t per_worker=CHUNKS_PER_WORKER
     ) except -1:
-        """Add a parallel loop, run after those before it: `range` items, which take one thread so long.
+        """Add a parallel loop after the others: `range` items, with their time on one thread.
 
-        `multiple`: how many items belong together; `per_worker`: chunks for each of several workers, where fewer do not suffice.
+        `multiple`: how many items belong together; `per_worker`: chunks for each of several
+        workers, where fewer do not suffice.
         """
         cdef acc_state *state = self.state
         if state.n_phases == MAX_PHASES:
@@ -200,8 +207,9 @@ cdef class Workload:
 def bound_chunks(capsule, int64_t nbytes):
     """Cut the loops of a workload whose tensors and scratch are so large by what they touch, too.
 
-    What a loop takes is estimated for memory that is there. Pages that the system has to make first, and memory beyond the caches,
-    take many times as long; a chunk that touches no more than `CHUNK_BYTES` ends soon nevertheless.
+    What a loop takes is estimated for memory that is there. Pages that the system has to make
+    first, and memory beyond the caches, take many times as long; a chunk that touches no more than
+    `CHUNK_BYTES` ends soon nevertheless.
     """
     cdef dovetail_workload *workload = <dovetail_workload *>PyCapsule_GetPointer(capsule, DOVETAIL_WORKLOAD_CAPSULE)
     cdef acc_state *state = <acc_state *>workload.state
@@ -229,7 +237,7 @@ cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs):
 
 
 cdef int fill(void *memory, array, dtype) except -1:
-    """Copy an array into memory in row-major order, piece by piece; broadcast axes are written out."""
+    """Copy an array into memory piece by piece, in row-major order, broadcast axes written out."""
     cdef unsigned char[::1] target
     if array.size:
         target = <unsigned char[:array.size * dtype().itemsize]><unsigned char *>memory
@@ -247,7 +255,7 @@ cdef const float *keep(Workload workload, array) except NULL:
 cdef const float *keep_packed(
     Workload workload, PackedConstants constants, array, object source, tuple form, object layer
 ) except NULL:
-    """Copy an array that was packed from `source`, as float32, for all workloads of the network that pack the same."""
+    """Copy an array packed from `source` as float32, shared by workloads that pack the same."""
     cdef Block block = new_block(array.size * sizeof(float))
     fill(block.data, array, np.float32)
     return <const float *>workload.share(constants, block, source, form, layer)

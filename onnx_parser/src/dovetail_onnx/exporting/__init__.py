@@ -1,4 +1,4 @@
-"""Say a part of a network in ONNX, for runtimes that read it: layers become nodes, constants become initializers.
+"""Export a part of a network to ONNX: layers become nodes, constants become initializers.
 
 One function for each kind stands in `kinds/<family>.py`. The same function answers whether ONNX can
 say a layer at all, so that the answer cannot drift from the export.

@@ -20,13 +20,13 @@ from dovetail.ground.pieces import in_order
 from ..tensors import CODES
 
 OPSET = 21
-"""Operator set of exported models: the first whose group normalization has a scale for each channel."""
+"""Operator set of exported models: the first to scale group normalization per channel."""
 _IR_VERSION = 10
 """The first that has this operator set."""
 _MAX_BYTES = (1 << 31) - 1
 """Protobuf's limit for one message."""
 _MAX_INLINE = 1 << 10
-"""Bytes of the largest constant that stays in the model file when the others get a file of their own."""
+"""Bytes of the largest constant kept in the model file when the others get their own file."""
 _ALIGNMENT = 1 << 12
 """Offsets of constants in that file: runtimes map them by pages."""
 

@@ -47,7 +47,10 @@ class Model:
         self._names[slot] = self._typed(self._unique(slot.name), slot.dtype)
 
     def name_of(self, slot: OutputSlot) -> str:
-        """Return the name of what a slot carries; a constant becomes an initializer, any other unknown slot an input."""
+        """Return the name of what a slot carries.
+
+        A constant becomes an initializer, any other unknown slot an input.
+        """
         if slot not in self._names:
             descriptor = slot.layer.descriptor
             if isinstance(descriptor, Constant):
@@ -165,7 +168,10 @@ class Model:
 
 @cache
 def _allowed_types(operator: str) -> dict[str, frozenset[DType]]:
-    """Return the element types that each type parameter of an operator may be; a plain type stands for itself."""
+    """Return the element types allowed for each type parameter of an operator.
+
+    A plain type stands for itself.
+    """
     schema = onnx.defs.get_schema(operator, OPSET)
     allowed = {
         constraint.type_param_str: frozenset(_BY_NAME[name] for name in constraint.allowed_type_strs if name in _BY_NAME)

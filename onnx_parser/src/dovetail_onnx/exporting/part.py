@@ -33,7 +33,7 @@ def unsayable(layer: Layer) -> str | None:
 
 
 def export(view: SubgraphView) -> ExportedModel:
-    """Return a part of a network as an ONNX model whose inputs and outputs are the part's, in order.
+    """Return a part of a network as an ONNX model with the part's inputs and outputs, in order.
 
     Quantized tensors cross its border as the integers that they are; inside, layers on them stand
     between nodes that dequantize and quantize, as runtimes expect them.

@@ -28,7 +28,7 @@ _OF_INTEGERS = (Quantize, Dequantize, ArgMinMax)
 
 
 def reads_real_numbers(layer: Layer) -> bool:
-    """Tell whether a layer computes with what its integers stand for, rather than moving them as they are."""
+    """Tell whether a layer computes with what its integers stand for, not just moves them."""
     infos = [info for info in (*layer.input_infos, *layer.output_infos) if info is not None]
     found = [info.quantization for info in infos if info.quantization is not None]
     if not found or isinstance(layer.descriptor, _OF_INTEGERS):
@@ -39,7 +39,10 @@ def reads_real_numbers(layer: Layer) -> bool:
 
 
 def _without_axis(quantization: Quantization) -> tuple[object, ...]:
-    """A movement may move the axis of a quantization, or merge it where there is one scale; the numbers stay."""
+    """Drop the axis of a quantization, which a movement may move or, with one scale, merge.
+
+    The numbers stay.
+    """
     return quantization.scale, quantization.zero_point
 
 

@@ -1,4 +1,7 @@
-"""One module per family of operators, and which operators each translates: a family is imported when a model uses one."""
+"""One module per family of operators, and the map from operator to family.
+
+A family is imported when a model uses one of its operators.
+"""
 
 from __future__ import annotations
 

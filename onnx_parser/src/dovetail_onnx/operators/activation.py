@@ -82,7 +82,10 @@ def prelu_1(node: Node) -> OutputSlot:
 
 @operator("Clip", since=11)
 def clip(node: Node) -> OutputSlot:
-    """Translate Clip; constant bounds of floats make it an activation. One that is left out is the largest finite number."""
+    """Translate Clip; constant bounds of floats make it an activation.
+
+    A bound that is left out is the largest finite number.
+    """
     x, dtype, slots = node.input(0), node.dtype(), (node.optional(1), node.optional(2))
     bounds = [None if slot is None else node.number(index) for index, slot in enumerate(slots, 1)]
     if dtype.is_float:
@@ -154,7 +157,7 @@ def _hardmax(node: Node, x: OutputSlot, axis: int, name: str) -> OutputSlot:
 
 
 def _over_matrix(node: Node, build: Callable[[Node, OutputSlot, int, str], OutputSlot]) -> OutputSlot:
-    """Apply a function of one axis to the input seen as a matrix: the axes before `axis`, and those from it on."""
+    """Apply a function of one axis to the input as a matrix: axes before `axis`, and from it on."""
     x, axis = node.input(0), node.integer("axis", 1)
     rank = node.rank_of(x)
     if axis == -1 or axis == (rank or 0) - 1:

@@ -53,7 +53,10 @@ def constant_of_shape(node: Node) -> OutputSlot:
 
 @operator("Range", ignored=["stash_type"])
 def counting(node: Node) -> OutputSlot:
-    """Translate a range of numbers; a narrow float is counted in float32, ONNX's default stash type, and rounded once."""
+    """Translate a range of numbers.
+
+    A narrow float is counted in float32, ONNX's default stash type, and rounded once.
+    """
     dtype, net = node.dtype(), node.network
     if dtype not in (DType.FLOAT16, DType.BFLOAT16):
         return net.range(node.input(0), node.input(1), node.input(2), name=node.label())

@@ -21,7 +21,10 @@ class _Term(NamedTuple):
 
 @operator("Einsum")
 def einsum(node: Node) -> OutputSlot:
-    """Translate a sum of products: operands are joined one by one, each label is summed once nobody needs it any more."""
+    """Translate a sum of products, joining operands one by one.
+
+    Each label is summed once nobody needs it any more.
+    """
     terms, result = _parse(node)
     current = _summed(node, terms[0], _needed(terms[1:], result), "sum0")
     for index, term in enumerate(terms[1:], 1):

@@ -88,7 +88,7 @@ def binary_1(node: Node) -> OutputSlot:
 
 
 def legacy_operand(node: Node) -> OutputSlot:
-    """Return the second operand, shaped so that NumPy's broadcast does what `broadcast` and `axis` ask for."""
+    """Return the second operand, shaped so that NumPy's broadcast obeys `broadcast` and `axis`."""
     a, b = node.input(0), node.input(1)
     if not node.flag("broadcast") or not node.has("axis"):
         node.ignore("axis")

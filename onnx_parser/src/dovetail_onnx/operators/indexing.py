@@ -90,7 +90,10 @@ def trilu(node: Node) -> OutputSlot:
 
 @operator("Compress")
 def compress(node: Node) -> OutputSlot:
-    """Translate picking slices by a mask, which must be constant: the size of the result is its number of ones."""
+    """Translate picking slices by a mask, which must be constant.
+
+    The size of the result is its number of ones.
+    """
     mask = node.constant(1)
     if mask is None:
         raise Unsupported("the size of the result depends on the condition, which is not constant", attribute="condition")
@@ -103,7 +106,10 @@ def compress(node: Node) -> OutputSlot:
 
 @operator("ReverseSequence")
 def reverse_sequence(node: Node) -> OutputSlot:
-    """Translate reversing the first elements of each sequence: constant lengths make it a pick of positions."""
+    """Translate reversing the first elements of each sequence.
+
+    Constant lengths make it a pick of positions.
+    """
     x = node.input(0)
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     lengths, steps = node.integers_of(1), node.size_of(x, time)

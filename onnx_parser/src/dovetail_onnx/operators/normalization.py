@@ -80,7 +80,7 @@ def _repeated(node: Node, index: int, times: int, part: str) -> OutputSlot:
 
 @operator("LayerNormalization", ignored=["stash_type"])
 def layer_normalization(node: Node) -> Sequence[OutputSlot | None]:
-    """Translate layer normalization; mean and inverse deviation are worked out beside it if somebody wants them."""
+    """Translate layer normalization; compute mean and inverse deviation beside it if wanted."""
     x, axis, epsilon = node.input(0), node.integer("axis", -1), node.floating("epsilon", 1e-5)
     y = node.network.layer_normalization(x, node.input(1), node.optional(2), axis=axis, epsilon=epsilon, name=node.label())
     if not node.wants(1) and not node.wants(2):

@@ -1,4 +1,4 @@
-"""Quantize and dequantize: layers where scale and zero point are constants, arithmetic where they are fed."""
+"""Translate quantize and dequantize: layers for constant scale and zero point, else arithmetic."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ def known_quantization(
 
 
 def _require_one_scale_each(node: Node, scale: OutputSlot, zero_point: OutputSlot) -> None:
-    """Refuse zero points that are not as many as the scales: which of them counts nobody could say. One may stand for all."""
+    """Refuse zero points that are not as many as the scales, unless there is a single one.
+
+    Nobody could say which of them counts. One may stand for all.
+    """
     infos = scale.info, zero_point.info
     if any(info is None or not info.is_concrete for info in infos):
         return

@@ -13,7 +13,10 @@ from .quantization import as_float32, column, dequantized, quantized
 
 @operator("QLinearMatMul")
 def qlinear_matmul(node: Node) -> OutputSlot:
-    """Translate a product of quantized matrices; scales lie along the rows of the first, the columns of the second."""
+    """Translate a product of quantized matrices.
+
+    Scales lie along the rows of the first, the columns of the second.
+    """
     a = dequantized(node, node.input(0), node.input(1), node.input(2), -2, "a")
     b = dequantized(node, node.input(3), node.input(4), node.input(5), -1, "b")
     product = node.network.matmul(as_float32(node, a, "a_real"), as_float32(node, b, "b_real"), name=node.label("product"))

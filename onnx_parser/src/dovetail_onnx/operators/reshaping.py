@@ -84,7 +84,10 @@ def tile(node: Node) -> OutputSlot:
 
 @operator("SpaceToDepth")
 def space_to_depth(node: Node) -> OutputSlot:
-    """Translate blocks of pixels to channels; in mode CRD the channels are then sorted by the channel they came from."""
+    """Translate blocks of pixels to channels.
+
+    In mode CRD the channels are then sorted by the channel they came from.
+    """
     x, block = node.input(0), node.integer("blocksize")
     if node.choice("mode", "DCR", ["DCR", "CRD"]) == "DCR":
         return node.network.space_to_depth(x, block, name=node.label())

@@ -1,4 +1,7 @@
-"""What convolution and pooling share: windows over spatial axes, of which an image has two and a sequence one."""
+"""Share what convolution and pooling need: windows over spatial axes.
+
+An image has two such axes, a sequence one.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module per family of layers; `create(layer, dtype)` makes the workload of one that the claims take."""
+"""Make workloads: one module per family; `create(layer, dtype)` makes that of a claimed layer."""

@@ -1,8 +1,9 @@
 """Activation and Prelu.
 
-Floats of every width are computed in double and rounded once (`activations.h`). int8 and uint8 tensors with quantization go
-through a table of 256, filled as TensorFlow Lite's are: in fixed point for the functions that it computes so. Prelu of these
-is computed in fixed point, too (reference_ops::BroadcastPrelu4DSlow). RELU, BOUNDED_RELU and Prelu take plain integers as well.
+Floats of every width are computed in double and rounded once (`activations.h`). int8 and uint8
+tensors with quantization go through a table of 256, filled as TensorFlow Lite's are: in fixed point
+for the functions that it computes so. Prelu of these is computed in fixed point, too
+(reference_ops::BroadcastPrelu4DSlow). RELU, BOUNDED_RELU and Prelu take plain integers as well.
 """
 
 from libc.stdint cimport int32_t, int64_t

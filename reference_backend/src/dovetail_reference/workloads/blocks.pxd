@@ -1,8 +1,8 @@
 """Elements of any type, a block at a time, as doubles or as 64-bit integers.
 
-Every type but int64 and uint64 fits a double exactly, and every integer type fits 64 bits, so arithmetic is written twice and
-not thirteen times. Of one +, -, *, / or sqrt on float32 or narrower, the double result rounded to that type is the correctly
-rounded one (Figueroa 1995).
+Every type but int64 and uint64 fits a double exactly, and every integer type fits 64 bits, so
+arithmetic is written twice and not thirteen times. Of one +, -, *, / or sqrt on float32 or
+narrower, the double result rounded to that type is the correctly rounded one (Figueroa 1995).
 """
 
 from libc.stdint cimport int64_t, uint64_t

@@ -35,7 +35,10 @@ cdef int64_t whole_of_real(double value) noexcept nogil:
 
 
 cdef inline float odd_float(double value) noexcept nogil:
-    """Round to float32 so that rounding once more, to 16 bits, is as if from `value`: to odd (Boldo and Melquiond 2008)."""
+    """Round to float32 to odd: rounding again, to 16 bits, is then as if from `value`.
+
+    Source: Boldo and Melquiond 2008.
+    """
     cdef float near = <float>value
     cdef uint32_t bits
     if <double>near == value or isnan(value):
@@ -48,7 +51,7 @@ cdef inline float odd_float(double value) noexcept nogil:
 
 
 cdef inline double odd_double(int64_t value, bint unsigned) noexcept nogil:
-    """Convert so that rounding once more, to 16 bits, is as if from `value`: drop 11 bits, keeping a sticky one."""
+    """Drop 11 bits, keeping a sticky one: rounding again, to 16 bits, is as if from `value`."""
     cdef bint negative = not unsigned and value < 0
     cdef uint64_t magnitude = 0 - <uint64_t>value if negative else <uint64_t>value
     if magnitude >> 53 and magnitude & 0x7FF:
@@ -63,7 +66,10 @@ cdef inline void read_elements(const number *unused, const char *at, int64_t ste
 
 
 cdef inline void load_numbers(Element kind, const char *at, int64_t step, int64_t n, wide *values) noexcept nogil:
-    """Read n elements of a type that C has; integers that are wider than `values` are rounded, and a uint64 keeps its bits."""
+    """Read n elements of a type that C has.
+
+    Integers that are wider than `values` are rounded, and a uint64 keeps its bits.
+    """
     if kind == FLOAT64: read_elements(<const double *>NULL, at, step, n, values)
     elif kind == FLOAT32: read_elements(<const float *>NULL, at, step, n, values)
     elif kind == INT8: read_elements(<const int8_t *>NULL, at, step, n, values)
@@ -153,7 +159,7 @@ cdef void store_wholes(Element kind, const int64_t *values, bint unsigned, int64
 
 
 cdef void store_reals(Element kind, const double *values, int64_t n, char *at, int64_t step) noexcept nogil:
-    """Write n elements: floats rounded to nearest even, integers by the rule of `Cast`, bool as `!= 0`."""
+    """Write n elements: floats to nearest even, integers by the rule of `Cast`, bool as `!= 0`."""
     cdef int64_t i, whole
     if kind == FLOAT64:
         for i in range(n):
@@ -174,7 +180,7 @@ cdef void store_reals(Element kind, const double *values, int64_t n, char *at, i
 
 
 def element_bytes(dtype, value):
-    """Return one element of a `DType` as bytes; a value of another type is converted by the rule of `Cast`."""
+    """Return one element of a `DType` as bytes; other types are converted by the rule of `Cast`."""
     cdef Element kind = element_of(dtype)
     cdef char stored[8]
     cdef double real

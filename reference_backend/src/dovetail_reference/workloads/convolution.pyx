@@ -1,12 +1,13 @@
 """Convolution, depthwise and transposed convolution: all are one product of packed tiles.
 
-A block of output pixels is gathered into panels [depth][TILE_COLUMNS], where depth runs over (tap, channel) and padding gives
-zeros; a tile of filters is packed into [depth][TILE_ROWS]; `product.h` multiplies them. The three kinds differ only in which
-input pixel a tap of an output pixel reads, and in the strides of the weights. Depthwise is a convolution with as many groups
-as channels; groups of one channel are summed directly, row by row, for there is no product of matrices in them.
+A block of output pixels is gathered into panels [depth][TILE_COLUMNS], where depth runs over (tap,
+channel) and padding gives zeros; a tile of filters is packed into [depth][TILE_ROWS]; `product.h`
+multiplies them. The three kinds differ only in which input pixel a tap of an output pixel reads,
+and in the strides of the weights. Depthwise is a convolution with as many groups as channels;
+groups of one channel are summed directly, row by row, for there is no product of matrices in them.
 
-Quantized layers subtract the zero points while packing, sum in int32, and requantize as TensorFlow Lite does
-(tensorflow/lite/kernels/internal/reference/integer_ops/conv.h, and conv.h for uint8).
+Quantized layers subtract the zero points while packing, sum in int32, and requantize as TensorFlow
+Lite does (tensorflow/lite/kernels/internal/reference/integer_ops/conv.h, and conv.h for uint8).
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -80,7 +81,7 @@ cdef inline int64_t read_position(const State *s, int axis, int64_t position, in
 cdef void gather(
     const State *s, const packable *images, int64_t first_tap, int64_t taps, int64_t first, int64_t count, void *panel
 ) noexcept nogil:
-    """Fill the panel of some taps of `count` output pixels from the pixel `first` on, counted over the whole batch."""
+    """Fill the panel of some taps of `count` output pixels from `first`, over the whole batch."""
     cdef int64_t offsets[TILE_COLUMNS]
     cdef int64_t p, pixel, image, y, x, tap, c, k = 0
     cdef int64_t area = s.at.out_size[0] * s.at.out_size[1]
@@ -106,7 +107,7 @@ cdef void pack_filters(
     const State *s, const packable *weights, int64_t first_tap, int64_t taps, int64_t group, int64_t first, int64_t count,
     void *rows,
 ) noexcept nogil:
-    """Pack some taps of `count` filters of a group from the filter `first` on; missing ones give zeros."""
+    """Pack some taps of `count` filters of a group from `first`; missing ones give zeros."""
     cdef int64_t r, tap, c, at
     cdef int32_t zero
     for r in range(TILE_ROWS):
@@ -126,7 +127,7 @@ cdef void store(
     const State *s, const void *sums, const dovetail_tensor *bias, int64_t filter, int64_t rows, int64_t first, int64_t count,
     packable *output
 ) noexcept nogil:
-    """Finish the sums of `rows` filters (counted over all groups) at `count` pixels and write them out."""
+    """Finish and write the sums of `rows` filters (over all groups) at `count` pixels."""
     cdef int64_t r, p, at, area = s.at.out_size[0] * s.at.out_size[1]
     cdef int32_t whole
     cdef double value
@@ -176,7 +177,10 @@ cdef inline int64_t channels_at_once(const State *s) noexcept nogil:
 cdef int convolve_deep(
     const State *s, const dovetail_call *call, int64_t group, int64_t block, const packable *images, packable *output
 ) noexcept nogil:
-    """All filters of a group at the output pixels of one panel, part by part of the window: some taps, or channels of one."""
+    """Convolve a group's filters at one panel's pixels, by parts of the window.
+
+    A part is some taps, or channels of one.
+    """
     cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
     cdef int64_t taps = s.at.kernel[0] * s.at.kernel[1], pixels = s.batch * s.at.out_size[0] * s.at.out_size[1]
     cdef int64_t first = block * TILE_COLUMNS, tile, row, rows, tap, n, depth, channel
@@ -213,7 +217,7 @@ cdef int convolve_deep(
 cdef int convolve_block(
     const State *s, const dovetail_call *call, int64_t group, int64_t block, const packable *images, packable *output
 ) noexcept nogil:
-    """All filters of a group at the output pixels of one block: as many panels as are gathered at once."""
+    """Convolve a group's filters at one block's pixels: as many panels as are gathered at once."""
     cdef double sums[64]    # TILE_ROWS x TILE_COLUMNS of the widest type
     cdef int64_t depth = depth_of(s), panels = panels_at_once(depth)
     cdef int64_t pixels = s.batch * s.at.out_size[0] * s.at.out_size[1], begin = block * panels * TILE_COLUMNS
@@ -262,7 +266,10 @@ cdef int convolve(const State *s, const dovetail_call *call, const packable *ima
 
 
 cdef double filter_element(const State *s, const void *weights, int64_t filter, int64_t tap) noexcept nogil:
-    """A weight of a group of one channel, less its zero point; `filter` counts all groups. An 8-bit one is exact in double."""
+    """Return a weight of a one-channel group, less its zero point.
+
+    `filter` counts all groups. An 8-bit weight is exact in double.
+    """
     cdef int64_t at = filter // s.filters * s.weight_group + filter % s.filters * s.weight_filter + tap * s.weight_tap
     if s.weights == FLOAT32:
         return (<const float *>weights)[at]
@@ -276,7 +283,10 @@ cdef double filter_element(const State *s, const void *weights, int64_t filter, 
 cdef void sum_row(
     const State *s, const packable *row, int64_t tap, int64_t first, int64_t count, double weight, void *sums
 ) noexcept nogil:
-    """Add a weight times an input row, as seen by column `tap` of the filter, to `count` outputs from column `first` on."""
+    """Add a weight times an input row to `count` outputs from column `first`.
+
+    The row is as column `tap` of the filter sees it.
+    """
     cdef int64_t p, shift = tap * s.at.dilation[1] - s.at.padding[1]
     # Outputs whose input column, p * stride + shift, lies in [0, width).
     cdef int64_t begin = max(<int64_t>0, (s.at.stride[1] - 1 - shift) // s.at.stride[1] - first) if shift < 0 else 0

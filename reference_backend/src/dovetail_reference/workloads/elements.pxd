@@ -53,7 +53,10 @@ cdef inline Element element_of(object dtype) except *:
 
 
 cdef inline bint cancelled(const dovetail_call *call) noexcept nogil:
-    """True once the run should end; a long kernel asks about every millisecond and then returns DOVETAIL_CANCELLED."""
+    """Return True once the run should end.
+
+    A long kernel asks about every millisecond and then returns DOVETAIL_CANCELLED.
+    """
     return call.host.is_cancelled(call) != 0
 
 

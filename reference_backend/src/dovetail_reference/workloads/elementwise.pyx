@@ -1,8 +1,9 @@
 """ElementwiseUnary and ElementwiseBinary.
 
-Floats of every width are computed in double and rounded once. Integers are computed in 64 bits and stored modulo 2^bits;
-dividing by zero gives 0. int8 and uint8 tensors with quantization: ADD, SUB and MUL by TensorFlow Lite's rules; MAXIMUM and
-MINIMUM if all three quantizations are equal; unary functions by a table of 256.
+Floats of every width are computed in double and rounded once. Integers are computed in 64 bits and
+stored modulo 2^bits; dividing by zero gives 0. int8 and uint8 tensors with quantization: ADD, SUB
+and MUL by TensorFlow Lite's rules; MAXIMUM and MINIMUM if all three quantizations are equal; unary
+functions by a table of 256.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -150,7 +151,10 @@ cdef int execute_binary(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef int plan_binary(object capsule, walk *route, object infos, object result) except -1:
-    """Plan the walk over two operands and the result, which may lie where an operand of its shape and dtype does."""
+    """Plan the walk over two operands and the result.
+
+    The result may lie where an operand of its shape and dtype does.
+    """
     operands = [broadcast(info.sizes, result.sizes, info.dtype.itemsize) for info in infos]
     plan_walk(route, result.sizes, (*operands, contiguous(result.sizes, result.dtype.itemsize)))
     alike = [index for index, info in enumerate(infos) if info.shape == result.shape and info.dtype is result.dtype]

@@ -42,7 +42,7 @@ def create(layer: Layer, dtype: DType) -> Any:
 def _parts(
     whole: Sequence[int], axis: int, counts: Sequence[int], itemsize: int, *, split: bool, tables: Sequence[bytes | None] = ()
 ) -> list[Copy]:
-    """List the copies between a tensor of shape `whole` and its parts of `counts` positions along an axis."""
+    """List the copies between a tensor `whole` and parts of `counts` positions along an axis."""
     strides = contiguous(whole, itemsize)
     outermost = math.prod(whole[:axis]) == 1
     copies, start = [], 0

@@ -1,4 +1,4 @@
-"""Lines of a tensor of floats, each of which is treated by itself: along one axis, or sets of elements that are evenly spaced."""
+"""Treat each line of a float tensor by itself: along one axis, or evenly spaced elements."""
 
 from libc.stdint cimport int64_t
 
@@ -42,7 +42,7 @@ cdef inline lines lines_along(Element element, tuple sizes, int axis) except *:
 cdef inline int run_lines(
     const lines *along, line_of_floats floats, line_of_doubles doubles, const void *state, const dovetail_call *call
 ) noexcept nogil:
-    """Treat every line of input 0 and output 0 with the function for its element type; returns the run's code."""
+    """Treat every line of input 0 and output 0 by its element type; return the run's code."""
     cdef int64_t outer, inner, at
     cdef void *x = tensor_data(&call.inputs[0])
     cdef void *y = tensor_data(&call.outputs[0])

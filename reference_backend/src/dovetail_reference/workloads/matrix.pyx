@@ -1,9 +1,11 @@
 """Fully connected layers and batched matrix products, on the packed tiles of `product.h`.
 
-One side gives the rows of a tile, the other its columns; which is which only matters for speed, so a product with few columns
-is computed transposed. Transposed operands and broadcast batches are strides. float32 and float64 are summed in float64,
-integers modulo 2^64 (hence modulo their own width), quantized layers in int32. LiteRT's reference kernels then scale matrix
-products in fixed point (tflite/kernels/internal/reference/integer_ops/batch_matmul.h) and fully connected layers in double.
+One side gives the rows of a tile, the other its columns; which is which only matters for speed, so
+a product with few columns is computed transposed. Transposed operands and broadcast batches are
+strides. float32 and float64 are summed in float64, integers modulo 2^64 (hence modulo their own
+width), quantized layers in int32. LiteRT's reference kernels then scale matrix products in fixed
+point (tflite/kernels/internal/reference/integer_ops/batch_matmul.h) and fully connected layers in
+double.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -68,7 +70,10 @@ cdef struct State:
 cdef void pack_lines(
     const Side *side, const packable *source, int64_t depth, int64_t first, int64_t count, int64_t width, void *packed
 ) noexcept nogil:
-    """Convert `count` lines of floats or quantized bytes from `first` on to [depth][width]; missing ones give zeros."""
+    """Convert `count` lines from `first` to [depth][width]; missing ones give zeros.
+
+    Elements are floats or quantized bytes.
+    """
     cdef int64_t k, j, at
     cdef int32_t zero
     for k in range(depth):
@@ -111,7 +116,7 @@ cdef void pack(
     const State *s, const Side *side, const dovetail_call *call, int64_t offset, int64_t depth, int64_t first, int64_t width,
     void *packed,
 ) noexcept nogil:
-    """Pack `width` lines of an operand, as far as there are so many, from the element `offset` on."""
+    """Pack up to `width` lines of an operand from the element `offset`, as far as they exist."""
     cdef int64_t n = min(side.lines - first, width)
     cdef const char *source = <const char *>tensor_data(&call.inputs[side.input]) + offset * side.itemsize
     if side.element == FLOAT32:
@@ -129,7 +134,7 @@ cdef void pack(
 cdef void store_tile(
     const State *s, const double *sums, const void *bias, int64_t row, int64_t column, packable *output
 ) noexcept nogil:
-    """Finish one tile of sums of floats or quantized bytes, whose corner is (row, column), and write it out."""
+    """Finish and write a tile of sums of floats or quantized bytes, with corner (row, column)."""
     cdef int64_t r, c, at, which
     cdef int32_t whole
     cdef double value
@@ -278,7 +283,7 @@ cdef void fill_batches(State *s, Side *side, tuple shape, tuple batches) except 
 
 
 def last_two(shape):
-    """Height and width of a stack of matrices; the core's compiler directives leave out negative indices."""
+    """Return the height and width of stacked matrices; directives exclude negative indices."""
     return shape[len(shape) - 2], shape[len(shape) - 1]
 
 
@@ -343,7 +348,7 @@ cdef void fill_quantization(State *s, object layer) except *:
 
 
 def quantized_product(layer):
-    """True if integers stand for real numbers: always in a fully connected layer, in a matmul if they are marked so."""
+    """Return whether integers stand for reals: if fully connected, or in a marked matmul."""
     if isinstance(layer.descriptor, FullyConnected):
         return is_quantized(layer)
     infos = (*layer.input_infos, *layer.output_infos)

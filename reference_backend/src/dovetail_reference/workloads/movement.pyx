@@ -1,7 +1,7 @@
-"""Workloads that only move elements: a list of strided copies, a selection by one index table per axis, a fill.
+"""Move elements: strided copies, selections by an index table per axis, fills.
 
-An element is 1, 2, 4 or 8 bytes; what they mean plays no part. A strided copy of single bytes may map each through a table of
-256, which is how quantized activations and requantization are done.
+An element is 1, 2, 4 or 8 bytes; what they mean plays no part. A strided copy of single bytes may
+map each through a table of 256, which is how quantized activations and requantization are done.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -41,7 +41,8 @@ class Copy:
         shape: Elements that are copied.
         source_offset, target_offset: Bytes from the start of the tensor to element [0, 0, ...].
         source_strides, target_strides: Bytes, per axis of `shape`.
-        relation: Alias that makes the copy unnecessary; its offset is whichever of the offsets is not 0.
+        relation: Alias that makes the copy unnecessary; its offset is whichever of the offsets is
+            not 0.
         table: For elements of one byte, 256 bytes: what each becomes.
     """
 
@@ -113,7 +114,7 @@ cdef int execute_movement(void *state, const dovetail_call *call) noexcept nogil
 
 
 def movement_workload(copies, int64_t itemsize):
-    """Make the workload capsule of a list of `Copy`; it is elidable if every copy has an alias that makes it so."""
+    """Make the workload capsule of a list of `Copy`, elidable if an alias spares every copy."""
     capsule = new_workload(execute_movement, sizeof(movement), release_movement)
     cdef movement *self = <movement *>state_of(capsule)
     cdef dovetail_workload *workload = workload_of(capsule)
@@ -148,7 +149,7 @@ def movement_workload(copies, int64_t itemsize):
 
 
 def mapping_workload(elements, table):
-    """Make the workload capsule of a tensor of single bytes, each of which becomes what a table of 256 says."""
+    """Make the workload capsule of a tensor of single bytes, mapped by a table of 256."""
     whole = Copy(shape=(elements,), source_strides=(1,), target_strides=(1,), relation=Relation.IN_PLACE, table=table)
     return movement_workload([whole], 1)
 
@@ -250,7 +251,7 @@ cdef int execute_pattern(void *state, const dovetail_call *call) noexcept nogil:
 
 
 def fill_workload(content, count=1):
-    """Make the workload capsule of an output that is known beforehand: these bytes, so many times."""
+    """Make the workload capsule of a constant output: these bytes, so many times."""
     capsule = new_workload(execute_pattern, sizeof(pattern), release_pattern)
     cdef pattern *self = <pattern *>state_of(capsule)
     cdef bytes given = content * min(count, max(4096 // max(len(content), 1), 1))

@@ -1,9 +1,9 @@
-"""Batch, instance, group, layer and RMS normalization: all scale sets of elements by a mean and a variance, in double.
+"""Normalize by batch, instance, group, layer or RMS: sets scaled by mean and variance, in double.
 
-A set is what shares one mean and variance: a line of `lines.pxd`. Scale and offset are found by decomposing an
-element's position in the set along `dims`, with `scale_strides` and `offset_strides` (0 where a parameter is broadcast). The
-variance is the mean of squared differences, in a second pass. Batch normalization is the case where mean and variance are
-given.
+A set is what shares one mean and variance: a line of `lines.pxd`. Scale and offset are found by
+decomposing an element's position in the set along `dims`, with `scale_strides` and `offset_strides`
+(0 where a parameter is broadcast). The variance is the mean of squared differences, in a second
+pass. Batch normalization is the case where mean and variance are given.
 """
 
 from libc.math cimport sqrt
@@ -103,7 +103,7 @@ cdef void fill_channels(State *s, tuple x, bint nchw, int64_t channels) except *
 
 
 cdef void fill_groups(State *s, tuple x, int64_t groups) except *:
-    """One set per image and group of channels; scale and offset change from channel to channel inside a set."""
+    """Make one set per image and channel group; scale and offset change by channel inside it."""
     cdef int64_t spatial = math.prod(x[2:])
     s.sets.outer, s.sets.inner = x[0], groups
     s.parameter_step = x[1] // groups
@@ -123,7 +123,7 @@ cdef void broadcast_strides(int64_t *strides, tuple shape, int rank) except *:
 
 
 cdef void fill_tail(State *s, object layer, tuple x) except *:
-    """One set per index of the axes before `axis`; scale and offset are broadcast to the axes from there on."""
+    """Make one set per index of axes before `axis`; scale and offset broadcast to the others."""
     cdef int axis, first = layer.descriptor.axis if layer.descriptor.axis >= 0 else layer.descriptor.axis + len(x)
     s.sets.outer, s.sets.inner, s.sets.size = math.prod(x[:first]), 1, math.prod(x[first:])
     s.sets.outer_step, s.sets.stride = s.sets.size, 1

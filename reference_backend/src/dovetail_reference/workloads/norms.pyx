@@ -1,4 +1,4 @@
-"""Normalization by a norm along one axis, and by the squares of neighbouring channels; in double."""
+"""Normalize by a norm along one axis, or by the squares of neighbouring channels; in double."""
 
 from libc.math cimport fabs, pow, sqrt
 from libc.stdint cimport int64_t
@@ -27,7 +27,10 @@ cdef struct State:
 
 
 cdef void lp_line(const void *opaque, int64_t line, const real *x, real *y, errand *run) noexcept nogil:
-    """Divide a line by its norm; a line of zeros stays one, whatever epsilon is. x and y may be the same memory."""
+    """Divide a line by its norm; zeros stay zeros for any epsilon.
+
+    x and y may be the same memory.
+    """
     cdef const State *s = <const State *>opaque
     cdef int64_t i, size = s.along.size, stride = s.along.stride
     cdef span part = span(0, 0)

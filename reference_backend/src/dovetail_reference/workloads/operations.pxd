@@ -1,4 +1,4 @@
-"""The scalar functions behind the elementwise kinds, as pointers: of doubles, and of 64-bit integers."""
+"""Point to the scalar functions of elementwise kinds: of doubles, and of 64-bit integers."""
 
 from libc.stdint cimport int64_t
 

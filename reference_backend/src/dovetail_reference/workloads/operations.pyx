@@ -1,7 +1,7 @@
-"""The scalar functions behind the elementwise kinds; what each computes: `dovetail.layers.elementwise`.
+"""Compute the scalar functions of elementwise kinds; see `dovetail.layers.elementwise`.
 
-Integers are 64 bits wide, of which the caller stores the lower ones: results are right modulo 2^bits for every width. Signed
-arithmetic goes through uint64, where C defines the overflow.
+Integers are 64 bits wide, of which the caller stores the lower ones: results are right modulo
+2^bits for every width. Signed arithmetic goes through uint64, where C defines the overflow.
 """
 
 from libc cimport math
@@ -287,7 +287,7 @@ cdef int64_t unsigned_shift_right(int64_t a, int64_t b) noexcept nogil:
 
 
 cdef int64_t signed_shift_right(int64_t a, int64_t b) noexcept nogil:
-    """The sign is what moves in; a shift by the width or more, or by a negative count, leaves only it."""
+    """Shift the sign in; a shift by the width or more, or a negative count, leaves only it."""
     return a >> (b if <uint64_t>b < 64 else 63)
 
 
@@ -322,7 +322,7 @@ cdef int64_t clamp_whole(int64_t x, int64_t low, int64_t high, bint unsigned) no
 
 
 def integer_clamp(function, alpha, beta, dtype):
-    """Return the bounds, as int64 bits, that RELU or BOUNDED_RELU (or None) set on an integer type."""
+    """Return the bounds (int64 bits) that RELU, BOUNDED_RELU or None sets on an integer type."""
     low, high = (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
     if function is ActivationFunction.RELU:
         low = max(low, 0)

@@ -1,6 +1,7 @@
-"""Pad, for every element type and every mode: what stands at a position follows from the position, so that no table is needed.
+"""Pad every element type in every mode; the position alone determines the element, with no table.
 
-A row of the result is a few runs: of the fill, of one element, or of elements of the input forwards or backwards.
+A row of the result is a few runs: of the fill, of one element, or of elements of the input forwards
+or backwards.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -53,7 +54,7 @@ cdef struct pad_state:
 
 
 cdef piece piece_at(mode how, const padded_axis *axis, int64_t index) noexcept nogil:
-    """The run of elements that begins at an index of the result; it may be longer than the result."""
+    """Return the run that begins at an index of the result; it may be longer than the result."""
     cdef int64_t at = axis.first + index, size = axis.size, period, turn, rest = axis.count - index
     cdef piece found
     if 0 <= at < size:

@@ -1,12 +1,15 @@
 """Pooling over windows, and over all of an image (one window as large as the image).
 
 Rules
-    Maximum: padding never wins; NaN wins. A window with no element inside the image gives the least value of the type.
-    Average: over the elements inside the image or, with `count_padding`, over all positions inside the padded image, which
-    leaves out what a last, partial window (`ceil_mode`) reaches beyond it (PyTorch; ONNX AveragePool). A window of nothing
-    gives 0; the mean of an image without pixels is NaN (NumPy).
+    Maximum: padding never wins; NaN wins. A window with no element inside the image gives the least
+    value of the type.
+    Average: over the elements inside the image or, with `count_padding`, over all positions inside
+    the padded image, which leaves out what a last, partial window (`ceil_mode`) reaches beyond it
+    (PyTorch; ONNX AveragePool). A window of nothing gives 0; the mean of an image without pixels is
+    NaN (NumPy).
     Average of integers: rounded to nearest, halves away from zero; padding counts as the zero point
-    (tensorflow/lite/kernels/internal/reference/integer_ops/pooling.h). Lp: (sum |x|^p)^(1/p), summed in double.
+    (tensorflow/lite/kernels/internal/reference/integer_ops/pooling.h).
+    Lp: (sum |x|^p)^(1/p), summed in double.
 """
 
 from libc.math cimport INFINITY, NAN, fabs, pow, sqrt
@@ -91,7 +94,7 @@ cdef inline Taps before_taps(const Window *w) noexcept nogil:
 
 
 cdef inline bint next_taps(const Window *w, errand *run, Taps *taps) noexcept nogil:
-    """Move on to the next taps of a window, row by row; False behind the last ones, and once the run should end."""
+    """Move on to the next taps, row by row; False after the last, and once the run should end."""
     taps.begin = taps.end
     if taps.begin >= w.end[1]:
         taps.row += 1

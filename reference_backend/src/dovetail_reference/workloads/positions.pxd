@@ -1,4 +1,4 @@
-"""Positions that come as data: reading them, and refusing one that is out of range; copies of any length."""
+"""Read positions that come as data, refuse those out of range, and copy runs of any length."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdio cimport snprintf
@@ -20,7 +20,7 @@ cdef inline int64_t load_position(Element kind, const char *at) noexcept nogil:
 
 
 cdef inline int64_t resolved(int64_t position, int64_t size, int axis, errand *run) noexcept nogil:
-    """Count a negative position from the end; one that is out of range fails the run, and 0 stands for it."""
+    """Count negative positions from the end; one out of range fails the run and counts as 0."""
     cdef char message[128]
     if -size <= position < size:
         return position + size if position < 0 else position
@@ -47,7 +47,7 @@ cdef struct named_axes:
 
 
 cdef inline int name_axes(named_axes *axes, object indices, object sizes, object strides, int first, int depth) except -1:
-    """Fill in what positions of the dtype of `indices` mean in a tensor of these sizes; `free_axes` releases it."""
+    """Fill in what positions of `indices`' dtype mean for these sizes; `free_axes` releases it."""
     cdef int i
     axes.kind, axes.index_bytes, axes.first = element_of(indices.dtype), indices.dtype.itemsize, first
     axes.sizes = <int64_t *>allocate(depth, sizeof(int64_t))
@@ -65,7 +65,7 @@ cdef inline void free_axes(const named_axes *axes) noexcept nogil:
 
 
 cdef inline int64_t named_offset(const named_axes *axes, const char *position, errand *run) noexcept nogil:
-    """Bytes from the start of the tensor to what a position names; one that is out of range fails the run."""
+    """Return a position's byte offset in the tensor; one that is out of range fails the run."""
     cdef int64_t offset = 0
     cdef int i
     for i in range(axes.depth):

@@ -25,12 +25,18 @@ cdef enum:
 
 
 cdef inline int64_t panels_at_once(int64_t depth) noexcept nogil:
-    """Panels that are gathered before the rows are packed once for all of them: half a megabyte, which stays in a cache."""
+    """Return how many panels are gathered before the rows are packed once for all of them.
+
+    They take half a megabyte, which stays in a cache.
+    """
     cdef int64_t count = (1 << 19) // (8 * TILE_COLUMNS * (depth if depth > 0 else 1))
     return 1 if count < 1 else 8 if count > 8 else count
 
 
 cdef inline size_t product_workspace(int64_t depth) noexcept nogil:
-    """Bytes of the rows and panels that are packed at once; counted in doubles, also where the elements are smaller."""
+    """Return the bytes of the rows and panels packed at once.
+
+    They are counted in doubles, also where the elements are smaller.
+    """
     cdef int64_t at_once = min(depth, <int64_t>DEPTH_AT_ONCE)
     return sizeof(double) * at_once * (TILE_ROWS + panels_at_once(depth) * TILE_COLUMNS)

@@ -32,7 +32,10 @@ def _float32(value: float) -> float:
 def clamp_range(
     activation: ActivationFunction | None, alpha: float, beta: float, dtype: DType, quantization: Quantization
 ) -> tuple[int, int]:
-    """Return (low, high) in the quantized domain. Source: TensorFlow Lite, CalculateActivationRangeQuantized."""
+    """Return (low, high) in the quantized domain.
+
+    Source: TensorFlow Lite, CalculateActivationRangeQuantized.
+    """
     low, high = integer_range(dtype)
 
     def quantized(value: float) -> int:

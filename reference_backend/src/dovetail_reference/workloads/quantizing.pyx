@@ -1,7 +1,7 @@
 """Quantize and Dequantize: per tensor or per axis, all integer types.
 
-Source: ONNX QuantizeLinear and DequantizeLinear. As in every runtime the arithmetic is float32, so that ties fall alike;
-float64 tensors are computed in double. A NaN quantizes to the zero point.
+Source: ONNX QuantizeLinear and DequantizeLinear. As in every runtime the arithmetic is float32, so
+that ties fall alike; float64 tensors are computed in double. A NaN quantizes to the zero point.
 """
 
 from libc.math cimport isnan, rint

@@ -1,10 +1,12 @@
 """Reduce and CumulativeSum.
 
-Floats are accumulated in double, in row-major order of the reduced axes, and rounded once. Integers are accumulated modulo 2^64
-and stored modulo 2^bits; their MEAN truncates toward zero, and their L2, LOG_SUM and LOG_SUM_EXP are computed in double and
-truncated. MAX and MIN: NaN wins. Quantized int8 and uint8: SUM, MAX and MIN of the real numbers, rounded half away from zero;
-MEAN in fixed point, as TensorFlow Lite's reference_ops::QuantizedMeanOrSum does it, as long as the sum fits into int32. (The
-SUM of the same function is faulty for int8; ours is that of LiteRT's optimized kernels.)
+Floats are accumulated in double, in row-major order of the reduced axes, and rounded once. Integers
+are accumulated modulo 2^64 and stored modulo 2^bits; their MEAN truncates toward zero, and their
+L2, LOG_SUM and LOG_SUM_EXP are computed in double and truncated. MAX and MIN: NaN wins. Quantized
+int8 and uint8: SUM, MAX and MIN of the real numbers, rounded half away from zero; MEAN in fixed
+point, as TensorFlow Lite's reference_ops::QuantizedMeanOrSum does it, as long as the sum fits into
+int32. (The SUM of the same function is faulty for int8; ours is that of LiteRT's optimized
+kernels.)
 """
 
 from libc.math cimport INFINITY, exp, fabs, isinf, log, round, sqrt
@@ -218,7 +220,10 @@ cdef int execute_reduce(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef requantization mean_factor(double scale, int64_t count) except *:
-    """Scale of a mean of `count` elements, for their sum: the fraction is divided, and truncated, as an integer."""
+    """Return the scale of a mean of `count` elements, for their sum.
+
+    The fraction is divided, and truncated, as an integer.
+    """
     cdef requantization by = requantization_of(scale)
     cdef int shift = 0
     if count > 0:

@@ -1,4 +1,7 @@
-"""Where each output position of a resized axis reads, and with which weights. Source: ONNX Resize-19 and its reference code."""
+"""Give the taps and weights of each output position of a resized axis.
+
+Source: ONNX Resize-19 and its reference code.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ _TAPS_AT_ONCE = 1 << 18
 
 
 class Taps(NamedTuple):
-    """What some output positions of an axis, side by side, are the weighted sums of, all one behind the other.
+    """Taps of some neighbouring output positions of an axis, all one behind the other.
+
+    An output position is the weighted sum of its taps.
 
     Attributes:
         first: Index of the first tap of each of them, and how many there are in all.
@@ -58,7 +63,7 @@ def most_taps(descriptor: Resize, scale: float) -> int:
 
 
 def taps(descriptor: Resize, size: int, wanted: int, scale: float) -> Iterator[Taps]:
-    """Return what every output position is the weighted sum of, some results at a time; LINEAR and CUBIC."""
+    """Return the taps of every output position, some at a time; LINEAR and CUBIC."""
     step, load = max(1, _TAPS_AT_ONCE // most_taps(descriptor, scale)), budget()
     for begin in range(0, wanted, step):
         load.check_time()

@@ -1,7 +1,8 @@
-"""Reshape, ExpandDims, Squeeze, Flatten, Permute, BroadcastTo, Tile, SpaceToDepth, DepthToSpace and Shape, for every dtype.
+"""Move elements of every dtype without computing: reshapes, permutations and repetitions.
 
-Each is one strided copy; where no element moves, the output is a view of the input and the step
-disappears.
+The kinds are Reshape, ExpandDims, Squeeze, Flatten, Permute, BroadcastTo, Tile, SpaceToDepth,
+DepthToSpace and Shape. Each is one strided copy; where no element moves, the output is a view of
+the input and the step disappears.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Resize along any axes.
 
-NEAREST picks elements, of any type, through one table per axis. LINEAR and CUBIC are separable: one pass in double for each
-axis that changes, rounded once at the end; integers to nearest, ties to even, and clamped. Positions and weights: `resampling.py`.
+NEAREST picks elements, of any type, through one table per axis. LINEAR and CUBIC are separable: one
+pass in double for each axis that changes, rounded once at the end; integers to nearest, ties to
+even, and clamped. Positions and weights: `resampling.py`.
 """
 
 from libc.math cimport rint
@@ -140,7 +141,7 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef int plan_pass(axis_pass *one, object sizes, object axis, object wanted, object parts) except -1:
-    """Fill in the pass along one axis of a tensor of these sizes, to `wanted`; `parts` are the `Taps` of its results."""
+    """Fill in the pass along one axis from these sizes to `wanted`; `parts` are its `Taps`."""
     cdef const int64_t[::1] first, position
     cdef const double[::1] weight
     cdef int64_t i, result = 0, used = 0, room = 0

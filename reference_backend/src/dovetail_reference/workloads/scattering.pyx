@@ -1,7 +1,7 @@
 """ScatterElements and ScatterNd, for every element type.
 
-Updates meet the input one after the other, in row-major order: without a reduction the last one stays. Reductions of floats
-round after each step. A position out of range fails the run.
+Updates meet the input one after the other, in row-major order: without a reduction the last one
+stays. Reductions of floats round after each step. A position out of range fails the run.
 """
 
 from libc.stdint cimport int64_t

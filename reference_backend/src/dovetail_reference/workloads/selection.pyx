@@ -1,7 +1,8 @@
 """ArgMinMax and TopK, for every element type.
 
-Every element becomes a 64-bit score that orders as the elements do; -0 and 0 are equal. A NaN counts as larger than every
-number in TopK, and as the extreme, largest or smallest, in ArgMinMax (NumPy).
+Every element becomes a 64-bit score that orders as the elements do; -0 and 0 are equal. A NaN
+counts as larger than every number in TopK, and as the extreme, largest or smallest, in ArgMinMax
+(NumPy).
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -120,7 +121,7 @@ cdef struct top_state:
 
 
 cdef entry *sorted_entries(entry *entries, entry *spare, int64_t n, errand *run) noexcept nogil:
-    """Sort by falling score, stably (bottom-up merge sort); returns whichever of the two holds the result."""
+    """Sort by falling score, stably (bottom-up merge sort); return whichever holds the result."""
     cdef int64_t width = 1, begin, middle, end, a, b, i
     cdef entry *swap
     while width < n:

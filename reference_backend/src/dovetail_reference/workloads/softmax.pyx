@@ -1,4 +1,7 @@
-"""Softmax and its logarithm along one axis, in double: the greatest element is subtracted first, so nothing overflows."""
+"""Compute softmax and its logarithm along one axis, in double.
+
+The greatest element is subtracted first, so nothing overflows.
+"""
 
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t

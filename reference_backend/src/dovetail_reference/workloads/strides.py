@@ -12,7 +12,7 @@ def contiguous(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def broadcast(shape: Sequence[int], target: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Return the strides that make a C-contiguous tensor of `shape` look like `target`: 0 along axes that are repeated."""
+    """Return strides that make a C-contiguous `shape` look like `target`: 0 along repeated axes."""
     own = contiguous(shape, itemsize)
     missing = len(target) - len(shape)
     repeated = (size == 1 and wanted != 1 for size, wanted in zip(shape, target[missing:], strict=True))

@@ -1,4 +1,4 @@
-"""Functions of one quantized element of 8 bits, as tables of 256: requantization, activations, unary functions.
+"""Tabulate functions of one quantized 8-bit element: requantization, activations, unary functions.
 
 A table is indexed by the element's byte and holds bytes; int8 goes by its two's complement.
 """
@@ -18,7 +18,8 @@ from dovetail_reference.workloads.requantize cimport (
 def requantization_table(mine, theirs, is_signed):
     """Return what each byte of quantization `mine` becomes under `theirs`, both of one scale.
 
-    Source: TFLite reference_ops::ConcatenationWithScaling: round(q * scale + bias) + zero point, in float32, half away from 0.
+    Source: TFLite reference_ops::ConcatenationWithScaling: round(q * scale + bias) + zero point, in
+    float32, half away from 0.
     """
     cdef float scale = <float>mine.scale[0] * (<float>1.0 / <float>theirs.scale[0])
     cdef float bias = -<float>mine.zero_point[0] * scale
@@ -39,8 +40,8 @@ def function_table(function, mine, theirs, is_signed):
         mine, theirs: Quantization of the input and of the output, both of one scale.
         is_signed: True for int8, False for uint8.
 
-    The result is rounded half away from zero, as TFLite fills the tables of its int8 activations (LUTPopulate); NaN gives the
-    zero point.
+    The result is rounded half away from zero, as TFLite fills the tables of its int8 activations
+    (LUTPopulate); NaN gives the zero point.
     """
     cdef int low = -128 if is_signed else 0, byte, zero = mine.zero_point[0], result_zero = theirs.zero_point[0]
     cdef float scale = mine.scale[0], inverse = <float>1.0 / <float>theirs.scale[0], value
@@ -54,10 +55,11 @@ def function_table(function, mine, theirs, is_signed):
 
 
 def two_slopes_table(slope, mine, theirs, is_signed, low, high):
-    """Return what each byte becomes under x where x >= 0, else slope * x, clamped to [low, high], in fixed point.
+    """Map each byte to x where x >= 0, else slope * x, clamped to [low, high], in fixed point.
 
-    Source: TFLite reference_ops::QuantizeLeakyRelu, and QuantizedReluX with a slope of one (lite/kernels/activations.cc); both
-    form their factors in float32. None where a factor is too great for fixed point, or a NaN.
+    Source: TFLite reference_ops::QuantizeLeakyRelu, and QuantizedReluX with a slope of one
+    (lite/kernels/activations.cc); both form their factors in float32. None where a factor is too
+    great for fixed point, or a NaN.
     """
     cdef float scale = mine.scale[0], result_scale = theirs.scale[0], factor = slope
     cdef int byte, zero = mine.zero_point[0], result_zero = theirs.zero_point[0]
@@ -80,7 +82,10 @@ cdef int16_t half_of(requantization by):
 
 
 cdef int32_t high_product(int32_t a, int32_t b, bint rounds):
-    """The high half of 2 * a * b for 16-bit a and b, saturated; rounded to nearest or toward zero (SQRDMULH, SQDMULH)."""
+    """Return the saturated high half of 2 * a * b, for 16-bit a and b.
+
+    It is rounded to nearest (SQRDMULH) or toward zero (SQDMULH).
+    """
     cdef int32_t product = a * b
     if a == b == -(1 << 15):
         return INT16_MAX
@@ -98,8 +103,9 @@ cdef int32_t shifted(int32_t value, int amount):
 def hard_swish_table(mine, theirs, is_signed):
     """Return what each byte becomes under x * max(0, min(1, x / 6 + 0.5)), in 16-bit fixed point.
 
-    Source: TFLite reference_ops::HardSwish and HardSwishPrepare (lite/kernels/activations.cc), which refuses an output scale
-    below 1/128 of the input's: None. So is an input scale at which the function is nothing but a ReLU.
+    Source: TFLite reference_ops::HardSwish and HardSwishPrepare (lite/kernels/activations.cc),
+    which refuses an output scale below 1/128 of the input's: None. So is an input scale at which
+    the function is nothing but a ReLU.
     """
     cdef float fine = <float>(1.0 / 128.0) * <float>mine.scale[0]
     cdef requantization output = requantization_of(fine / <float>theirs.scale[0])

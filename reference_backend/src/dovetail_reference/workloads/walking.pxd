@@ -1,7 +1,7 @@
 """One walk over the elements of up to four tensors of one (broadcast) shape, row by row.
 
-Every elementwise kind and every copy is such a walk with another row function, so that broadcast, cancelling and odd shapes are
-dealt with here alone.
+Every elementwise kind and every copy is such a walk with another row function, so that broadcast,
+cancelling and odd shapes are dealt with here alone.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -31,7 +31,7 @@ cdef int run_walk(const walk *route, char **bases, row_function row, void *arg, 
 
 
 cdef inline void place_operands(const walk *route, const dovetail_call *call, char **bases) noexcept nogil:
-    """Say where the operands of a walk begin that goes over the first inputs of a call and all of its outputs."""
+    """Find where a walk's operands begin: the first inputs of a call and all its outputs."""
     cdef int32_t operand, inputs = route.operands - call.n_outputs
     for operand in range(inputs):
         bases[operand] = <char *>tensor_data(&call.inputs[operand])
@@ -74,7 +74,8 @@ cdef struct span:
 cdef inline bint next_span(errand *run, span *part, int64_t size) noexcept nogil:
     """Move on to the next part of a line; False behind the last one, and once the run should end.
 
-    A `span` of zeros stands before the first part, and so does one that went through: the next pass begins again.
+    A `span` of zeros stands before the first part, and so does one that went through: the next pass
+    begins again.
     """
     part.begin, part.end = part.end, min(size, part.end + (1 << 15))
     if part.begin < part.end and go_on(run, part.end - part.begin):

@@ -32,7 +32,7 @@ cdef int plan_walk(walk *route, object shape, object strides) except -1:
 
 
 cdef int run_walk(const walk *route, char **bases, row_function row, void *arg, const dovetail_call *call) noexcept nogil:
-    """Call `row` for all elements, in row-major order; returns DOVETAIL_OK or DOVETAIL_CANCELLED."""
+    """Call `row` for all elements, in row-major order; return DOVETAIL_OK or DOVETAIL_CANCELLED."""
     cdef int64_t index[MAX_RANK]
     cdef char *start[MAX_OPERANDS]
     cdef char *at[MAX_OPERANDS]

@@ -1,7 +1,7 @@
-"""Layers of 16-bit floats: widen the inputs to float32, run the float32 workload, round the outputs to nearest even.
+"""Widen 16-bit floats, run the float32 workload, and round the outputs to nearest even.
 
-The wrapped workload sees a call of its own, whose 16-bit tensors are replaced by float32 ones in the workspace; tensors of
-other dtypes (indices, booleans) pass through. Conversions: `half.h`.
+The wrapped workload sees a call of its own, whose 16-bit tensors are replaced by float32 ones in
+the workspace; tensors of other dtypes (indices, booleans) pass through. Conversions: `half.h`.
 """
 
 from cpython.mem cimport PyMem_RawFree
@@ -57,7 +57,7 @@ cdef void widen_elements(const dovetail_tensor *half, const dovetail_tensor *wid
 
 
 cdef char *place(const dovetail_tensor *tensors, int count, dovetail_tensor *wide, char *room) noexcept nogil:
-    """Describe the float32 twins of 16-bit tensors, one after the other from `room`; returns where the last one ends."""
+    """Describe the float32 twins of 16-bit tensors in turn from `room`; return where they end."""
     cdef int i
     for i in range(count):
         wide[i] = tensors[i]

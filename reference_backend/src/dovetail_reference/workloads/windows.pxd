@@ -15,7 +15,7 @@ cdef struct windows:
 cdef inline int fill_windows(
     windows *at, object descriptor, object images, object results, object kernel, int spatial
 ) except -1:
-    """Fill in the geometry; height and width are the axes `spatial` and `spatial + 1` of images and results."""
+    """Fill in the geometry; `spatial` and `spatial + 1` are the height and width axes."""
     cdef int axis
     for axis in range(2):
         at.in_size[axis], at.out_size[axis] = images[spatial + axis], results[spatial + axis]

@@ -28,8 +28,8 @@ cdef inline void free_state(void *state) noexcept nogil:
 cdef inline object new_workload(dovetail_execute execute, size_t state_bytes, dovetail_release release=NULL):
     """Make the capsule of a workload, with a zero-filled state that it owns from now on.
 
-    Whoever fills the state in may raise: the capsule then releases it. So `release` takes one that is filled in only partly.
-    Without `release` the state holds nothing else.
+    Whoever fills the state in may raise: the capsule then releases it. So `release` takes one that
+    is filled in only partly. Without `release` the state holds nothing else.
     """
     cdef void *state = allocate(1, state_bytes)
     try:
@@ -50,7 +50,7 @@ cdef inline void *state_of(object capsule) except NULL:
 
 
 cdef inline int allow_in_place(object capsule, int32_t first=0, int32_t count=1) except -1:
-    """Allow the output to lie where one of `count` inputs does, from the input `first` on; there are three at most."""
+    """Let the output alias one of `count` inputs from the input `first` on; three at most."""
     cdef dovetail_workload *workload = workload_of(capsule)
     workload.aliases, workload.n_aliases = in_place_of(first), count
     return 0

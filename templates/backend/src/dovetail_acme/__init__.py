@@ -6,6 +6,9 @@ from . import pooling
 
 
 class AcmeBackend(Backend):
-    """A kernel for each kind that the manifest claims. What can be overridden: see dovetail.contract.interfaces."""
+    """A kernel for each claimed kind.
+
+    What can be overridden: see dovetail.contract.interfaces.
+    """
 
     kernels = {"dovetail.Pooling2d": pooling.create}

@@ -1,6 +1,7 @@
 """Maximum and average over the windows of an image [N, C, H, W] of float32.
 
-Which layers come here stands in dovetail-backend.json, under "claims": those whose windows lie within the image.
+Which layers come here stands in dovetail-backend.json, under "claims": those whose windows lie
+within the image.
 """
 
 cimport cython
@@ -58,7 +59,7 @@ cdef void pool_rows(int64_t begin, int64_t end, int32_t worker, void *arg) noexc
 
 @cython.cdivision(True)
 cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
-    """Run the layer: without the GIL, on whichever thread the core chooses, possibly in several runs at once."""
+    """Run the layer without the GIL, on any thread of the core, possibly in parallel runs."""
     cdef pooling_job job
     job.state = <const pooling_state *>state
     job.x = <const float *>tensor_data(&call.inputs[0])

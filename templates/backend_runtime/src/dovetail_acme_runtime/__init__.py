@@ -10,7 +10,10 @@ from . import session
 
 
 class AcmeBackend(Backend):
-    """Takes what its manifest claims and ONNX can say. Light and without the runtime, which is imported with the first context."""
+    """Backend for what its manifest claims and ONNX can say.
+
+    It is light and needs no runtime: that is imported with the first context.
+    """
 
     def supports(self, layer, options, device):
         """Take a layer or refuse it: by the claims first, then by what ONNX lacks."""
@@ -21,13 +24,16 @@ class AcmeBackend(Backend):
         return Support.no("onnx", missing) if missing else answer
 
     def create_context(self, device, resources, options):
-        """Say that the runtime is not there before a network is loaded; the context itself is nothing."""
+        """Say that the runtime is missing before a network is loaded; the context is nothing."""
         problem = session.problem()
         if problem:
             raise BackendUnavailableError(f"backend {self.id}: {problem}", state="driver_missing")
 
     def optimize_subgraph(self, view, options, device):
-        """Take each part as one workload. Nothing is compiled here: that is what `session.open_session` does, at load."""
+        """Take each part as one workload.
+
+        Nothing is compiled here: that is what `session.open_session` does, at load.
+        """
         views = OptimizationViews(view)
         for part in view.convex_parts():
             views.compile_whole(part, partial(session.open_session, dovetail_onnx.export(part)))

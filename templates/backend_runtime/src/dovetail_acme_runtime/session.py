@@ -1,4 +1,7 @@
-"""The runtime that is wrapped: here ONNX Runtime. A vendor replaces the three places that name it."""
+"""Wrap the runtime, here ONNX Runtime.
+
+A vendor replaces the three places that name it.
+"""
 
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -26,7 +29,10 @@ def open_session(model, factory):
 
 @contextmanager
 def ended_by(run):
-    """Give options of a session's run that ends at the deadline of ours; whatever the session raises then is that end."""
+    """Give run options that end a session at our deadline.
+
+    Whatever the session raises then is that end.
+    """
     from onnxruntime import RunOptions
 
     options = RunOptions()
@@ -42,7 +48,10 @@ def ended_by(run):
 
 
 class Session:
-    """A workload: `execute` gets NumPy arrays in the order of the part's inputs and outputs, possibly in several runs at once."""
+    """A workload, possibly in several runs at once.
+
+    `execute` gets NumPy arrays in the order of the part's inputs and outputs.
+    """
 
     sees_run = True
 

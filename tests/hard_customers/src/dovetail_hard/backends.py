@@ -1,4 +1,7 @@
-"""The backends: an asynchronous device, parallel kernels, plain Python. Each opens what the tests want to look at or break."""
+"""Define the backends: an asynchronous device, parallel kernels, plain Python.
+
+Each opens what the tests want to look at or break.
+"""
 
 from __future__ import annotations
 

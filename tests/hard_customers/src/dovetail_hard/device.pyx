@@ -1,4 +1,4 @@
-"""Cython side of the test device: the device, its memory, its workloads and its queues as capsules."""
+"""Define the test device: device, memory, workloads and queues as capsules."""
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
@@ -64,7 +64,7 @@ cdef void drop_queues(object capsule) noexcept:
 
 
 cdef class Device:
-    """One opened device. It is never freed, so that what outlives it is reported and does not crash."""
+    """One opened device, never freed: what outlives it is reported and does not crash."""
 
     cdef td_device *device
 
@@ -135,7 +135,8 @@ cdef class Device:
             name: Of the layer, for errors.
             inputs: How many of the layer's inputs lie in memory that this workload is given.
             blocked: The tensors are in the blocked layout.
-            program: (operation, a, b, elements, weights, bias) per instruction; the arrays are copied.
+            program: (operation, a, b, elements, weights, bias) per instruction; the arrays are
+                copied.
         """
         cdef td_instruction steps[64]
         cdef const float[:, ::1] weights

@@ -9,7 +9,9 @@ from ...graph.graph import Graph
 
 
 class Pass(ABC):
-    """One rewriting of a graph; it holds settings, never state between runs, and keeps every info right.
+    """One rewriting of a graph, which keeps every info right.
+
+    It holds settings, never state between runs.
 
     Class attributes:
         name: Name in the placement report.
@@ -19,4 +21,7 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, graph: Graph) -> int:
-        """Rewrite the graph in place and return the number of changes; what was replaced leaves the graph."""
+        """Rewrite the graph in place and return the number of changes.
+
+        What was replaced leaves the graph.
+        """

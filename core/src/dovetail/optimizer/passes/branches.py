@@ -17,7 +17,10 @@ from ...layers import Conditional, Gather, Reshape, Where
 from ..rewriting import bypass, inputs_behind, prune, reconnect
 
 _MAX_SWITCHES = 3
-"""Single bools for each of whose values a plan is made: two to the power of this many plans are kept at most."""
+"""Single bools for each of whose values a plan is made.
+
+At most two to the power of this many plans are kept.
+"""
 _MAX_REASON = 200
 """Characters of what is wrong with a branch that the error of a run which takes it repeats."""
 
@@ -26,7 +29,7 @@ Advance = Callable[[Graph, Layer], bool]
 
 
 class Branches:
-    """Works a graph out from its results towards its inputs, so that a branch which is not taken is never looked at.
+    """Work a graph out from its results to its inputs, never looking at branches not taken.
 
     What leads to a branch alone may be wrong for sizes or values with which the other one is taken.
 
@@ -65,7 +68,10 @@ class Branches:
         return changes + compute_both(self._graph, [layer for layer in self._open if _is_in(self._graph, layer)])
 
     def _demand(self, wanted: Layer) -> int:
-        """Bring a layer up, with all that it needs; without recursion, since a network may be a thousand layers deep."""
+        """Bring a layer up, with all that it needs.
+
+        There is no recursion, since a network may be a thousand layers deep.
+        """
         changes, stack, load = 0, [wanted], budget()
         while stack:
             layer = stack[-1]
@@ -99,13 +105,16 @@ class Branches:
         return changed
 
     def _check_memory(self, layer: Layer) -> None:
-        """Refuse results that no run could hold before they are planned: they may belong to the branch that is not taken."""
+        """Refuse results that no run could hold, before they are planned.
+
+        They may belong to the branch that is not taken.
+        """
         for slot in layer.outputs:
             if slot.info is not None:
                 budget().check_memory(slot.info.nbytes, f"tensor {slot.name!r}")
 
     def _switches_behind(self, layer: Layer) -> frozenset[str] | None:
-        """Name the graph inputs on which a layer depends if these are few, each a single bool; None if they are not."""
+        """Name the inputs on which a layer depends, if these are few single bools; else None."""
         if isinstance(layer.descriptor, Input):
             info = layer.output.known_info
             return frozenset({layer.name}) if info.dtype is DType.BOOL and info.elements == 1 else None
@@ -122,7 +131,7 @@ class Branches:
         return [source for source in sources if source not in self._done]
 
     def _decide(self, layer: Layer) -> list[Layer]:
-        """Replace a conditional by the branch that is taken, or return what must be brought up first."""
+        """Replace a conditional by the branch taken, or return what must be brought up first."""
         pending = self._missing(layer, 0, 1)
         if pending:
             return pending
@@ -145,7 +154,10 @@ class Branches:
         return pending
 
     def _decided_by_inputs(self, error: DovetailError, stack: list[Layer]) -> Layer | None:
-        """Return the outermost conditional that needs what is wrong, if the value of inputs may take its other branch."""
+        """Return the outermost conditional that needs what is wrong.
+
+        It counts only if the value of inputs may take its other branch.
+        """
         if isinstance(error, LoadTimeoutError) or (error.code is ErrorCode.VALUE_REQUIRED and error.details.get("inputs")):
             return None
         return next((layer for layer in stack if self._is_open(layer) and _deciding(layer)), None)
@@ -154,7 +166,7 @@ class Branches:
         return layer in self._open and layer not in self._done
 
     def _leave_to_the_run(self, error: DovetailError, stack: list[Layer]) -> bool:
-        """Cut off the branch in which something is wrong where only the run knows whether it is taken.
+        """Cut off a branch with an error where only the run knows whether it is taken.
 
         Returns:
             False if there is none, or if it is no fault of the network.
@@ -177,7 +189,10 @@ class Branches:
         return False
 
     def _guard(self, layer: Layer) -> list[Layer]:
-        """Replace a conditional by its sound branch, behind a position that is out of range when the other one is taken."""
+        """Replace a conditional by its sound branch, guarded against the other one.
+
+        In front stands a position that is out of range when the other branch is taken.
+        """
         branch, reason = self._failing[layer]
         condition, sound = layer.inputs[0].source, layer.inputs[3 - branch].source
         assert condition is not None  # both are required, and done

@@ -11,7 +11,10 @@ from .base import Pass
 
 
 class DropUnused(Pass):
-    """Remove every layer from which no output can be reached; inputs stay, being the caller's contract."""
+    """Remove every layer that no output depends on.
+
+    Inputs stay, being the caller's contract.
+    """
 
     name: ClassVar[str] = "drop_unused"
 

@@ -17,7 +17,10 @@ from ...ground.errors import DovetailError, ErrorCode, GraphError, OptionError
 from .base import Pass
 
 Shapes: TypeAlias = Mapping[str, int | Sequence[int | None]]
-"""Sizes by name of symbol, or whole shapes by name of input; None in a shape leaves that dimension as the network has it."""
+"""Sizes by name of symbol, or whole shapes by name of input.
+
+None in a shape leaves that dimension as the network has it.
+"""
 Values: TypeAlias = Mapping[str, npt.ArrayLike]
 
 
@@ -118,7 +121,9 @@ def _as_array(name: str, value: npt.ArrayLike, dtype: DType) -> Array:
 
 
 class FixShapes(Pass):
-    """Give symbolic dimensions of the inputs their sizes; what stays symbolic is refused before shapes are inferred.
+    """Give symbolic dimensions of the inputs their sizes.
+
+    What stays symbolic is refused before shapes are inferred.
 
     Raises:
         OptionError: A key names neither a symbol nor an input, or its value is no size or shape.

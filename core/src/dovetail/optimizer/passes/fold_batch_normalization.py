@@ -20,7 +20,7 @@ _Weighted = Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d | Fu
 
 
 class FoldBatchNormalization(Pass):
-    """Scale the weights of a convolution or fully connected layer by the batch normalization that alone reads it.
+    """Fold a batch normalization into the convolution or fully connected layer that it alone reads.
 
     With s = scale / sqrt(variance + epsilon): weights become weights * s, the bias (bias - mean) *
     s + offset. The arithmetic is float64, rounded once. A layer whose weights or bias would
@@ -113,7 +113,10 @@ def _scaled(descriptor: _Weighted, weights: Array, factor: Array) -> Array:
 
 
 def _product(weights: Array, factor: Array) -> Array:
-    """Multiply in float64 and round once, some thousand elements at a time: all in float64 would be twice the weights."""
+    """Multiply in float64 and round once, some thousand elements at a time.
+
+    All in float64 would take twice the memory of the weights.
+    """
     made, factors = np.empty(weights.shape, weights.dtype), np.broadcast_to(factor, weights.shape)
     for region in regions(weights.shape):
         np.multiply(weights[region], factors[region], out=made[region], dtype=np.float64, casting="same_kind")

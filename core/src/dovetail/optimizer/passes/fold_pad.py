@@ -19,7 +19,7 @@ from .base import Pass
 
 
 class FoldPad(Pass):
-    """Fold a constant pad of the spatial axes into the convolution or pooling behind it, where that is the same.
+    """Fold a constant pad of spatial axes into the convolution or pooling behind it, if equivalent.
 
     Convolutions and L-p pooling pad by zero; maximum pooling ignores padding, so the pad must hold
     the least value; average pooling must count the padding (no own, uncounted padding, no partial

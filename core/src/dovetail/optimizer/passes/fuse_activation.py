@@ -16,7 +16,7 @@ _EXACT_ON_INTEGERS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 
 
 class FuseActivation(Pass):
-    """Fold a fusable activation into the layer that it alone reads, if that layer's backend takes the folded layer.
+    """Fold a fusable activation into the layer that it alone reads, if that layer's backend agrees.
 
     On quantized tensors only the clamps are folded: rounding and clamping commute, so that the
     result is the same.

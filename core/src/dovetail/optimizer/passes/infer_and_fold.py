@@ -22,7 +22,7 @@ _UNFOLDED = (Input, Constant)
 
 
 class InferAndFold(Pass):
-    """Walk the layers in topological order: resolve, infer, and replace what evaluates to constants.
+    """Walk layers in topological order: resolve, infer, replace what evaluates to constants.
 
     Args:
         keep_dequantize: Leave dequantized constants as they are, for the pass that makes integer

@@ -11,7 +11,10 @@ from .base import Pass
 
 
 class InsertDebug(Pass):
-    """Insert a `Debug` layer behind every output that somebody reads; opaque layouts cannot be shown and are left out."""
+    """Insert a `Debug` layer behind every output that is read.
+
+    Opaque layouts cannot be shown and are left out.
+    """
 
     name: ClassVar[str] = "insert_debug"
 

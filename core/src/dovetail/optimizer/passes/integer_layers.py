@@ -37,7 +37,9 @@ _CLAMPS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 
 
 class IntegerLayers(Pass):
-    """Turn Dequantize -> convolution, fully connected, addition or pooling -> Quantize into one layer on int8 or uint8.
+    """Turn Dequantize -> layer -> Quantize into one layer on int8 or uint8.
+
+    The layer is a convolution, fully connected layer, addition or pooling.
 
     Quantization then stands on the slots, as TensorFlow Lite has it: a layer is quantized if, and
     only if, its slots say so. The result differs from the literal execution in float32 by at most 1
@@ -129,7 +131,10 @@ class IntegerLayers(Pass):
 
 
 def _chain_before(last: Layer) -> list[Layer]:
-    """Return the layer that computes and, if there is one, the clamp behind it; nothing where others read them too."""
+    """Return the computing layer and, if present, the clamp behind it.
+
+    Returns nothing where others read them too.
+    """
     source = last.inputs[0].source
     if source is None or only_consumer(source) is None:
         return []
@@ -143,7 +148,10 @@ def _chain_before(last: Layer) -> list[Layer]:
 
 
 def _integer_images(core: Layer, quantize: Quantize) -> list[tuple[OutputSlot, Quantization]] | None:
-    """Return the slots behind the dequantized operands, each with what its integers stand for; None: it is no integer layer."""
+    """Return the slots behind the dequantized operands, each with what its integers mean.
+
+    Returns None if it is no integer layer.
+    """
     descriptor, count = core.descriptor, 1
     if isinstance(descriptor, ElementwiseBinary):
         count = 2
@@ -168,7 +176,7 @@ def _integer_images(core: Layer, quantize: Quantize) -> list[tuple[OutputSlot, Q
 
 
 def _integer_source(core: Layer, index: int, dtype: DType) -> tuple[OutputSlot, Quantization] | None:
-    """Return the slot of this type behind the dequantize that feeds an input, and what its integers stand for."""
+    """Return the slot of this type behind an input's dequantize, and what its integers mean."""
     source = core.inputs[index].source
     dequantize = None if source is None else source.layer
     if dequantize is None or not isinstance(dequantize.descriptor, Dequantize):
@@ -193,7 +201,10 @@ def _has_stored_weights(core: Layer, descriptor: _Weighted) -> bool:
 def _integer_constants(
     graph: Graph, core: Layer, descriptor: _Weighted, image: TensorInfo, result: Quantization
 ) -> list[OutputSlot | None] | None:
-    """Add the stored weights and the bias in steps of the products; None, and nothing is added, where sums might wrap."""
+    """Add the stored weights and the bias in steps of the products.
+
+    Returns None, and adds nothing, where sums might wrap.
+    """
     dequantize = core.inputs[1].source.layer if core.inputs[1].source is not None else None
     if dequantize is None or not isinstance(dequantize.descriptor, Dequantize) or dequantize.inputs[0].source is None:
         return None
@@ -217,7 +228,9 @@ def _integer_constants(
 
 
 def _sums_fit(weights: Array, scheme: Quantization, axis: int, image: TensorInfo, bias: Array | None) -> bool:
-    """Tell whether sums fit 32 bits, whatever the image holds: where one of integers wraps, one of float32 goes on.
+    """Tell whether sums fit 32 bits, whatever the image holds.
+
+    Where a sum of integers wraps, one of float32 goes on.
 
     Args:
         weights: As stored.

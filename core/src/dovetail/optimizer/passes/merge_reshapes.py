@@ -14,9 +14,10 @@ RESHAPING = (Reshape, ExpandDims, Squeeze, Flatten)
 
 
 class MergeReshapes(Pass):
-    """Replace a chain of reshape, expand dims, squeeze and flatten by one reshape; it stands for those that nobody else reads.
+    """Replace a chain of reshape, expand dims, squeeze and flatten by one reshape.
 
-    Per-axis quantization stops a chain: its axis has no meaning under another shape.
+    It stands for those that nobody else reads. Per-axis quantization stops a chain: its axis has no
+    meaning under another shape.
     """
 
     name: ClassVar[str] = "merge_reshapes"

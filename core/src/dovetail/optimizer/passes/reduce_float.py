@@ -17,11 +17,12 @@ from .base import Pass
 
 
 class ReduceFloat(Pass):
-    """Run float32 layers in a 16-bit type where the backend they go to asks for it; casts stand only where the types meet.
+    """Run float32 layers in a 16-bit type where the backend they go to asks for it.
 
-    Inputs and outputs of the network keep their type. A layer stays as it is if a constant of it
-    would become infinite, or if an attribute names its element type (casts, fills, dequantize). A
-    cast up that is at once cast down again is never made: widening is exact.
+    Casts stand only where the types meet. Inputs and outputs of the network keep their type. A
+    layer stays as it is if a constant of it would become infinite, or if an attribute names its
+    element type (casts, fills, dequantize). A cast up that is at once cast down again is never
+    made: widening is exact.
 
     Args:
         dtype: FLOAT16 or BFLOAT16.

@@ -82,10 +82,10 @@ _IS_IDENTITY: dict[type[Descriptor], Callable[[Any, TensorInfo], bool]] = {
 
 
 class RemoveIdentities(Pass):
-    """Remove casts to the same dtype, reshapes to the same shape, pads by nothing, slices of everything, and the like.
+    """Remove casts to the same dtype, reshapes to the same shape, pads by nothing, and the like.
 
-    What a parser leaves of dropout and identity is one of these. A layer whose result has another
-    quantization stays.
+    Slices of everything are among them. What a parser leaves of dropout and identity is one of
+    these. A layer whose result has another quantization stays.
     """
 
     name: ClassVar[str] = "remove_identities"

@@ -21,7 +21,7 @@ class SharedConstants:
         self._arrays: weakref.WeakValueDictionary[tuple[object, ...], Array] = weakref.WeakValueDictionary()
 
     def the_same(self, layer: str, value: Array) -> Array:
-        """Return an array of equal bits that this layer had before, the array itself if it had none."""
+        """Return an array of equal bits that this layer had before, or the array itself."""
         key = (layer, value.dtype.str, value.shape)
         known = self._arrays.get(key)
         if known is not None and (known is value or bits_equal(known, value)):
@@ -31,9 +31,9 @@ class SharedConstants:
 
 
 class ShareConstants(Pass):
-    """Replace large constants that were worked out, such as folded weights, by the equal ones of an earlier plan.
+    """Replace large computed constants by the equal ones of an earlier plan.
 
-    The network's own weights are the same arrays anyway.
+    Folded weights are an example. The network's own weights are the same arrays anyway.
     """
 
     name: ClassVar[str] = "share_constants"

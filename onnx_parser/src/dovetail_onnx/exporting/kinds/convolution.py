@@ -14,7 +14,10 @@ from .activation import activated
 _LAST_TO_FIRST = (0, 3, 1, 2)
 """Filters [O, h, w, I] as [O, I, h, w]."""
 _OUTER_TO_FIRST = (3, 0, 1, 2)
-"""Filters [1, h, w, C * multiplier] as [C * multiplier, 1, h, w], and transposed ones [O, h, w, C] as [C, O, h, w]."""
+"""Filters [1, h, w, C * multiplier] as [C * multiplier, 1, h, w].
+
+Transposed ones [O, h, w, C] become [C, O, h, w].
+"""
 
 
 @says(Convolution2d)

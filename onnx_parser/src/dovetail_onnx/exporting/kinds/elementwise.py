@@ -85,14 +85,21 @@ def _binary(say: Saying) -> str:
 
 
 def _require_divisor(say: Saying) -> None:
-    """Refuse integers by which runtimes may crash: dovetail defines a division by zero, ONNX does not."""
+    """Refuse integer divisors that may crash runtimes.
+
+    Dovetail defines a division by zero, ONNX does not.
+    """
     divisor = say.value_of(1)
     if divisor is None or not divisor.all():
         raise Unsayable("integers divided by zero give 0 here and are undefined in ONNX: only a constant divisor is taken")
 
 
 def _floored_remainder(say: Saying, a: str, b: str) -> str:
-    """ONNX's remainder of floats has the sign of the dividend; one of another sign than the divisor is moved by it."""
+    """Return the remainder with the sign of the divisor.
+
+    ONNX's remainder of floats has the sign of the dividend; if the signs differ, it is moved by the
+    divisor.
+    """
     remainder, zero = say.op("Mod", a, b, fmod=1), say.scalar(0)
     negative = say.op("Xor", say.op("Less", remainder, zero), say.op("Less", b, zero))
     moved = say.op("And", negative, say.op("Not", say.op("Equal", remainder, zero)))

@@ -35,7 +35,7 @@ def strided_slice(say: Saying) -> str:
 
 @says(Gather)
 def gather(say: Saying) -> str:
-    """Say picking slices; batch axes are walked together by the operator that takes whole positions."""
+    """Say picking slices; with batch axes the operator that takes whole positions does it."""
     rank, batch = say.info().rank, say.descriptor.batch_dims
     axis = say.descriptor.axis % max(rank, 1)
     if not batch:
@@ -79,7 +79,10 @@ def scatter_nd(say: Saying) -> str:
 
 @says(OneHot)
 def one_hot(say: Saying) -> str:
-    """Say one-hot rows. ONNX asks for an axis of indices: a single index is given one, which is taken away again."""
+    """Say one-hot rows.
+
+    ONNX asks for an axis of indices: a single index is given one, which is taken away again.
+    """
     depth = say.scalar(say.descriptor.depth, DType.INT64)
     if say.info().rank:
         return say.op("OneHot", say.input(0), depth, say.input(1), axis=say.descriptor.axis)

@@ -10,7 +10,7 @@ from .activation import activated
 
 @says(FullyConnected)
 def fully_connected(say: Saying) -> str:
-    """Say the product with transposed weights: a matrix as one node, any other tensor as product and sum."""
+    """Say the product with transposed weights: of a matrix as one node, else as product and sum."""
     x, weights, bias = say.input(0), say.input(1), say.input(2)
     if say.info().rank == 2:
         return activated(say, say.op("Gemm", x, weights, bias, transB=1))

@@ -25,7 +25,10 @@ def batch_normalization(say: Saying) -> str:
 
 
 def _images(say: Saying) -> str:
-    """Return the input with channels first. ONNX takes one axis alone for the batch's, here it may be the channels'."""
+    """Return the input with channels first.
+
+    ONNX takes one axis alone for the batch's, here it may be the channels'.
+    """
     if _is_of_channels(say):
         return say.op("Reshape", say.input(0), say.integers((1, -1)))
     return say.channels_first(say.input(0), say.info().rank)
@@ -69,7 +72,10 @@ def _or_filled(say: Saying, index: int, shape: tuple[int, ...], number: float) -
 
 @says(LayerNormalization)
 def layer_normalization(say: Saying) -> str:
-    """Say normalization over the last axes; scale and offset that broadcast to these are nodes of their own."""
+    """Say normalization over the last axes.
+
+    Scale and offset that broadcast to these are nodes of their own.
+    """
     axis = say.descriptor.axis % max(say.info().rank, 1)
     tail = say.info().sizes[axis:]
     if not say.descriptor.center:
@@ -84,7 +90,7 @@ def layer_normalization(say: Saying) -> str:
 
 
 def _wide(say: Saying) -> DType:
-    """Type to compute in where a layer takes several nodes: narrow floats would be rounded by each."""
+    """Type to compute in where a layer takes several nodes: each would round narrow floats."""
     return DType.FLOAT64 if say.dtype is DType.FLOAT64 else DType.FLOAT32
 
 

@@ -38,7 +38,10 @@ def pooling(say: Saying) -> str:
 
 @says(GlobalPooling)
 def global_pooling(say: Saying) -> str:
-    """Say pooling over all of an image: by the operator of that name where channels come first, else by a reduction."""
+    """Say pooling over all of an image.
+
+    The operator of that name does it where channels come first, else a reduction.
+    """
     pool, rank = say.descriptor, say.info().rank
     if rank == 2:
         return say.op("Abs", say.input()) if pool.function is PoolingFunction.LP else say.input()

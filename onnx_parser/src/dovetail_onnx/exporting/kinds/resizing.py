@@ -15,7 +15,10 @@ from ..unsayable import Unsayable
 
 @says(Resize)
 def resize(say: Saying) -> str:
-    """Say resampling, by sizes or by scales: ONNX takes one of the two, and none for a tensor without axes."""
+    """Say resampling, by sizes or by scales.
+
+    ONNX takes one of the two, and none for a tensor without axes.
+    """
     if not say.info().rank:
         return say.input()
     method = say.descriptor.method
