@@ -1,4 +1,6 @@
-"""Measure CpuRef's convolution beside Arm NN's CpuRef and ONNX Runtime. See README.md for how to read it.
+"""Measure CpuRef's convolution beside Arm NN's CpuRef and ONNX Runtime.
+
+See README.md for how to read it.
 
 Arm NN's Python package belongs to the interpreter of the system that it comes with: name that one
 with --armnn-python, and a process of it takes part, block by block, over a pipe.
@@ -131,7 +133,7 @@ def timed(run: Run) -> float:
 
 
 def measure(name: str, rounds: int, armnn_python: str | None, folder: str) -> dict[str, float]:
-    """Return thousands of millions of multiply-accumulates per second, by runtime; answers are compared first."""
+    """Compare the answers, then return 10^9 multiply-accumulates per second, by runtime."""
     shape = SHAPES[name]
     image, weights, work = problem(shape)
     ours, peer = open_dovetail(shape, image, weights), open_onnxruntime(shape, image, weights)

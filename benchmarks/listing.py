@@ -1,4 +1,4 @@
-"""Measure what `dovetail backends` takes with many backends installed, beside the import of NumPy. See README.md."""
+"""Measure `dovetail backends` with many backends, beside the import of NumPy; see README.md."""
 
 import argparse
 import json
@@ -21,7 +21,10 @@ COMMANDS = {
 
 
 def install(folder: Path, count: int) -> None:
-    """Write distributions with a backend each, whose import would fail; the manifests have claims, as a vendor's do."""
+    """Write distributions with a backend each, whose import would fail.
+
+    The manifests have claims, as a vendor's do.
+    """
     claim = [{"dtypes": ["float32", "int8"], "where": {"layout": "NHWC", "stride": {"min": 1, "max": 2}}}]
     claims = {f"dovetail.Kind{number}": claim for number in range(40)}
     for number in range(count):

@@ -1,4 +1,6 @@
-"""Measure how the time and memory of loading grow with a network: generated networks of 1,000, 10,000 and 50,000 layers.
+"""Measure how the time and memory of loading grow with a network.
+
+The networks are generated, of 1,000, 10,000 and 50,000 layers.
 
     python3 dev.py bench loading [--networks chain branches ...] [--layers 1000 10000] [--rounds 3]
 
@@ -145,7 +147,10 @@ def alternating(count: int) -> Network:
 
 @generated
 def alternating_branches(count: int) -> Network:
-    """Branches of two layers each, one for either of two backends, joined by one concatenation: see `ARGUMENTS`."""
+    """Build branches of two layers, each for one of two backends, joined by one concatenation.
+
+    See `ARGUMENTS`.
+    """
     network, x = started("alternating_branches")
     x = network.tanh(x)
     ends = []
@@ -236,7 +241,7 @@ def onnx_branches(count: int) -> bytes:
 
 @generated
 def onnx_qdq(count: int) -> bytes:
-    """An ONNX file of quantized products and activations, each spelled out: dequantize, compute, quantize."""
+    """Make an ONNX file of products and activations, each as dequantize, compute, quantize."""
     nodes, x = Nodes(), "x"
     luck = np.random.default_rng(0)
     scale, zero, fine = nodes.constant(np.float32(0.05)), nodes.constant(np.int8(0)), nodes.constant(np.float32(0.01))
@@ -254,7 +259,10 @@ def onnx_qdq(count: int) -> bytes:
 
 @generated
 def onnx_constants(count: int) -> bytes:
-    """An ONNX file of sums with constants that a node of its own gives each, and shapes that are worked out while loading."""
+    """Make an ONNX file of sums with constants, with shapes that are worked out while loading.
+
+    A node of its own gives each constant.
+    """
     nodes, x = Nodes(), "x"
     for number in range(count // 4):
         constant = nodes.add("Mul", nodes.constant(np.full((1, WIDTH), number, np.float32)), nodes.constant(np.float32(2)))

@@ -1,4 +1,7 @@
-"""Measure what a runtime costs beside the arithmetic: per call, per layer, and to import. See README.md for how to read it."""
+"""Measure what a runtime costs beside the arithmetic: per call, per layer, and to import.
+
+See README.md for how to read it.
+"""
 
 import argparse
 import gc
@@ -82,7 +85,10 @@ def open_dovetail(path: Path, feed: dict[str, np.ndarray]) -> Call:
 
 
 def open_unfused(path: Path, feed: dict[str, np.ndarray]) -> Call:
-    """Open on the reference backend: CpuAcc, the default, makes one step of an addition and the activation behind it."""
+    """Open on the reference backend.
+
+    CpuAcc, the default, makes one step of an addition and the activation behind it.
+    """
     net = dovetail.load(path.with_suffix(".onnx"), backends=["CpuRef"])
     return lambda: net.run(feed)["z"]
 
@@ -132,7 +138,7 @@ def block(call: Call, calls: int) -> float:
 
 
 def interleaved(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
-    """Time all alternating, one short block each, so that a slow moment of the machine strikes all alike."""
+    """Time all in short alternating blocks: a slow moment of the machine strikes all alike."""
     sizes = {name: max(1, round(BLOCK / block(call, 200))) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     gc.disable()
@@ -146,7 +152,7 @@ def interleaved(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
 
 
 def open_checked(folder: Path, name: str, layers: list[str], runtimes: list[str]) -> dict[str, Call]:
-    """Write one network, open it everywhere and compare the answers: a wrong one is not worth timing."""
+    """Write one network, open it everywhere and compare answers: no wrong one is worth timing."""
     write_onnx(folder / f"{name}.onnx", layers)
     if "LiteRT" in runtimes:
         write_tflite(folder / f"{name}.tflite", layers)

@@ -1,4 +1,7 @@
-"""Measure networks whose inputs have another size in every call, beside onnxruntime. See README.md for how to read it."""
+"""Measure networks whose inputs have another size in every call, beside onnxruntime.
+
+See README.md for how to read it.
+"""
 
 import argparse
 import random
@@ -66,7 +69,10 @@ class Builder:
 
 
 def write_transformer(path: Path, layers: int = 6) -> Path:
-    """Write an encoder as MiniLM-L6 has it, as exporters spell it out, with random weights; batch and length are symbolic."""
+    """Write MiniLM-L6's encoder as exporters spell it out, with random weights.
+
+    Batch and length are symbolic.
+    """
     b = Builder()
     length = b.node("Unsqueeze", b.node("Gather", b.node("Shape", "ids"), b.constant(1, np.int64)), b.constant([0], np.int64))
     zero = b.constant([0], np.int64)
@@ -128,7 +134,9 @@ def open_both(path: Path, threads: int) -> dict[str, Run]:
 def measure(
     runs: dict[str, Run], make: Callable[[int], Feed], sizes: range, calls: int, block: int
 ) -> list[dict[str, list[float]]]:
-    """Time single calls of random sizes: blocks of one runtime alternate with blocks of the same sizes of the other.
+    """Time single calls of random sizes.
+
+    Blocks of one runtime alternate with blocks of the same sizes of the other.
 
     Returns:
         Seconds by runtime: of sizes that it had not met before, and of those that it had.
@@ -172,7 +180,7 @@ def report(title: str, path: Path, make: Callable[[int], Feed], sizes: range, ca
 
 
 def report_met(threads: int) -> None:
-    """Compare a size that was met before, alternating with another one, with a network that has this size alone."""
+    """Compare a size met before, alternating with another, with a network of this size alone."""
     fixed, free = dovetail.load(DIGITS, threads=threads, shapes={"N": 7}), dovetail.load(DIGITS, threads=threads)
     one, other = picture(7), picture(5)
     small = dovetail.load(DIGITS, threads=threads, shapes={"N": 5})
@@ -196,7 +204,10 @@ def report_met(threads: int) -> None:
 
 
 def report_new(title: str, path: Path, make: Callable[[int], Feed], sizes: range, threads: int) -> None:
-    """Print what planning a size takes of the processor, which other programs do not lengthen as they do the time."""
+    """Print the processor time that planning a size takes.
+
+    Other programs do not lengthen it as they do the elapsed time.
+    """
     net, times = dovetail.load(path, threads=threads), []
     for size in sizes:
         feed, took = make(size), []
@@ -216,7 +227,7 @@ def resident() -> int:
 
 
 def print_memory(path: str, sizes: int) -> None:
-    """Print what loading a network and running it with so many sizes of the batch, 1 to 64, takes."""
+    """Print what loading a network and running it with so many batch sizes, 1 to 64, takes."""
     np.zeros(1) @ np.zeros(1)
     before = resident()
     net = dovetail.load(path, threads=2)

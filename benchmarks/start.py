@@ -1,4 +1,4 @@
-"""Measure what a process takes from nothing to its first result, beside other runtimes. See README.md."""
+"""Measure a process from nothing to its first result, beside other runtimes; see README.md."""
 
 import argparse
 import importlib.util
@@ -45,7 +45,7 @@ interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
 def measured(python: str, body: str, cache: str) -> tuple[float, int]:
-    """Run one process; returns its CPU seconds beyond NumPy, and the number of modules that it imported beyond NumPy."""
+    """Run one process; return its CPU seconds and its number of modules, both beyond NumPy's."""
     # NumPy's threads spin while they wait, and would be counted. Two dovetails forget each other's
     # verdicts on backends.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "DOVETAIL_CACHE_DIR": cache}

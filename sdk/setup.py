@@ -1,4 +1,4 @@
-"""Take along what lies above the sdk's folder: the templates of backends, and the model of the demo."""
+"""Take along what lies above the sdk's folder: the templates of backends and the demo's model."""
 
 import sys
 from pathlib import Path

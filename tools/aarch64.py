@@ -1,4 +1,4 @@
-"""Build every member for AArch64 on another machine and run Python with them, by QEMU: what `dev.py aarch64` does.
+"""Build every member for AArch64 elsewhere and run Python with them by QEMU: `dev.py aarch64`.
 
 Three steps, each left out while what it made still holds: Debian's arm64 Python and the
 requirements' wheels are fetched into `.aarch64`, the cross compiler builds the members, and their
@@ -74,11 +74,14 @@ def missing() -> str | None:
     return None
 
 
-# --- the system and its Python --------------------------------------------------------------------------------------------
+# --- the system and its Python --------------------------------------------------------------------
 
 
 def private_apt(folder: Path) -> list[str]:
-    """Return the start of an apt-get command that leaves this machine's own packages, lists and architectures alone."""
+    """Return the start of an apt-get command that leaves this machine's own state alone.
+
+    That state is its packages, lists and architectures.
+    """
     release = platform.freedesktop_os_release()["VERSION_CODENAME"]
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True)
@@ -129,7 +132,7 @@ def site_packages() -> Path:
 
 
 def make_environment(members: "list[dev.Member]") -> None:
-    """Lay out a virtual environment around the launcher and put into it what the members require of others."""
+    """Lay out a virtual environment around the launcher with the members' requirements."""
     ours = {member.name for member in members}
     wanted = sorted({need for member in members for need in member.requires if dev.distribution(need) not in ours})
     stamp = ENVIRONMENT / "requirements.stamp"
@@ -149,11 +152,14 @@ def make_environment(members: "list[dev.Member]") -> None:
     stamp.write_text(json.dumps(wanted))
 
 
-# --- the members ----------------------------------------------------------------------------------------------------------
+# --- the members ----------------------------------------------------------------------------------
 
 
 def cross_variables(settings: Path) -> dict[str, object]:
-    """Return the variables under which this machine's setuptools builds for that Python, which names the cross compiler."""
+    """Return the variables under which this machine's setuptools builds for that Python.
+
+    That Python names the cross compiler.
+    """
     data = SYSTEM / "usr" / "lib" / f"python{version()}" / "_sysconfigdata__aarch64-linux-gnu.py"
     alone = HOME / "sysconfig"  # nothing else of that Python's library may be imported here
     alone.mkdir(exist_ok=True)
@@ -171,7 +177,10 @@ def cross_variables(settings: Path) -> dict[str, object]:
 
 
 def digest(member: "dev.Member") -> str:
-    """Hash all that goes into a member's wheel, Python files too; the sdk's takes along what lies above its folder."""
+    """Hash all that goes into a member's wheel, Python files too.
+
+    The sdk's takes along what lies above its folder.
+    """
     total = hashlib.sha256()
     for folder in (member.path, ROOT / "templates", ROOT / "examples"):
         for path in sorted(folder.rglob("*")):

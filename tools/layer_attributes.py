@@ -1,4 +1,4 @@
-"""Write docs/layer_attributes.md: every attribute of every kind, its type as C sees it, and what it means.
+"""Write docs/layer_attributes.md: every attribute of every kind, its type in C, its meaning.
 
 `python -m tools.layer_attributes` writes the page. Nothing is told twice: meanings are read where
 an attribute is declared, from the text below its field or from the section "Attributes" of its
@@ -114,7 +114,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _in_section(kind: type[Any]) -> dict[str, str]:
-    """Read the section "Attributes" of a docstring; one entry may be of several, as in "size, stride: ..."."""
+    """Read a docstring's section "Attributes"; an entry may be several, as "size, stride: ..."."""
     section = re.search(r"^Attributes:\n((?:    .*\n?|\n)+)", inspect.cleandoc(kind.__doc__ or "") + "\n", re.MULTILINE)
     if section is None:
         return {}

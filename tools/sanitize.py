@@ -1,4 +1,6 @@
-"""Build core and CPU backends with AddressSanitizer and UndefinedBehaviorSanitizer and run tests with them: `dev.py sanitize`.
+"""Build core and CPU backends with sanitizers and run tests with them: `dev.py sanitize`.
+
+The sanitizers are AddressSanitizer and UndefinedBehaviorSanitizer.
 
 The members' sources are copied into `.sanitized`, compiled there by scripts that add the
 sanitizers' flags behind those of the members, and imported from there: the binaries of .venv stay
@@ -67,7 +69,7 @@ def compilers():
 
 
 def copy_sources(member, sources):
-    """Bring the copy of a member up to date; what did not change keeps its time, so that it is not compiled again."""
+    """Bring a member's copy up to date; unchanged files keep their times, so none is recompiled."""
     source, target = ROOT / member, sources / member
     kept = set()
     for folder, folders, names in os.walk(source):
@@ -144,14 +146,17 @@ def run(environment, *arguments):
 
 
 def guarded(environment, operators, networks, name, isa=None):
-    """Run guarded cases: tensors between inaccessible pages, what backends allocate between AddressSanitizer's red zones."""
+    """Run guarded cases: tensors between inaccessible pages.
+
+    What backends allocate lies between AddressSanitizer's red zones.
+    """
     options = ["--options", f"isa={isa}"] if isa else []
     counts = ["--operators", operators, "--networks", networks, "--budget", "60m"]
     return run(environment, "-m", "dovetail_sdk", "guarded", name, *counts, *options)
 
 
 def conform(environment, name):
-    """Run the conformance kit, which measures memory: little of what was freed is kept back to find uses of it."""
+    """Run the conformance kit with a small quarantine of freed memory, as it measures memory."""
     options = environment["ASAN_OPTIONS"] + ":quarantine_size_mb=1:thread_local_quarantine_size_kb=64"
     arguments = ["-m", "dovetail_sdk", "conform", name, "--level", "4", "--budget", "30m"]
     return run(dict(environment, ASAN_OPTIONS=options), *arguments)

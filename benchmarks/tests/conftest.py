@@ -14,7 +14,7 @@ Invoke = Callable[..., Result]
 
 @pytest.fixture
 def models() -> Invoke:
-    """Run the command line of `models.py` in this process; an exception that gets out fails the test."""
+    """Run the command line of `models.py` in this process; an escaping exception fails the test."""
     from versus.command import command
 
     def invoke(*arguments: object) -> Result:

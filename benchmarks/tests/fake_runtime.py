@@ -1,4 +1,4 @@
-"""A runtime of the tests, for the model of the fixture `adder`: it answers rightly, or as its option `behaviour` says."""
+"""A fake runtime for the model of the fixture `adder`: right, or as its option `behaviour` says."""
 
 from __future__ import annotations
 

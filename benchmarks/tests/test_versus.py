@@ -28,7 +28,9 @@ QUICK = ("--rounds", 2, "--block", 0.01, "--repeats", 0, "--starts", 1)
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runtimes named after what they do, all of which import json, which is there; dovetail is one that agrees; no peak."""
+    """Name runtimes after what they do, without a peak; dovetail is one that agrees.
+
+    All import json, which is there."""
     monkeypatch.setattr(run, "DOVETAIL", Peer("dovetail", "json", "json", FAKE))
     monkeypatch.setenv("CC", "/no/such/cc")
     behaviours = ("agree", "slow", "disagree", "crash", "crash later", "hang", "raise", "drift")

@@ -17,17 +17,23 @@ class Tolerance(Enum):
     """How far outputs may lie apart."""
 
     SINGLE = "float32"
-    """The largest difference may be 1e-3 of the largest expected magnitude. A sum of n products rounds with about
-    sqrt(n) 2^-24 of its terms' size (n = 4608, a wide 3x3 convolution: 4e-6), Winograd's transforms cost up to ten times that,
-    and the errors of 25 such layers add up: 1e-3. A mistake in a layer is of the order of 1."""
+    """The largest difference may be 1e-3 of the largest expected magnitude.
+
+    A sum of n products rounds with about sqrt(n) 2^-24 of its terms' size (n = 4608, a wide 3x3
+    convolution: 4e-6), Winograd's transforms cost up to ten times that, and the errors of 25 such
+    layers add up: 1e-3. A mistake in a layer is of the order of 1."""
     EIGHT_BITS = "eight bits"
-    """The norm of the difference may be half of the expected one. int8 and bfloat16 keep eight bits: 2^-9 of the largest value
-    is lost in every layer, 2^-7 of a typical one; 64 layers of a random walk whose steps a network amplifies 8 times make
+    """The norm of the difference may be half of the expected one.
+
+    int8 and bfloat16 keep eight bits: 2^-9 of the largest value is lost in every layer, 2^-7 of a
+    typical one; 64 layers of a random walk whose steps a network amplifies 8 times make
     2^-7 * 8 * 8 = 0.5. (MobileNet v1 in bfloat16: 0.27.)"""
 
     OWN_QUANTIZATION = "own quantization"
-    """The cosine with what is expected has to be 0.5 at least: a file that another tool quantized is another network, of which
-    no more is asked than that half of its answer's norm lies along the expected one. Unrelated answers lie near 90 degrees."""
+    """The cosine with what is expected has to be 0.5 at least.
+
+    A file that another tool quantized is another network, of which no more is asked than that half
+    of its answer's norm lies along the expected one. Unrelated answers lie near 90 degrees."""
 
     def accepts(self, errors: Errors) -> bool:
         """Judge how far outputs lie apart."""
@@ -76,7 +82,10 @@ class Agreement:
 def compare(
     found: Sequence[Array], expected: Sequence[Array], against: str, tolerance: Tolerance, *, channels_last: bool = False
 ) -> Agreement:
-    """Compare outputs in order; with `channels_last` one may also be the expected one with its channels moved to the end."""
+    """Compare outputs in order.
+
+    With `channels_last` one may also be the expected one with its channels moved to the end.
+    """
     if len(found) != len(expected):
         return Agreement(False, against, reason=f"{len(found)} outputs, not {len(expected)}")
     worst = Errors(0.0, 0.0, 1.0)
@@ -120,7 +129,7 @@ class Answer:
 
 
 def judge(answers: Mapping[str, Answer], expected: Sequence[Array] | None, source: str) -> dict[str, Agreement]:
-    """Compare all answers with what is expected, or where nothing is, with the one that most others agree with.
+    """Compare all answers with what is expected, or else with the one that most others agree with.
 
     Args:
         answers: By name, in the order in which they are preferred as the one to compare with.

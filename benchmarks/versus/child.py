@@ -1,4 +1,7 @@
-"""The parent's end of a child process with one runtime: started, stopped outside its turns, never waited for without end."""
+"""The parent's end of a child process with one runtime: started, stopped outside its turns.
+
+It is never waited for without end.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,7 @@ class Child:
         return answer
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that all its threads have taken, in the kernel's ticks; 0 where that is not told."""
+        """Return the CPU time of all its threads, in the kernel's ticks; 0 where it is not told."""
         try:
             with open(f"/proc/{self._process.pid}/stat") as file:
                 fields = file.read().rpartition(")")[2].split()
@@ -95,7 +98,7 @@ class Child:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> None:
-        """Kill it, which ends a stopped process too, and close what belongs to it. May be called twice."""
+        """Kill it, stopped or not, and close what belongs to it; may be called twice."""
         self._signal(signal.SIGKILL)
         self._process.wait()
         if not self._errors.closed:

@@ -34,10 +34,13 @@ from .run import measure
 
 
 class Beside(JsonToFile):
-    """A command whose ``--threads`` may be followed by several numbers, and whose errors are sentences."""
+    """A command whose ``--threads`` takes several numbers, and whose errors are sentences."""
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Join the numbers, which click would take for models, then read the arguments; they are kept in `meta` as given."""
+        """Join the numbers, which click would take for models, then read the arguments.
+
+        They are kept in `meta` as given.
+        """
         context.meta["versus.arguments"] = list(arguments)
         rewritten: list[str] = []
         rest = list(arguments)
@@ -164,7 +167,9 @@ def command(
     as_markdown: bool,
     json_file: Path | None,
 ) -> None:
-    """Measure models, or folders of them, on dovetail and beside other runtimes; without any, the model of the demo.
+    """Measure models, or folders of them, on dovetail and beside other runtimes.
+
+    Without any, the model of the demo is measured.
 
     Each runtime runs in a process of its own, alternating, and answers are compared first. Inputs,
     and outputs to compare with, are read from the file beside MODEL that has its name with the

@@ -67,7 +67,9 @@ def compare_runtimes(
     meter: PeakMeter | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> Comparison:
-    """Load a model everywhere, compare the answers, and time all by turns; who crashes or hangs is left out from then on.
+    """Load a model everywhere, compare the answers, and time all by turns.
+
+    Who crashes or hangs is left out from then on.
 
     Args:
         problem: The model.
@@ -153,7 +155,7 @@ def _turned(parties: list[_Party], turn: int) -> list[_Party]:
 
 
 def _start_again(contestant: Contestant, entry: Entry, task: Mapping[str, Any], settings: Settings) -> None:
-    """Load and run once in a process of its own: the shortest of several is what the machine disturbed least."""
+    """Load and run once in a process of its own: the shortest of several is the least disturbed."""
     try:
         child = Child(contestant.peer.name, contestant.python, {**task, "warm_up": 0.0}, settings.patience_seconds)
     except ChildError:  # one that goes on is not left out because another start failed

@@ -1,10 +1,12 @@
-/* The float32 peak of this machine: prints the multiply-accumulates per second of as many threads as its argument says.
+/* The float32 peak of this machine: prints the multiply-accumulates per second of as many threads
+ * as its argument says.
  *
  *     cc -O3 -march=native -ffp-contract=fast -pthread peak.c -o peak && ./peak 2
  *
- * Independent chains of fused multiply-adds on the widest vectors that the compiler was told of, as many as registers hold: enough
- * to hide the latency (4 cycles or so) of all units (2 to 4). The best of eight spans of about 8 ms; each begins when all threads
- * run, without sleeping, since a kernel may wake sleepers on one core, and each thread stays on a core of its own.
+ * Independent chains of fused multiply-adds on the widest vectors that the compiler was told of, as
+ * many as registers hold: enough to hide the latency (4 cycles or so) of all units (2 to 4). The
+ * best of eight spans of about 8 ms; each begins when all threads run, without sleeping, since a
+ * kernel may wake sleepers on one core, and each thread stays on a core of its own.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -60,7 +60,7 @@ PEERS: dict[str, Peer] = {
 
 
 def versions_of(peers: Iterable[Peer], python: str) -> dict[str, str | None]:
-    """Ask an interpreter which peers it has, importing none: the version by name, or None where one is not installed.
+    """Ask an interpreter which peers it has, importing none: versions by name, None if missing.
 
     Raises:
         OptionError: It is no interpreter that can be used.

@@ -1,4 +1,4 @@
-"""What is measured: a model, inputs for it, and the outputs that are expected, if these are known."""
+"""What is measured: a model, its inputs, and the outputs that are expected, if these are known."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Problem:
 
 
 def read_problem(model: Path, shape: Mapping[str, tuple[int, ...]]) -> Problem:
-    """Read a model, and the file beside it with the suffix .npz, if there is one and no shapes are asked for.
+    """Read a model, and the .npz file beside it, if there is one and no shapes are asked for.
 
     That file names its arrays after the inputs, and after the outputs if these are known: ``x`` or
     ``in_x``; ``y``, ``ref_y``, or ``ref_0`` for the first output. Where it has no inputs, they are
@@ -96,7 +96,7 @@ def _feeds(network: Network, arrays: Mapping[str, Array], beside: Path) -> dict[
 
 
 def _expected(network: Network, arrays: Mapping[str, Array]) -> list[Array] | None:
-    """Return the expected outputs, or None unless all are there: half an answer would pass for a whole one."""
+    """Return the expected outputs, or None unless all are there: half would pass for a whole."""
     found = []
     for index, layer in enumerate(network.outputs):
         keys = [key for key in (layer.name, f"ref_{layer.name}", f"ref_{index}") if key in arrays]

@@ -45,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One process that imports a runtime, loads a model that lies in the page cache, and runs it once.
+    """A process that imports a runtime, loads a model that is in the page cache, and runs it once.
 
     Attributes:
         import_seconds: Of importing all that any model needs.
@@ -126,7 +126,7 @@ class Entry:
         return min(block.minimum for block in self.blocks) if self.blocks else None
 
     def least(self, name: str) -> float | None:
-        """Return the least over the starts of one of their times or sizes, by the name of the attribute."""
+        """Return the least over the starts of a time or size, by the name of the attribute."""
         return min((getattr(start, name) for start in self.starts), default=None)
 
     @property
@@ -168,7 +168,10 @@ class Comparison:
         return min(right, key=lambda entry: entry.median or math.inf, default=None)
 
     def ratios(self, peer: Entry) -> list[float]:
-        """Divide the peer's median by dovetail's in each round: above 1, dovetail is faster. Empty if one of them has none."""
+        """Divide the peer's median by dovetail's in each round: above 1, dovetail is faster.
+
+        The result is empty if one of them has none.
+        """
         if not (peer.is_right and self.ours.is_right):
             return []
         return [theirs.median / ours.median for theirs, ours in zip(peer.blocks, self.ours.blocks, strict=False)]
@@ -179,19 +182,22 @@ class Comparison:
         return median(ratios) if ratios else None
 
     def ratio_of_minima(self, peer: Entry | None) -> float | None:
-        """Divide the shortest calls: a busy machine distorts these least, since some call always runs uninterrupted."""
+        """Divide the shortest calls, which a busy machine distorts least.
+
+        Some call always runs uninterrupted.
+        """
         if peer is None or not self.ratios(peer):
             return None
         theirs, ours = peer.minimum, self.ours.minimum
         return theirs / ours if theirs and ours else None
 
     def ratio_of_starts(self, peer: Entry | None, name: str) -> float | None:
-        """Divide the peer's least time or size of a start by dovetail's: above 1, dovetail is faster or smaller."""
+        """Divide the peer's least start time or size by dovetail's: above 1, dovetail is better."""
         theirs, ours = peer.least(name) if peer else None, self.ours.least(name)
         return theirs / ours if theirs and ours else None
 
     def part_of_peak(self, entry: Entry) -> float | None:
-        """Divide the time that the multiply-accumulates take at the machine's float32 peak by that of a run, round by round."""
+        """Divide the multiply-accumulates' time at float32 peak by that of a run, by round."""
         if not (self.macs and self.peaks and entry.blocks):
             return None
         return median(
@@ -243,12 +249,12 @@ def _finite(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
-    """Return the geometric mean, None of nothing: the one whose value does not depend on who is divided by whom."""
+    """Return the geometric mean, None of nothing; it does not depend on who is divided by whom."""
     return math.exp(math.fsum(map(math.log, values)) / len(values)) if values else None
 
 
 def geometric_means(comparisons: Iterable[Comparison]) -> dict[int, tuple[float, int]]:
-    """Return, by thread count, the geometric mean of the ratios to the best peers, and of how many models it is."""
+    """Return, by thread count, the geometric mean of ratios to the best peers and of how many."""
     ratios: dict[int, list[float]] = {}
     for comparison in comparisons:
         ratio = comparison.ratio(comparison.best_peer)
@@ -283,7 +289,10 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing failed and no answers disagree; what is not installed or has no file of its own is no failure."""
+        """Return whether nothing failed and no answers disagree.
+
+        What is not installed or has no file of its own is no failure.
+        """
         wrong = {State.FAILED, State.DISAGREES}
         return not self.failures and not any(
             entry.state in wrong for comparison in self.comparisons for entry in comparison.entries

@@ -192,7 +192,7 @@ def _peaks(report: Report) -> dict[int, list[float]]:
 
 
 def grids(report: Report) -> list[Grid]:
-    """Return the tables that a report has: every runtime, the way to the first answer, and the best peers if there are any."""
+    """Return a report's tables: every runtime, the way to the first answer, and any best peers."""
     return [detail(report), starting(report), *([summary(report)] if _has_peers(report) else [])]
 
 

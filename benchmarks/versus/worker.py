@@ -24,11 +24,13 @@ from itertools import repeat
 from typing import Any
 
 SHORTEST_SAMPLE = 20_000
-"""Nanoseconds: calls shorter than this are timed several at once, so that reading the clock (some 50 ns) stays below 1 %."""
+"""Nanoseconds below which calls are timed several at once.
+
+So reading the clock (some 50 ns) stays below 1 %."""
 
 
 def versions(wanted: dict[str, list[str]]) -> dict[str, str | None]:
-    """Return the version of each module and distribution by name; None where the module is not there."""
+    """Return the version of each module and distribution by name; None for what is not there."""
     found: dict[str, str | None] = {}
     for name, (module, distribution) in wanted.items():
         found[name] = None
@@ -54,7 +56,7 @@ def memory(peak: bool) -> int:
 
 
 def end_with(parent: int) -> None:
-    """Have Linux kill this process when its parent dies: one that is stopped would stay for ever."""
+    """Have Linux kill this process when its parent dies: a stopped one would stay for ever."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:  # it died before
@@ -115,7 +117,10 @@ class Measured:
         }
 
     def warm_up(self, seconds: float) -> int:
-        """Run for so long, three times at least, and return the shortest run in nanoseconds; a slow one runs once."""
+        """Run for so long, three times at least, and return the shortest run in nanoseconds.
+
+        A slow one runs once.
+        """
         times: list[int] = []
         while not times or (sum(times) < seconds * 1e9) or (len(times) < 3 and times[0] < seconds * 1e9):
             begun = time.perf_counter_ns()
@@ -124,7 +129,10 @@ class Measured:
         return min(times)
 
     def block(self, seconds: float) -> dict[str, Any]:
-        """Time calls for so many seconds, at least one sample; the first calls after a pause only warm the caches."""
+        """Time calls for so many seconds, at least one sample.
+
+        The first calls after a pause only warm the caches.
+        """
         call, batch, clock = self.call, self.batch, time.perf_counter_ns
         begun = clock()
         for _ in range(2):

@@ -1,4 +1,6 @@
-"""A small backend that is right, and many that are each wrong in one way: the kit must accept the first and reject the others.
+"""A small backend that is right, and many that are each wrong in one way.
+
+The kit must accept the first and reject the others.
 
 Each class can be found by another process as "broken_backends:Class" with this folder on
 PYTHONPATH.
@@ -257,7 +259,7 @@ class HookRaises(Correct):
 
 
 class SecondContextBreaksFirst(Correct):
-    """Keeps what belongs to a context in the backend, so that closing one takes it from the other."""
+    """Keeps what a context has in the backend, so that closing one takes it from the other."""
 
     class Context(IBackendContext):
         def __init__(self, backend: Any) -> None:

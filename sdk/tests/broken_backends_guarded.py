@@ -1,4 +1,4 @@
-"""Backends that compute rightly and touch what is not theirs, each in one way that guarded runs must find.
+"""Backends that compute rightly but touch what is not theirs, each in a way that guards find.
 
 Each class can be found by another process as "broken_backends_guarded:Class" with this folder on
 PYTHONPATH.

@@ -1,4 +1,4 @@
-"""Backends that are right layer by layer at first sight, each broken in one way that levels 3 and 4 must find."""
+"""Backends right layer by layer at first sight, each with a fault for levels 3 and 4 to find."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ class OneTableForAll(Honest):
 
 
 class CachesByAddress(Honest):
-    """Does not compute again what it computed for the same inputs of the network, told apart by their addresses."""
+    """Reuses what it computed for the same inputs of the network, told apart by their addresses."""
 
     class work(Work):
         def __init__(self, layer: Layer, backend: Honest) -> None:

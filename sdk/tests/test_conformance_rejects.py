@@ -1,4 +1,4 @@
-"""The kit must reject each broken backend, for the right reason, and accept the one that is right."""
+"""The kit must reject each broken backend, for the right reason, and accept the right one."""
 
 from __future__ import annotations
 

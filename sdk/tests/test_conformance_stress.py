@@ -1,4 +1,4 @@
-"""Every check of levels 3 and 4 finds the fault that it is for, and finds none where there is none."""
+"""Every check of levels 3 and 4 finds the fault that it is for, and none where there is none."""
 
 from __future__ import annotations
 

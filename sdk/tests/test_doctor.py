@@ -1,4 +1,4 @@
-"""`dovetail doctor`, `probe`, `quarantine` and `lock`, each in a process of its own that sees one good and one bad backend."""
+"""`dovetail doctor`, `probe`, `quarantine`, `lock`, in processes with a good and a bad backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guarded cases find kernels that leave their tensors, name them, go on with the next case, and find nothing else."""
+"""Guarded cases find kernels that leave their tensors, name them, go on, and find nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every module of `operators`: its cases are many enough, the same for the same seed, and see one wrong element."""
+"""Modules of `operators`: many cases, the same for the same seed, that see one wrong element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References of elementwise kinds, samples and shapes against values worked out by hand or printed in the specifications."""
+"""Elementwise references, samples and shapes against values by hand or from specifications."""
 
 from __future__ import annotations
 

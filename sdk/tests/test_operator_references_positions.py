@@ -1,4 +1,4 @@
-"""References of kinds that pick and place by position, against examples of the ONNX operator specification."""
+"""References that pick and place by position, against examples of ONNX's specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References of kinds that reduce, scan or select, against examples of the ONNX specification; bounds against mutations."""
+"""References that reduce, scan or select, against ONNX's examples; bounds against mutations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References of kinds that reshape, repeat, join and pad, against examples of their specifications."""
+"""References that reshape, repeat, join and pad, against examples of their specifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References of windows, products and activations against values worked out by hand; cases see one term that is left out."""
+"""References of windows, products and activations by hand; cases see one missing term."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_every_order_of_a_float32_sum_is_within_its_tolerance():
 
 
 def differing(module, op, dtype, patch, monkeypatch):
-    """(label, text of the mismatch) of cases whose expected values change if the reference is patched."""
+    """Return (label, mismatch text) of cases whose values change with a patched reference."""
     made = variants(op, dtype, ())
     right = {v.label: op.make(v.parameters, dtype, np.random.default_rng(1)) for v in made}
     with monkeypatch.context() as context:
@@ -139,7 +139,7 @@ def differing(module, op, dtype, patch, monkeypatch):
 
 
 def without_one_weight(name):
-    """A patch of a function of input and weights: one weight of the first filter is taken for zero."""
+    """Patch a function of input and weights: one weight of the first filter is taken for zero."""
 
     def patch(module):
         function = getattr(module, name)

@@ -1,4 +1,4 @@
-"""What `dovetail new-backend` writes, and what it refuses; that it builds and runs is tested in the workspace's own tests."""
+"""What `dovetail new-backend` writes and refuses; the workspace's tests build and run it."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_an_unknown_template_is_named(dovetail: Invoke, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-# --- what travels with the sdk --------------------------------------------------------------------------------------------
+# --- what travels with the sdk --------------------------------------------------------------------
 
 
 def test_what_a_build_leaves_is_not_taken_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,9 @@ from dovetail_sdk.summary import NetworkSummary, as_dict, as_dot, summarize, wit
 
 
 def network(batch: int | str = "N") -> Network:
-    """A convolution (2 x 3 x 3 x 3 weights, 2 biases), a reshape to a computed shape, a matrix product with 4 x 128 weights."""
+    """Make a convolution, a reshape to a computed shape, and a matrix product.
+
+    The convolution has 2 x 3 x 3 x 3 weights and 2 biases, the product 4 x 128 weights."""
     net = Network("example")
     x = net.input("x", (batch, 3, 8, 8))
     y = net.relu(net.convolution2d(x, np.ones((2, 3, 3, 3), np.float32), np.ones(2, np.float32), padding=1, name="stem"))

@@ -1,4 +1,4 @@
-"""Mutations that know nothing of the format: what a broken disk, a cut download or somebody with a hex editor makes."""
+"""Mutations that know nothing of the format: broken disks, cut downloads, hex editors."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A run over many mutants: in children, with progress, findings by signature, and a summary as data."""
+"""A run over many mutants, in children: progress, findings by signature, a summary as data."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Campaign:
         return make(self._seeds, self._seed, number)
 
     def run(self, numbers: range, until: float | None = None) -> Report:
-        """Try these mutants; those that have not begun at a time of `time.monotonic` are left out."""
+        """Try these mutants, leaving out those not begun at a time of `time.monotonic`."""
         report = Report(self._seed, self._seeds.digest, self._peer.name if self._peer else None)
         begin = told = time.monotonic()
 
@@ -223,7 +223,10 @@ class Campaign:
         return ForkServer(lambda: self._task(lambda number: mutants[number]), 1, self._limits).run([range(len(mutants))])
 
     def keep(self, report: Report, folder: Path, seconds: float) -> None:
-        """Try the first mutant of each finding alone, minimize it in at most `seconds` each, and write it to a folder."""
+        """Try the first mutant of each finding alone, minimize it, and write it to a folder.
+
+        Minimizing takes at most `seconds` each.
+        """
         for signature, finding in report.findings.items():
             if finding.outcome.verdict is Verdict.BROKEN:
                 continue
@@ -250,7 +253,10 @@ class Campaign:
 
 
 def _import_all() -> None:
-    """Import what the children will need, by loading a model, and check that no thread was started (a run starts one)."""
+    """Import what the children need by loading a model, and check that no thread was started.
+
+    A run starts one.
+    """
     with dovetail.Runtime(threads=1) as runtime:
         for arguments in CONFIGURATIONS.values():
             dovetail.load(DIGITS, threads=1, runtime=runtime, **arguments).unload()

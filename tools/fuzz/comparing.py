@@ -1,4 +1,4 @@
-"""Do two answers agree? Names, types and shapes exactly, numbers as far as the order of sums may move them."""
+"""Whether two answers agree: names, types and shapes exactly, numbers but for the order of sums."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 RELATIVE = {2: 2.0**-7, 4: 2.0**-11, 8: 2.0**-20}
-"""Allowed against the largest number of a tensor, by the bytes of an element: some thousand products, each rounded once, and
-functions as exact as a vector kernel of that width makes them. What is off by more may still be badly conditioned, which
-`Executor` finds out; what is off by less shows no defect of the kind that is looked for here."""
+"""Allowed against the largest number of a tensor, by the bytes of an element.
+
+Some thousand products are each rounded once, and functions are as exact as a vector kernel of that
+width makes them. What is off by more may still be badly conditioned, which `Executor` finds out;
+what is off by less shows no defect of the kind that is looked for here."""
 
 
 class Difference(NamedTuple):
@@ -71,7 +73,7 @@ def _example(ours: np.ndarray, theirs: np.ndarray, place: int, count: int) -> st
 
 
 def moved(difference: Difference, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> float:
-    """Return how far a small change of all numbers moved the output that differs, in the unit of the difference."""
+    """Return how far a small change of all numbers moved the differing output, in its unit."""
     a, b = before.get(difference.output), after.get(difference.output)
     if a is None or b is None or a.shape != b.shape:
         return float("inf")

@@ -1,4 +1,4 @@
-"""Files of the regression corpus: a model that once showed a defect, and beside it one line that says which.
+"""Files of the regression corpus: a model that once showed a defect, and a line that says which.
 
 ``NAME.onnx`` is the file, minimized. ``NAME.json`` has `showed`, the defect in a sentence, and what
 the file is to be run with.

@@ -26,8 +26,10 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "CpuAcc": {"backends": ["CpuAcc", "CpuRef"]},
     (UNOPTIMIZED := "unoptimized"): {"backends": ["CpuRef"], "passes": False},
 }
-"""Arguments of `dovetail.load`; the first is what the others and the peer are held against. What the optimizer folds or drops
-needs no backend and may be wrong: the last configuration may refuse what the others run."""
+"""Arguments of `dovetail.load`; the first is what the others and the peer are held against.
+
+What the optimizer folds or drops needs no backend and may be wrong: the last configuration may
+refuse what the others run."""
 
 RUNS = 2
 """Of one that runs with several sizes, or with hostile values."""

@@ -1,4 +1,6 @@
-"""Children that are forked from a process with everything imported, and watched: a crash, a hang or a bomb becomes a line.
+"""Children forked from a process with everything imported, and watched.
+
+A crash, a hang or a bomb becomes a line.
 
 A child gets a batch of numbers. It tells through a pipe which one it begins, at which stage it is
 and how that ended. The parent reads, and looks at the children's memory and processor time.
@@ -29,9 +31,11 @@ Task = Callable[[int, Callable[[str], None]], Outcome]
 TICK = 0.1
 """Seconds between two looks at the children."""
 SLEEPING = 6
-"""How many times as long as it may compute a child may take, waits included: the machine may be busy, or it waits for ever."""
+"""How many times as long as it may compute a child may take, waits included.
+
+The machine may be busy, or the child waits for ever."""
 STILLBORN = 5
-"""Children in a row that may end before they take anything in hand: a busy machine may lack memory for a while."""
+"""Children in a row that may end before they begin: a busy machine may lack memory for a while."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 CLOCK = os.sysconf("SC_CLK_TCK")
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -89,7 +93,7 @@ class ForkServer:
         self._stillborn = 0
 
     def run(self, batches: Iterable[Iterable[int]]) -> Iterator[tuple[int, Outcome]]:
-        """Carry out the task on every number of every batch, and yield each number with its end, as they come.
+        """Carry out the task on every number of every batch; yield each with its end, as they come.
 
         Raises:
             RuntimeError: One child after another ended before it took anything in hand.
@@ -180,7 +184,7 @@ class ForkServer:
         yield child.number, Outcome(verdict, child.stage, what, where, said, seconds=seconds, peak=child.peak)
 
     def _watch(self) -> None:
-        """Condemn children that take too much: first they are asked where they are, then they are killed."""
+        """Condemn children that take too much: ask them where they are, then kill them."""
         if time.monotonic() < self._watched + TICK:
             return
         self._watched = time.monotonic()

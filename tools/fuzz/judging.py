@@ -1,4 +1,4 @@
-"""Whose fault is a difference? That of bad conditioning, of extreme numbers, of the peer, or ours."""
+"""Whose fault a difference is: bad conditioning's, extreme numbers', the peer's, or ours."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ class Judge:
         return Verdict.OPEN if is_peer and is_unsettled(self._model, self._feeds, found) else Verdict.DIFFERENT
 
     def _third_agrees(self, found: Difference, answers: Answers, unknown: bool = False) -> bool:
-        """Tell whether ONNX's own evaluator gives the output that differs as these answers do; `unknown` where it cannot."""
+        """Tell whether ONNX's own evaluator gives the differing output as these answers do.
+
+        The answer is `unknown` where it cannot tell.
+        """
         if self._third is None:
             self._stage("peer")  # whatever it does, it is not ours
             self._third = OnnxEvaluator().run(self._path, self._feeds) or {}
@@ -84,7 +87,7 @@ class Judge:
         return difference({"": answers[found.output]}, {"": self._third[found.output]}) is None
 
     def _is_unstable(self, found: Difference) -> bool:
-        """Tell whether a change of all numbers in their last bits moves the answer as much as the two answers differ."""
+        """Tell whether last-bit changes of all numbers move the answer by the difference found."""
         self._stage("perturbing")
         for turn in range(PERTURBATIONS):
             luck = random.Random(turn)

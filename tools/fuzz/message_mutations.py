@@ -1,4 +1,4 @@
-"""Mutations of any field of any protobuf message: they know the format, and nothing of what it means."""
+"""Mutations of any field of any protobuf message: they know the format, not what it means."""
 
 import random
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def messages(root: Message) -> Iterator[Message]:
 
 
 def _site(luck: random.Random, model: Message) -> tuple[Message, FieldDescriptor]:
-    """Choose a message, each kind as often as any other, and one of its fields, rather one that is set."""
+    """Choose a message, each kind as often as any other, and a field of it, rather a set one."""
     by_kind: dict[str, list[Message]] = {}
     for message in messages(model):
         by_kind.setdefault(message.DESCRIPTOR.name, []).append(message)
@@ -165,7 +165,7 @@ def _bytes(luck: random.Random, value: bytes) -> bytes:
 
 
 def _text(luck: random.Random, model: Message) -> str:
-    """Choose a text, rather one that the model uses elsewhere: so edges are bent, cycles and duplicates made."""
+    """Choose a text, rather one used elsewhere: it bends edges, makes cycles and duplicates."""
     if luck.random() < 0.3:
         return luck.choice(values.TEXTS)
     found = sorted({text for message in messages(model) for text in _texts(message)})

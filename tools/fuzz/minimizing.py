@@ -15,7 +15,7 @@ Shows = Callable[[Mutant], bool]
 
 
 def minimize(mutant: Mutant, shows: Shows, seconds: float = 60.0) -> Mutant:
-    """Return a mutant that `shows` still holds for, as small as greedy removal makes it in the time given."""
+    """Return a mutant that `shows` still holds for, shrunk by greedy removal in the given time."""
     deadline = time.monotonic() + seconds
     model = as_model(mutant.data)
     if model is not None:
@@ -46,7 +46,7 @@ def _fields_removed(mutant: Mutant, model: Message, shows: Shows, deadline: floa
 
 
 def _removals(model: Message, size: int) -> Iterator[Callable[[], None]]:
-    """List the ways to take something out of a model: `size` neighbours of a repeated field, or a field."""
+    """List ways to shrink a model: without `size` neighbours of a repeated field, or a field."""
     for message in messages(model):
         for field, value in message.ListFields():
             if not field.is_repeated:

@@ -1,4 +1,7 @@
-"""Mutations that know what a model means: most of what they make is still a model, and gets as far as optimizer and kernels."""
+"""Mutations that know what a model means.
+
+Most of what they make is still a model, and gets as far as optimizer and kernels.
+"""
 
 from __future__ import annotations
 
@@ -315,7 +318,7 @@ def _chain(changed: Changed) -> bool:
 
 
 def _quantize(changed: Changed) -> bool:
-    """Put a pair of QuantizeLinear and DequantizeLinear on an edge, with scales that are right and wrong."""
+    """Put a pair of QuantizeLinear and DequantizeLinear on an edge, with right and wrong scales."""
     luck = changed.luck
     index, node = changed.main_node()
     if node is None or not node.input:
@@ -379,7 +382,7 @@ def _into_function(changed: Changed) -> bool:
 
 
 def _into_branch(changed: Changed) -> bool:
-    """Move a node into both branches of an If, or into a Loop, whose condition is a constant or an input."""
+    """Move a node into both branches of an If, or a Loop, with a constant or input condition."""
     luck = changed.luck
     _, node = changed.main_node()
     if node is None:

@@ -16,7 +16,9 @@ from . import byte_mutations, message_mutations, model_mutations, values
 from .seeds import Seeds
 
 LARGEST_INPUT = 1 << 22
-"""Elements of an input that are made: a file may ask for any number, and it is the caller who then has to have them."""
+"""Elements of an input that are made, at most.
+
+A file may ask for any number, and it is the caller who then has to have them."""
 
 LARGEST_RANK = 32
 """Of an input that is made: NumPy's random numbers stop there."""

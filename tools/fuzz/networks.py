@@ -1,4 +1,4 @@
-"""Small networks that mutants are made of, beside ONNX's single operators: what exporters write, in the small."""
+"""Small networks for mutants, beside ONNX's single operators: what exporters write, in small."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Peer(Protocol):
 
 
 class OnnxRuntime:
-    """onnxruntime, one thread, its own optimizations left out: they are not what we are compared with."""
+    """onnxruntime, one thread, without its own optimizations: we are not compared with these."""
 
     name = "onnxruntime"
 
@@ -49,7 +49,10 @@ class OnnxRuntime:
 
 
 class OnnxEvaluator:
-    """ONNX's own evaluator, in NumPy: slow and not always right, but written from the definitions by others than the peer."""
+    """ONNX's own evaluator, in NumPy: slow and not always right.
+
+    It was written from the definitions, by others than the peer.
+    """
 
     name = "onnx.reference"
 

@@ -1,4 +1,4 @@
-"""Change all numbers of a model, and what it is fed, in their last bits: what then moves far is badly conditioned."""
+"""Change a model's numbers and feeds in their last bits: what moves far is badly conditioned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 STEPS = 8
 """By how many of its last steps a number moves at most."""
 ROUNDING = ("QuantizeLinear", "Round")
-"""What rounds: its input lies between two integers as soon as scales cancel out, however they are changed."""
+"""What rounds: its input is between two integers as soon as scales, however changed, cancel out."""
 
 
 def perturbed(luck: random.Random, value: np.ndarray) -> np.ndarray:

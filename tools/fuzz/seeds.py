@@ -1,4 +1,4 @@
-"""What mutants are made of: ONNX's own cases of every operator, small networks, the digits example."""
+"""What mutants are made of: ONNX's cases of every operator, small networks, the digits example."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from dovetail_onnx.registry import is_known
 from .networks import networks
 
 LARGEST = 60_000
-"""Bytes of a model, and of what it is fed: a mutant of a large one takes as long as ten of a small one and shows no more."""
+"""Bytes of a model, and of what it is fed, at most.
+
+A mutant of a large one takes as long as ten of a small one and shows no more."""
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
 
 
@@ -46,7 +48,10 @@ class Seed:
 
 @dataclass(frozen=True)
 class Seeds:
-    """All of them: single operators by type, so that types with many cases are not drawn more often, and networks."""
+    """All seeds: single operators by type, and networks.
+
+    They are grouped so that types with many cases are not drawn more often.
+    """
 
     operators: dict[str, list[Seed]]
     networks: list[Seed]
@@ -98,7 +103,7 @@ def load_seeds() -> Seeds:
 
 
 def _cases() -> Iterator[tuple[str, Seed]]:
-    """Go through ONNX's cases of operators that the parser knows, or that ONNX itself expands into such."""
+    """Go through ONNX's cases of operators that the parser knows, or ONNX expands into such."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's opinion of how the cases make their numbers
         from onnx.backend.test import loader

@@ -1,4 +1,4 @@
-"""What ONNX does not settle, or its definitions and the peer do not agree on: a difference there is nobody's defect."""
+"""What ONNX does not settle, or its definitions and the peer disagree on: nobody's defect."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .comparing import Difference
 from .message_mutations import messages
 
 RANGES = {2: (256.0, 6.1e-5), 4: (1e15, 1e-18), 8: (1e15, 1e-18)}
-"""What may be squared and summed up in the type, without an overflow and without vanishing, by bytes of an element."""
+"""What may be squared and summed without overflowing or vanishing, by bytes of an element."""
 POOLS = ("MaxPool", "AveragePool", "LpPool")
 QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv")
 HIGH_POWER = 8
-"""Of an Lp norm: such powers overflow in float32 where numbers are as small as 65,536, and vanish where they are below 1e-5."""
+"""Of an Lp norm: such powers overflow in float32 from 65,536 up, and vanish below 1e-5."""
 
 
 def has_extremes(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
-    """Tell whether numbers are so large or small that their squares are none of their type, infinite, or none at all.
+    """Tell whether any number is NaN, infinite, or too large or small to be squared in its type.
 
     Sums of squares overflow in float32 and not in float64. What is padded with zeros, or filled up
     with them, is NaN beside an infinite weight. ONNX does not say where a NaN is sorted to, nor
@@ -50,7 +50,7 @@ def is_unsettled(model: ModelProto, feeds: Mapping[str, np.ndarray], found: Diff
 
 
 def _divides_by_zero(node: NodeProto, model: ModelProto, feeds: Mapping[str, np.ndarray], found: Difference) -> bool:
-    """Tell whether what a node reads makes it round a NaN to an integer, or divide by a zero whose sign nobody defines."""
+    """Tell whether a node rounds a NaN to an integer, or divides by a zero of undefined sign."""
     if node.op_type in QUANTIZING and found.kind == "integers":
         # A NaN becomes the zero point of a quantization, and 0 where its scale is none; the peer
         # takes what the machine gives.
@@ -67,7 +67,7 @@ def _divides_by_zero(node: NodeProto, model: ModelProto, feeds: Mapping[str, np.
 
 
 def read_by(model: ModelProto, feeds: Mapping[str, np.ndarray], node: NodeProto) -> list[np.ndarray] | None:
-    """Return what a node of the outermost graph reads, by ONNX's own evaluator; None if that cannot tell."""
+    """Return what a node of the outermost graph reads, by ONNX's evaluator, or else None."""
     part = ModelProto()
     part.CopyFrom(model)
     del part.graph.output[:]

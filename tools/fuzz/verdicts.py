@@ -62,7 +62,10 @@ class Outcome:
 
     @property
     def signature(self) -> str:
-        """Tell one finding from another: two mutants of the same signature show the same defect, as far as can be told."""
+        """Tell one finding from another.
+
+        Two mutants of the same signature show the same defect, as far as can be told.
+        """
         return " | ".join((self.verdict, self.stage, self.what, self.where))
 
     def as_data(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ Arrays = dict[str, Any]
 
 
 def prepare(options: dict[str, Any]) -> None:
-    """Import the parser, and by a network of one layer the optimizer, the runtime and the backends."""
+    """Import the parser and, by a network of one layer, the optimizer, runtime and backends."""
     importlib.metadata.entry_points(group="dovetail.parsers", name="onnx")["onnx"].load()
     network = dovetail.Network("one layer")
     network.output(network.relu(network.input("x", (1,))))

@@ -1,4 +1,4 @@
-"""LiteRT with its XNNPACK delegate, which is on by default. It needs a .tflite file of the same network.
+"""LiteRT with its XNNPACK delegate, on by default; it needs a .tflite file of the same network.
 
 Converters name inputs and outputs anew, put pictures channels last, and make int32 of int64: inputs
 are brought into that form once, before anything is timed; whoever compares outputs has to look at
@@ -22,7 +22,7 @@ def natural(name: str) -> list[Any]:
 
 
 def fitted(array: Any, detail: dict[str, Any], name: str) -> Any:
-    """Bring an input into the form of the .tflite file's: channels last, its integers, its quantization.
+    """Bring an input into the .tflite file's form: channels last, its integers, its quantization.
 
     Raises:
         ValueError: It does not fit.
@@ -44,7 +44,7 @@ def fitted(array: Any, detail: dict[str, Any], name: str) -> Any:
 
 
 def sizes_like(signature: Any, shape: list[int]) -> list[int]:
-    """Return the sizes in the order of a signature, in which -1 is any: as they are, or else channels last."""
+    """Return sizes in the order of a signature, in which -1 is any: as is, or channels last."""
     as_they_are = all(wanted in (-1, size) for wanted, size in zip(signature, shape, strict=True))
     return shape if as_they_are else [shape[0], *shape[2:], shape[1]]
 

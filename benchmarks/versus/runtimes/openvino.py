@@ -1,4 +1,7 @@
-"""OpenVINO on the CPU, at a precision that is asked for: left to itself it computes float32 networks in bfloat16 if it can."""
+"""OpenVINO on the CPU, at a precision that is asked for.
+
+Left to itself it computes float32 networks in bfloat16 if it can.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class Session:
         self.request = compiled.create_infer_request()
 
     def bind(self, feeds: Arrays) -> Any:
-        """Return a call with a dict in; what comes out shares OpenVINO's memory until the next call."""
+        """Return a call with a dict in; its results share OpenVINO's memory until the next call."""
         infer, ports = self.request.infer, self.request.model_outputs
 
         def call() -> list[Any]:

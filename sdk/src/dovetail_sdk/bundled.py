@@ -21,7 +21,7 @@ _OLDEST = (1980, 1, 1, 0, 0, 0)  # so that the archive has the same bytes if the
 
 
 def read_templates() -> dict[PurePosixPath, bytes]:
-    """Return the content of each file of each template, the template's name being the first part of its path.
+    """Return the content of each template's files by path, which begins with the template's name.
 
     Raises:
         FileNotFoundError: The installation is incomplete.

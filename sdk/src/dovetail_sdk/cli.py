@@ -19,7 +19,7 @@ from . import commands
 
 
 class CommandFolder(click.Group):
-    """A group whose commands are the modules of `dovetail_sdk.commands`, each imported when it is asked for.
+    """A group of the modules of `dovetail_sdk.commands`, each imported when it is asked for.
 
     `new_backend` is the command `new-backend`.
     """
@@ -44,7 +44,10 @@ class CommandFolder(click.Group):
         return super().resolve_command(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command; whatever it raises becomes a sentence and an exit code, unless `--debug` asks for the traceback."""
+        """Run the command; whatever it raises becomes a sentence and an exit code.
+
+        `--debug` asks for the traceback instead.
+        """
         try:
             return super().invoke(context)
         except KeyboardInterrupt:

@@ -1,4 +1,7 @@
-"""What `dovetail doctor` finds out about backends, the folders searched and this machine. No weights, no inputs."""
+"""What `dovetail doctor` finds out about backends, searched folders and this machine.
+
+There are no weights and no inputs in it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class _Collector(logging.Handler):
 
 
 def diagnose(ids: Sequence[str], paths: Sequence[str], *, probing: bool) -> dict[str, Any]:
-    """Take backends, by default all, through the load pipeline without loading any, and tell how far each gets."""
+    """Tell how far backends, by default all, get in the load pipeline, without loading any."""
     from dovetail import BackendError, backends
     from dovetail.discovery.registry import BackendRow, BackendState, default_registry
 

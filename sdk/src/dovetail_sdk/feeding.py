@@ -49,7 +49,7 @@ class Feeds:
     assumed: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, array: Array | None, note: str) -> None:
-        """Take one array, or None for one that is made up when all others are there, since these fix open sizes.
+        """Take an array, or None for one that is made up once the others have fixed open sizes.
 
         Raises:
             click.UsageError: The input was given before.
@@ -75,14 +75,19 @@ def input_specs(specs: Iterable[Any], fixed: dict[str, Any]) -> list[InputSpec]:
 
 
 def _sizes(shape: Sequence[Dimension], actual: Any) -> dict[str, int]:
-    """Tell the sizes of the symbols in a shape from an actual one; another rank, which will be refused, tells nothing."""
+    """Tell the sizes of the symbols in a shape from an actual one.
+
+    Another rank, which will be refused, tells nothing.
+    """
     if not isinstance(actual, tuple) or len(actual) != len(shape):
         return {}
     return {symbol: size for symbol, size in zip(shape, actual, strict=True) if isinstance(symbol, str)}
 
 
 def feeds_for(specs: Sequence[InputSpec], texts: Sequence[str], settings: PictureSettings, seed: int = 0) -> Feeds:
-    """Read all inputs. A size of a random input that is open is that of the other inputs, or else 1, as `Feeds.assumed` tells.
+    """Read all inputs.
+
+    An open size of a random input is that of the other inputs, or else 1, as `Feeds.assumed` tells.
 
     Args:
         specs: The inputs of the network.
@@ -220,7 +225,7 @@ def _load(path: Path) -> Array | dict[str, Array]:
 
 
 def _cast(spec: InputSpec, array: Array, source: str) -> tuple[Array, str]:
-    """Convert between floats, or between integers of one kind; anything else is left for the runtime to refuse."""
+    """Convert between floats, or integers of one kind; the runtime is to refuse anything else."""
     wanted = spec.dtype.numpy
     note = f"{source}: {array.dtype}[{', '.join(map(str, array.shape))}]"
     if array.dtype == wanted or spec.dtype.label == "bfloat16" or not np.can_cast(array.dtype, wanted, "same_kind"):
@@ -232,7 +237,9 @@ def _cast(spec: InputSpec, array: Array, source: str) -> tuple[Array, str]:
 
 
 def random_array(spec: InputSpec, seed: int, symbols: Mapping[str, int] | None = None) -> tuple[Array, str]:
-    """Make up an input, the same for the same seed: normal floats, all bytes, and 0 or 1 for the integers that may be indices.
+    """Make up an input, the same for the same seed.
+
+    There are normal floats, all bytes, and 0 or 1 for the integers that may be indices.
 
     Args:
         spec: The input.

@@ -55,7 +55,7 @@ def numbers_of(text: str | tuple[float, ...]) -> tuple[float, ...]:
 
 
 def in_folder(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse, before anything runs, a file to write whose folder does not exist or takes no files."""
+    """Refuse, before anything runs, an output file in a folder that is missing or not writable."""
     if value is not None and not value.parent.is_dir():
         raise click.BadParameter(f"{str(value)!r}: there is no folder {str(value.parent)!r}", context, parameter)
     if value is not None and not os.access(value.parent, os.W_OK | os.X_OK):
@@ -224,7 +224,7 @@ def one_for_open_sizes(network: Network, shapes: Mapping[str, Any]) -> dict[str,
 
 
 def tell_assumed(assumed: Mapping[str, int]) -> None:
-    """Print on standard error, if there are any, which sizes were taken for open symbols, and how to choose others."""
+    """Print on standard error which sizes open symbols took, if any, and how to choose others."""
     if assumed:
         sizes = ", ".join(f"{symbol} = {size}" for symbol, size in assumed.items())
         other = " ".join(f"--shape {shlex.quote(f'{symbol}=8')}" for symbol in assumed)
@@ -259,7 +259,10 @@ class JsonToFile(click.Command):
 
 
 def json_file_option(function: _Function) -> _Function:
-    """Add ``--json`` with or without a file, passed on as `json_file`: "-" is standard output; for `JsonToFile`."""
+    """Add ``--json`` with or without a file, passed on as `json_file` for `JsonToFile`.
+
+    The file "-" is standard output.
+    """
     return click.option(
         "--json",
         "json_file",

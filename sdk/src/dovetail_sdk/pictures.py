@@ -41,7 +41,7 @@ class PictureSettings:
 
 @dataclass(frozen=True, slots=True)
 class PicturePlace:
-    """Where a picture goes in a tensor: the layout and the sizes, None where the picture decides."""
+    """Where a picture goes in a tensor: the layout and sizes, None where the picture decides."""
 
     layout: str
     channels: int

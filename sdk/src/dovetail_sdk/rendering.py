@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 PIPE_WIDTH = 200
-"""Columns of a table that goes to a file or a pipe, where cutting cells short would lose what was asked for."""
+"""Columns of a table in a file or a pipe, where cut cells would lose what was asked for."""
 
 # The rule under the headings, in ASCII, and nothing else: eight rows of left, fill, divider and
 # right, as rich wants them.
@@ -24,14 +24,20 @@ PIPE_BOX = "    \n    \n -- \n    \n    \n    \n    \n    \n"
 
 
 def console(file: IO[str], width: int | None = None) -> Console:
-    """Return a console that prints text as it is: names and shapes may hold brackets, which rich would take for markup."""
+    """Return a console that prints text as it is.
+
+    Names and shapes may hold brackets, which rich would take for markup.
+    """
     from rich.console import Console
 
     return Console(file=file, markup=False, highlight=False, emoji=False, width=width)
 
 
 def show(*tables: Table) -> None:
-    """Print tables on standard output; to a file or a pipe in ASCII, without blank lines around and blanks at line ends."""
+    """Print tables on standard output.
+
+    To a file or a pipe they go in ASCII, without blank lines around and blanks at line ends.
+    """
     if sys.stdout.isatty():
         console(sys.stdout).print(*tables)
         return
@@ -124,7 +130,10 @@ def print_error(error: BaseException) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str, float, str], None]]:
-    """Show on a terminal that something takes its time; yields what to call with a backend, the fraction done and its text."""
+    """Show on a terminal that something takes its time.
+
+    It yields what to call with a backend, the fraction done and its text.
+    """
     if not sys.stderr.isatty():
         yield lambda backend, fraction, doing: None
         return

@@ -55,7 +55,7 @@ class Names:
         return [word for word in re.split(r"[-_.]+", self.distribution.lower().removeprefix(_PREFIX)) if word]
 
     def vendor(self, kind: list[str]) -> list[str]:
-        """Words that say whose it is; `kind` are those that say what it is, in the template's name."""
+        """Return the words that say whose it is; `kind` are those of the template's name."""
         is_same_kind = kind and self.words[-len(kind) :] == kind and len(self.words) > len(kind)
         return self.words[: -len(kind)] if is_same_kind else self.words
 
@@ -163,7 +163,7 @@ def check_names(distribution: str, backend_id: str) -> Names:
 
 
 def _is_taken(package: str, distribution: str) -> bool:
-    """Tell whether something is installed under this name that is not an earlier build of this backend."""
+    """Tell whether this name is installed, other than by an earlier build of this backend."""
     try:
         return not metadata.distribution(distribution).entry_points.select(group=_GROUP)
     except metadata.PackageNotFoundError:

@@ -37,7 +37,10 @@ def as_real(array: npt.NDArray[Any], *, bfloat16: bool = False) -> npt.NDArray[n
 
 
 def top_classes(row: npt.NDArray[Any], count: int) -> list[tuple[int, float]]:
-    """Return index and value of the largest elements, largest first, ties by index; what is not a number comes last."""
+    """Return index and value of the largest elements, largest first.
+
+    Ties go by index; what is not a number comes last.
+    """
     keys = np.where(np.isnan(row), -np.inf, row)
     order = np.argsort(-keys, kind="stable")[:count]
     return [(int(index), float(row[index])) for index in order]

@@ -88,11 +88,13 @@ class NetworkSummary:
 
 
 _TRIALS = (2, 16, 64, 224)
-"""First of the sizes that symbols are given, to see what is folded; later ones where small sizes do not get through."""
+"""First of the sizes that symbols are given, to see what is folded.
+
+Later ones serve where small sizes do not get through."""
 
 
 def with_known_shapes(network: Network, shapes: Mapping[str, Any]) -> tuple[Graph, str]:
-    """Return a copy with shapes inferred as far as can be and what is constant folded, and why sizes are still open.
+    """Return a copy with shapes inferred and constants folded, and why sizes are still open.
 
     Raises:
         DovetailError: The shapes that were given do not fit, or the network is wrong.
@@ -106,14 +108,20 @@ def with_known_shapes(network: Network, shapes: Mapping[str, Any]) -> tuple[Grap
 
 
 def open_symbols(network: Network, shapes: Mapping[str, Any]) -> list[str]:
-    """Name the symbolic sizes of the inputs that are fixed neither by name nor by the whole shape of an input, as they come."""
+    """Name the open symbolic sizes of the inputs, as they come.
+
+    Open are those fixed neither by name nor by the whole shape of an input.
+    """
     fixed = {size for layer in network.inputs if layer.name in shapes for size in layer.output.shape} | {*shapes}
     sizes = dict.fromkeys(size for layer in network.inputs for size in layer.output.shape)
     return [size for size in sizes if isinstance(size, str) and size not in fixed]
 
 
 def with_sizes_of_one(network: Network, shapes: Mapping[str, Any]) -> tuple[Graph | None, dict[str, int]]:
-    """Return a copy whose open symbols are 1, for `summarize` to count by, and these; None if 1 does not get through it."""
+    """Return a copy whose open symbols are 1, for `summarize` to count by, and these.
+
+    None stands for the copy if 1 does not get through it.
+    """
     assumed = dict.fromkeys(open_symbols(network, shapes), 1)
     try:
         return (_inferred(network, {**shapes, **assumed}), assumed) if assumed else (None, {})
@@ -131,7 +139,10 @@ def _inferred(network: Network, shapes: Mapping[str, Any]) -> Graph:
 
 
 def _with_symbols(network: Network, shapes: Mapping[str, Any]) -> Graph | None:
-    """Return the layers that are left for some sizes, with shapes in terms of the open symbols; "?" where a value decides."""
+    """Return the layers left for some sizes, with shapes in terms of the open symbols.
+
+    "?" stands where a value decides.
+    """
     from dovetail.optimizer.passes import FixShapes
 
     symbols = sorted(open_symbols(network, shapes))

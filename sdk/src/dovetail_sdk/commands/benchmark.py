@@ -152,7 +152,7 @@ def _backends_used(loaded: LoadedNetwork) -> list[str]:
 
 
 def peak_memory() -> int | None:
-    """Return the largest amount of memory that this process has held, in bytes, or None where it is not told."""
+    """Return the most memory that this process has held, in bytes; None where it is not told."""
     try:
         import resource
     except ImportError:  # Windows

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(backend: str, model: Path | None, shape: dict[str, tuple[int, ...]], facts: tuple[str, ...], as_json: bool) -> None:
-    """Show what BACKEND takes: an id, or the path of a manifest. Runs nothing of it and needs no device.
+    """Show what BACKEND, an id or the path of a manifest, takes.
+
+    Nothing of it is run, and no device is needed.
 
     With --model it tells which layers of a model the claims take, and why not the others.
     """

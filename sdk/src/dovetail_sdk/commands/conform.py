@@ -31,7 +31,7 @@ def seconds_of(context: click.Context, parameter: click.Parameter, value: str) -
 
 
 def options_of(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
-    """Read ``name=value``; a value that is JSON, such as 3 or true, is taken as that, anything else as text."""
+    """Read ``name=value``: the value as JSON where it is such (3, true), else as text."""
     found: dict[str, Any] = {}
     for text in value:
         name, equals, content = text.partition("=")
@@ -42,7 +42,7 @@ def options_of(context: click.Context, parameter: click.Parameter, value: tuple[
 
 
 def report_path(context: click.Context, parameter: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Refuse, before anything runs, a report of an unknown format or in a folder that is not there."""
+    """Refuse, before anything runs, a report of unknown format or in a missing folder."""
     for path in value:
         if path.suffix.lower() not in _SUFFIXES:
             raise click.BadParameter(f"{str(path)!r}: the suffix must be {', '.join(_SUFFIXES)}", context, parameter)
@@ -92,7 +92,9 @@ def command(
     operators: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Prove that the backend ID conforms: level 0 identity, 1 contract, 2 operators, 3 graphs, 4 stress, 5 performance.
+    """Prove that the backend ID conforms.
+
+    The levels are 0 identity, 1 contract, 2 operators, 3 graphs, 4 stress, 5 performance.
 
     ID is that of an installed backend, or module:Class of one that is not packaged yet. The checks
     run in processes of their own: a backend that crashes or hangs fails the check, and the rest
@@ -160,7 +162,7 @@ def _progress(total: int, *, quiet: bool) -> Any:
 
 
 def show_report(report: Report) -> None:
-    """Print what failed and what to do about it, the checks that apply, the counts, and the verdict."""
+    """Print failures and what to do about them, the checks that apply, the counts, the verdict."""
     from ..conformance.results import Status
     from ..rendering import show, styled, table
 
@@ -219,7 +221,7 @@ def _show_strangers(report: Report) -> None:
 
 
 def counts_table(report: Report) -> Any:
-    """Build the table of cases by kind and element type; types of a kind with the same numbers share a row."""
+    """Tabulate cases by kind and element type; a kind's types with the same numbers share a row."""
     from ..rendering import table
 
     taken = {kind for (kind, _), counts in report.counts.items() if kind and (counts.claimed or counts.run or counts.failed)}

@@ -61,7 +61,9 @@ def command(
     modules: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run random layers and networks on the backend ID with each tensor, constant and workspace between inaccessible pages.
+    """Run random layers and networks on the backend ID between inaccessible pages.
+
+    Each tensor, constant and workspace lies between such pages.
 
     ID is that of an installed backend, or module:Class of one that is not packaged yet.
 

@@ -1,4 +1,4 @@
-"""`dovetail lock`: write down what backends consist of, so that nothing else is loaded in their name."""
+"""`dovetail lock`: record what backends consist of, so that nothing else loads in their name."""
 
 from __future__ import annotations
 

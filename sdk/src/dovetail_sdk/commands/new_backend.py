@@ -59,7 +59,7 @@ def _list_backends() -> None:
 
 
 def install_lines(folder: Path, requirements: Sequence[str]) -> list[str]:
-    """Return the commands that build and install a project: in editable form, against the core that is installed."""
+    """Return commands that build and install a project, editable, against the installed core."""
     path = str(folder) if folder.is_absolute() else os.path.join(os.curdir, folder)
     tools = " ".join(map(shlex.quote, requirements))
     return [

@@ -1,4 +1,4 @@
-"""`dovetail quarantine`: backends that crashed or hung when they were probed, and are not tried again."""
+"""`dovetail quarantine`: backends that crashed or hung when probed, and are not tried again."""
 
 from __future__ import annotations
 

@@ -140,7 +140,9 @@ def _run_guarded(
     expected: Mapping[str, npt.NDArray[Any]],
     timeout: float | None,
 ) -> None:
-    """Run between inaccessible pages, on either side; a kernel that touches one ends the process, after a sentence about it.
+    """Run between inaccessible pages, on either side.
+
+    A kernel that touches one ends the process, after a sentence about it.
 
     Raises:
         ClickException: An output changes with what lies in memory that nobody wrote.
@@ -228,7 +230,7 @@ def outputs_table(results: Mapping[str, npt.NDArray[Any]], dtypes: Mapping[str, 
 
 
 def is_classification(shape: Sequence[int]) -> bool:
-    """True if an output of this shape looks like one row of scores per picture, as [N, 10] and [N, 10, 1, 1] do."""
+    """Return whether a shape looks like one row of scores per picture: [N, 10], [N, 10, 1, 1]."""
     return len(shape) >= 2 and shape[0] >= 1 and math.prod(shape[1:]) == max(shape[1:]) >= 2
 
 

@@ -40,7 +40,7 @@ def command(
     clear: bool,
     as_json: bool,
 ) -> None:
-    """Find the fastest way to compute each layer of MODEL on this machine, and keep it for all later loads.
+    """Find the fastest way to compute each layer of MODEL on this machine, for all later loads.
 
     Tuning is optional: without it backends choose by rules of their own. What is found holds for
     the same backend, options, machine and number of threads. Leave the machine alone meanwhile.

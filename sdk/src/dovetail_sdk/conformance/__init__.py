@@ -1,4 +1,6 @@
-"""The conformance kit: proof that a backend does what it says, for vendors, users and the project's own backends alike.
+"""The conformance kit: proof that a backend does what it says.
+
+It is for vendors, users and the project's own backends alike.
 
 `dovetail conform ID` runs it from the command line; in a test suite, subclass `BackendConformance`
 (which needs pytest: ``pip install dovetail-sdk[conformance]``).

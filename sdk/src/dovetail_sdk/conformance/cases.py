@@ -1,4 +1,7 @@
-"""What a module of `operators` says about its kind: how to make a case from parameters, what must come out, and how exactly."""
+"""What a module of `operators` says about its kind.
+
+It says how to make a case from parameters, what must come out, and how exactly.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a result may be from the expected value: absolute + relative * |expected|; NaN and infinities must be equal.
+    """How far a result may be from the expected value: absolute + relative * |expected|.
+
+    NaN and infinities must be equal.
 
     Attributes:
         relative, absolute: Bounds; both 0 means bit-equal values.

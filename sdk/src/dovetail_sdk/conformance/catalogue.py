@@ -29,7 +29,7 @@ def standard_operators() -> dict[str, Operator]:
 
 
 def all_operators(further: Iterable[Operator] = ()) -> dict[str, Operator]:
-    """Return the standard operators and further ones, which win over a standard one of the same kind."""
+    """Return the standard operators and further ones, which win over those of the same kind."""
     return {**standard_operators(), **{operator.kind: operator for operator in further}}
 
 

@@ -1,13 +1,15 @@
-"""What a check is: a function of a `Subject` in a module of `levels`, with a docstring that helps when it fails.
+"""What a check is: a function of a `Subject` in a module of `levels`, with a docstring.
 
-A check passes by returning. It fails by raising `ConformanceFailure`, or anything else. It raises `NotApplicable` where the
-backend promises nothing that the check could look at. Its docstring is what a vendor reads first::
+A check passes by returning. It fails by raising `ConformanceFailure`, or anything else. It raises
+`NotApplicable` where the backend promises nothing that the check could look at. Its docstring is
+what a vendor reads first, and helps when the check fails::
 
     @check(level=1, title="answers the same question twice in the same way")
     def supports_is_deterministic(subject: Subject) -> None:
         \"\"\"Ask about every layer of the catalogue twice.
 
-        Troubleshooting: `supports` must look at the layer and the options only, not at the time or at what was asked before.
+        Troubleshooting: `supports` must look at the layer and the options only, not at the time or
+        at what was asked before.
         \"\"\"
 """
 
@@ -118,14 +120,14 @@ def check(
 
 
 def troubleshooting_of(function: Callable[..., Any]) -> str:
-    """Return the paragraph of a docstring that begins with "Troubleshooting:", as one line without that word."""
+    """Return a docstring's "Troubleshooting:" paragraph, as one line without that word."""
     found = re.search(r"^Troubleshooting:\s*(.+?)(?:\n\s*\n|\Z)", inspect.getdoc(function) or "", re.MULTILINE | re.DOTALL)
     return " ".join(found[1].split()) if found else ""
 
 
 @cache
 def all_checks() -> tuple[Check, ...]:
-    """Import every module of `levels` and return its checks, ordered by level, then as they stand in their modules."""
+    """Import all modules of `levels`; return their checks by level, then as they stand in them."""
     from . import levels
 
     for module in sorted(module.name for module in pkgutil.iter_modules(levels.__path__)):
@@ -144,7 +146,10 @@ def all_checks() -> tuple[Check, ...]:
 
 
 def checks_up_to(level: int, patterns: Iterable[str] = ()) -> tuple[Check, ...]:
-    """Return the checks up to a level; with patterns, those whose id has one of them in it, or matches it as a glob."""
+    """Return the checks up to a level.
+
+    With patterns, those whose id has one of them in it, or matches it as a glob.
+    """
     from fnmatch import fnmatchcase
 
     wanted = tuple(patterns)

@@ -1,4 +1,7 @@
-"""The process in which checks run, so that a backend which crashes takes only one check with it; see `supervisor.py`."""
+"""The process in which checks run, so that a backend crash takes only one check with it.
+
+See `supervisor.py`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from .subject import Settings, open_target
 
 
 def main(orders: dict[str, Any]) -> None:
-    """Run checks on the main thread and write what happens, one line of JSON an event, to a file descriptor.
+    """Run checks on the main thread; write events to a file descriptor, a line of JSON each.
 
     Args:
         orders: What `supervisor` wants; see `Orders` there.

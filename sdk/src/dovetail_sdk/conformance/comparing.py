@@ -10,7 +10,7 @@ from .cases import Array, Tolerance
 
 
 def mismatch(got: Array, expected: Array, tolerance: Tolerance, dtype: DType) -> str:
-    """Say where an output differs from what is expected by more than its tolerance; empty if it does not.
+    """Say where an output is off the expected one by more than its tolerance; empty if nowhere.
 
     Args:
         got: The output; bfloat16 as uint16 bits.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 Event: TypeAlias = dict[str, Any]
-"""What happened in a check, as plain data: "step", "note", "count", "case", "end". Child processes send them line by line."""
+"""What happened in a check, as plain data that child processes send line by line.
+
+There are "step", "note", "count", "case" and "end"."""
 
 
 class ConformanceFailure(Exception):
@@ -23,8 +25,8 @@ class ConformanceFailure(Exception):
 
 
 class NotApplicable(Exception):
-    """The backend promises nothing that this check could look at; the text says what was missing."""
+    """The backend promises nothing that this check could look at; the text says what is missing."""
 
 
 class BudgetExhausted(Exception):
-    """The time given for the whole run is over, and part of the check was not run; the text says which part."""
+    """The time of the whole run is over; the text says which part of the check was not run."""

@@ -1,4 +1,4 @@
-"""What a report must say so that a run can be repeated: versions, machine, the backend's files, seed, date."""
+"""What a report needs to repeat a run: versions, machine, the backend's files, seed, date."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _machine() -> str:
 
 
 def _hashes(origin: str) -> dict[str, str]:
-    """Return sha256 of the code and data files of the top-level package that an entry point names, by name."""
+    """Return sha256 of the code and data files of an entry point's top-level package, by name."""
     if Path(origin).is_file():  # a library in a folder that is searched
         return {Path(origin).name: _hash(Path(origin))}
     try:

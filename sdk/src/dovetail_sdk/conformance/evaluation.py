@@ -1,4 +1,4 @@
-"""What a graph must compute, in NumPy and float64, with a bound on how far an honest backend may be off.
+"""What a graph must compute, in NumPy and float64, with a bound on an honest backend's error.
 
 Nothing here knows how dovetail optimizes or runs a graph. Each value carries a running error
 analysis (Higham, Accuracy and Stability of Numerical Algorithms, chapter 3): `worst` is what the
@@ -27,7 +27,7 @@ ROUNDOFF = {DType.FLOAT64: 2.0**-53, DType.FLOAT32: 2.0**-24, DType.FLOAT16: 2.0
 """Half the distance of neighbouring numbers, relative."""
 _TINY = {DType.FLOAT64: 1e-300, DType.FLOAT32: 1e-37, DType.FLOAT16: 1e-7}
 _REQUANTIZED = 1.0
-"""Steps by which requantizing may be off: half a step for rounding, another half where a kernel rounds twice."""
+"""Steps by which requantizing may be off: half to round, half where a kernel rounds twice."""
 _REQUANTIZED_TYPICAL = 0.3
 """The same as a deviation: a rounding error is uniform, 1 / sqrt(12)."""
 _TRANSCENDENTAL = 32.0
@@ -194,7 +194,7 @@ def _images(layout: DataLayout) -> tuple[Callable[[Array], Array], Callable[[Arr
 
 
 def _windows(x: Array, size: Sequence[int], d: Any) -> list[list[Array]]:
-    """For each tap of a window, the elements that it meets: [N, C, rows, columns] by row and column of the tap."""
+    """Return what each tap of a window meets, [N, C, rows, columns], by the tap's place."""
     rows = (x.shape[2] - d.dilation[0] * (size[0] - 1) - 1) // d.stride[0] + 1
     columns = (x.shape[3] - d.dilation[1] * (size[1] - 1) - 1) // d.stride[1] + 1
 
@@ -274,7 +274,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[[Array, float, float], Array], float, flo
     "tanh": (lambda x, a, b: np.tanh(x), 1.0, _TRANSCENDENTAL),
     "sigmoid": (lambda x, a, b: (1 + np.tanh(x / 2)) / 2, 0.25, _TRANSCENDENTAL),
 }
-"""By function: the function, by how much it can stretch a difference, units of roundoff of its own."""
+"""By function: the function, how far it can stretch a difference, its own units of roundoff."""
 
 
 def _activation(layer: Layer, operands: _Operands, roundoff: float) -> list[Estimate]:
@@ -287,7 +287,7 @@ def _activation(layer: Layer, operands: _Operands, roundoff: float) -> list[Esti
 
 
 def _softmax(layer: Layer, operands: _Operands, roundoff: float) -> list[Estimate]:
-    """exp(beta * x) over its sum; its logarithm where asked for. Differences of x count at most twice."""
+    """Divide exp(beta * x) by its sum, or take the logarithm; differences count at most twice."""
     d: Any = layer.descriptor
     x = _present(operands[0])
     shifted = d.beta * (x.value - x.value.max(d.axis, keepdims=True))
@@ -376,8 +376,10 @@ _MOVES = frozenset({"dovetail.Concat", "dovetail.Permute", "dovetail.Reshape", "
 _SAFETY = 2.0
 """Bounds are of first order: what they leave out is far below this factor."""
 _SPREAD = {True: 8.0, False: 16.0}
-"""How many times the typical error a whole tensor may have, as a root of the mean of squares; quantized or not. Floats have
-more room: a kernel may sum in any order, and by algorithms that round more, such as Winograd's."""
+"""How many times the typical error a whole tensor may have; quantized or not.
+
+The error of a tensor is a root of the mean of squares. Floats have more room: a kernel may sum in
+any order, and by algorithms that round more, such as Winograd's."""
 
 
 def complaint(found: Array, expected: Estimate, info: TensorInfo) -> str:

@@ -41,7 +41,7 @@ class Allocations:
 
 @contextmanager
 def failing_allocations(subject: Subject) -> Iterator[tuple[IBackend, Allocations]]:
-    """Lend a backend that behaves as the one under test but for its memory, and the switch that makes allocations fail."""
+    """Lend a backend like the one under test, and a switch that makes its allocations fail."""
     allocations = Allocations()
     original = HostMemoryManager.allocate
 

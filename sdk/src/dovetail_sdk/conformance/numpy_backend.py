@@ -1,4 +1,4 @@
-"""The other backend in mixed graphs: plain NumPy in float64, so that the kit needs no further package."""
+"""The other backend in mixed graphs: NumPy in float64, so that the kit needs no more packages."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class ChildProcess:
                 self._rest += chunk
 
     def end(self, wait: float) -> int:
-        """Wait for the end; a process that does not come to it is asked for a dump of its threads and killed."""
+        """Wait for the end; dump the threads of a process that does not end, then kill it."""
         try:
             return self.process.wait(wait)
         except subprocess.TimeoutExpired:

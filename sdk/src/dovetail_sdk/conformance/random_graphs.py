@@ -1,4 +1,6 @@
-"""Random graphs of layers that a backend takes: residuals, shared outputs, diamonds, deep chains, several outputs.
+"""Random graphs of layers that a backend takes.
+
+They have residuals, shared outputs, diamonds, deep chains, several outputs.
 
 A graph is grown layer by layer; each layer is shown to `accepts` as it stands in the graph and
 taken out again if refused, so that a float backend on the CPU and an NPU that knows int8 in one
@@ -113,7 +115,10 @@ def large_chain(style: Style, accepts: Accepts, random: np.random.Generator, bat
 
 
 def known_styles(accepts: Accepts) -> list[tuple[Style, tuple[str, ...]]]:
-    """Return, for each element type and layout, the style in which a backend takes the most kinds of layer, most first."""
+    """Return, for each element type and layout, the style in which most kinds are taken.
+
+    The style in which a backend takes the most kinds of layer comes first.
+    """
     found = []
     for dtype in DTYPES:
         for layout in (None, DataLayout.NHWC, DataLayout.NCHW):
@@ -308,7 +313,7 @@ def _zero(dtype: DType) -> int:
 def _weights(
     drawing: Drawing, x: OutputSlot, shape: Sequence[int], filters: int, axis: int, *, per_axis: bool
 ) -> tuple[OutputSlot, OutputSlot, float]:
-    """Return weights, bias and the gain of the layer: how much wider its results are than its inputs."""
+    """Return weights, bias and gain: how much wider the layer's results are than its inputs."""
     random, network, dtype = drawing.random, drawing.network, x.dtype
     terms = math.prod(shape) // filters
     if not dtype.is_integer:

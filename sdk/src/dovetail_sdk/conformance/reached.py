@@ -1,4 +1,4 @@
-"""What of the claims no case reached: a value that a claim lists, or a side of a limit that it states."""
+"""What of the claims no case reached: a value that is listed, or a side of a stated limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .trials import Trial
 
 
 def unreached(claims: Sequence[Claim], dtype: DType, trials: Sequence[Trial], device: Device) -> list[str]:
-    """Name what no case reached, each in a few words; nothing for an element type that is not claimed.
+    """Name what no case reached, in a few words each; nothing for an unclaimed element type.
 
     Args:
         claims: All that is claimed of the kind.
@@ -59,7 +59,7 @@ def _missed(condition: Condition, inside: Sequence[Layer], layers: Sequence[Laye
 
 
 def _tried(condition: Condition, layers: Sequence[Layer], device: Device) -> set[tuple[bool, Any]]:
-    """Return every value of a condition's quantity that a layer has; None stands for a layer that lacks it."""
+    """Return every value of a condition's quantity in a layer, None where the layer lacks it."""
     values: set[tuple[bool, Any]] = set()
     for layer in layers:
         found = condition.quantity.values(layer, device)

@@ -1,4 +1,7 @@
-"""Layers to try where it does not matter which: those that the backend takes, found among the cases of the operator modules."""
+"""Layers to try where it does not matter which.
+
+The backend takes them; they are found among the cases of the operator modules.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _found: WeakKeyDictionary[Target, list[Trial]] = WeakKeyDictionary()
 
 
 def accepted(subject: Subject, maximum: int = 8) -> list[Trial]:
-    """Return cases that the backend takes, of different kinds first; claimed kinds are asked about before others.
+    """Return cases that the backend takes, of different kinds first, claimed kinds before others.
 
     Raises:
         NotApplicable: It takes none.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SEED = 0
 RUN_SECONDS = 30.0
-"""Longest time that a single run of a small network may take; the runtime then ends it with an error."""
+"""Longest time of a single run of a small network; the runtime then ends it with an error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ class Subject:
 
     @cached_property
     def claims(self) -> Claims | None:
-        """What the manifest claims; None if it claims nothing, or malformed things, which level 0 reports."""
+        """What the manifest claims; None for no claims or malformed ones, which level 0 reports."""
         try:
             return self.backend.claims
         except ClaimsError:
@@ -198,18 +198,21 @@ class Subject:
 
     @property
     def rewrites(self) -> bool:
-        """True if the backend overrides `optimize_subgraph`: then what it makes of a network is judged too."""
+        """Whether `optimize_subgraph` is overridden: its results for networks are judged too."""
         return type(self.backend).optimize_subgraph is not IBackend.optimize_subgraph
 
     # -- asking and loading ------------------------------------------------------------------------
 
     def rng(self, name: str) -> np.random.Generator:
-        """Return a generator seeded by the run's seed and a name, so that one case can be repeated without the others."""
+        """Return a generator seeded by the run's seed and a name.
+
+        So one case can be repeated without the others.
+        """
         digest = hashlib.sha256(f"{self.settings.seed}/{name}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
     def runtime(self, **arguments: Any) -> Runtime:
-        """Return a new runtime, closed when the check ends; see `dovetail.Runtime` for the arguments."""
+        """Return a runtime that closes when the check ends; for arguments see `Runtime`."""
         runtime = Runtime(**arguments)
         self._runtimes.append(runtime)
         return runtime
@@ -300,7 +303,10 @@ class Subject:
         self._emit({"event": "note", "text": text})
 
     def count(self, kind: str = "", dtype: str = "", **numbers: int) -> None:
-        """Count cases: `claimed`, `run`, `refused`, `failed`, `unclaimed`, by kind and element type where there is one."""
+        """Count cases: `claimed`, `run`, `refused`, `failed`, `unclaimed`.
+
+        They are counted by kind and element type where there is one.
+        """
         self._emit({"event": "count", "kind": kind, "dtype": dtype, "numbers": numbers})
 
     def not_judged(self, kind: str, dtype: str, what: str = "") -> None:

@@ -1,4 +1,7 @@
-"""What only a process of its own can show: the end of the interpreter, and a fork; `levels.lifecycle` reads what they say."""
+"""What only a process of its own can show: the end of the interpreter, and a fork.
+
+`levels.lifecycle` reads what such processes say.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _KEPT: list[object] = []
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a subprocess check ended: its exit code, what it said last, and what it printed besides."""
+    """How a subprocess check ended: its exit code, what it said last, and what else it printed."""
 
     code: int
     said: str
@@ -137,7 +140,7 @@ SUBPROCESS_CHECKS: Mapping[str, Callable[[Subject], None]] = {
 
 
 def main(orders: Mapping[str, Any]) -> None:
-    """Do one check; the subject is left open on purpose, so that what it holds meets the end of the interpreter."""
+    """Do one check; leave the subject open, so that what it holds meets the interpreter's end."""
     faulthandler.enable()
     settings = Settings(options=orders["options"], seed=orders["seed"], kinds=orders["kinds"])
     subject = Subject(open_target(orders["target"]), settings)

@@ -10,9 +10,10 @@
         def backend(self):
             return "CpuAcme"
 
-Nothing of the suite can be dropped by accident: overriding or removing a test is an error when the class is made; a mark that
-skips or expects failure is an error when tests are collected; and a run that left something out fails at its end. What is known
-to fail goes into `expected_failures`, with its reason, and fails once it passes.
+Nothing of the suite can be dropped by accident: overriding or removing a test is an error when the
+class is made; a mark that skips or expects failure is an error when tests are collected; and a run
+that left something out fails at its end. What is known to fail goes into `expected_failures`, with
+its reason, and fails once it passes.
 """
 
 from __future__ import annotations
@@ -145,7 +146,9 @@ class BackendConformance:
             pytest.skip(result.text)
 
     def test_run_proves_something(self, target: Target, pytestconfig: pytest.Config) -> None:
-        """Look at the run as a whole: something ran, what is required ran, and what is expected to fail still does.
+        """Look at the run as a whole.
+
+        Something ran, what is required ran, and what is expected to fail still does.
 
         Troubleshooting: A backend whose `supports` refuses everything passes each check by itself;
         and an expected failure that does not fail any more must be taken off the list.
@@ -181,7 +184,10 @@ class BackendConformance:
 
 
 def _is_part(config: pytest.Config) -> bool:
-    """Tell whether a run is not meant to hold the whole suite: tests picked by name, or handed to several processes."""
+    """Tell whether a run is not meant to hold the whole suite.
+
+    Tests were picked by name, or handed to several processes.
+    """
     picked = any(getattr(config.option, name, None) for name in ("keyword", "markexpr", "deselect", "lf"))
     return picked or any("::" in argument for argument in config.args) or hasattr(config, "workerinput")
 

@@ -1,4 +1,4 @@
-"""Run checks in child processes: a crash or a hang costs one check, and the next child goes on with the rest."""
+"""Run checks in child processes: a crash or hang costs one check, the next child goes on."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ class Supervisor:
     def _one_child(
         self, waiting: list[Check], results: dict[str, CheckResult], *, cautious: bool = False
     ) -> tuple[bool, bool, str]:
-        """Run what waits until it is done or the child dies; takes what was run, or killed the child, off the list.
+        """Run what waits until it is done or the child dies.
+
+        What was run, or killed the child, is taken off the list.
 
         Returns:
             Whether the backend was opened, whether all was run, and why the child died, if it did.
@@ -161,7 +163,7 @@ class Supervisor:
         return opened, done, died
 
     def _bury(self, result: CheckResult, died: str, seconds: float, results: dict[str, CheckResult], *, cautious: bool) -> None:
-        """Report the check in which a child died; one that tries many cases at once is run again, case by case."""
+        """Report the check in which a child died; one with many cases is run again case by case."""
         doing = f", while: {result.last_step}" if result.last_step else ""
         self._finish(
             result, Status.FAILED, f"{died.partition(chr(10))[0]}{doing}\n{died.partition(chr(10))[2]}".strip(), seconds

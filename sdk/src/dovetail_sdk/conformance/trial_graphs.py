@@ -19,7 +19,7 @@ _STYLES: dict[int, tuple[object, list[tuple[Style, tuple[str, ...]]]]] = {}
 
 
 def styles_of(subject: Subject) -> list[tuple[Style, tuple[str, ...]]]:
-    """Return the styles in which a backend takes layers, with the names of the blocks, the richest first.
+    """Return the styles in which a backend takes layers, with their blocks' names, richest first.
 
     Raises:
         NotApplicable: It takes none of the layers that graphs are made of.
@@ -50,7 +50,7 @@ class _Accepts:
 def random_graphs(
     subject: Subject, name: str, count: int, *, form: str = "mixed", style: Style | None = None
 ) -> Iterator[RandomGraph]:
-    """Draw graphs that the backend takes as a whole, in one style or all of its styles in turn; none without a layer.
+    """Draw graphs that a backend takes whole, in one or all of its styles in turn; none is empty.
 
     Raises:
         NotApplicable: It takes too little for any graph of this form.

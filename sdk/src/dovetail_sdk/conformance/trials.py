@@ -1,4 +1,7 @@
-"""Try cases on a backend: many in one network, each judged by itself; the guilty one of a batch that fails is searched for."""
+"""Try cases on a backend: many in one network, each judged by itself.
+
+The guilty one of a batch that fails is searched for.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from .variants import Variant
 BATCH = 64
 """Cases in one network: a device may need seconds to compile one."""
 _POISON = 0xA5
-"""Every byte of an output before a run: what a workload leaves unwritten is then wrong in any element type."""
+"""Every byte of an output before a run, so that what is left unwritten is wrong in any type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,10 @@ class Batch:
             self.outputs.append(names)
 
     def run(self, loaded: LoadedNetwork, subject: Subject) -> dict[int, str]:
-        """Run three times: as users do, into poisoned bound arrays, from awkward arrays; returns what is wrong, by case."""
+        """Run three times: as users do, into poisoned bound arrays, from awkward arrays.
+
+        The result is what is wrong, by case.
+        """
         arrays = {name: feed.value for feeds in self.feeds for name, feed in feeds.items()}
         plain = {name: _fresh(array) for name, array in arrays.items()}
         before = {name: array.tobytes() for name, array in plain.items()}
@@ -176,7 +182,7 @@ class Batch:
                 wrong[number] = "two runs of the same inputs differ in their bits, though the backend says it is deterministic"
 
     def on_backend(self, loaded: LoadedNetwork, id: str) -> set[int]:
-        """Return the cases that the backend itself computes: neither folded away nor left to the core."""
+        """Return cases that the backend computes itself: neither folded nor left to the core."""
         mine = {source for row in loaded.placement.layers if row.backend == id for source in row.sources}
         return {number for number, names in enumerate(self.layers) if names & mine}
 
@@ -197,7 +203,7 @@ class Outcome:
 
 
 def try_all(subject: Subject, trials: Sequence[Trial], *, passes: bool, tuned: bool | Chooser = True) -> Iterator[Outcome]:
-    """Try cases in batches; one that cannot be loaded or run is split until the guilty case is found.
+    """Try cases in batches; split one that cannot be loaded or run until the guilty case is found.
 
     Args:
         subject: The backend.
@@ -265,7 +271,7 @@ _AWKWARD: tuple[Callable[[Array], Array], ...] = (_strided, _unaligned, _reverse
 
 
 def awkward_array(array: Array, number: int) -> Array:
-    """Return the same values in a read-only array that is, depending on the number, strided, unaligned or reversed."""
+    """Return the values in a read-only array: strided, unaligned or reversed, by the number."""
     result = _AWKWARD[number % len(_AWKWARD)](array)
     result.flags.writeable = False
     return result

@@ -1,4 +1,7 @@
-"""Which parameters of an operator are worth trying for a backend: defaults, edges, and both sides of each declared boundary."""
+"""Which parameters of an operator are worth trying for a backend.
+
+They are defaults, edges, and both sides of each declared boundary.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,7 @@ def parameter_of(operator: Operator, quantity: str) -> str | None:
 
 
 def _plainest(operator: Operator, claim: Claim, defaults: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Adjust the defaults until the claim's conditions hold, as far as parameters govern their quantities."""
+    """Adjust the defaults until the claim's conditions hold, as far as parameters govern these."""
     base, invented = dict(defaults), False
     by_parameter: dict[str, list[Condition]] = {}
     for condition in claim.where:
@@ -117,7 +120,10 @@ def _plain_values(value: Any) -> list[Any]:
 
 
 def boundary_values(condition: Condition, like: Any) -> list[Any]:
-    """Return values inside, exactly at, and on both sides of each boundary of a condition, shaped like a parameter's value."""
+    """Return values inside, at, and on both sides of each boundary of a condition.
+
+    They are shaped like a parameter's value.
+    """
     listed = [_shaped(value, like) for value in condition.one_of if value is not None and not _is_too_large(value)]
     return listed + [value for limits in condition.ranges for value in _around_limits(limits, like)]
 

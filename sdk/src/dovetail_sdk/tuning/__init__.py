@@ -1,4 +1,4 @@
-"""Tuning: measure the ways to compute that backends offer, on the machine at hand, and remember which was fastest.
+"""Tuning: measure the ways to compute that backends offer here, and remember the fastest.
 
 `measuring` measures, `interference` tells when other processes took the processor meanwhile,
 `report` is what the caller gets. What was found is kept where loads look for it:

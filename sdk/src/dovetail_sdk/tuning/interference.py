@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 ALLOWED = 0.08
-"""The part of the CPUs that a block leaves free, and of at least one, that others may take before it counts as disturbed."""
+"""Part of the free CPUs that others may take before a block counts as disturbed.
+
+Free are those that the block leaves, counted as one at least."""
 
 # Fields of a cpu line of /proc/stat (proc(5)): all but idle and iowait; guest times are contained
 # in user and nice.
@@ -20,7 +22,7 @@ def usable_cpus() -> set[int]:
 
 
 def busy_seconds(stat: str, cpus: set[int]) -> float:
-    """Add up, from the text of /proc/stat, the time that these CPUs were not idle or were taken by the hypervisor."""
+    """Sum from /proc/stat's text the time that these CPUs were busy or taken by the hypervisor."""
     ticks = 0
     for line in stat.splitlines():
         name, *fields = line.split() or [""]
@@ -30,7 +32,7 @@ def busy_seconds(stat: str, cpus: set[int]) -> float:
 
 
 def busy_now() -> float | None:
-    """Return `busy_seconds` of the CPUs that may be used here, or None where the system has no /proc/stat."""
+    """Return `busy_seconds` of the usable CPUs, or None where the system has no /proc/stat."""
     try:
         with open("/proc/stat") as file:
             return busy_seconds(file.read(), usable_cpus())

@@ -52,7 +52,7 @@ MIN_GAIN = 1.03
 
 
 class _Subject(NamedTuple):
-    """One choice in one loaded network: what is to be known of it without its weights, which are not kept.
+    """One choice in one loaded network: what is to be known of it, without keeping its weights.
 
     Attributes:
         key, facts: What it is known by; no facts if nothing can be kept.
@@ -77,7 +77,7 @@ class _Subject(NamedTuple):
 
 
 class _Survey:
-    """Chooses way `number` of each part, or what is known of it; a `Chooser` that notes what it was offered."""
+    """Chooses way `number` of each part, or the known one; a `Chooser` that notes its offers."""
 
     def __init__(self, number: int, threads: int, known: Mapping[str, Finding], findings: Findings | None) -> None:
         self.number, self.threads = number, threads
@@ -262,7 +262,7 @@ class _Tuning:
         return self.loaded.enter_context(network)
 
     def _heard(self, backend: str, fraction: float, what: str) -> None:
-        """Pass on what a backend says while it compiles; how far tuning is does not change by it."""
+        """Pass on what a backend says while it compiles; the progress of tuning stays the same."""
         if self.listener is not None:
             self.listener(backend, self.progress.fraction, what)
 
@@ -320,7 +320,7 @@ class _Tuning:
         return settled
 
     def _block(self, network: LoadedNetwork, feeds: dict[str, Array]) -> tuple[dict[str, float], float]:
-        """Take a turn, and again while others disturb it, as long as that is worth it; returns what `_block` does."""
+        """Take a turn, and again while disturbed, if worth it; return what `_block` does."""
         while True:
             busy, own, begin = busy_now(), process_time(), perf_counter()
             result = _block(network, feeds)
@@ -333,7 +333,10 @@ class _Tuning:
             self.repeats -= 1
 
     def _compared(self, findings: Mapping[str, Finding]) -> tuple[float | None, float | None]:
-        """Run the network untuned and with all winners alternating; returns the least times, None if they are the same."""
+        """Run the network untuned and with all winners, alternating.
+
+        The result is the least times, None if the two are the same.
+        """
         survey = _Survey(0, self.threads, findings, None)
         tuned = self._load(survey)
         if all(one.name == one.default for one in survey.subjects):
@@ -354,7 +357,7 @@ def _row(one: _Subject, finding: Finding, is_new: bool) -> LayerTuning:
 
 
 def _feeds(network: LoadedNetwork) -> dict[str, Array]:
-    """Make inputs: random numbers from 0 to 1, and zeros where they are no floats, since these may be positions."""
+    """Make inputs: random from 0 to 1 for floats, else zeros, since these may be positions."""
     random = np.random.default_rng(0)
     feeds = {}
     for spec in network.plan.inputs.specs:
@@ -364,7 +367,7 @@ def _feeds(network: LoadedNetwork) -> dict[str, Array]:
 
 
 def _block(network: LoadedNetwork, feeds: dict[str, Array]) -> tuple[dict[str, float], float]:
-    """Run a network for a while; returns the least time of each step, by name, and of a run, in seconds."""
+    """Run a network for a while; return the least seconds of each step, by name, and of a run."""
     network.run(feeds)  # the turn before left its own weights in the caches
     times: list[float] = []
     with network.profiling() as profile:

@@ -1,1 +1,1 @@
-"""Random layers and small networks, run between inaccessible pages: see `dovetail.runtime.Guard`."""
+"""Random layers and small networks, run between inaccessible pages (`dovetail.runtime.Guard`)."""

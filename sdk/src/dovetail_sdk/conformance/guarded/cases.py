@@ -1,4 +1,7 @@
-"""Random layers with edges first, and random networks; each is known by its number, and can be had again without the others."""
+"""Random layers with edges first, and random networks.
+
+Each is known by its number, and can be had again without the others.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ from ..trials import Batch, Trial, prepare
 from ..variants import Variant, label_of, variants
 
 GUARDS = (Guard("end", 0xFF), Guard("start", 0x5A))
-"""How each case is run: its ends at a page and memory full of NaN; its starts at a page and memory full of numbers."""
+"""How each case is run.
+
+First its ends are at a page and memory is full of NaN, then its starts, and memory is full of
+numbers."""
 
 _EDGES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 23, 31, 32, 33, 47, 48, 49, 63, 64, 65, 79)
 _SMALL = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17)
@@ -40,7 +46,7 @@ _RANDOM_SIZES: Mapping[str, Sequence[int]] = {
     "dilation": (1, 2, 3),
     "size": (1, 2, 3, 4, 5, 7),
 }
-"""Sizes beyond those of the operators' modules, by parameter: the widths of vectors, one less and one more."""
+"""Sizes beyond those of the operators' modules, by parameter: vector widths, one less, one more."""
 _CHANNELS = (1, 2, 3, 5, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 40)
 _FORMS = ("mixed", "deep", "diamond", "batchwise")
 _TRIES = 12
@@ -91,7 +97,7 @@ class Cases:
 
     @cached_property
     def taken(self) -> Taken:
-        """Names of the element types that the backend takes, by kind: looked for once, as it takes a while."""
+        """Names of the element types that a backend takes, by kind; looked for once, being slow."""
         found = {}
         for kind, operator in self._operators.items():
             names = [dtype.name for dtype in operator.dtypes if self._first(operator, dtype) is not None]
@@ -114,7 +120,10 @@ class Cases:
         return self._operator(int(number)) if what == "operator" else self._network(int(number))
 
     def run(self, case: GuardedCase) -> str:
-        """Run a case with each guard; returns what is wrong. A kernel that leaves its tensors ends the process."""
+        """Run a case with each guard; return what is wrong.
+
+        A kernel that leaves its tensors ends the process.
+        """
         results = []
         try:
             for guard in GUARDS:
@@ -139,7 +148,7 @@ class Cases:
     # -- single layers -----------------------------------------------------------------------------
 
     def _first(self, operator: Operator, dtype: DType) -> Trial | None:
-        """Return a case that is taken, if there is one near the operator's defaults or within the claims."""
+        """Return a case that is taken, if one is near the operator's defaults or in the claims."""
         key = (operator.kind, dtype)
         if key not in self._known:
             claims = self.subject.claims_of(operator.kind)

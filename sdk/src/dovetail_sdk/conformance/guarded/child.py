@@ -1,4 +1,7 @@
-"""The process in which guarded cases run: a kernel that leaves its tensors ends it, and `search` goes on with the next one."""
+"""The process in which guarded cases run.
+
+A kernel that leaves its tensors ends it, and `search` goes on with the next one.
+"""
 
 from __future__ import annotations
 

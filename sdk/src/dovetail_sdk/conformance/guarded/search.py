@@ -1,4 +1,7 @@
-"""Run guarded cases in child processes: a kernel that leaves its tensors ends one, and the next goes on with the rest."""
+"""Run guarded cases in child processes.
+
+A kernel that leaves its tensors ends one, and the next goes on with the rest.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ class Finding:
 
     @property
     def unmade(self) -> bool:
-        """True if the backend kept the case from being made; of further cases that meet the same problem nothing is told."""
+        """Return whether the backend kept the case from being made.
+
+        Of further cases that meet the same problem nothing is told.
+        """
         return self.text == _UNMADE
 
 
@@ -95,7 +101,7 @@ class Searched:
 
 
 def case_ids(operators: int, networks: int, shard: int = 0, shards: int = 1) -> list[str]:
-    """Return the ids of so many single layers and networks; of several shards, those that belong to one."""
+    """Return the ids of so many single layers and networks; with shards, those of one shard."""
     numbered = [("operator", number) for number in range(operators)] + [("network", number) for number in range(networks)]
     return [f"{what}/{number}" for index, (what, number) in enumerate(numbered) if index % shards == shard]
 
@@ -141,7 +147,7 @@ class _Part:
         return self.result
 
     def _one_child(self) -> None:
-        """Run cases until they are done, the time is over, or the child dies; takes off the list what was begun."""
+        """Run cases until done, out of time, or the child dies; unlist what was begun."""
         portion = [self.waiting[index] for index in range(min(len(self.waiting), _PORTION))]
         seconds = None if self.deadline is None else self.deadline - time.monotonic()
         orders = {
@@ -209,7 +215,7 @@ class _Part:
             self._add(Finding(portion[-1], "closing the backend after this case", _first_things_first(died)))
 
     def _patience(self) -> float:
-        """Return how many seconds the next event may take, at most to the end of the time for everything."""
+        """Return the seconds that the next event may take, at most to the end of all the time."""
         if self.deadline is None:
             return _CASE_SECONDS
         return min(_CASE_SECONDS, max(self.deadline - time.monotonic(), 0.0) + _GRACE)

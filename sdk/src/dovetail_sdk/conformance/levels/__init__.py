@@ -1,1 +1,1 @@
-"""The checks, one module per topic; `checks.py` says what a check is. Every module here is found by itself."""
+"""The checks, a module per topic, each found by itself; `checks.py` says what a check is."""

@@ -46,7 +46,7 @@ class Way:
 
 @check(level=3, title="computes the same in every way that it offers", seconds=900)
 def ways_are_right(subject: Subject) -> None:
-    """Run the operators' cases in each way that `choices` offers to be tuned, and ask twice what it offers.
+    """Run the operators' cases in each way that `choices` offers, and ask twice what it offers.
 
     Troubleshooting: `dovetail tune` takes whichever way is fastest, so all must be right. The case
     passes by default: the fault is in the replacement that `choices` made, or in the kernel that it

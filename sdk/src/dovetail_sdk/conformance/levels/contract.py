@@ -70,7 +70,7 @@ def refuses_strange_kinds(subject: Subject) -> None:
 
 @check(level=1, title="answers about every layer, with a reason where it refuses", seconds=_SUPPORTS_SECONDS)
 def supports_answers(subject: Subject) -> None:
-    """Ask about layers of every kind and element type, about scalars, empty tensors and many dimensions.
+    """Ask about layers of every kind and type, about scalars, empty tensors and many dimensions.
 
     Troubleshooting: `supports` must never raise, and a refusal needs a code (one word) and a reason
     (a sentence). Look up attributes with `getattr` and shapes by rank before you index them.
@@ -183,7 +183,7 @@ def context_opens_and_closes(subject: Subject) -> None:
 
 
 def lent_to(subject: Subject) -> HostResources:
-    """Return what a check lends to a backend that no runtime does: two threads, and no folder for artefacts."""
+    """Return what a check lends a backend, as no runtime does: two threads, no artefact folder."""
     return HostResources(2, ArtefactStore(subject.id, "", dict))
 
 
@@ -196,7 +196,7 @@ def _context(subject: Subject) -> IBackendContext | None:
 
 @check(level=1, title="hands out memory and takes it back")
 def memory_is_handed_out(subject: Subject) -> None:
-    """Allocate nothing, little and much in each memory; write to what the host can see; ask for more than there is.
+    """Allocate nothing, little, much and too much in each memory; write to what the host sees.
 
     Troubleshooting: `allocate` returns an `ITensorHandle` of at least that size at an address of at
     least that alignment, or raises MemoryError, nothing else. `release` is called once per handle.
@@ -318,7 +318,7 @@ def workloads_are_fresh(subject: Subject) -> None:
 
 
 def _as_run(subject: Subject, trials: Iterable[Trial]) -> Iterator[tuple[Trial, Layer]]:
-    """Give each layer as a network runs it: one that the backend takes as a part is a private layer by then."""
+    """Give each layer as a network runs it: private where the backend takes it as a part."""
     options = {subject.id: subject.options} if subject.options else None
     for trial in trials:
         optimized = optimize(Batch([trial]).network, [subject.backend], options=options, passes=False)

@@ -1,4 +1,4 @@
-"""Level 3: graphs shared with another backend, copies between memories, and the report that tells what went where."""
+"""Level 3: graphs shared with another backend, copies between memories, the placement report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ GRAPHS = 12
 
 @check(level=3, title="takes turns with another backend", seconds=300)
 def alternation_is_right(subject: Subject) -> None:
-    """Require every other layer, by chance, from the kit's NumPy backend, in the same memory and in memory of its own.
+    """Require every other layer, by chance, from the kit's NumPy backend.
+
+    It computes in the same memory, and in memory of its own.
 
     Troubleshooting: a tensor may come from another backend, in host memory that is aligned to its
     element only. Where the backend has memory of its own, `create_copy` must copy both ways, in the
@@ -51,7 +53,7 @@ def alternation_is_right(subject: Subject) -> None:
 
 @check(level=3, title="leaves what it refuses to another backend, with a reason")
 def refused_layers_fall_back(subject: Subject) -> None:
-    """Run graphs of layers of which the backend refuses some: these run on NumPy, and the report says why.
+    """Run graphs of which the backend refuses some layers: NumPy runs these, the report says why.
 
     Troubleshooting: `supports` must refuse what cannot be run, with a stable code and a sentence;
     the core then places the layer on the next backend. A layer that was given back by
@@ -100,7 +102,11 @@ def _check_no_silent_fallback(subject: Subject, graph: RandomGraph, refused: lis
 
 
 def _check_report(subject: Subject, graph: RandomGraph, net: LoadedNetwork) -> None:
-    """Every layer has a row or was folded, every fallback a code and a text, every copy joins two different memories."""
+    """Check the placement report of a network.
+
+    Every layer has a row or was folded, every fallback has a code and a text, every copy joins two
+    different memories.
+    """
     placement = net.placement
     covered = {name for row in placement.layers for name in row.sources} | set(placement.folded)
     outputs = {slot.source.layer for layer in graph.network.outputs for slot in layer.inputs if slot.source is not None}
@@ -122,7 +128,7 @@ def _check_report(subject: Subject, graph: RandomGraph, net: LoadedNetwork) -> N
 
 @check(level=3, title="copies tensors between its memory and the host's unchanged")
 def copies_are_exact(subject: Subject) -> None:
-    """Send tensors through the backend's memory and back, with a layer of NumPy before and after, and compare bytes.
+    """Send tensors through the backend's memory and back between NumPy layers; compare bytes.
 
     Troubleshooting: look at `create_copy`: direction, number of bytes (`info.nbytes`, not the
     number of elements), offsets (`byte_offset` of the tensor in device memory), and that the copy

@@ -78,7 +78,9 @@ def _compare(subject: Subject, form: str, *, passes: bool, count: int = GRAPHS) 
 
 @check(level=3, title="gives the same bits each time")
 def graphs_are_repeatable(subject: Subject) -> None:
-    """Run graphs five times with the same inputs, in two loaded networks, if the backend says that it is deterministic.
+    """Run graphs five times with the same inputs, in two loaded networks.
+
+    Only a backend that says that it is deterministic is checked.
 
     Troubleshooting: sums must be formed in an order that does not depend on threads or on
     addresses; results must not depend on the alignment of arrays. A backend that cannot promise

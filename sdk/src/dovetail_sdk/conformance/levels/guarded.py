@@ -1,4 +1,4 @@
-"""Level 4: kernels stay inside their tensors: run between inaccessible pages, in processes of their own."""
+"""Level 4: kernels stay in their tensors, between inaccessible pages in processes of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _SHOWN = 5
 
 @check(level=4, title="stays inside its tensors, layer by layer", seconds=300)
 def layers_stay_inside(subject: Subject) -> None:
-    """Run random layers whose tensors, constants and workspaces each touch an inaccessible page, at the end and at the start.
+    """Run random layers whose tensors, constants and workspaces touch inaccessible pages.
+
+    Each touches one at its end, and at its start.
 
     Troubleshooting: a kernel read or wrote past an end, wrote to an input or a constant, or read
     memory that nobody wrote. What a vector holds beyond the last element must not be loaded, even
@@ -32,7 +34,7 @@ def layers_stay_inside(subject: Subject) -> None:
 
 @check(level=4, title="stays inside its tensors, in networks", seconds=300)
 def networks_stay_inside(subject: Subject) -> None:
-    """Run random networks, most of them rewritten, whose tensors lie alone between inaccessible pages.
+    """Run random networks, mostly rewritten, whose tensors lie alone between inaccessible pages.
 
     Troubleshooting: as for `guarded.layers_stay_inside`. If the layers are right by themselves,
     look at what was fused and at private layouts: what a replacement says of the size of its

@@ -25,12 +25,14 @@ _CYCLES_SECONDS = 4.0
 _WARM_UP = 12
 _FEWEST, _MOST = 12, 400
 _BYTES_PER_LOAD = 16 * 1024
-"""Growth per load that counts as a leak: below lies the noise of allocators over the cycles that there is time for."""
+"""Growth per load that counts as a leak.
+
+Below lies the noise of allocators over the cycles that there is time for."""
 
 
 @check(level=1, title="can be loaded, unloaded and loaded again")
 def reloads(subject: Subject) -> None:
-    """Load, run and unload the same network three times in one runtime; results are right each time.
+    """Load, run and unload a network three times in one runtime; results are right each time.
 
     Troubleshooting: State of a loaded network belongs to its factory and workloads, not to the
     backend or its module.
@@ -79,7 +81,7 @@ def runtimes_are_apart(subject: Subject) -> None:
 
 @check(level=1, title="is taken down in any order")
 def teardown_in_any_order(subject: Subject) -> None:
-    """Drop network, runtime and bindings in every order; what is used afterwards refuses with an error of its own.
+    """Drop network, runtime and bindings in every order; later use fails with an error of its own.
 
     Troubleshooting: `release` of workloads, `release` of memory, `release_run` and `close` of the
     context come in this order when a runtime closes; a destructor must not call into a context that
@@ -126,7 +128,7 @@ def _require_refusal(action: Callable[[], object], code: ErrorCode, when: str) -
 
 @contextmanager
 def _listening() -> Iterator[list[str]]:
-    """Collect what the core logs about hooks of backends that raised: such errors reach no caller."""
+    """Collect what the core logs of backends' hooks that raised: such errors reach no caller."""
     complaints: list[str] = []
 
     class Ear(logging.Handler):
@@ -167,7 +169,7 @@ def failed_loads_leave_nothing(subject: Subject) -> None:
 
 @check(level=1, title="gives back what a network used")
 def loads_leak_nothing(subject: Subject) -> None:
-    """Load, run and unload many times, and look at memory, Python objects, file descriptors and threads.
+    """Load, run and unload often; look at memory, Python objects, file descriptors and threads.
 
     Troubleshooting: Free in `release` what `create_workload` allocated, in `release_run` what
     `create_run` did, in `close` what the context holds. In Python, look for lists and caches that

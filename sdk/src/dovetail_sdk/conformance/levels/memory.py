@@ -1,4 +1,4 @@
-"""Level 4: memory: what a backend may read and write, what it must write, what it must give back."""
+"""Level 4, memory: what a backend may read and write, must write, and must give back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _guarded(shape: tuple[int, ...], dtype: np.dtype[Any], fill: int, shift: int
 
 
 def _bound(subject: Subject, graph: RandomGraph, fill: int) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Run with outputs that were filled beforehand; returns the buffers around them and the outputs."""
+    """Run with outputs that were filled before; return the buffers around them and the outputs."""
     net = subject.load(graph.network)
     made = {spec.name: _guarded(spec.shape, spec.dtype.numpy, fill, 1) for spec in net.plan.outputs.specs}
     binding = net.bind(graph.feeds, {name: array for name, (_, array) in made.items()})
@@ -52,7 +52,7 @@ def _bound(subject: Subject, graph: RandomGraph, fill: int) -> tuple[dict[str, A
 
 @check(level=4, title="writes every element of its outputs", seconds=300)
 def outputs_are_written(subject: Subject) -> None:
-    """Run into outputs that hold 0xA5, and again into outputs that hold 0x5A; what shows through was not written.
+    """Run into outputs that hold 0xA5, then 0x5A: what shows through was not written.
 
     Troubleshooting: fresh memory often holds zeros, which hides this. Look at the last elements of
     odd sizes, at padding, at early returns for empty or masked parts; an output is never
@@ -94,7 +94,7 @@ def writes_stay_inside(subject: Subject) -> None:
 
 @check(level=4, title="computes with nothing beside its inputs", seconds=300)
 def reads_stay_inside(subject: Subject) -> None:
-    """Run with inputs in the middle of buffers of zeros, and of bytes 0xFF, which are NaN: the result must not change.
+    """Run with inputs amid zeros, and amid bytes 0xFF, which are NaN: the result must not change.
 
     Troubleshooting: a kernel reads past the end of an input, or before it, and lets what it finds
     into the result. Look at padding, at the last vector of a row, and at sizes that were taken from
@@ -119,7 +119,7 @@ def reads_stay_inside(subject: Subject) -> None:
 
 @check(level=4, title="leaves inputs and constants as they are", seconds=300)
 def inputs_and_constants_are_kept(subject: Subject) -> None:
-    """Compare checksums of all inputs and constants before loading, after loading, and after three runs.
+    """Compare checksums of inputs and constants before and after loading, and after three runs.
 
     Troubleshooting: constants are shared by all runs and by other networks, inputs belong to the
     caller: a kernel may write to neither. Only an input for which the workload declared
@@ -156,7 +156,10 @@ def _compare(graph: RandomGraph, before: Mapping[str, str], after: Mapping[str, 
 
 @check(level=4, title="takes inputs that are unaligned, strided or read-only", seconds=300)
 def unusual_inputs_are_taken(subject: Subject) -> None:
-    """Run with inputs at every element of a cache line, read-only, reversed, in Fortran order and cut out of larger arrays.
+    """Run with inputs of every alignment and memory order.
+
+    They lie at every element of a cache line, are read-only, reversed, in Fortran order and cut out
+    of larger arrays.
 
     Troubleshooting: an input of the network is the caller's own array, aligned to its element and
     no more: use loads that take any address, or ask for a workspace and copy. Arrays that are not
@@ -202,7 +205,7 @@ def _unusual(feeds: Mapping[str, Array]) -> Iterator[tuple[str, dict[str, Array]
 
 @check(level=4, title="survives a failing allocation")
 def failing_allocations_are_survived(subject: Subject) -> None:
-    """Let the first, second, ... allocation of a run fail: OUT_OF_MEMORY each time, and afterwards the network runs.
+    """Let the first, second, ... allocation of a run fail: OUT_OF_MEMORY, then the network runs.
 
     Troubleshooting: `create_run` and `queue_create` must undo what they did before they return an
     error; `allocate` raises MemoryError. Nothing of the failed run may be kept for the next one.
@@ -235,7 +238,9 @@ def failing_allocations_are_survived(subject: Subject) -> None:
 
 @check(level=4, title="gives everything back when a network is unloaded", seconds=300)
 def loading_leaks_nothing(subject: Subject) -> None:
-    """Load, run and unload 50 times, half of them in a runtime of their own: memory, files and threads must not grow.
+    """Load, run and unload 50 times: memory, files and threads must not grow.
+
+    Half of the times are in a runtime of their own.
 
     Troubleshooting: `release(state)` must free all that `create_workload` allocated, `release_run`
     what `create_run` did; the context's `close` ends threads and closes files. Look for caches

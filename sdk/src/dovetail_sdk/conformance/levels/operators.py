@@ -1,4 +1,4 @@
-"""Level 2: operators compute what they should, in every element type and within every limit that the backend claims."""
+"""Level 2: operators compute rightly, in every element type and within every claimed limit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..variants import variants
 
 _ENOUGH = 8
 _OPERATOR_SECONDS = 900.0
-"""For all cases of one kind: hundreds, in a dozen element types, on a device that may compile for seconds."""
+"""For all cases of a kind: hundreds, in a dozen types, on a device that may compile for seconds."""
 
 
 @check(level=2, title="computes what it claims", seconds=_OPERATOR_SECONDS, each=kinds)
 def computes(subject: Subject, kind: str) -> None:
-    """Try a kind in every element type: plain, edges, and both sides of each limit that the manifest states.
+    """Try a kind in every element type: plain, edges, and both sides of each limit it claims.
 
     Troubleshooting: The text of a case names the layer, the worst element, what came out, what
     should have, and the allowed difference with the arithmetic behind it. Repeat one case with
@@ -49,7 +49,7 @@ def computes_further_kinds(subject: Subject) -> None:
 
 @check(level=2, title="claims only what can be judged")
 def claims_are_judged(subject: Subject) -> None:
-    """List claimed kinds and element types that no operator module can judge; they are shown, and fail nothing.
+    """Show claimed kinds and element types that no operator module can judge; they fail nothing.
 
     Troubleshooting: Bring an operator module for a kind of your own, see
     `dovetail_sdk.conformance.cases`. For a standard kind check the spelling of the kind and its
@@ -121,7 +121,10 @@ def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: d
 
 
 def ask_all(subject: Subject, operator: Operator, dtype: DType, claims: Sequence[Claim]) -> list[Trial]:
-    """Make the cases and ask about them; of a kind that a manifest with claims leaves out, a few tell that it is refused."""
+    """Make the cases and ask about them.
+
+    Of a kind that a manifest with claims leaves out, a few tell that it is refused.
+    """
     subject.step(f"{operator.kind} of {dtype}: asking")
     trials: list[Trial] = []
     for variant in variants(operator, dtype, claims):

@@ -78,7 +78,7 @@ def _report(subject: Subject, measure: IBackend, graph: RandomGraph, what: str) 
 
 
 def _interleaved(mine: LoadedNetwork, theirs: LoadedNetwork, graph: RandomGraph) -> tuple[float, float]:
-    """Return the median seconds of each; run alternating, so that whatever else the machine does meets both."""
+    """Return the median seconds of each; they alternate, so that other load meets both."""
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(_ROUNDS + 2):
         for net, seconds in zip((mine, theirs), times, strict=True):

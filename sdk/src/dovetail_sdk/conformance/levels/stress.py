@@ -33,11 +33,11 @@ from ..trial_graphs import (
 _THREADS = 8
 _RUNS = 25
 _GRACE = 0.5
-"""Seconds after its deadline by which a run must be over: 0.2 by contract, the rest for a busy machine."""
+"""Seconds after its deadline by which a run must end: 0.2 by contract, more for a busy machine."""
 
 
 class _Expected:
-    """What runs with certain feeds give, seen once in peace, to compare with what they give under stress."""
+    """What runs with certain feeds give in peace, to compare with what they give under stress."""
 
     def __init__(self, subject: Subject, graph: RandomGraph, net: LoadedNetwork, count: int) -> None:
         random = subject.rng(f"{graph.network.name}/expected")
@@ -89,7 +89,7 @@ def threads_do_not_disturb_each_other(subject: Subject) -> None:
 
 
 def _in_threads(count: int, body: Callable[[int], None], seconds: float = 120) -> None:
-    """Call a function with 0, 1, ... on threads that begin together; raises what one of them raised first."""
+    """Call a function with 0, 1, ... on threads that begin together; raise what one raised."""
     errors: list[BaseException] = []
     gate = threading.Barrier(count)
 
@@ -114,7 +114,7 @@ def _in_threads(count: int, body: Callable[[int], None], seconds: float = 120) -
 
 @check(level=4, title="does not remember earlier runs")
 def history_does_not_matter(subject: Subject) -> None:
-    """Run with inputs A, then with NaN or extreme values, then with A: the results must have the same bits.
+    """Run with inputs A, with NaN or extremes, then A: both results of A must have the same bits.
 
     Troubleshooting: something of one run is left for the next one: an accumulator that is not
     cleared, a cache keyed by address, scratch memory that is read before it was written, a tensor
@@ -143,7 +143,7 @@ def _extreme(feeds: Mapping[str, Array], *, low: bool) -> dict[str, Array]:
 
 @check(level=4, title="ends a run soon after its deadline", seconds=300)
 def deadlines_are_kept(subject: Subject) -> None:
-    """Run long chains with deadlines that pass at the start, early, half-way and late; then run them to the end.
+    """Run long chains with deadlines that pass at start, early, half-way and late; then to the end.
 
     Troubleshooting: a kernel that takes long must poll `host->is_cancelled(call)` every millisecond
     or so and return DOVETAIL_CANCELLED; an asynchronous backend must give up what has not started
@@ -172,7 +172,7 @@ def deadlines_are_kept(subject: Subject) -> None:
 
 
 def _slow_chain(subject: Subject) -> tuple[RandomGraph, LoadedNetwork, float]:
-    """Return a chain that takes at least 30 ms, or the slowest that can be made; and how long it takes."""
+    """Return a chain that takes 30 ms or more, or else the slowest one, and how long it takes."""
     style = styles_of(subject)[0][0]
     found: tuple[RandomGraph, LoadedNetwork, float] | None = None
     for batch in (style.batch, 16, 128, 1024):
@@ -210,7 +210,7 @@ def _overrun(net: LoadedNetwork, graph: RandomGraph, timeout: float) -> float:
 
 @check(level=4, title="runs two networks alternating")
 def networks_do_not_disturb_each_other(subject: Subject) -> None:
-    """Load two networks, and the first one a second time, and run them alternating; then from two threads at once.
+    """Load two networks, the first twice; run them alternating, then from two threads at once.
 
     Troubleshooting: what belongs to one network is kept in the backend, in its context or in a
     global: tables keyed by the name of a layer, or a queue that is shared without a lock.
@@ -238,7 +238,7 @@ def networks_do_not_disturb_each_other(subject: Subject) -> None:
 
 @check(level=4, title="gives the same results through submit and bind")
 def all_ways_to_run_agree(subject: Subject) -> None:
-    """Compare `run`, `submit`, and bindings whose inputs change in place, several in flight at once.
+    """Compare `run`, `submit`, and several bindings in flight whose inputs change in place.
 
     Troubleshooting: a binding has a context of its own, made by `create_run` once and used for
     every run; its arrays keep their addresses while their contents change. A workload that keeps
@@ -261,7 +261,9 @@ def all_ways_to_run_agree(subject: Subject) -> None:
 
 @check(level=4, title="is unloaded while threads keep running it")
 def unloading_waits_for_runs(subject: Subject) -> None:
-    """Unload a network while four threads run it: runs that began end rightly, later ones are refused; five times.
+    """Unload a network while four threads run it, five times.
+
+    Runs that began end rightly, later ones are refused.
 
     Troubleshooting: the core frees workloads and memory only when no run is in flight. If this
     hangs, a run does not end; if it crashes, something of the network was freed in `before_unload`,
@@ -305,7 +307,9 @@ def unloading_waits_for_runs(subject: Subject) -> None:
 
 @check(level=4, title="tells of work that fails late in the run that caused it")
 def late_errors_are_told(subject: Subject) -> None:
-    """Load with the options under which enqueued work fails: a run must fail and name layers; the others are right.
+    """Load with the options under which enqueued work fails.
+
+    A run must fail and name layers; the others are right.
 
     Troubleshooting: `queue_wait` returns the failure of enqueued work, once, with a text from
     `queue_error`. The options come from the attribute `late_failure` of the vendor's test class,

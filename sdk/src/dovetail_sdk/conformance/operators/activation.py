@@ -1,4 +1,4 @@
-"""Activation: every function of one element, of floats, plain integers (clamps) and quantized tensors."""
+"""Activation: functions of one element, of floats, plain integers (clamps), quantized tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..references.single_layer import layer_case
 
 _CLAMPS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 _SCALES = {"scaled": (0.07, 0.05), "alike": (0.0625, 0.0625)}
-"""Scales of input and result; no integer of the first stands for a threshold where a function jumps."""
+"""Scales of input and result; no integer of the first is a threshold where a function jumps."""
 
 
 def _floats(function: ActivationFunction, dtype: DType, shape: tuple[int, ...], values: str, rng: np.random.Generator) -> Array:

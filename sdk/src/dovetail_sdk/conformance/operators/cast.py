@@ -1,4 +1,4 @@
-"""Cast: each element as another type; what the target cannot hold is left out, for there runtimes differ."""
+"""Cast: each element as another type, save what the target cannot hold: there runtimes differ."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ _DIGITS = {DType.FLOAT64: 53, DType.FLOAT32: 24, DType.FLOAT16: 11, DType.BFLOAT
 
 
 def _whole_limits(dtype: DType) -> tuple[int, int]:
-    """Least and greatest whole number that a type holds; of a float, such that all between them are held, too."""
+    """Return the least and greatest whole number that a type holds, with all between them."""
     if dtype.is_float:
         return -(1 << _DIGITS[dtype]), 1 << _DIGITS[dtype]
     return samples.limits(dtype)
 
 
 def _near_ties(source: DType, target: DType, count: int, rng: np.random.Generator) -> Array | None:
-    """Make numbers at and next to the midpoints of a narrower float's neighbours; None if the target holds them all."""
+    """Make numbers at and next to the midpoints of a narrower float's neighbours.
+
+    The result is None if the target holds them all.
+    """
     extra = (_DIGITS[source] if source.is_float else source.bits - source.is_signed) - _DIGITS[target]
     # Whole numbers stay below float16's largest; 20 digits are enough to be a tie in float32 that
     # was none before.
@@ -63,7 +66,7 @@ def _plain(source: DType, target: DType, shape: tuple[int, ...], rng: np.random.
 
 
 def cast_to(x: Array, source: DType, target: DType) -> Array:
-    """Truncate toward zero to integers, test for non-zero to bool; floats stay float64, to be rounded once."""
+    """Truncate to integers, test for non-zero to bool; leave floats in float64, to round once."""
     values = samples.reals(x, source) if source.is_float else x
     if target is DType.BOOL:
         return np.asarray(values != 0)

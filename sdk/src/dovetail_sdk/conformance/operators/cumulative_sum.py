@@ -17,7 +17,7 @@ from ..references.tolerances import accumulated
 
 
 def running_sum(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """Sum what stands before (or after) each element, each sum by itself; floats without rounding until the end."""
+    """Sum, separately, what is before (or after) each element; round floats only at the end."""
     lines = np.moveaxis(x, axis, -1)
     result = np.zeros(lines.shape, x.dtype)
     for place in np.ndindex(lines.shape):

@@ -1,4 +1,4 @@
-"""ElementwiseBinary: arithmetic, extremes, logic and shifts of two tensors, with NumPy's broadcast."""
+"""ElementwiseBinary: arithmetic, extremes, logic, shifts of two tensors, broadcast as in NumPy."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _floats(
 def _integers(
     operation: BinaryOperation, dtype: DType, first: tuple[int, ...], second: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Reach the ends of the type wherever the result does not overflow, which the descriptor leaves open."""
+    """Reach the type's ends where no result overflows, which the descriptor leaves open."""
     minimum, maximum = samples.limits(dtype)
     half, root = maximum // 2, math.isqrt(maximum)
     signed = dtype.is_signed

@@ -39,7 +39,7 @@ class Function:
     around: float = 0.0
 
     def tolerance(self, dtype: DType) -> Tolerance:
-        """Allow what OpenCL C allows, and the rounding of an argument reduced to a zero of the function."""
+        """Allow OpenCL C's error, and the rounding of an argument reduced to a function's zero."""
         count = self.half if dtype.bits == 16 else self.single
         if not count:
             return EXACT
@@ -102,7 +102,7 @@ _QUANTIZED = (
 )
 """Functions without jumps, defined for all real numbers that are tried."""
 _SPECIAL = (np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5)
-"""Results by C's Annex F; no zero of negative sign, whose reciprocal root differs from library to library."""
+"""Results by C's Annex F; no negative zero, whose reciprocal root differs between libraries."""
 
 
 def _floats(operation: UnaryOperation, dtype: DType, shape: tuple[int, ...], values: str, rng: np.random.Generator) -> Array:

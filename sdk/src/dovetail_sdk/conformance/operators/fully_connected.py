@@ -1,4 +1,4 @@
-"""FullyConnected: rows times transposed weights, plus bias; of floats, of plain integers and of quantized ones."""
+"""FullyConnected: rows times transposed weights, plus bias: float, plain integer or quantized."""
 
 from __future__ import annotations
 

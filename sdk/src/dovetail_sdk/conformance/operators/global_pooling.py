@@ -19,7 +19,10 @@ from ..references.single_layer import layer_case
 
 
 def _spatial(parameters: Parameters) -> tuple[int, ...] | None:
-    """Return the sizes between batch and channels, as many as the rank has room for; the last two are height and width."""
+    """Return the sizes between batch and channels that the rank has room for.
+
+    The last two are height and width.
+    """
     rank = parameters["rank"]
     if rank < 2:
         return None

@@ -23,7 +23,7 @@ _REASON = (
 
 
 def normalized_by_neighbours(x: Array, axis: int, size: int, alpha: float, beta: float, k: float) -> Array:
-    """Follow ONNX: channel c sums from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), both ends included."""
+    """Sum, as ONNX, channels c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), inclusive."""
     planes = np.moveaxis(x, axis, 0)
     result = np.empty_like(planes)
     before, after = (size - 1) // 2, size // 2

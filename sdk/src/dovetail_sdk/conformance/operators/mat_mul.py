@@ -1,4 +1,7 @@
-"""MatMul: products of matrices and vectors, in batches that broadcast; of floats, of plain integers and of quantized ones."""
+"""MatMul: products of matrices and vectors, in batches that broadcast.
+
+They are of floats, of plain integers and of quantized ones.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ _QUANTIZATION_B = {
 
 
 def product(a: Array, b: Array) -> Array:
-    """Sum over the last axis of `a` and the last but one of `b`; vectors are a row, or a column, that the result lacks."""
+    """Sum over the last axis of `a` and the last but one of `b`.
+
+    Vectors are a row, or a column, that the result lacks.
+    """
     rows = a[None, :] if a.ndim == 1 else a
     columns = b[:, None] if b.ndim == 1 else b
     full = np.einsum("...mk,...kn->...mn", rows, columns)

@@ -19,7 +19,7 @@ _PATTERNS = ("spatial", "nothing", "all", "before", "after", "last", "cropped", 
 
 
 def counts(shape: tuple[int, ...], pattern: str, mode: PadMode) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return how many elements come before and after each axis; None if the pattern makes no sense."""
+    """Return how many elements precede and follow each axis; None if the pattern makes no sense."""
     rank = len(shape)
     limit = {PadMode.CONSTANT: 3, PadMode.EDGE: 3, PadMode.REFLECT: -1}.get(mode, 0)
     # Reflection needs one element more than it adds, the mirror and the wrap as many.

@@ -14,7 +14,10 @@ from ..references.single_layer import carries, layer_case, marked
 
 
 def permuted(x: Array, order: tuple[int, ...]) -> Array:
-    """Place every element by its position: the index along axis i of the result is that along axis order[i] of the input."""
+    """Place every element by its position.
+
+    The index along axis i of the result is that along axis order[i] of the input.
+    """
     result = np.empty([x.shape[axis] for axis in order], x.dtype)
     for position in np.ndindex(x.shape):
         result[tuple(position[axis] for axis in order)] = x[position]

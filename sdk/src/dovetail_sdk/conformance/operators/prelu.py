@@ -1,4 +1,4 @@
-"""Prelu: a slope of its own, broadcast, for what is negative; of floats, plain integers and quantized tensors."""
+"""Prelu: a broadcast slope for what is negative; of floats, plain integers, quantized tensors."""
 
 from __future__ import annotations
 

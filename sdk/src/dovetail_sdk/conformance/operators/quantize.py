@@ -14,19 +14,22 @@ from ..references.single_layer import layer_case
 
 _LABELS = ("int8", *(dtype.label for dtype in DType if dtype.is_integer and dtype is not DType.INT8))
 _LARGEST_EXACT = 1 << 20
-"""Quotients stay below it, so that a half is exact in float32 before and after the zero point is added."""
+"""Bound of the quotients: a half is exact in float32 before and after adding the zero point."""
 ONE_STEP = Tolerance(
     0.0, 1.0, "x / scale rounds in float32, or is x * (1 / scale): a quotient near a tie may fall to the other side, one step"
 )
 
 
 def per_axis_column(values: Array, rank: int, axis: int | None) -> Array:
-    """Shape one value per element of an axis so that it broadcasts; a single value stays a scalar."""
+    """Shape one value per element of an axis to broadcast; a single value stays a scalar."""
     return values.reshape(()) if axis is None else values.reshape(tuple(-1 if i == axis % rank else 1 for i in range(rank)))
 
 
 def quantization_of(shape: tuple[int, ...], axis: int | None, zero: int, power: bool) -> Quantization | None:
-    """Make a quantization whose scales are powers of two or not; None if the axis is none of the shape's, or empty."""
+    """Make a quantization whose scales are powers of two or not.
+
+    The result is None if the axis is none of the shape's, or empty.
+    """
     single = 2.0**-3 if power else float(np.float32(0.05))
     if axis is None:
         return Quantization.per_tensor(single, zero)
@@ -38,7 +41,10 @@ def quantization_of(shape: tuple[int, ...], axis: int | None, zero: int, power: 
 
 
 def zero_of(label: str, dtype: DType) -> int:
-    """Return a zero point: none, within the range, or at one of its ends, as far as it goes (int32 holds zero points)."""
+    """Return a zero point: none, within the range, or at one of its ends.
+
+    No end lies beyond those of int32, which holds zero points.
+    """
     minimum, maximum = samples.limits(dtype)
     if label == "none":
         return 0

@@ -65,7 +65,7 @@ _TRUNCATED = Tolerance(0.0, 1.0, "the logarithm is truncated: an error of any si
 
 
 def lines_of(x: Array, axes: Sequence[int]) -> tuple[tuple[int, ...], list[list[Any]]]:
-    """Return the shape of what is left, and for each element of it, in order, what is reduced to it."""
+    """Return the shape that is left and, in order, what is reduced to each of its elements."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     shape = tuple(x.shape[axis] for axis in kept)
     moved = x.transpose(*kept, *axes)

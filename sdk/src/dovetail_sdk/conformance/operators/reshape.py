@@ -16,7 +16,7 @@ from ..references.single_layer import carries, layer_case, marked
 
 
 def target(shape: tuple[int, ...], how: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return what is written as the target shape, and the shape that it means; None if the way makes no sense."""
+    """Return the target shape as written and the shape that it means; None if it makes no sense."""
     count = math.prod(shape)
     if how == "flat":
         return (count,), (count,)

@@ -23,7 +23,7 @@ _ONE_STEP = Tolerance(0.0, 1.0, "rounded to the nearest integer: in float32, one
 
 
 def _plan(shape: tuple[int, ...], parameters: Parameters) -> tuple[tuple[int, ...], tuple[Fraction, ...]] | None:
-    """Return the sizes of the result and the scale of every axis, exactly; None for factors that do not fit the shape."""
+    """Return the result's sizes and each axis' exact scale; None for factors that do not fit."""
     factors = parameters["factors"][-len(shape) :] if shape else ()
     factors = (1.0,) * (len(shape) - len(factors)) + tuple(factors)
     wanted = tuple(math.floor(size * factor) for size, factor in zip(shape, factors, strict=True))

@@ -16,7 +16,7 @@ from ..references.single_layer import carries, layer_case, marked
 
 
 def best_positions(x: Array, k: int, axis: int, largest: bool) -> Array:
-    """Sort the positions of each line, equal elements by position, a NaN as larger than every number; keep k of them."""
+    """Sort each line's positions, ties by position, NaN as the largest; keep k of them."""
     lines = np.moveaxis(x, axis, -1)
     result = np.zeros((*lines.shape[:-1], k), np.int64)
     for place in np.ndindex(lines.shape[:-1]):

@@ -46,13 +46,15 @@ PARAMETERS: Mapping[ActivationFunction | None, tuple[float, float]] = {
     ActivationFunction.MISH: (0.0, 0.0),
     ActivationFunction.SHRINK: (0.5, 0.5),
 }
-"""Alpha and beta that are tried, by function. Shrink has no jump with these; of a threshold see `parameters_for`."""
+"""Alpha and beta that are tried, by function.
+
+Shrink has no jump with these; of a threshold see `parameters_for`."""
 _MIN_ROOM = 16.0
-"""How many times its error a result is from a threshold, at least, so that rounding takes none to the other side."""
+"""Least distance of a result from a threshold, in its errors, so that rounding crosses none."""
 
 
 def parameters_for(function: ActivationFunction | None, x: Array, error: float) -> tuple[float, float] | None:
-    """Return alpha and beta for results that a function is applied to; None if a threshold finds no room between them.
+    """Return alpha and beta of a function of results; None if no threshold has room between them.
 
     Args:
         function: The function.
@@ -98,7 +100,7 @@ CLAMPS = (None, ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 
 
 def activated(x: Array, function: ActivationFunction | None, parameters: tuple[float, float] | None = None) -> Array:
-    """Apply a function with parameters, by default its `PARAMETERS`; a clamp of integers stays in their type."""
+    """Apply a function, by default with its `PARAMETERS`; a clamp of integers keeps their type."""
     alpha, beta = parameters or PARAMETERS[function]
     if x.dtype.kind not in "iu" or function is None:
         return _FUNCTIONS[function](x, alpha, beta)
@@ -122,7 +124,7 @@ def fused_tolerance(plain: Tolerance, function: ActivationFunction | None, dtype
 
 
 def clamp(function: ActivationFunction | None, quantization: Quantization) -> tuple[float, float]:
-    """Return the least and the greatest integer that a clamp of a quantized result lets through, before rounding."""
+    """Return the least and greatest integer that a quantized clamp passes, before rounding."""
     scale, zero = quantization.scale[0], quantization.zero_point[0]
     alpha, beta = PARAMETERS[function]
     low = {None: -math.inf, ActivationFunction.RELU: float(zero)}.get(function, zero + beta / scale)

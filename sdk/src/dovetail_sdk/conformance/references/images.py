@@ -61,5 +61,5 @@ def image_from_nchw(x: Array, layout: DataLayout) -> Array:
 
 
 def filters_first(weights: Array, layout: DataLayout) -> Array:
-    """Bring filters [A, B, h, w] of a depthwise or transposed convolution into [B, h, w, A] for NHWC."""
+    """Bring depthwise or transposed convolution filters [A, B, h, w] into [B, h, w, A] for NHWC."""
     return np.ascontiguousarray(weights.transpose(1, 2, 3, 0) if layout is DataLayout.NHWC else weights)

@@ -1,4 +1,4 @@
-"""Interpolation along one axis, as a matrix in float64 and exact positions. Source: ONNX, operator Resize-19."""
+"""Interpolation along an axis, as a float64 matrix and exact positions, by ONNX's Resize-19."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def nearest(rounding: NearestRounding, where: Fraction) -> int:
 
 
 def is_ambiguous(how: Interpolation, at: int, size: int, wanted: int, scale: Fraction) -> bool:
-    """Tell whether floating point may take NEAREST to another element, because the position lies at a jump, or a hair from it.
+    """Tell whether rounding may take NEAREST to another element, at a jump or a hair from one.
 
     Not so where all steps are exact in binary: at a scale that is a power of two, and at position 0
     of two formulas.

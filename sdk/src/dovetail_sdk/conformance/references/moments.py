@@ -1,4 +1,4 @@
-"""Mean and variance of rows, what is normalized by them, and how far float32 may be from that; cases of such layers."""
+"""Mean and variance of rows, what they normalize, float32's error; cases of such layers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def normalized(rows: Array, epsilon: float, center: bool = True) -> Array:
 
 
 def tolerance(rows: Array, epsilon: float, scale: float, offset: float, dtype: DType, center: bool = True) -> Tolerance:
-    """Bound the error of rows that are normalized in float32, two passes or one, then scaled and shifted.
+    """Bound the error of rows normalized in float32, two passes or one, then scaled and shifted.
 
     Args:
         rows: What is normalized, [..., n], float64.
@@ -77,7 +77,7 @@ def tolerance(rows: Array, epsilon: float, scale: float, offset: float, dtype: D
 def parameter(
     label: str | None, count: tuple[int, ...], low: float, high: float, constant: bool, rng: np.random.Generator
 ) -> tuple[Feed | None, Array | None]:
-    """Make a float operand of its own element type, and its values in float64; None twice for a missing one."""
+    """Make a float operand of its own type and its float64 values; None twice for a missing one."""
     if label is None:
         return None, None
     dtype = DType.of(label)

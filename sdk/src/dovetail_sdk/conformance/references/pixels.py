@@ -1,4 +1,4 @@
-"""Blocks of pixels and channels, by index: the definitions of SpaceToDepth and DepthToSpace, and their cases."""
+"""Blocks of pixels and channels: definitions of SpaceToDepth and DepthToSpace, and their cases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def space_to_depth(x: Array, block: int) -> Array:
 
 
 def depth_to_space(x: Array, block: int, column_first: bool) -> Array:
-    """Move channel (dy * block + dx) * C + c, or c * block^2 + dy * block + dx, to pixel (dy, dx) of each block; NHWC."""
+    """Move channels to pixels (dy, dx) of each block; NHWC.
+
+    The channel is (dy * block + dx) * C + c, or c * block^2 + dy * block + dx.
+    """
     n, height, width, channels = x.shape
     rest = channels // block**2
     result = np.empty((n, height * block, width * block, rest), x.dtype)
@@ -57,7 +60,10 @@ def depth_to_space(x: Array, block: int, column_first: bool) -> Array:
 def moved_case(
     descriptor: Descriptor, moved: Callable[[Array], Array], parameters: Parameters, dtype: DType, rng: np.random.Generator
 ) -> Case | None:
-    """Make a case of a layer that moves elements as `moved` moves those of an NHWC image; None if it cannot be quantized."""
+    """Make a case of a layer that moves elements as `moved` moves those of an NHWC image.
+
+    The result is None if it cannot be quantized.
+    """
     how, layout = parameters["quantization"], DataLayout(parameters["layout"])
     if not carries(how, dtype):
         return None

@@ -90,7 +90,10 @@ def quantization_of(how: str, dtype: DType) -> Quantization | None:
 
 
 def judged(function: PoolingFunction, dtype: DType, how: str) -> bool:
-    """Tell whether the kind says what the function gives for the type: integers have maxima, some have averages, none norms."""
+    """Tell whether the kind says what the function gives for the type.
+
+    Integers have maxima, some have averages, none norms.
+    """
     if dtype.is_float:
         return how == "none"
     if function is PoolingFunction.AVERAGE:

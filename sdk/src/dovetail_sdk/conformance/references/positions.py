@@ -30,7 +30,7 @@ LEADING = ((3,), (), (1,), (0,), (2, 2))
 
 
 def indices(label: str, shape: Sequence[int], size: int, negative: bool, rng: np.random.Generator) -> Array | None:
-    """Make positions along an axis of `size` elements, with both ends of the range; None if the axis has none.
+    """Make positions along an axis of `size` elements, with both ends; None if the axis is empty.
 
     Args:
         label: Element type.
@@ -59,7 +59,7 @@ def coordinates(
 
 
 def places(label: str, count: int, sizes: Sequence[int], negative: bool, rng: np.random.Generator) -> Array | None:
-    """Make `count` positions over several axes of these sizes, none of them twice; None if there are too few."""
+    """Make `count` distinct positions over several axes of these sizes; None if too few."""
     room = int(np.prod(sizes))
     if room < count:
         return None
@@ -80,7 +80,7 @@ def picked_case(
     dtype: DType,
     rng: np.random.Generator,
 ) -> Case | None:
-    """Make a case of a layer that picks from an input of this shape; None if that cannot be quantized.
+    """Make a case of a layer that picks from an input of this shape; None if not quantizable.
 
     Args:
         descriptor: The layer.

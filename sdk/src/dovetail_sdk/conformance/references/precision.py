@@ -7,7 +7,7 @@ from dovetail import DType
 from ..cases import Tolerance
 
 UNIT = {DType.FLOAT64: 2.0**-52, DType.FLOAT32: 2.0**-23, DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0**-7}
-"""Distance from 1 to the next number: at most this, relative to a number, is one unit in its last place."""
+"""Distance from 1 to the next number: a unit in the last place is at most this, relatively."""
 
 SMALLEST_NORMAL = {DType.FLOAT64: 2.0**-1022, DType.FLOAT32: 2.0**-126, DType.FLOAT16: 2.0**-14, DType.BFLOAT16: 2.0**-126}
 """Devices may give zero for what is smaller."""

@@ -30,7 +30,9 @@ WEIGHTED: Mapping[str, Sequence[Any]] = {
     "activation": tuple(PARAMETERS),
     "quantization": ("per_tensor",),
 }
-"""Parameters of what has weights; `own` is the element type that a plain layer has. Floats know no quantization.
+"""Parameters of what has weights; `own` is the element type that a plain layer has.
+
+Floats know no quantization.
 
 The labels stand before None, so that of a claim such as `"bias.dtype": [null, "int32"]` the case
 with a bias is the plain one.
@@ -49,17 +51,20 @@ _STEPS = 6.0
 
 
 def operand(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator, scale: float = 1.0) -> Array:
-    """Floats of magnitude 0.5 to 2 and either sign, times a power of two: none is so small that it could go missing unseen."""
+    """Make floats of magnitude 0.5 to 2 and either sign, times a power of two.
+
+    None is so small that it could go missing unseen.
+    """
     return samples.stored(rng.uniform(0.5, 2.0, shape) * rng.choice([-1.0, 1.0], shape) * scale, dtype)
 
 
 def weight_scale(terms: int) -> float:
-    """Return the power of two by which weights are scaled, so that sums of so many products stay near 1."""
+    """Return the power of two that scales weights so that sums of so many products stay near 1."""
     return 2.0 ** -math.ceil(math.log2(math.sqrt(max(terms, 1))))
 
 
 def sum_tolerance(terms: int, magnitude: float, dtype: DType) -> Tolerance:
-    """Bound the error of a sum of products that is accumulated in float32 (float64 of float64), in any order.
+    """Bound the error of products summed in any order in float32 (float64 of float64).
 
     Higham, Accuracy and Stability of Numerical Algorithms, 3.1: n terms err by n u sum |a b| at
     most; Higham and Mary 2019: beyond 6 sqrt(n) u sum |a b| with a probability below 1e-7.

@@ -1,4 +1,6 @@
-"""Sums of products of quantized tensors by TensorFlow Lite's rules: integers up to the rescaling, which then rounds.
+"""Sums of products of quantized tensors by TensorFlow Lite's rules.
+
+They are integers up to the rescaling, which then rounds.
 
 Source: TensorFlow Lite's 8-bit quantization specification;
 tensorflow/lite/kernels/internal/reference/integer_ops/conv.h.
@@ -19,12 +21,14 @@ from .quantized_elementwise import quantized
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
 QUANTIZATIONS = ("per_tensor", "none")
-"""What 8-bit integers may stand for, the plain case first; other types are not quantized, whatever the parameter says."""
+"""What 8-bit integers may stand for, the plain case first.
+
+Other types are not quantized, whatever the parameter says."""
 INPUT_SCALE = float(np.float32(0.05))
 _TYPICAL = 74.0
 """Root of the mean square of integers spread over 8 bits."""
 _SPREAD = 40.0
-"""Quanta of the result that its standard deviation has: few results saturate, and one term still is many quanta."""
+"""Quanta in a result's standard deviation: few results saturate, one term is many quanta."""
 
 
 def of_type(how: str, dtype: DType) -> str:
@@ -42,7 +46,10 @@ def _weights_zero(dtype: DType) -> int:
 
 
 def weights_quantization(dtype: DType, filters: int, axis: int | None, rng: np.random.Generator) -> Quantization:
-    """Quantization of the weights, per tensor or along an axis; int8 weights are symmetric, as the specification has it."""
+    """Return a quantization of the weights, per tensor or along an axis.
+
+    int8 weights are symmetric, as the specification has it.
+    """
     zero = _weights_zero(dtype)
     if axis is None:
         return Quantization.per_tensor(float(np.float32(0.013)), zero)
@@ -71,7 +78,10 @@ def eight_bits(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -
 
 
 def eight_bit_weights(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Integers at least 32 away from their zero point, so that none goes missing unseen; the specification has no -128."""
+    """Make integers at least 32 from their zero point, so that none goes missing unseen.
+
+    The specification has no -128.
+    """
     zero = _weights_zero(dtype)
     far = np.where(rng.random(shape) < 0.5, rng.integers(-127, -32, shape), rng.integers(32, 124, shape, endpoint=True))
     return np.asarray(far + zero, dtype.numpy)
@@ -86,7 +96,7 @@ def quantized_sums(
     dtype: DType,
     activation: ActivationFunction | None = None,
 ) -> Array:
-    """Sum products of integers without their zero points, exactly; then rescale, clamp and round to the nearest integer.
+    """Sum integer products without zero points, exactly; then rescale, clamp and round to nearest.
 
     Args:
         sums: Of int64 operands.

@@ -26,7 +26,7 @@ def real(array: Array, quantization: Quantization) -> Array:
 
 
 def quantized(values: Array, quantization: Quantization, dtype: DType, activation: ActivationFunction | None = None) -> Array:
-    """Round real numbers to the nearest integer that stands for them, within the type and the activation's clamp."""
+    """Round to the nearest integer that stands for a real number, in the type and the clamp."""
     wanted = values / float(np.float32(quantization.scale[0])) + quantization.zero_point[0]
     low, high = clamp(activation, quantization)
     minimum, maximum = limits(dtype)
@@ -40,6 +40,6 @@ def combined(
     dtype: DType,
     activation: ActivationFunction | None = None,
 ) -> Array:
-    """Compute on real numbers and quantize the result; quantizations are those of both operands and of the result."""
+    """Compute on real numbers and quantize; quantizations are of both operands and the result."""
     a, b = (real(operand, one) for operand, one in zip(operands, quantizations[:2], strict=True))
     return quantized(function(a, b), quantizations[2], dtype, activation)

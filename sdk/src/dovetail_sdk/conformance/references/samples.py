@@ -1,4 +1,4 @@
-"""Random tensors of every element type, edge values first, and what their elements are as real numbers."""
+"""Random tensors of every element type, edge values first, and their elements as real numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPECIAL = (0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 3.0)
 
 
 def stored(values: npt.ArrayLike, dtype: DType) -> Array:
-    """Store numbers that the type holds exactly; bfloat16 as its bits, where anything longer is cut off toward zero."""
+    """Store numbers that the type holds exactly; bfloat16 as its bits, cut off toward zero."""
     if dtype is DType.BFLOAT16:
         single = np.asarray(values, np.float32)
         return np.asarray(single.view(np.uint32) >> np.uint32(16), np.uint16)
@@ -53,7 +53,7 @@ def uniform(dtype: DType, shape: Sequence[int], rng: np.random.Generator, low: f
 
 
 def whole(dtype: DType, shape: Sequence[int], rng: np.random.Generator, low: int = -8, high: int = 8) -> Array:
-    """Whole numbers of an interval, both ends included, led by the ends; negative ones become 0 in unsigned types."""
+    """Make whole numbers of an interval, led by both ends; negatives become 0 in unsigned types."""
     if dtype is DType.BOOL:
         return truth(shape, rng)
     low = low if dtype.is_signed else max(low, 0)
@@ -69,12 +69,14 @@ def truth(shape: Sequence[int], rng: np.random.Generator) -> Array:
 
 
 def special(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Array:
-    """Floats of which most are zeros of both signs, infinities, NaN, or plain numbers that any type holds."""
+    """Make floats: mostly zeros of both signs, infinities, NaN, or numbers that any type holds."""
     return stored(rng.choice(np.asarray(_SPECIAL), tuple(shape)), dtype)
 
 
 def anything(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Array:
-    """Whatever a tensor may hold, for kinds that only move elements: integers of the whole range, floats with all extremes.
+    """Make whatever a tensor may hold, for kinds that only move elements.
+
+    Integers have the whole range, floats all extremes.
 
     No NaN with a payload and no subnormal: a kernel that moves floats through registers may quieten
     or flush them.
@@ -95,7 +97,7 @@ RANKED = ("plain", "equal", "special")
 
 
 def ranked(dtype: DType, shape: Sequence[int], values: str, rng: np.random.Generator) -> Array | None:
-    """Make elements to be ordered, one of the ways `RANKED`: `equal` has many ties; None for special integers."""
+    """Make elements to order as `RANKED` names: many ties if `equal`; None for special integers."""
     if values == "special":
         return special(dtype, shape, rng) if dtype.is_float else None
     if values == "equal":

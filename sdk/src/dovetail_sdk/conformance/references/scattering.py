@@ -83,7 +83,7 @@ def scatter_case(
     dtype: DType,
     rng: np.random.Generator,
 ) -> Case | None:
-    """Make a case of a layer that places updates; None if its reduction is not defined for the element type.
+    """Make a case of a layer that places updates; None if its reduction is undefined for the type.
 
     Args:
         descriptor: The layer.

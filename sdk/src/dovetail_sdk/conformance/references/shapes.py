@@ -1,4 +1,4 @@
-"""Parameters that give a tensor its shape, one for each quantity that a manifest's claims may limit."""
+"""Parameters that shape a tensor, one for each quantity that a manifest's claims may limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SIZES: Mapping[str, Sequence[Any]] = {
     "channels": (5, 0, 1, 7, 8, 17),
     "elements": (None,),
 }
-"""Sizes of a tensor of rank 4. Others keep its last axes or have more before them; `elements` puts all on the last one."""
+"""Sizes of a tensor of rank 4; `elements` puts all on the last axis.
+
+Other ranks keep its last axes or have more before them."""
 
 
 def shape_of(parameters: Parameters) -> tuple[int, ...] | None:
@@ -42,7 +44,7 @@ BROADCASTS = ("none", "scalar", "one", "row", "column", "channel", "leading", "o
 
 
 def narrowed(shape: tuple[int, ...], how: str) -> tuple[int, ...] | None:
-    """Return the shape of an operand that broadcasts to `shape`; None if the way makes no sense for it."""
+    """Return the shape of an operand that broadcasts to `shape`; None if the way does not fit."""
     rank = len(shape)
     if how == "none":
         return shape

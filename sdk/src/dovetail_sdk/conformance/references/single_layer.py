@@ -40,5 +40,5 @@ def carries(how: str | None, dtype: DType) -> bool:
 
 
 def marked(how: str | None) -> Quantization | None:
-    """Return a quantization for kinds that keep it and move the integers as they are; None for None."""
+    """Return a quantization for kinds that keep it and move integers unchanged; None for None."""
     return None if how is None else Quantization.per_tensor(0.05, 3)

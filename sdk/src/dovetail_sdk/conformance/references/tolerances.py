@@ -1,4 +1,4 @@
-"""Bounds on the error of results that many elements go into, from the arithmetic of their accumulation.
+"""Error bounds of results that many elements go into, from the arithmetic of accumulating.
 
 A sum of n terms, formed in any order with unit roundoff u, is off by at most gamma(n) * sum
 |terms|, gamma(n) = n u / (1 - n u) (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
@@ -14,7 +14,7 @@ from .precision import SMALLEST_NORMAL, UNIT
 
 
 def gamma(count: int, dtype: DType) -> float:
-    """Bound the relative error of `count` roundings in the accumulator that tensors of this float type need at least."""
+    """Bound the relative error of `count` roundings in the least accumulator of this float type."""
     roundoff = 2.0**-53 if dtype is DType.FLOAT64 else 2.0**-24
     return count * roundoff / (1 - count * roundoff)
 
@@ -37,6 +37,6 @@ def accumulated(dtype: DType, roundings: int, magnitude: float, *, extra: float 
 
 
 def proportional(dtype: DType, roundings: int, reason: str, *, extra: float = 0.0) -> Tolerance:
-    """Allow `roundings` relative to the result, and one unit in the last place for storing it; `extra` is absolute."""
+    """Allow `roundings` relative to the result, one ulp to store it, and `extra`, absolute."""
     text = f"{reason}: gamma({roundings}) of the result, and one unit in the last place for storing it"
     return Tolerance(UNIT[dtype] + gamma(roundings, dtype), extra + SMALLEST_NORMAL[dtype], text)

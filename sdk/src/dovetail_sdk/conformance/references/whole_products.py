@@ -13,7 +13,7 @@ from . import samples
 
 
 def whole_operand(dtype: DType, shape: tuple[int, ...], terms: int, rng: np.random.Generator) -> Array | None:
-    """Return integers, none of them 0, of which so many products fit their type; None if there are too many."""
+    """Return non-zero integers of which so many products fit their type; None if too many."""
     maximum = math.isqrt(samples.limits(dtype)[1] // (terms + 1))
     if maximum < 1:
         return None

@@ -1,4 +1,4 @@
-"""Sliding windows over images in NumPy: convolution, its transpose and pooling by their definitions.
+"""Sliding windows over images in NumPy: convolution, its transpose and pooling by definition.
 
 Images are [N, C, H, W], filters [O, C / groups, h, w]; sizes are (height, width), padding (top,
 left, bottom, right). Float64 stays float64 and int64 stays int64.
@@ -36,7 +36,7 @@ def positions(size: int, window: int, stride: int, before: int, after: int, dila
 def seen(
     x: Array, kernel: Pair, stride: Pair, padding: Edges, dilation: Pair, fill: float = 0, counts: Pair | None = None
 ) -> Array:
-    """Return what each window sees, [N, C, rows, columns, h, w]; `fill` stands for what lies outside the image."""
+    """Return what each window sees, [N, C, rows, columns, h, w], with `fill` outside the image."""
     if counts is None:
         rows, columns = (
             positions(x.shape[2 + i], kernel[i], stride[i], padding[i], padding[2 + i], dilation[i]) for i in range(2)
@@ -85,7 +85,7 @@ def depthwise(x: Array, weights: Array, stride: Pair, padding: Edges, dilation: 
 def transpose_convolution(
     x: Array, weights: Array, stride: Pair, padding: Edges, dilation: Pair, output_padding: Pair = (0, 0), groups: int = 1
 ) -> Array:
-    """Convolve the image, with zeros between its pixels, with the mirrored filters; weights are [C, O / groups, h, w]."""
+    """Convolve the image, zeros between its pixels, with mirrored filters [C, O / groups, h, w]."""
     n, channels, height, width = x.shape
     sparse = np.zeros((n, channels, stride[0] * (height - 1) + 1, stride[1] * (width - 1) + 1), x.dtype)
     sparse[:, :, :: stride[0], :: stride[1]] = x

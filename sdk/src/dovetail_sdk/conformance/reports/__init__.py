@@ -1,4 +1,7 @@
-"""Reports of a run, by the suffix of the file: `.json` for programs, `.xml` (JUnit) for build servers, `.html` for people."""
+"""Reports of a run, by the suffix of the file.
+
+`.json` is for programs, `.xml` (JUnit) for build servers, `.html` for people.
+"""
 
 from __future__ import annotations
 

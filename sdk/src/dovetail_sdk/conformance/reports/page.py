@@ -1,4 +1,4 @@
-"""The report for people: one HTML file that needs nothing else, with a matrix of kinds and element types."""
+"""The report for people: one self-contained HTML file with a matrix of kinds and element types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _CHECK_STATES = {
 }
 _VERDICTS = {Verdict.CONFORMS: "passed", Verdict.FAILS: "failed", Verdict.INCOMPLETE: "unknown"}
 _MAX_CASES = 200
-"""Failed cases of one check on the page: a backend that gets everything wrong has thousands; the JSON report has them all."""
+"""Failed cases of one check on the page, at most.
+
+A backend that gets everything wrong has thousands; the JSON report has them all."""
 
 
 def as_page(report: Report) -> str:
