@@ -39,6 +39,7 @@ PUBLIC = (
     "dovetail.ground.limits",
     "dovetail.ground.pieces",
     "dovetail.ground.progress",
+    "dovetail.ground.records",
     "dovetail.layers",
 )
 """Modules that backends, parsers and what a vendor writes may import."""

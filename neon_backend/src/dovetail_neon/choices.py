@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dovetail import Choices, Descriptor, Layer, PrivateLayer, SubgraphView
 from dovetail.graph.graph import Graph
+from dovetail.ground.records import NamedTuple
 
 from .convolution.algorithms import allows_winograd
 from .convolution.kinds import Convolve, ConvolveFloat16, WinogradConvolve

@@ -7,10 +7,10 @@ for any number of nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from dovetail import ErrorCode, ModelError
 from dovetail.ground.limits import budget
+from dovetail.ground.records import NamedTuple
 
 from .messages import AttributeProto, FunctionProto, GraphProto, NodeProto
 from .scope import plain_domain

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import read_into
+from dovetail.ground.records import NamedTuple
 
 from .messages import GraphProto, ModelProto, TensorProto
 

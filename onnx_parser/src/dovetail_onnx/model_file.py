@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from dovetail import DovetailError, ErrorCode, ModelError
 from dovetail.ground.limits import budget
+from dovetail.ground.records import NamedTuple
 
 from .large_tensors import OddEncodingError, joined, read_apart, read_bytes
 from .messages import ModelProto

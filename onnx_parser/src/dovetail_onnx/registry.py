@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dovetail.graph.layer import OutputSlot
 from dovetail.ground.host_exceptions import is_of_host
+from dovetail.ground.records import NamedTuple
 
 from .operators import HOME
 from .unsupported import Unsupported

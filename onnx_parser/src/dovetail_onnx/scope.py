@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
 from dovetail.graph.layer import OutputSlot
 from dovetail.ground.limits import budget
+from dovetail.ground.records import Record, field
 
 from .messages import AttributeProto, GraphProto, OperatorSetIdProto, SparseTensorProto, TensorProto
 
@@ -30,8 +30,7 @@ Found: TypeAlias = OutputSlot | Missing | None
 Initializer: TypeAlias = TensorProto | SparseTensorProto
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(Record, frozen=True):
     """One level of names.
 
     Attributes:

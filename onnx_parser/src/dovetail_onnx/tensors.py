@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dovetail import DType, ErrorCode, ModelError
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import mapped
+from dovetail.ground.records import NamedTuple
 
 from .external_data import ExternalData
 from .making import Making

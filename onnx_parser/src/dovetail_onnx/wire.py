@@ -11,9 +11,10 @@ of a scalar the last counts, messages are merged, lists go on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from dovetail.ground.limits import Budget, budget
+from dovetail.ground.records import NamedTuple
 
 VARINT, EIGHT_BYTES, SIZED, FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""

@@ -8,9 +8,8 @@ nearest even at the end. Integers wrap modulo 2^bits, quantized sums are int32.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dovetail import DType
+from dovetail.ground.records import NamedTuple
 
 WIDENED = (DType.FLOAT16, DType.BFLOAT16)
 

@@ -17,11 +17,12 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..graph.layer import Layer, OutputSlot
 from ..ground.kept_files import KeptFolder
 from ..ground.logs import Log
+from ..ground.records import NamedTuple
 from .part_facts import PartLike, part_digests, plain, text
 
 _log = Log("dovetail")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ..ground.errors import BackendError, ErrorCode
+from ..ground.records import NamedTuple
 
 _PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _REQUEST = re.compile(r"(?P<id>[^:?]*)(?::(?P<device>\d+))?(?P<optional>\?)?")

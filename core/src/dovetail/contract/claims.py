@@ -28,11 +28,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..graph.layer import Layer
 from ..graph.tensor import DType
 from ..ground.close_names import close_names
+from ..ground.records import NamedTuple
 from .conditions import Condition, Limit, Range, are, joined
 from .device import DEFAULT_DEVICE, Device
 from .quantities import Quantity

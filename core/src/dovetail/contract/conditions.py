@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ..graph.layer import Layer
 from ..graph.tensor import Quantization
+from ..ground.records import NamedTuple
 from .device import DEFAULT_DEVICE, Device
 from .quantities import Quantity, Values
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+
+from ..ground.records import Record, field
 
 Fact = str | int | float | bool
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Record, frozen=True):
     """A device as its backend states it: what is known without opening it.
 
     Two devices of one backend may differ, so every question about a layer, a part or an artefact
@@ -32,10 +32,13 @@ class Device:
     memory_bytes: int | None = None
     half_precision: bool | None = None
     revision: str = ""
-    facts: Mapping[str, Fact] = field(default_factory=dict, hash=False)
+    facts: Mapping[str, Fact] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+
+    def __hash__(self) -> int:
+        return hash((self.index, self.name, self.memory_bytes, self.half_precision, self.revision))
 
     @property
     def identity(self) -> dict[str, Any]:

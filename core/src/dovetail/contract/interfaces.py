@@ -30,10 +30,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
+from ..ground.records import NamedTuple, Record
 from .backend_id import BackendId
 from .claims import Claims, read_claims
 from .device import DEFAULT_DEVICE as DEFAULT_DEVICE
@@ -103,8 +104,7 @@ class Capabilities(NamedTuple):
     integers: bool = False
 
 
-@dataclass(frozen=True)
-class HostResources:
+class HostResources(Record, frozen=True):
     """What a backend may use of the host.
 
     Known wherever it makes something that lasts: a context, a factory, a session.

@@ -8,12 +8,13 @@ other is shared, not copied.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ..graph.descriptor import Constant, Descriptor, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import Layer, OutputSlot
 from ..ground.errors import ErrorCode, GraphError
+from ..ground.records import NamedTuple
 from .private_layer import PrivateLayer, WholePart
 
 _NO_MEMBERS = (Input, Output, Constant)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
+
+from ..ground.records import NamedTuple
 
 
 class Support(NamedTuple):

@@ -5,12 +5,12 @@ Each of them may refuse it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..ground import settings
 from ..ground.errors import BackendUnavailableError
 from ..ground.logs import Log
+from ..ground.records import Record, field
 from .candidates import Candidate
 from .content import Files, check_libraries, check_lock, files_of
 from .manifest import claims_of
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _log = Log("dovetail")
 
 
-@dataclass(slots=True)
-class Admission:
+class Admission(Record):
     """A backend that may be loaded.
 
     Attributes:

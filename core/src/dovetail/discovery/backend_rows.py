@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode
+from ..ground.records import NamedTuple
 from .candidates import Candidate
 from .reasons import QUARANTINING, ReasonCode, Refused, Step
 

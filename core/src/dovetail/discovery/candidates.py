@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..ground.records import NamedTuple
 from .reasons import Refused
 from .search_path import Fingerprint
 

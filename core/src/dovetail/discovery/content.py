@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ground.foreign_text import shown
+from ..ground.records import NamedTuple
 from ..ground.trusted_files import read_trusted
 from . import elf
 from .candidates import Candidate, Form

@@ -12,8 +12,8 @@ import os
 import struct
 import sys
 from functools import cache
-from typing import NamedTuple
 
+from ..ground.records import NamedTuple
 from .reasons import ReasonCode, Refused
 
 _MAGIC = b"\x7fELF"

@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ground.host_exceptions import is_of_host
 from ..ground.logs import Log
+from ..ground.records import NamedTuple
 from .distributions import folders_of_metadata, normalized
 
 _log = Log("dovetail")

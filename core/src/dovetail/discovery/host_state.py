@@ -15,7 +15,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from ..ground.records import NamedTuple
 
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}) if os.name == "posix" else []
 _SIGACTION_BYTES = 256  # more than any C library's struct

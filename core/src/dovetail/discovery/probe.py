@@ -18,9 +18,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import IO, Any
 
+from ..ground.records import Record, field
 from ..ground.settings import PROBE, probe_memory, probe_timeout
 from .candidates import Candidate
 from .content import Files
@@ -52,8 +52,7 @@ class ChildError(Exception):
     """
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Record):
     """What a child told, or how it ended.
 
     Attributes:

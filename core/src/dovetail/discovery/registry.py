@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import invalidate_caches
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from ..ground import settings
 from ..ground.close_names import close_names
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode
 from ..ground.logs import Log
+from ..ground.records import Record, field
 from ..ground.settings import SearchFolder
 from .backend_rows import BackendRow, BackendState, duplicate_error, error_of, facts, listed, ready, refused, unavailable
 from .candidates import Candidate
@@ -43,8 +43,7 @@ IN_PROCESS = "registered in process"
 _log = Log("dovetail")
 
 
-@dataclass(slots=True, eq=False)
-class _Entry:
+class _Entry(Record, eq=False):
     """One backend that may be asked for, and what became of it."""
 
     row: BackendRow

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..ground.logs import Log
+from ..ground.records import Record, field
 from ..ground.settings import SearchFolder
 from . import elf, manifest
 from .candidates import Candidate
@@ -24,8 +24,7 @@ _log = Log("dovetail")
 SECTION = b".dovetail"
 
 
-@dataclass(slots=True)
-class FolderReport:
+class FolderReport(Record):
     """What a search of one folder gave.
 
     Attributes:

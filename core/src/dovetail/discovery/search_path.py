@@ -12,9 +12,9 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ..ground.foreign_text import shown
+from ..ground.records import NamedTuple
 from .reasons import ReasonCode, Refused
 
 _MAX_LINKS = 40

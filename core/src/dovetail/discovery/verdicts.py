@@ -15,15 +15,15 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ground import errors
 from ..ground.host_exceptions import is_of_host
 from ..ground.kept_files import KeptFiles
 from ..ground.logs import Log
+from ..ground.records import NamedTuple, Record, field
 from ..ground.settings import cache_folder
 from ..ground.trusted_files import folder_problem
 from .candidates import Candidate
@@ -52,8 +52,7 @@ class Identity(NamedTuple):
     python: str
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(Record):
     """How trying a backend went.
 
     Attributes:
@@ -226,7 +225,7 @@ class VerdictStore:
         self._memory[kind, verdict.id] = verdict
         files = self._kept[kind]
         try:
-            content = json.dumps({"format": _FORMAT, **asdict(verdict), "identity": verdict.identity._asdict()}).encode()
+            content = json.dumps({"format": _FORMAT, **verdict.as_dict(), "identity": verdict.identity._asdict()}).encode()
             if not files.write(f"{verdict.id}.json", content):
                 self._tell("verdicts on backends are not kept: there is no folder for them; set DOVETAIL_CACHE_DIR")
                 return

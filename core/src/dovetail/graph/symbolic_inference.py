@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget
+from ..ground.records import NamedTuple
 from .descriptor import Constant, Descriptor, Input, Values, evaluated
 from .expressions import Expression, symbol, unknown_integer, unknown_size
 from .graph import Graph

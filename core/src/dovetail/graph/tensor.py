@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.limits import ADDRESSABLE
+from ..ground.records import NamedTuple, Record
 from .expressions import Expression
 
 Dimension: TypeAlias = int | str
@@ -149,8 +149,7 @@ class DataLayout(StrEnum):
         return tuple(range(2, rank)) if self is DataLayout.NCHW else tuple(range(1, rank - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Quantization:
+class Quantization(Record, frozen=True):
     """Affine quantization: real = scale * (q - zero_point).
 
     Attributes:

@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from time import monotonic
 from typing import TypeVar
 
 from .errors import ErrorCode, LimitError, LoadTimeoutError, ModelError, OptionError, shown_argument
+from .records import Record, field
 
 ADDRESSABLE = 1 << 47
 """Bytes of the address space of a process on today's 64-bit machines."""
@@ -57,8 +57,7 @@ def _cgroup_limits() -> Iterator[int]:
                 yield int((root / group / name).read_text(encoding="ascii"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Record, frozen=True, kw_only=True):
     """What one load may take; given to `dovetail.parse`, `load` and `optimize`.
 
     The defaults refuse nothing that could usefully run on this machine.

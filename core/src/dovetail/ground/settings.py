@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .logs import Log
+from .records import NamedTuple
 from .trusted_files import read_trusted, shortened
 
 _log = Log("dovetail")

@@ -191,7 +191,7 @@ class Gather(Selection, kind="dovetail.Gather"):
             scaled = normalize_axis(quantization.axis, x.rank)
             _require_untouched(quantization, scaled, axis)
             moved = scaled if scaled < axis else scaled + len(shape) - x.rank
-            quantization = replace(quantization, axis=moved)
+            quantization = quantization.replaced(axis=moved)
         return [_require_positions(TensorInfo(shape, x.dtype, quantization), (x.sizes[axis],), x)]
 
     def checked_inputs(self, inputs: Infos, values: Values) -> Sequence[int]:

@@ -191,7 +191,7 @@ class Permute(Selection, kind="dovetail.Permute"):
         quantization = x.quantization
         if quantization is not None and quantization.axis is not None:
             moved = order.index(normalize_axis(quantization.axis, x.rank))
-            quantization = replace(quantization, axis=moved)
+            quantization = quantization.replaced(axis=moved)
         return [TensorInfo(tuple(x.sizes[i] for i in order), x.dtype, quantization)]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:

@@ -6,8 +6,7 @@ The order of the passes stands in `pipeline.py`, each pass in a module of its ow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..contract.backend_calls import backend_call, checked
 from ..graph.descriptor import Array, Constant, Input, Output
@@ -19,6 +18,7 @@ from ..ground.errors import ErrorCode, GraphError, OptionError
 from ..ground.limits import limited, watched
 from ..ground.logs import Log
 from ..ground.progress import listening
+from ..ground.records import NamedTuple
 from ..layers import Quantize
 from .assignment import Assigner, is_workload
 from .candidate import Assigned, GivenBack, Refusal
@@ -154,7 +154,7 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
         inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),
         outputs=tuple(output_spec(layer.name, outputs[layer.name], layer.inputs[0].info) for layer in graph.outputs),
         debug=_log_tensor if request.debug is True else request.debug or None,
-        request=replace(request, progress=None, limits=budget.limits),
+        request=request.replaced(progress=None, limits=budget.limits),
         source=source,
         private=frozenset(layer.name for layer in order if assigner.is_private(layer)),
         shared=shared,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..contract.backend_id import BackendId, BackendRequest
 from ..contract.interfaces import Device, IBackend
 from ..ground.errors import BackendUnavailableError
+from ..ground.records import NamedTuple, Record
 
 BY_THE_CALLER = frozenset({"forbidden", "required", "no_fallback", "policy"})
 """Codes of refusals that are a constraint of the caller's, not an answer of the backend's."""
@@ -38,8 +38,7 @@ class Registry(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Assigned:
+class Assigned(Record, frozen=True, eq=False):
     """A ready backend as it was asked for, with its options, device and source registry."""
 
     request: BackendRequest

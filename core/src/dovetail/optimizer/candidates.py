@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ..contract.backend_calls import backend_call, devices_of
 from ..contract.backend_id import BackendId, BackendRequest
@@ -11,6 +11,7 @@ from ..contract.interfaces import Device, IBackend
 from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
 from ..ground.logs import Log
+from ..ground.records import NamedTuple
 from .candidate import Assigned, Registry
 from .options import build_options
 

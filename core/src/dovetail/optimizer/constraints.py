@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ..contract.backend_id import BackendRequest
 from ..graph.descriptor import Constant, Descriptor, Input, Output
@@ -12,6 +12,7 @@ from ..graph.graph import Graph
 from ..graph.layer import Layer
 from ..ground.close_names import suggestion
 from ..ground.errors import ErrorCode, OptionError
+from ..ground.records import NamedTuple
 
 Require: TypeAlias = Mapping[str, str | BackendRequest]
 Forbid: TypeAlias = Mapping[str, str | BackendRequest | Sequence[str | BackendRequest]]

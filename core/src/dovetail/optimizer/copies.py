@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from ..contract.backend_calls import backend_call, checked
 from ..contract.interfaces import HOST, IBackend, MemoryDomain, TensorDomains
@@ -12,6 +11,7 @@ from ..graph.descriptor import Constant
 from ..graph.graph import Graph
 from ..graph.layer import InputSlot, Layer, OutputSlot
 from ..ground.errors import BackendError, ErrorCode
+from ..ground.records import NamedTuple, Record, field
 from .candidate import Assigned
 from .core_kinds import MemoryCopy
 from .passes.base import Pass
@@ -41,8 +41,7 @@ class CopyReport(NamedTuple):
     mapped: bool = False
 
 
-@dataclass(slots=True)
-class Domains:
+class Domains(Record):
     """Where each backend keeps its tensors, and which other domains it can touch in place.
 
     Each is asked once.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from ..contract.interfaces import MemoryDomain
 from ..graph.graph import Graph
@@ -13,6 +11,7 @@ from ..graph.tensor import Dimension, DType, Quantization
 from ..ground.errors import BackendError, PlacementError
 from ..ground.limits import limited
 from ..ground.logs import Log
+from ..ground.records import NamedTuple, Record
 from .candidate import Assigned, GivenBack
 from .passes.fix_inputs import Shapes, Values
 from .passes.share_constants import SharedConstants
@@ -39,8 +38,7 @@ class TensorSpec(NamedTuple):
     quantization: Quantization | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OptimizedNetwork:
+class OptimizedNetwork(Record, frozen=True, eq=False):
     """A network with a backend on every layer, ready to be loaded.
 
     Attributes:
@@ -119,4 +117,4 @@ class OptimizedNetwork:
 
     def _again(self, request: CompileRequest) -> OptimizedNetwork:
         with limited(request.limits, joining=True):
-            return self._compile(self.source, replace(request, limits=None), self.shared)
+            return self._compile(self.source, request.replaced(limits=None), self.shared)

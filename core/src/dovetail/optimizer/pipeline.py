@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from ..graph.graph import Graph
 from ..graph.layer import Layer
 from ..graph.tensor import DType
 from ..ground.errors import OptionError
 from ..ground.limits import budget
+from ..ground.records import NamedTuple, Record, field
 from .assignment import Assigner
 from .candidate import Assigned
 from .choosing import Chooser, TakeChoices
@@ -47,8 +47,7 @@ Each pass shrinks the graph or keeps it, so that this is only a net under a faul
 """
 
 
-@dataclass(slots=True)
-class Compilation:
+class Compilation(Record):
     """What the passes of one `optimize` call share.
 
     Attributes:

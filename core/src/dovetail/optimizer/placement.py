@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..ground.records import NamedTuple, Record
 from .candidate import BY_THE_CALLER, Refusal
 from .candidates import Absent
 from .copies import CopyReport
@@ -43,8 +43,7 @@ class LayerReport(NamedTuple):
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionReport:
+class PartitionReport(Record, frozen=True):
     """Layers of one backend that form one convex piece.
 
     `index` is also the order in which they can run.
@@ -174,7 +173,7 @@ class Placement(NamedTuple):
         return {
             "network": self.network,
             "layers": [row._asdict() | {"refusals": [one._asdict() for one in row.refusals]} for row in self.layers],
-            "partitions": [asdict(part) for part in self.partitions],
+            "partitions": [part.as_dict() for part in self.partitions],
             "copies": [{**copy._asdict(), "source": str(copy.source), "target": str(copy.target)} for copy in self.copies],
             "passes": [{"name": name, "changes": changes} for name, changes in self.passes],
             "absent": [{"request": str(one.request), "state": one.state, "reason": one.reason} for one in self.absent],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ..graph.layer import Layer
+from ..ground.records import NamedTuple, Record
 from .candidate import Assigned, Refusal
 
 
@@ -82,8 +82,7 @@ class PlacementPolicy(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class FirstWilling:
+class FirstWilling(Record, frozen=True):
     """Choose the first willing backend in order of preference; those behind it are not asked."""
 
     def choose(self, layer: Layer, answers: Answers) -> Assigned | None:

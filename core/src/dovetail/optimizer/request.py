@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..discovery.registry import default_registry
@@ -14,6 +12,7 @@ from ..ground.close_names import suggestion
 from ..ground.errors import ErrorCode, OptionError
 from ..ground.limits import Limits
 from ..ground.progress import Listener
+from ..ground.records import Record, field
 from .candidate import GivenBack, Registry
 from .candidates import BackendLike, Options
 from .choosing import Chooser
@@ -30,8 +29,7 @@ The tensor is valid during the call alone.
 _REDUCED = {DType.FLOAT16.label: DType.FLOAT16, DType.BFLOAT16.label: DType.BFLOAT16}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileRequest:
+class CompileRequest(Record, frozen=True, kw_only=True):
     """What is asked of a compilation: the arguments of `optimize`.
 
     Attributes:
@@ -101,7 +99,7 @@ class CompileRequest:
         """
         if isinstance(given, CompileRequest):
             return given
-        known = [one.name for one in dataclasses.fields(cls)]
+        known = cls._fields
         for name in given or {}:
             if name not in known:
                 raise OptionError(f"optimize has no argument {name!r}", hint=suggestion(str(name), known), option=str(name))
@@ -109,7 +107,7 @@ class CompileRequest:
 
     def but(self, **changes: Any) -> CompileRequest:
         """Return a copy with these values replaced; None keeps the present value."""
-        return dataclasses.replace(self, **{name: value for name, value in changes.items() if value is not None})
+        return self.replaced(**{name: value for name, value in changes.items() if value is not None})
 
     @property
     def reduced_dtype(self) -> DType | None:

@@ -11,13 +11,14 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..contract.subgraph import Choice
 from ..ground import settings
 from ..ground.host_exceptions import is_of_host
 from ..ground.kept_files import KeptFiles
 from ..ground.logs import Log
+from ..ground.records import NamedTuple
 
 if TYPE_CHECKING:
     from .candidate import Assigned

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+
+from ..ground.records import NamedTuple
 
 
 class Relation(Enum):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from ..ground.records import NamedTuple
 
 
 class Entry(NamedTuple):

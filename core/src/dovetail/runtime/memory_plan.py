@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple
 
 from ..contract.interfaces import HOST, MemoryDomain
 from ..ground.limits import watched
+from ..ground.records import NamedTuple, Record, field
 from .aliases import Alias, Extent, Relation, problem_with
 from .intervals import Intervals
 from .packing import ALIGNMENT as ALIGNMENT
@@ -36,8 +35,7 @@ class Storage(Enum):
     CONSTANT = "constant"
 
 
-@dataclass(slots=True)
-class Tensor:
+class Tensor(Record):
     """A tensor to be placed.
 
     Attributes:
@@ -64,8 +62,7 @@ class Tensor:
         return Extent(self.nbytes, self.element)
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Record):
     """What one step touches.
 
     Attributes:
@@ -90,8 +87,7 @@ class Step:
     is_wait: bool = False
 
 
-@dataclass(slots=True)
-class Buffer:
+class Buffer(Record):
     """Bytes that one or more tensors share.
 
     Attributes:
@@ -122,8 +118,7 @@ class Buffer:
     is_output: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Record, frozen=True):
     """Where a tensor lies: `offset` bytes into arena, input, output or constant number `index`."""
 
     storage: Storage
@@ -197,7 +192,7 @@ def _sound(tensors: Sequence[Tensor], step: Step) -> Step:
         return step
     inputs = [None if number is None else tensors[number].extent for number in step.reads]
     if problem_with(step.aliases, inputs, [tensors[number].extent for number in step.writes]):
-        return replace(step, aliases=())
+        return step.replaced(aliases=())
     return step
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..contract.backend_calls import backend_call, checked
 from ..contract.backend_id import BackendId
@@ -18,6 +17,7 @@ from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget, watched
+from ..ground.records import NamedTuple, Record
 from ..optimizer.copies import own_domains
 from ..optimizer.core_kinds import MemoryCopy
 from . import memory_plan
@@ -62,8 +62,7 @@ class Factory(NamedTuple):
     managers: Mapping[MemoryDomain, IMemoryManager]
 
 
-@dataclass
-class OpenBackend:
+class OpenBackend(Record):
     """A backend in use by a runtime: its context and what is shared between networks."""
 
     backend: IBackend
@@ -121,8 +120,7 @@ class PartFailedError(Exception):
         self.layer, self.cause = layer, cause
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Record):
     """A step before memory is planned."""
 
     info: StepInfo

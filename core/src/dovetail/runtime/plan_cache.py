@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..ground.records import Record
 from .executor import Plan
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ STEP_BYTES = 8 << 10
 """About what describes one step of a plan, here and in the optimized network."""
 
 
-@dataclass(eq=False, slots=True)
-class Planned:
+class Planned(Record, eq=False):
     """A plan, what it was made of, and whether backends consumed the weights in that.
 
     Attributes:

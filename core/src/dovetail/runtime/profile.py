@@ -8,7 +8,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from ..ground.records import NamedTuple
 
 
 class LayerTime(NamedTuple):

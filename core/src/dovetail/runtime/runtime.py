@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..graph.descriptor import Array, Constant
@@ -118,7 +117,7 @@ class Runtime:
             raise OptionError(text, code=ErrorCode.OPTION_INVALID, hint="0 or more")
         request = CompileRequest.of(optimize)
         # The listener is of this load only: plans that are made later have none.
-        later = replace(request, progress=None, limits=None)
+        later = request.replaced(progress=None, limits=None)
         with gc_deferred(), listening(request.progress), limited(request.limits):
             return self._load(network, threads, name, later, plan_cache_bytes)
 
@@ -147,7 +146,7 @@ class Runtime:
             source = origin = network if isinstance(network, NetworkSource) else NetworkSource(require_network(network))
             is_own, graph = source.is_consumable, source.network
             check_graph(budget(), graph)
-            request = replace(request, threads=threads)
+            request = request.replaced(threads=threads)
             fixed = request.values
             infos = {layer.name: layer.output.known_info for layer in graph.inputs if layer.name not in fixed}
             if not all(info.is_concrete for info in infos.values()):
@@ -161,7 +160,7 @@ class Runtime:
             shared = None if source.is_consumable else SharedConstants()  # else it is made of other arrays each time
 
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork:
-                return compile_network(origin, replace(request, shapes=shapes, values={**fixed, **values}), shared)
+                return compile_network(origin, request.replaced(shapes=shapes, values={**fixed, **values}), shared)
 
         loaded = LoadedNetwork(
             self._resources,

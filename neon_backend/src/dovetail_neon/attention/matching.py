@@ -5,11 +5,10 @@ It is projections cut into heads, two products, a softmax, and the heads side by
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dovetail import DType, Layer, SubgraphView
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
+from dovetail.ground.records import NamedTuple
 from dovetail.layers import BinaryOperation, MatMul, Permute, Reshape, Softmax
 
 from ..fusion.patterns import is_binary, operands, scalar

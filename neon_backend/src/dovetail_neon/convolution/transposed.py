@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from dovetail import DataLayout, Layer, Support, TensorInfo
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import put
+from dovetail.ground.records import NamedTuple
 from dovetail.layers import TransposeConvolution2d
 
 from ..arrays import Floats

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from dovetail import Descriptor
+from dovetail.ground.records import NamedTuple
 from dovetail.layers import Activation, ActivationFunction, ElementwiseUnary
 
 from .codes import FUNCTIONS

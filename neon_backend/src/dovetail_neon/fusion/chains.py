@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dovetail import Constant, Layer, SubgraphView
 from dovetail.graph.layer import OutputSlot
+from dovetail.ground.records import Record
 from dovetail.layers import (
     BinaryOperation,
     Convolution2d,
@@ -23,8 +22,7 @@ from ..elementwise.functions import IDENTITY, Function, function_of
 from .patterns import Applied, applied_functions, operands
 
 
-@dataclass
-class Chain:
+class Chain(Record):
     """Layers that become one.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from dovetail import Constant, Layer, SubgraphView
 from dovetail.graph.layer import OutputSlot
+from dovetail.ground.records import NamedTuple
 from dovetail.layers import (
     Activation,
     ActivationFunction,

@@ -7,7 +7,7 @@ over what is not there nor compute where it would lie.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dovetail.ground.records import NamedTuple
 
 from .window import Geometry
 

@@ -9,9 +9,9 @@ registers, elements signed or not as the instructions at hand want them.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from dovetail import DataLayout, DType, OpaqueLayout, TensorInfo
+from dovetail.ground.records import NamedTuple
 
 
 class Image(NamedTuple):

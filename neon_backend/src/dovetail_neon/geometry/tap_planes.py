@@ -7,9 +7,8 @@ pixels side by side.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dovetail.ground.limits import budget
+from dovetail.ground.records import NamedTuple
 
 from .window import Geometry
 

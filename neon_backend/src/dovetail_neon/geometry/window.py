@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dovetail.ground.records import NamedTuple
 
 
 class Geometry(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from dovetail.ground.records import NamedTuple
 
 RUN, STRIDED, TRANSPOSED = "run", "strided", "transposed"
 """How the innermost part of a copy is walked; `copies.pyx` knows the codes of parameters.h."""

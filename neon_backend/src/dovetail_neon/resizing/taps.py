@@ -6,12 +6,12 @@ Source: ONNX Resize-19 and its reference code.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.ground.limits import budget
+from dovetail.ground.records import NamedTuple
 from dovetail.layers import Resize, ResizeMethod
 
 Reals = npt.NDArray[np.float64]

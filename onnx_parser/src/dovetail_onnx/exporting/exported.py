@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from onnx import helper
 from dovetail.graph.tensor import DType, TensorInfo
 from dovetail.ground.errors import ErrorCode, ModelError
 from dovetail.ground.pieces import in_order
+from dovetail.ground.records import NamedTuple
 
 from ..tensors import CODES
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import string
-from typing import NamedTuple
 
 from dovetail.graph.layer import OutputSlot
+from dovetail.ground.records import NamedTuple
 
 from ..node import Node
 from ..registry import operator

@@ -6,9 +6,9 @@ An image has two such axes, a sequence one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from dovetail.graph.layer import OutputSlot
+from dovetail.ground.records import NamedTuple
 from dovetail.layers import AutoPadding
 
 from ..node import Node

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import Region, assembled
+from dovetail.ground.records import NamedTuple
 from dovetail.layers import Resize, ResizeMethod
 
 Positions = npt.NDArray[np.int64]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ...graph.layer import InputSlot, Layer, OutputSlot
 from ...graph.tensor import DType
 from ...ground.errors import DovetailError, ErrorCode, GraphError, LoadTimeoutError
 from ...ground.limits import budget
+from ...ground.records import NamedTuple
 from ...layers import Conditional, Gather, Reshape, Where
 from ..rewriting import bypass, inputs_behind, prune, reconnect
 
