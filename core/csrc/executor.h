@@ -3,8 +3,7 @@
  * A plan is immutable and shared; a run context is one run's own: memory, queues, stop word, first
  * failure. Contexts are made of a plan (plan.h), and pooled by its owner.
  */
-#ifndef DVT_EXECUTOR_H
-#define DVT_EXECUTOR_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ void dvt_context_cancel(dvt_context *context);
 
 /* The table that every call carries. */
 extern const dovetail_host dvt_host;
-
-#endif

@@ -1,6 +1,5 @@
 /* The core's own copies: within host memory, and of memory that the host can map. */
-#ifndef DVT_HOST_COPY_H
-#define DVT_HOST_COPY_H
+#pragma once
 
 #include "abi.h"
 
@@ -23,5 +22,3 @@ typedef struct {
 
 /* execute() of a copy whose state is a dvt_mapped_copy. */
 int dvt_mapped_copy_execute(void *state, const dovetail_call *call);
-
-#endif

@@ -3,8 +3,7 @@
  * Whoever made the plan owns it and all that it points at, and keeps both until its last context is
  * closed. Nothing here knows Python: any host that fills in a `dvt_plan` can run it (see run.h).
  */
-#ifndef DVT_PLAN_H
-#define DVT_PLAN_H
+#pragma once
 
 #include "executor.h"
 
@@ -98,5 +97,3 @@ static inline void dvt_context_point_output(dvt_context *context, int32_t k, voi
 {
     dvt_point(context->output_patches, context->output_begin, k, data);
 }
-
-#endif

@@ -15,13 +15,10 @@
  * Sources: executor.c, plan.c, thread_pool.c, usable_cores.c, watchdog.c; needs abi.h and POSIX
  * threads. tests/c/test_plan.c is a host in this sense.
  */
-#ifndef DVT_RUN_H
-#define DVT_RUN_H
+#pragma once
 
 #include "executor.h"
 #include "plan.h"
 #include "thread_pool.h"
 #include "usable_cores.h"
 #include "watchdog.h"
-
-#endif

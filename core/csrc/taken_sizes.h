@@ -1,6 +1,5 @@
 /* How much of each struct of abi.h a backend fills in at least: up to its last field that must be there. */
-#ifndef DOVETAIL_TAKEN_SIZES_H
-#define DOVETAIL_TAKEN_SIZES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@
 #define DVT_MIN_OPTION DVT_END_OF(dovetail_option, value)
 #define DVT_MIN_ATTRIBUTE DVT_END_OF(dovetail_attribute, tensor)
 #define DVT_MIN_KIND_VERSION DVT_END_OF(dovetail_kind_version, version)
-
-#endif

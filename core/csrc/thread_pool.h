@@ -5,8 +5,7 @@
  * others when it is done: a body whose items lie in memory in their order reads what its thread has
  * written. The caller works too and never waits for a thread to wake up: it closes the region when
  * no chunk is left and waits only for those that had come in. */
-#ifndef DVT_THREAD_POOL_H
-#define DVT_THREAD_POOL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ int dvt_pool_threads(const dvt_pool *pool);
 int dvt_pool_run(dvt_pool *pool, int threads, int64_t range, int64_t grain,
                  void (*body)(int64_t begin, int64_t end, int32_t worker, void *arg), void *arg,
                  const _Atomic int *stop, void (*poll)(void *), void *poll_arg);
-
-#endif

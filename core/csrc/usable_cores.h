@@ -1,6 +1,5 @@
 /* How many cores this process may use, as the scheduler sees it. */
-#ifndef DVT_USABLE_CORES_H
-#define DVT_USABLE_CORES_H
+#pragma once
 
 /* Cores this process may use: the affinity mask and the CPU quota of its cgroups, whichever is
  * less; at least 1. Read once, and again after fork(). */
@@ -13,5 +12,3 @@ int dvt_quota_cores(const char *membership, const char *mount);
 
 /* Ask again the next time: after fork() the child may have been moved. */
 void dvt_forget_usable_cores(void);
-
-#endif

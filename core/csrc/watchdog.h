@@ -4,8 +4,7 @@
  * One thread per process, started when first needed. It touches a watch only between
  * dvt_watch_begin and dvt_watch_end.
  */
-#ifndef DVT_WATCHDOG_H
-#define DVT_WATCHDOG_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ static inline int64_t dvt_now_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * All are evaluated in double and rounded once. NaN gives NaN. The forms are chosen so that nothing
  * overflows on the way.
  */
-#ifndef DOVETAIL_REFERENCE_ACTIVATIONS_H
-#define DOVETAIL_REFERENCE_ACTIVATIONS_H
+#pragma once
 
 #include <math.h>
 #include <string.h>
@@ -113,5 +112,3 @@ static inline double activate(int function, double x, double alpha, double beta)
         return x;
     }
 }
-
-#endif

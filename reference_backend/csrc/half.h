@@ -5,8 +5,7 @@
  * stays a (quiet) NaN with the upper bits of its payload. Formats: IEEE 754-2019 binary16 (1-5-10)
  * and bfloat16 (1-8-7, the upper half of a float32).
  */
-#ifndef DOVETAIL_REFERENCE_HALF_H
-#define DOVETAIL_REFERENCE_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -69,5 +68,3 @@ static inline uint16_t float16_of_float(float value)
     /* A carry out of the fraction moves into the exponent, as it should. */
     return (uint16_t)(sign | (exponent < 113u ? kept : ((exponent - 112u) << 10) + kept - 0x400u));
 }
-
-#endif

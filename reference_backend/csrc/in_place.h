@@ -1,6 +1,5 @@
 /* Permissions to write output 0 over an input; a workload names a run of them. */
-#ifndef DOVETAIL_REFERENCE_IN_PLACE_H
-#define DOVETAIL_REFERENCE_IN_PLACE_H
+#pragma once
 
 #include "abi.h"
 
@@ -13,5 +12,3 @@ static inline const dovetail_alias *in_place_of(int32_t input)
     };
     return &aliases[input];
 }
-
-#endif

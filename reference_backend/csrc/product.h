@@ -6,8 +6,7 @@
  * in order of depth, one rounding per product and one per addition, so every instruction set gives
  * the same bits, and so does a depth that comes in parts.
  */
-#ifndef DOVETAIL_REFERENCE_PRODUCT_H
-#define DOVETAIL_REFERENCE_PRODUCT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -53,5 +52,3 @@ enum { TILE_ROWS = 4, TILE_COLUMNS = 16 };
 DEFINE_PRODUCTS(product_double, double)   /* float64, and float32, whose products are exact in it */
 DEFINE_PRODUCTS(product_int32, uint32_t)  /* quantized: wraps, as TensorFlow Lite's sums do in practice */
 DEFINE_PRODUCTS(product_int64, uint64_t)  /* integers modulo 2^64, hence modulo any smaller width, signed or not */
-
-#endif

@@ -4,8 +4,7 @@
  * double-rounding form), quantization_util.cc (QuantizeMultiplier), gemmlowp/fixedpoint
  * (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT).
  */
-#ifndef DOVETAIL_REFERENCE_REQUANTIZE_H
-#define DOVETAIL_REFERENCE_REQUANTIZE_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -82,5 +81,3 @@ static inline int32_t clamp_int32(int32_t x, int32_t low, int32_t high)
 {
     return x < low ? low : x > high ? high : x;
 }
-
-#endif

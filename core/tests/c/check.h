@@ -1,7 +1,6 @@
 /* What the C tests share: an assertion that works in -O2 builds and in forked children, and a
  * driver. */
-#ifndef DVT_TEST_CHECK_H
-#define DVT_TEST_CHECK_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,5 +61,3 @@ static inline int run_tests(const struct test *tests, int count, int argc, char 
     }
     return 0;
 }
-
-#endif

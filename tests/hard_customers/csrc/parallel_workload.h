@@ -1,7 +1,6 @@
 /* A workload that drives everything the host table lends. One float32 input and output of equal
  * size. */
-#ifndef PARALLEL_WORKLOAD_H
-#define PARALLEL_WORKLOAD_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -246,5 +245,3 @@ static int pw_execute(void *arg, const dovetail_call *call)
         return DOVETAIL_OK;
     }
 }
-
-#endif

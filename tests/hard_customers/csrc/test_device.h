@@ -6,8 +6,7 @@
  * a host target must not be written, and a range must not be handed out again before the queue was
  * waited for. What it sees is a violation: the run fails, and td_violation tells the first one.
  */
-#ifndef TEST_DEVICE_H
-#define TEST_DEVICE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -70,5 +69,3 @@ void td_release(void *state);
 
 /* Fill in the table of queue functions; `state` is the device. */
 void td_queues(td_device *device, dovetail_queues *table);
-
-#endif

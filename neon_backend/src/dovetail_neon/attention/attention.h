@@ -2,8 +2,7 @@
  * cache.
  *
  * What the softmax divides by is applied to the result, which is shorter than the scores. */
-#ifndef DOVETAIL_CPUACC_ATTENTION_ATTENTION_H
-#define DOVETAIL_CPUACC_ATTENTION_ATTENTION_H
+#pragma once
 
 #include "dovetail_neon/attention/parameters.h"
 #include "dovetail_neon/vectors/mathematics.h"
@@ -11,8 +10,7 @@
 #include "dovetail_neon/vectors/horizontal.h"
 #include "dovetail_neon/workload/spans.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 static void pack_attention(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
@@ -202,7 +200,4 @@ static void attend(int64_t begin, int64_t end, int32_t worker, void *arg) {
 
 static const acc_attention_kernels attention_kernels = {pack_attention, attend};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,6 +1,5 @@
 /* softmax(scale * q k' + mask) v for each head. */
-#ifndef DOVETAIL_CPUACC_ATTENTION_PARAMETERS_H
-#define DOVETAIL_CPUACC_ATTENTION_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/workload/job.h"
 
@@ -24,5 +23,3 @@ typedef struct {
     dovetail_body pack;             /* range: batches * heads */
     dovetail_body run;
 } acc_attention_kernels;
-
-#endif

@@ -1,7 +1,6 @@
 /* Convolution with bfloat16 factors: a tile of 32 pixels by 32 filters is summed up by a matrix
  * unit or by the dot products of vectors, and finished in float32. */
-#ifndef DOVETAIL_CPUACC_CONVOLUTION_BFLOAT16_H
-#define DOVETAIL_CPUACC_CONVOLUTION_BFLOAT16_H
+#pragma once
 
 #include "dovetail_neon/convolution/parameters.h"
 #include "dovetail_neon/elementwise/functions.h"
@@ -9,8 +8,7 @@
 #include "dovetail_neon/elementwise/bfloat16_functions.h"
 #include "dovetail_neon/vectors/matrix_unit.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int64_t TILE_WEIGHTS = 512;   /* elements: 16 pairs of channels of 16 filters */
 
@@ -391,7 +389,4 @@ static void pack_bfloat16(const float *weights, int64_t filter_step, int64_t tap
 template <typename Unit>
 static const acc_bfloat16_kernels bfloat16_kernels = {arrange, arrange_few, multiply<Unit>, pack_bfloat16};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,16 +1,14 @@
 /* Convolution with packed weights over images in any layout whose channels lie side by side in
  * blocks; a matrix product is the case of one tap. Padding is never copied: what lies outside the
  * image is read from a block of zeros. */
-#ifndef DOVETAIL_CPUACC_CONVOLUTION_DIRECT_H
-#define DOVETAIL_CPUACC_CONVOLUTION_DIRECT_H
+#pragma once
 
 #include "dovetail_neon/convolution/parameters.h"
 #include "dovetail_neon/elementwise/functions.h"
 #include "dovetail_neon/convolution/filters.h"
 #include "dovetail_neon/convolution/tile.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* What the tiles of one panel of filters in one image share. */
 struct Band {
@@ -374,7 +372,4 @@ static const acc_convolution_kernels convolution_kernels = {
     convolve<convolve_pixels>, MAX_VECTORS, 1, {0, pixels_of(1), pixels_of(2), pixels_of(3), pixels_of(4)},
     packed_convolution, pack_convolution};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,14 +1,12 @@
 /* Reading filters at load time, a vector of them at once, from weights in any order: in the files
  * of models each filter lies apart, and whole vectors are read along it and transposed, since
  * reading one element of each filter would fetch a line for it. */
-#ifndef DOVETAIL_CPUACC_CONVOLUTION_FILTERS_H
-#define DOVETAIL_CPUACC_CONVOLUTION_FILTERS_H
+#pragma once
 
 #include "dovetail_neon/workload/packing.h"
 #include "dovetail_neon/vectors/transpose.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* Columns of up to LANES rows that lie `step` apart, `count` of them; the lanes of rows that are
  * not there are 0. */
@@ -59,7 +57,4 @@ INLINE void take_filters(const float *from, int64_t filter_step, int64_t tap_ste
     }
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

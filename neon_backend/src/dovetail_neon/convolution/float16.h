@@ -11,15 +11,13 @@
  * Steps are never left out, not even those of a tap that no pixel has inside the image: else the
  * bits of a pixel would depend on the tile that it is in.
  */
-#ifndef DOVETAIL_CPUACC_CONVOLUTION_FLOAT16_H
-#define DOVETAIL_CPUACC_CONVOLUTION_FLOAT16_H
+#pragma once
 
 #include "dovetail_neon/strips/parameters.h"
 #include "dovetail_neon/convolution/direct.h"
 #include "dovetail_neon/strips/strips.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int RUN = 32;         /* steps whose sums are float16: a multiple of HALF_LANES */
 constexpr int HALF_LANES = 8;
@@ -298,7 +296,4 @@ static const acc_convolution_kernels half_convolution_kernels = {
 };
 static const acc_strips_kernels half_strips_kernels = {run_strips<convolve_halves>};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

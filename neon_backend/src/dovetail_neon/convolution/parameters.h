@@ -1,6 +1,5 @@
 /* What convolutions and products with constant matrices are told. */
-#ifndef DOVETAIL_CPUACC_CONVOLUTION_PARAMETERS_H
-#define DOVETAIL_CPUACC_CONVOLUTION_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/elementwise/activation.h"
 #include "dovetail_neon/geometry/window.h"
@@ -172,5 +171,3 @@ typedef struct {
     void (*pack)(const float *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
                  int64_t channels, int32_t runs, uint16_t *packed, acc_packing *packing);
 } acc_bfloat16_kernels;
-
-#endif

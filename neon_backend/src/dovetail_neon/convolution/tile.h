@@ -6,13 +6,11 @@
  * loads, so that the multipliers are the limit. NEON multiplies by a lane: 4 x 6 sums, a vector of
  * channels for each pixel and one of weights.
  */
-#ifndef DOVETAIL_CPUACC_CONVOLUTION_TILE_H
-#define DOVETAIL_CPUACC_CONVOLUTION_TILE_H
+#pragma once
 
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int MAX_VECTORS = REGISTERS >= 32 ? 4 : 2;
 constexpr int MAX_PIXELS = 14;
@@ -100,7 +98,4 @@ INLINE void multiply_add(Vector (&sum)[pixels][vectors], const Pixels &in, const
     }
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -6,15 +6,13 @@
  *
  * A tile is transformed as a whole: where its square holds an infinity or a NaN, all results of the
  * tile may be NaN. */
-#ifndef DOVETAIL_CPUACC_CONVOLUTION_WINOGRAD_H
-#define DOVETAIL_CPUACC_CONVOLUTION_WINOGRAD_H
+#pragma once
 
 #include "dovetail_neon/convolution/parameters.h"
 #include "dovetail_neon/elementwise/functions.h"
 #include "dovetail_neon/convolution/tile.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* Dyadic, so that all constants but those of the weights are exact. Next to +-1 and +-2 the largest
  * error is a quarter, the root of the mean squared one is half. */
@@ -378,7 +376,4 @@ static void pack_winograd(const float *weights, int64_t filter_step, int64_t tap
 
 static const acc_winograd_kernels winograd_kernels = {winograd_banded, winograd_transform, winograd_multiply, pack_winograd};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

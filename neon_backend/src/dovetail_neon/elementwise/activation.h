@@ -1,6 +1,5 @@
 /* Functions of one element: alone, or applied to a result before it leaves the cache. */
-#ifndef DOVETAIL_CPUACC_ELEMENTWISE_ACTIVATION_H
-#define DOVETAIL_CPUACC_ELEMENTWISE_ACTIVATION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -58,5 +57,3 @@ typedef struct {
     float a;
     float b;
 } acc_activation;
-
-#endif

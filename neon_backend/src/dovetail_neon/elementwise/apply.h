@@ -1,12 +1,10 @@
 /* A function of every element, and factors per channel. */
-#ifndef DOVETAIL_CPUACC_ELEMENTWISE_APPLY_H
-#define DOVETAIL_CPUACC_ELEMENTWISE_APPLY_H
+#pragma once
 
 #include "dovetail_neon/elementwise/functions.h"
 #include "dovetail_neon/elementwise/parameters.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 static void scale_channels(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
@@ -36,7 +34,4 @@ static void apply(int64_t begin, int64_t end, int32_t, void *arg) {
                  (float *)job->outputs[0] + begin, end - begin);
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,13 +1,11 @@
 /* Functions whose result is rounded to bfloat16, as exactly as that needs: errors are a tenth of
  * what rounding may add. */
-#ifndef DOVETAIL_CPUACC_ELEMENTWISE_BFLOAT16_FUNCTIONS_H
-#define DOVETAIL_CPUACC_ELEMENTWISE_BFLOAT16_FUNCTIONS_H
+#pragma once
 
 #include "dovetail_neon/elementwise/activation.h"
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* s(x) or x s(x), with s(x) = 1 / (1 + 2^(x p(x^2))) where x is cut at `limit`. Relative errors: 8
  * * 10^-6 of the power (a minimax polynomial of degree 4), 2^-14 of the reciprocal, and for GELU
@@ -60,7 +58,4 @@ struct Logistic {
     }
 };
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,12 +1,10 @@
 /* Two tensors element by element. */
-#ifndef DOVETAIL_CPUACC_ELEMENTWISE_BINARY_H
-#define DOVETAIL_CPUACC_ELEMENTWISE_BINARY_H
+#pragma once
 
 #include "dovetail_neon/elementwise/parameters.h"
 #include "dovetail_neon/elementwise/apply.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* `maximum` answers b if either is NaN. */
 INLINE Vector larger(Vector a, Vector b) { return select(a != a, a, maximum(a, b)); }
@@ -124,7 +122,4 @@ static void binary(int64_t begin, int64_t end, int32_t, void *arg) {
 
 static const acc_elementwise_kernels elementwise_kernels = {binary, scale_channels, apply};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

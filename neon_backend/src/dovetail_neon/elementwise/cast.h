@@ -1,13 +1,11 @@
 /* From one element type to another. Integers wrap; floats are cut off, and wrap too; NaN and the
  * infinities become 0. */
-#ifndef DOVETAIL_CPUACC_ELEMENTWISE_CAST_H
-#define DOVETAIL_CPUACC_ELEMENTWISE_CAST_H
+#pragma once
 
 #include "dovetail_neon/elementwise/parameters.h"
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* A byte that is true if it is not 0. */
 struct Truth {
@@ -110,7 +108,4 @@ static const acc_cast_kernels cast_kernels = {{
 }};
 #undef DOVETAIL_NEON_CASTS
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,12 +1,10 @@
 /* Functions of one element. */
-#ifndef DOVETAIL_CPUACC_ELEMENTWISE_FUNCTIONS_H
-#define DOVETAIL_CPUACC_ELEMENTWISE_FUNCTIONS_H
+#pragma once
 
 #include "dovetail_neon/elementwise/activation.h"
 #include "dovetail_neon/vectors/mathematics.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* NaN survives. */
 INLINE Vector clamped(Vector x, Vector low, Vector high) { return minimum(high, maximum(low, x)); }
@@ -146,7 +144,4 @@ static __attribute__((noinline)) void activate_run(const acc_activation &with, c
     with_function(with, Run{in, out, count});
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

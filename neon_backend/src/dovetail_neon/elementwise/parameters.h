@@ -1,6 +1,5 @@
 /* Two tensors element by element, with NumPy's broadcast. */
-#ifndef DOVETAIL_CPUACC_ELEMENTWISE_PARAMETERS_H
-#define DOVETAIL_CPUACC_ELEMENTWISE_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/elementwise/activation.h"
 #include "dovetail_neon/workload/job.h"
@@ -61,5 +60,3 @@ enum { ACC_BOOL, ACC_INT8, ACC_UINT8, ACC_INT32, ACC_INT64, ACC_FLOAT32, ACC_FLO
 typedef struct {
     dovetail_body between[ACC_CAST_TYPES][ACC_CAST_TYPES];    /* [from][to]; range: elements */
 } acc_cast_kernels;
-
-#endif

@@ -1,6 +1,5 @@
 /* Windows over images: the sizes that every kernel with a window is told. */
-#ifndef DOVETAIL_CPUACC_GEOMETRY_WINDOW_H
-#define DOVETAIL_CPUACC_GEOMETRY_WINDOW_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ static inline void acc_window_flatten(acc_window *w) {
     w->in_width = w->out_width = w->in_height * w->in_width;
     w->in_height = w->out_height = 1;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Products whose factors are rounded: what multiplies them, by instruction set and precision. */
-#ifndef DOVETAIL_CPUACC_INSTRUCTION_SETS_PRECISIONS_H
-#define DOVETAIL_CPUACC_INSTRUCTION_SETS_PRECISIONS_H
+#pragma once
 
 #include "dovetail_neon/convolution/parameters.h"
 #include "dovetail_neon/strips/parameters.h"
@@ -27,6 +26,4 @@ const acc_precision *acc_precision_of(const char *instruction_set, const char *p
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* The table of one instruction set. */
-#ifndef DOVETAIL_CPUACC_INSTRUCTION_SETS_TABLE_H
-#define DOVETAIL_CPUACC_INSTRUCTION_SETS_TABLE_H
+#pragma once
 
 #include "dovetail_neon/attention/parameters.h"
 #include "dovetail_neon/elementwise/parameters.h"
@@ -52,6 +51,4 @@ const char *acc_instruction_set(int index, int *here);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,14 +1,12 @@
 /* Products of two matrices that are both computed. */
-#ifndef DOVETAIL_CPUACC_MATRICES_MATMUL_H
-#define DOVETAIL_CPUACC_MATRICES_MATMUL_H
+#pragma once
 
 #include "dovetail_neon/matrices/parameters.h"
 #include "dovetail_neon/matrices/product.h"
 #include "dovetail_neon/workload/spans.h"
 #include "dovetail_neon/vectors/horizontal.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int DOT_ROWS = 4, DOT_COLUMNS = 4, FEW_ROWS = 5;
 
@@ -225,7 +223,4 @@ static const acc_matmul_kernels matmul_kernels = {
     matmul<true>, matmul<false>, matmul_few, matmul_dots,
 };
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

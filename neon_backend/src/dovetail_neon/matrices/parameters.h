@@ -1,6 +1,5 @@
 /* Products of two matrices that are both computed. */
-#ifndef DOVETAIL_CPUACC_MATRICES_PARAMETERS_H
-#define DOVETAIL_CPUACC_MATRICES_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/workload/job.h"
 
@@ -46,5 +45,3 @@ typedef struct {
     /* Few rows, right matrices [columns, depth]; range: batches * chunks of columns. */
     dovetail_body dots;
 } acc_matmul_kernels;
-
-#endif

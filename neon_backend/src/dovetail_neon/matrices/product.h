@@ -1,12 +1,10 @@
 /* Products of matrices that are computed: packed into panels, or as they lie. */
-#ifndef DOVETAIL_CPUACC_MATRICES_PRODUCT_H
-#define DOVETAIL_CPUACC_MATRICES_PRODUCT_H
+#pragma once
 
 #include "dovetail_neon/convolution/tile.h"
 #include "dovetail_neon/vectors/transpose.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* Rows in a tile: as many as the registers hold, but few enough that most of their addresses stay
  * in registers too. */
@@ -151,7 +149,4 @@ static void pack_transposed(const float *from, int64_t step, int64_t depth, int 
     }
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -3,15 +3,13 @@
  * Elements are read and written by memcpy: what is moved as one element of 8 bytes may be two of 4,
  * with their alignment.
  */
-#ifndef DOVETAIL_CPUACC_MOVEMENT_COPIES_H
-#define DOVETAIL_CPUACC_MOVEMENT_COPIES_H
+#pragma once
 
 #include "dovetail_neon/movement/parameters.h"
 #include "dovetail_neon/workload/spans.h"
 #include "dovetail_neon/vectors/transpose.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int64_t LONG_COLUMNS = 1 << 14;
 
@@ -209,7 +207,4 @@ static void gather_slices(int64_t begin, int64_t end, int32_t, void *arg) {
 
 static const acc_movement_kernels movement_kernels = {move, gather_slices, first_outside};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

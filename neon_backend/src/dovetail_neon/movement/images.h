@@ -1,12 +1,10 @@
 /* What moves whole images. */
-#ifndef DOVETAIL_CPUACC_MOVEMENT_IMAGES_H
-#define DOVETAIL_CPUACC_MOVEMENT_IMAGES_H
+#pragma once
 
 #include "dovetail_neon/movement/parameters.h"
 #include "dovetail_neon/workload/spans.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 static void join(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
@@ -82,7 +80,4 @@ static void copy(int64_t begin, int64_t end, int32_t, void *arg) {
 
 static const acc_images_kernels images_kernels = {join, frame, interleave, copy};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,6 +1,5 @@
 /* What only moves elements, of 1, 2, 4 or 8 bytes, between plain tensors. */
-#ifndef DOVETAIL_CPUACC_MOVEMENT_PARAMETERS_H
-#define DOVETAIL_CPUACC_MOVEMENT_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/workload/job.h"
 
@@ -108,5 +107,3 @@ typedef struct {
     dovetail_body interleave;
     dovetail_body copy;                 /* range: bytes */
 } acc_images_kernels;
-
-#endif

@@ -1,12 +1,10 @@
 /* Between plain images and blocked ones. */
-#ifndef DOVETAIL_CPUACC_MOVEMENT_REORDER_H
-#define DOVETAIL_CPUACC_MOVEMENT_REORDER_H
+#pragma once
 
 #include "dovetail_neon/movement/parameters.h"
 #include "dovetail_neon/vectors/transpose.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* One chunk of the pixels of one block of channels. */
 struct ReorderItem {
@@ -94,7 +92,4 @@ static void nhwc_of_blocked(int64_t begin, int64_t end, int32_t, void *arg) {
 
 static const acc_reorder_kernels reorder_kernels = {blocked_of_nchw, nchw_of_blocked, blocked_of_nhwc, nhwc_of_blocked};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

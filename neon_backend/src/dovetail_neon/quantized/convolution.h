@@ -1,12 +1,10 @@
 /* Convolution of images of bytes: `blocks` blocks of 16 filters times `pixels` pixels stay in
  * registers while the channels go by, a panel of 2 or 4 of them at a time. */
-#ifndef DOVETAIL_CPUACC_QUANTIZED_CONVOLUTION_H
-#define DOVETAIL_CPUACC_QUANTIZED_CONVOLUTION_H
+#pragma once
 
 #include "dovetail_neon/quantized/requantization.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int MAX_FILTER_BLOCKS = REGISTERS / 8 / BLOCK_VECTORS < 1 ? 1 : REGISTERS / 8 / BLOCK_VECTORS;
 constexpr int UNIT_BYTES = 4;
@@ -256,7 +254,4 @@ void pack_bytes(const int16_t *weights, int64_t filter_step, int64_t tap_step, i
             }
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,11 +1,9 @@
 /* What treats every element of quantized tensors by itself: sums, changes of layout and of type. */
-#ifndef DOVETAIL_CPUACC_QUANTIZED_ELEMENTS_H
-#define DOVETAIL_CPUACC_QUANTIZED_ELEMENTS_H
+#pragma once
 
 #include "dovetail_neon/quantized/requantization.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 static void sum_of_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
@@ -190,7 +188,4 @@ static void dequantize(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

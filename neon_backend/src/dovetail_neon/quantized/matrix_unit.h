@@ -1,13 +1,11 @@
 /* Convolution of images of bytes by Intel's matrix unit: a tile of 32 pixels by 32 filters is
  * summed up, 64 channels of 16 pixels and of 16 filters at a time. */
-#ifndef DOVETAIL_CPUACC_QUANTIZED_MATRIX_UNIT_H
-#define DOVETAIL_CPUACC_QUANTIZED_MATRIX_UNIT_H
+#pragma once
 
 #include "dovetail_neon/vectors/matrix_unit.h"
 #include "dovetail_neon/quantized/requantization.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 static void arrange_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
@@ -163,7 +161,4 @@ static void pack_tiles(const int16_t *weights, int64_t filter_step, int64_t tap_
 
 static const acc_quantized_matrix_kernels quantized_matrix_kernels = {"amx", arrange_bytes, multiply_bytes, pack_tiles};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -11,8 +11,7 @@
  * Sums are exact, in 32 bits, modulo 2^32 as TensorFlow Lite's are. They become results in float32:
  * sum * factor + zero, rounded to nearest even, clamped: the same bits on every machine. Next to
  * TensorFlow Lite's arithmetic of 31 bits results near a tie may differ by 1. */
-#ifndef DOVETAIL_CPUACC_QUANTIZED_PARAMETERS_H
-#define DOVETAIL_CPUACC_QUANTIZED_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/geometry/window.h"
 #include "dovetail_neon/workload/job.h"
@@ -190,6 +189,4 @@ const acc_quantized_matrix_kernels *acc_quantized_matrix_of(const acc_quantized_
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,12 +1,10 @@
 /* From sums in 32 bits to results of 8. */
-#ifndef DOVETAIL_CPUACC_QUANTIZED_REQUANTIZATION_H
-#define DOVETAIL_CPUACC_QUANTIZED_REQUANTIZATION_H
+#pragma once
 
 #include "dovetail_neon/vectors/bytes.h"
 #include "dovetail_neon/quantized/parameters.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* To this a float adds a whole number, and rounds it to nearest even: its last bits are then that
  * number's. */
@@ -39,7 +37,4 @@ INLINE void store_block(Byte *at, const Integers (&x)[BLOCK_VECTORS], int count)
     for (int i = 0; i < count; i++) at[i] = whole[i];
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

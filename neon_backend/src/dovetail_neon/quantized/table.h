@@ -1,14 +1,12 @@
 /* The table of layers of quantized tensors: part of that of an instruction set, and once more with
  * its dot products of bytes. */
-#ifndef DOVETAIL_CPUACC_QUANTIZED_TABLE_H
-#define DOVETAIL_CPUACC_QUANTIZED_TABLE_H
+#pragma once
 
 #include "dovetail_neon/quantized/convolution.h"
 #include "dovetail_neon/quantized/elements.h"
 #include "dovetail_neon/quantized/windows.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 static const acc_quantized_kernels quantized_kernels = {
     ACC_TEXT(ACC_ISA),
@@ -41,7 +39,4 @@ static const acc_quantized_kernels quantized_kernels = {
 #endif
 };
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

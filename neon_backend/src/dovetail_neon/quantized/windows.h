@@ -1,12 +1,10 @@
 /* Windows over each channel of images of bytes: depthwise convolution and pooling, 16 channels at a
  * time. */
-#ifndef DOVETAIL_CPUACC_QUANTIZED_WINDOWS_H
-#define DOVETAIL_CPUACC_QUANTIZED_WINDOWS_H
+#pragma once
 
 #include "dovetail_neon/quantized/requantization.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int SIDE_BY_SIDE = LANES == 16 ? 8 : 4;      /* results that are summed at once */
 
@@ -231,7 +229,4 @@ template <typename Pooling> void pool_bytes(int64_t begin, int64_t end, int32_t,
     }
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,6 +1,5 @@
 /* Images that are resampled: nearest pixels, or sums of pixels with weights. */
-#ifndef DOVETAIL_CPUACC_RESIZING_PARAMETERS_H
-#define DOVETAIL_CPUACC_RESIZING_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/workload/job.h"
 
@@ -26,5 +25,3 @@ typedef struct {
     dovetail_body nearest;              /* one tap of each result, whose weight plays no part */
     dovetail_body interpolate;
 } acc_resize_kernels;
-
-#endif

@@ -1,12 +1,10 @@
 /* Images that are resampled: nearest pixels, or sums of pixels with weights. */
-#ifndef DOVETAIL_CPUACC_RESIZING_RESAMPLE_H
-#define DOVETAIL_CPUACC_RESIZING_RESAMPLE_H
+#pragma once
 
 #include "dovetail_neon/resizing/parameters.h"
 #include "dovetail_neon/workload/spans.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 static void resize_nearest(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
@@ -52,7 +50,4 @@ static void resize_interpolate(int64_t begin, int64_t end, int32_t, void *arg) {
 
 static const acc_resize_kernels resize_kernels = {resize_nearest, resize_interpolate};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,13 +1,11 @@
 /* Channels scaled and shifted. */
-#ifndef DOVETAIL_CPUACC_ROWS_NORMALIZATION_H
-#define DOVETAIL_CPUACC_ROWS_NORMALIZATION_H
+#pragma once
 
 #include "dovetail_neon/rows/parameters.h"
 #include "dovetail_neon/vectors/horizontal.h"
 #include "dovetail_neon/workload/spans.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* in * factor + offset, of a run with one factor and one offset. */
 INLINE void scale_run(const acc_job *job, const float *in, float *out, int64_t count, float factor, float offset) {
@@ -140,7 +138,4 @@ static void normalize_columns(int64_t begin, int64_t end, int32_t, void *arg) {
 
 static const acc_normalization_kernels normalization_kernels = {affine, normalize_groups, normalize_columns};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,6 +1,5 @@
 /* What is worked out along one axis: softmax and layer normalization. */
-#ifndef DOVETAIL_CPUACC_ROWS_PARAMETERS_H
-#define DOVETAIL_CPUACC_ROWS_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/workload/job.h"
 
@@ -96,5 +95,3 @@ typedef struct {
 typedef struct {
     dovetail_body stages[ACC_MAX_STAGES];
 } acc_reduction_kernels;
-
-#endif

@@ -1,14 +1,12 @@
 /* Many elements become one, along axes. */
-#ifndef DOVETAIL_CPUACC_ROWS_REDUCTION_H
-#define DOVETAIL_CPUACC_ROWS_REDUCTION_H
+#pragma once
 
 #include "dovetail_neon/rows/parameters.h"
 #include "dovetail_neon/vectors/mathematics.h"
 #include "dovetail_neon/vectors/horizontal.h"
 #include "dovetail_neon/workload/spans.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* How two vectors of partial results become one, the neutral element, and what an element counts
  * as. */
@@ -181,7 +179,4 @@ template <int stage> static void reduce_stage(int64_t begin, int64_t end, int32_
 
 static const acc_reduction_kernels reduction_kernels = {{reduce_stage<0>, reduce_stage<1>, reduce_stage<2>, reduce_stage<3>}};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

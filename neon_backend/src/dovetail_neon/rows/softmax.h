@@ -1,14 +1,12 @@
 /* What is worked out along one axis. */
-#ifndef DOVETAIL_CPUACC_ROWS_SOFTMAX_H
-#define DOVETAIL_CPUACC_ROWS_SOFTMAX_H
+#pragma once
 
 #include "dovetail_neon/rows/parameters.h"
 #include "dovetail_neon/vectors/mathematics.h"
 #include "dovetail_neon/vectors/horizontal.h"
 #include "dovetail_neon/workload/spans.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* The lanes of a row's last vector that lie beyond it hold what `outside` says, so that they change
  * no sum and no maximum. */
@@ -171,7 +169,4 @@ static void layer_normalization(int64_t begin, int64_t end, int32_t, void *arg) 
 
 static const acc_rows_kernels rows_kernels = {softmax_rows, softmax_columns, layer_normalization};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

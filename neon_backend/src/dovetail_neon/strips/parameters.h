@@ -1,6 +1,5 @@
 /* A chain of layers, strip by strip: what lies between them never leaves the L2 cache. */
-#ifndef DOVETAIL_CPUACC_STRIPS_PARAMETERS_H
-#define DOVETAIL_CPUACC_STRIPS_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/convolution/parameters.h"
 #include "dovetail_neon/windows/parameters.h"
@@ -32,5 +31,3 @@ typedef struct {
 typedef struct {
     dovetail_body run;
 } acc_strips_kernels;
-
-#endif

@@ -1,14 +1,12 @@
 /* Chains of convolutions and depthwise ones, strip by strip: each row in between is computed once,
  * is read while it lies in the L2 cache, and is never written to memory. */
-#ifndef DOVETAIL_CPUACC_STRIPS_STRIPS_H
-#define DOVETAIL_CPUACC_STRIPS_STRIPS_H
+#pragma once
 
 #include "dovetail_neon/strips/parameters.h"
 #include "dovetail_neon/convolution/direct.h"
 #include "dovetail_neon/windows/windows.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* Rows [top, filled) of the result of a stage are kept; `strip` is where row `top` of its first
  * block lies. */
@@ -108,7 +106,4 @@ template <ConvolvePixels *convolve_some> void run_strips(int64_t begin, int64_t 
 
 static const acc_strips_kernels strips_kernels = {run_strips<convolve_pixels>};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

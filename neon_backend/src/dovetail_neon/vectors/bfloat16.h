@@ -1,12 +1,10 @@
 /* Blocks of 32 channels of bfloat16: channels i and 16 + i lie side by side, so that either half
  * becomes a vector by one instruction. */
-#ifndef DOVETAIL_CPUACC_VECTORS_BFLOAT16_H
-#define DOVETAIL_CPUACC_VECTORS_BFLOAT16_H
+#pragma once
 
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int64_t BLOCK = 32, PIXEL_BYTES = 64;
 
@@ -29,7 +27,4 @@ INLINE void store_block(char *at, Vector low, Vector high, __mmask32 channels = 
     _mm512_storeu_si512(at, _mm512_maskz_permutexvar_epi16(channels, _mm512_load_si512(order), both));
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

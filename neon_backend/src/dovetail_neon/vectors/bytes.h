@@ -21,13 +21,11 @@
  *   stack(rows, x)              BLOCK words, each of one byte of every row
  *   place(lane, i)              where factor i of a lane stands in a vector
  */
-#ifndef DOVETAIL_CPUACC_VECTORS_BYTES_H
-#define DOVETAIL_CPUACC_VECTORS_BYTES_H
+#pragma once
 
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int BLOCK = 16;                       /* channels that are treated together: a register of bytes on any machine */
 constexpr int BLOCK_VECTORS = BLOCK / LANES;
@@ -56,7 +54,4 @@ INLINE Integers load_integers(const void *at) {
 
 constexpr bool SIGNED_BYTES = (Byte)-1 < 0;
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

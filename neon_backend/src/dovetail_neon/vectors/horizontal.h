@@ -1,12 +1,10 @@
 /* One value of all lanes, without leaving the registers; the order of additions is that of
  * `sum_of`. */
-#ifndef DOVETAIL_CPUACC_VECTORS_HORIZONTAL_H
-#define DOVETAIL_CPUACC_VECTORS_HORIZONTAL_H
+#pragma once
 
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* Lane i takes lane i + width, around the end. */
 template <int width> INLINE Vector rotated(Vector x) {
@@ -35,7 +33,4 @@ INLINE float largest(Vector x) {
     return reduce(x, [](Vector a, Vector b) { return maximum(a, b); });
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -5,13 +5,11 @@
  * fused multiply-add and without; below the least normal number an ulp is that of it. NaN gives
  * NaN; infinities give the limits.
  */
-#ifndef DOVETAIL_CPUACC_VECTORS_MATHEMATICS_H
-#define DOVETAIL_CPUACC_VECTORS_MATHEMATICS_H
+#pragma once
 
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule. */
 template <int count> INLINE Vector polynomial(Vector x, const float (&c)[count]) {
@@ -131,7 +129,4 @@ INLINE Vector soft_plus(Vector x) {
     return maximum(zeros(), x) + log1p;
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,12 +1,10 @@
 /* Intel's matrix unit (AMX): eight tile registers of up to 16 rows of 64 bytes. Tiles 0 to 3 are
  * sums, 4 and 5 pixels, 6 and 7 weights. */
-#ifndef DOVETAIL_CPUACC_VECTORS_MATRIX_UNIT_H
-#define DOVETAIL_CPUACC_VECTORS_MATRIX_UNIT_H
+#pragma once
 
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 constexpr int64_t TILE_ROWS = 16, ROW_BYTES = 64, TILE_BYTES = TILE_ROWS * ROW_BYTES;
 
@@ -35,7 +33,4 @@ struct ColumnsInside {
     }
 };
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

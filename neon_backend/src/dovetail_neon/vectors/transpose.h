@@ -1,11 +1,9 @@
 /* Transpose LANES x LANES elements in registers. */
-#ifndef DOVETAIL_CPUACC_VECTORS_TRANSPOSE_H
-#define DOVETAIL_CPUACC_VECTORS_TRANSPOSE_H
+#pragma once
 
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* Swap the off-diagonal quarters of each square of 2 * width lanes: after all widths, rows are
  * columns. */
@@ -36,7 +34,4 @@ INLINE void transpose(Vector (&x)[LANES]) {
     transpose_step<1>(x);
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

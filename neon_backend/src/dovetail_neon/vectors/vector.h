@@ -20,8 +20,7 @@
  * in it: its instances would be merged across instruction sets by the linker, and a machine without
  * AVX-512 would run code that has it.
  */
-#ifndef DOVETAIL_CPUACC_VECTORS_VECTOR_H
-#define DOVETAIL_CPUACC_VECTORS_VECTOR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,8 +29,7 @@
 #define ACC_TEXT_(x) #x
 #define ACC_TEXT(x) ACC_TEXT_(x)
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 #define ACC_IS_avx512 1
 #define ACC_IS_avx512_bf16 1 /* the same vectors, and instructions of their own */
@@ -46,8 +44,7 @@ namespace ACC_ISA {
 #define ACC_JOIN(a, b) ACC_JOIN_(a, b)
 #define ACC_IS ACC_JOIN(ACC_IS_, ACC_ISA)
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
+} // namespace dovetail_acc::ACC_ISA
 
 #if ACC_IS == 1 || ACC_IS == 2
 #include <immintrin.h>
@@ -55,8 +52,7 @@ namespace ACC_ISA {
 #include <arm_neon.h>
 #endif
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 #if ACC_IS == 1
 #include "dovetail_neon/vectors/avx512.h"
@@ -93,7 +89,4 @@ INLINE float maximum_of(Vector x) {
     return best;
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

@@ -1,13 +1,11 @@
 /* Depthwise convolution of images that lie in bfloat16: each channel by itself, sums in float32. */
-#ifndef DOVETAIL_CPUACC_WINDOWS_BFLOAT16_H
-#define DOVETAIL_CPUACC_WINDOWS_BFLOAT16_H
+#pragma once
 
 #include "dovetail_neon/windows/parameters.h"
 #include "dovetail_neon/elementwise/functions.h"
 #include "dovetail_neon/vectors/bfloat16.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* The rows of one block of channels. */
 struct DepthwiseBlock {
@@ -138,7 +136,4 @@ static void depthwise_bfloat16(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

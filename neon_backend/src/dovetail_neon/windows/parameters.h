@@ -1,6 +1,5 @@
 /* Windows over each channel of blocked images: depthwise convolution and pooling. */
-#ifndef DOVETAIL_CPUACC_WINDOWS_PARAMETERS_H
-#define DOVETAIL_CPUACC_WINDOWS_PARAMETERS_H
+#pragma once
 
 #include "dovetail_neon/elementwise/activation.h"
 #include "dovetail_neon/geometry/window.h"
@@ -26,5 +25,3 @@ typedef struct {
     dovetail_body average;
     dovetail_body mean;                 /* of a whole image, to a plain [images, channels]; range: images * blocks */
 } acc_windows_kernels;
-
-#endif

@@ -6,15 +6,13 @@
  * each element of the image is loaded once per row of the window, and weights of 3 x 3 stay in
  * registers along the row.
  */
-#ifndef DOVETAIL_CPUACC_WINDOWS_WINDOWS_H
-#define DOVETAIL_CPUACC_WINDOWS_WINDOWS_H
+#pragma once
 
 #include "dovetail_neon/windows/parameters.h"
 #include "dovetail_neon/elementwise/functions.h"
 #include "dovetail_neon/workload/spans.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 struct WindowRows {
     const acc_windows *self;
@@ -356,7 +354,4 @@ static void mean_of_image(int64_t begin, int64_t end, int32_t, void *arg) {
 
 static const acc_windows_kernels windows_kernels = {windows<Depthwise>, windows<Maximum>, windows<Average>, mean_of_image};
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA

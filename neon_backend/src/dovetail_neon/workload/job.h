@@ -5,8 +5,7 @@
  * computes depends on how a range is cut up. These headers are plain C, the same for every
  * instruction set: Cython reads them too.
  */
-#ifndef DOVETAIL_CPUACC_WORKLOAD_JOB_H
-#define DOVETAIL_CPUACC_WORKLOAD_JOB_H
+#pragma once
 
 #include <abi.h>
 
@@ -40,5 +39,3 @@ typedef struct {
     int32_t per_worker;     /* chunks for each of several, at most */
     int32_t reserved;
 } acc_phase;
-
-#endif

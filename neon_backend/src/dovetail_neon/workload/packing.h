@@ -1,7 +1,6 @@
 /* What packing at load time asks now and then: weights of gigabytes take longer than a load may go
  * on after its deadline. */
-#ifndef DOVETAIL_CPUACC_WORKLOAD_PACKING_H
-#define DOVETAIL_CPUACC_WORKLOAD_PACKING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ static inline int acc_packing_stops(acc_packing *packing, int64_t elements) {
     }
     return packing->over;
 }
-
-#endif

@@ -1,13 +1,11 @@
 /* Long rows are worked through span by span, so that a run that should end is looked for between
  * two of them. */
-#ifndef DOVETAIL_CPUACC_WORKLOAD_SPANS_H
-#define DOVETAIL_CPUACC_WORKLOAD_SPANS_H
+#pragma once
 
 #include "dovetail_neon/workload/job.h"
 #include "dovetail_neon/vectors/vector.h"
 
-namespace dovetail_acc {
-namespace ACC_ISA {
+namespace dovetail_acc::ACC_ISA {
 
 /* Elements of a row, or vectors, of a span: some tenths of a millisecond, and whole tiles of all
  * loops. */
@@ -35,7 +33,4 @@ INLINE bool copy_spans(const acc_job *job, float *to, const float *from, int64_t
     return true;
 }
 
-} // namespace ACC_ISA
-} // namespace dovetail_acc
-
-#endif
+} // namespace dovetail_acc::ACC_ISA
