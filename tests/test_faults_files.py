@@ -284,10 +284,10 @@ def test_process_with_more_rights_does_not_obey_the_callers_home(scene, monkeypa
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(scene.root))
     assert settings.configuration() == {"backend_path": "/evil"}
-    assert settings.cache_folder() == scene.root / ".cache" / "dovetail"
+    assert settings.cache_folder() == str(scene.root / ".cache" / "dovetail")
     monkeypatch.setattr(settings, "is_secure", lambda: True)
     assert settings.configuration() == {}
-    assert settings.cache_folder() == Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "dovetail")
+    assert settings.cache_folder() == str(Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "dovetail"))
 
 
 @pytest.mark.parametrize("home", ["/" + "a" * 5000, "/" + "/".join(["a" * 200] * 20), "/" + "/".join(["a" * 200] * 25)])

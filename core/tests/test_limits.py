@@ -58,8 +58,8 @@ def test_the_limit_of_a_cgroup_counts_on_every_level(tmp_path, monkeypatch, name
     membership.write_text("0::/outer/inner\n")
     (tmp_path / "outer" / "inner").mkdir(parents=True)
     (tmp_path / "outer" / name).write_text(text)
-    monkeypatch.setattr(limits, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(limits, "Path", lambda path: membership if path == "/proc/self/cgroup" else path)
+    monkeypatch.setattr(limits, "_CGROUPS", str(tmp_path))
+    monkeypatch.setattr(limits, "_MEMBERSHIPS", str(membership))
     assert list(limits._cgroup_limits()) == ([] if expected is None else [expected])
 
 

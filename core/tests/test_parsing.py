@@ -17,7 +17,8 @@ class Parser:
     suffixes = (".fake",)
 
     def parse(self, path):
-        text = path.read_text()
+        with open(path) as file:
+            text = file.read()
         if text == "bad":
             raise ModelError("the model is bad")
         net = Network(text)

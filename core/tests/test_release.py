@@ -242,9 +242,9 @@ def test_weights_are_read_again_where_values_of_inputs_shape_the_result(runtime:
 
 
 def test_a_file_that_was_changed_or_removed_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def parse(path: Path) -> Network:
-        net = Network(path.read_text())
-        net.files = (path, path.with_suffix(".weights"))
+    def parse(path: str) -> Network:
+        net = Network(Path(path).read_text())
+        net.files = (path, str(Path(path).with_suffix(".weights")))
         return net
 
     monkeypatch.setattr(parsing, "parse", parse)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import ExitStack
-from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 
 _MAX_LINKS = 40
 """As many as the kernel of Linux follows."""
@@ -24,7 +24,7 @@ class EscapeError(Exception):
     """The path is none below the folder, or does not lead to a regular file; the text says why."""
 
 
-def open_beneath(folder: Path, location: str) -> tuple[int, Path]:
+def open_beneath(folder: str, location: str) -> tuple[int, str]:
     """Open a regular file for reading.
 
     Args:
@@ -51,7 +51,7 @@ def open_beneath(folder: Path, location: str) -> tuple[int, Path]:
     return descriptor, path
 
 
-def _walked(folder: Path, parts: tuple[str, ...]) -> tuple[int, Path]:
+def _walked(folder: str, parts: tuple[str, ...]) -> tuple[int, str]:
     waiting, names, links = list(reversed(parts)), list[str](), 0
     with ExitStack() as opened:
 
@@ -88,7 +88,7 @@ def _walked(folder: Path, parts: tuple[str, ...]) -> tuple[int, Path]:
             if waiting:
                 folders.append(kept(_opened(name, _FOLDER | _NO_LINK, folders[-1])))
             elif stat.S_ISREG(found.st_mode):  # to open a device may already do something
-                return _opened(name, _FILE, folders[-1]), folder.joinpath(*names)
+                return _opened(name, _FILE, folders[-1]), os.path.join(folder, *names)
     raise EscapeError("it is not a regular file")
 
 
@@ -101,12 +101,9 @@ def _opened(name: str, flags: int, folder: int) -> int:
         raise
 
 
-def _resolved(folder: Path, parts: tuple[str, ...]) -> tuple[int, Path]:
+def _resolved(folder: str, parts: tuple[str, ...]) -> tuple[int, str]:
     """Do the same as well as it can be done on systems that open nothing relative to a folder."""
-    try:
-        path = folder.joinpath(*parts).resolve()
-    except RuntimeError as error:
-        raise EscapeError(str(error)) from error
-    if not path.is_relative_to(folder):
+    path = os.path.realpath(os.path.join(folder, *parts))
+    if not PurePath(path).is_relative_to(folder):
         raise EscapeError("a link leads out of the model's folder")
     return os.open(path, _FILE), path

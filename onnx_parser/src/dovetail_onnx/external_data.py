@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from io import RawIOBase
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,6 @@ from dovetail import DovetailError, ErrorCode, ModelError
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import read_into
 
-from .beneath import EscapeError, open_beneath
 from .messages import TensorProto
 
 
@@ -27,9 +25,9 @@ class ExternalData:
         files: Those that were read, each once.
     """
 
-    def __init__(self, folder: str | Path | None) -> None:
-        self._folder = None if folder is None else Path(folder).resolve()
-        self.files: dict[Path, None] = {}
+    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+        self._folder = None if folder is None else os.path.realpath(folder)
+        self.files: dict[str, None] = {}
 
     def read(self, tensor: TensorProto, nbytes: int) -> npt.NDArray[np.uint8]:
         """Return the bytes of a tensor.
@@ -39,6 +37,8 @@ class ExternalData:
                 (`EXTERNAL_DATA_REFUSED`), or the file is missing or too short.
             LimitError: The load may not take so much memory.
         """
+        from .beneath import EscapeError, open_beneath  # most models have no such tensor
+
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         if self._folder is None:
@@ -71,7 +71,7 @@ class ExternalData:
             ) from error
 
 
-def _read(file: RawIOBase, path: Path, offset: int, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
+def _read(file: RawIOBase, path: str, offset: int, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
     size = os.fstat(file.fileno()).st_size
     if offset + nbytes <= size:
         budget().take_memory(nbytes, f"tensor {name!r}")
@@ -80,7 +80,7 @@ def _read(file: RawIOBase, path: Path, offset: int, nbytes: int, name: str) -> n
         if read_into(file, found) == nbytes:  # else it became shorter meanwhile
             return found
     raise ModelError(
-        f"tensor {name!r} needs {nbytes} bytes from offset {offset} of {path.name!r}, which has {size}",
+        f"tensor {name!r} needs {nbytes} bytes from offset {offset} of {os.path.basename(path)!r}, which has {size}",
         code=ErrorCode.MODEL_MALFORMED,
         hint="the data file is cut short or belongs to another model",
         tensor=name,

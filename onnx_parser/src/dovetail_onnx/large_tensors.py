@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ class _Field(NamedTuple):
     end: int
 
 
-def read_apart(path: Path) -> tuple[bytes | bytearray, Mapping[int, npt.NDArray[Any]]]:
+def read_apart(path: str) -> tuple[bytes | bytearray, Mapping[int, npt.NDArray[Any]]]:
     """Return an ONNX file without the bytes of large initializers, and these by place.
 
     The place is that among the initializers.
@@ -56,7 +55,7 @@ def read_apart(path: Path) -> tuple[bytes | bytearray, Mapping[int, npt.NDArray[
         LimitError: The load may not take so much memory.
         OSError: It cannot be read.
     """
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         return _Cutter(file).cut()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -37,11 +37,11 @@ class ModelFile(NamedTuple):
 
     proto: ModelProto
     origin: str
-    folder: Path | None = None
+    folder: str | None = None
     cut: Mapping[int, npt.NDArray[Any]] = {}
 
 
-def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
+def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> ModelFile:
     """Read a model.
 
     One that protobuf has read already is encoded again, so that all are read in one way.
@@ -52,31 +52,32 @@ def read_model(model: str | Path | bytes | onnx.ModelProto) -> ModelFile:
     if isinstance(model, bytes | bytearray | memoryview):
         data = model if isinstance(model, bytes) else joined([b"", memoryview(model).cast("B")])  # which copies it
         return ModelFile(_decode(data, "the model"), "the model")
-    if not isinstance(model, str | Path):
+    if not isinstance(model, str | os.PathLike):
         return ModelFile(_decode(_encoded(model), "the model"), "the model")
-    path = Path(model)
-    origin = f"{str(path)!r}"
+    path = os.fspath(model)
+    origin = repr(path)
     proto, cut = _read(path, origin)
-    return ModelFile(_plausible(proto, origin), origin, path.parent, cut)
+    return ModelFile(_plausible(proto, origin), origin, os.path.dirname(path), cut)
 
 
-def _read(path: Path, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray[Any]]]:
+def _read(path: str, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray[Any]]]:
     load = budget()
     taken = load.memory
     try:
-        if not path.exists():
+        if not os.path.exists(path):
             raise ModelError(f"there is no file {origin}", code=ErrorCode.MODEL_NOT_FOUND, hint="check the path")
-        if not path.is_file():
-            what = "a folder" if path.is_dir() else "not a regular file"
+        if not os.path.isfile(path):
+            what = "a folder" if os.path.isdir(path) else "not a regular file"
             raise ModelError(f"{origin} is {what}", code=ErrorCode.MODEL_NOT_FOUND, hint="give the path of an .onnx file")
         try:
             rest, cut = read_apart(path)
             return ModelProto.read(rest), cut
         except (OddEncodingError, WireError):  # what is wrong, if anything is, is told of the whole
             load.give_memory(load.memory - taken)
-            load.take_memory(path.stat().st_size, f"{origin}, read as a whole,")
-            with path.open("rb") as file:
-                return _decode(read_bytes(file, path.stat().st_size), origin), {}
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                load.take_memory(size, f"{origin}, read as a whole,")
+                return _decode(read_bytes(file, size), origin), {}
     except DovetailError:
         raise
     except (OSError, ValueError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 from dovetail import DovetailError, ErrorCode, ModelError, Network
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class OnnxParser:
     """Parser of ONNX files; fits `dovetail.contract.interfaces.IParser`."""
 
-    def parse(self, path: Path) -> Network:
+    def parse(self, path: str | os.PathLike[str]) -> Network:
         """Read a model file; nothing in it is ever executed.
 
         Raises:
@@ -28,11 +28,13 @@ class OnnxParser:
         found = read_model(path)
         external = ExternalData(found.folder)
         network = _translated(found, external)
-        network.files = (path, *external.files)
+        network.files = (os.fspath(path), *external.files)
         return network
 
 
-def parse(model: str | Path | bytes | onnx.ModelProto, *, base_dir: str | Path | None = None) -> Network:
+def parse(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto, *, base_dir: str | os.PathLike[str] | None = None
+) -> Network:
     """Turn a model into a network.
 
     Inputs and outputs keep their names, a symbolic dimension keeps its `dim_param`, an unknown one

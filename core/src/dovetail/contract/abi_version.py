@@ -5,7 +5,7 @@ A test keeps it equal to the macros of `abi.h`.
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 ABI_VERSION = (0, 2)
 """Major and minor. Majors must match; a backend's minor must not be newer than the core's."""
@@ -19,7 +19,7 @@ Whoever raises the ABI writes here the core version that it comes with.
 
 def get_include() -> str:
     """Return the folder that holds `abi.h`."""
-    return str(Path(__file__).resolve().parents[1] / "include")
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "include")
 
 
 def core_requirement() -> str:

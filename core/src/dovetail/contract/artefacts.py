@@ -14,9 +14,9 @@ another.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ..graph.layer import Layer, OutputSlot
@@ -93,10 +93,10 @@ class ArtefactStore:
         self._given = facts
         self._facts: Mapping[str, str] | None = None
         self._is_nameless = False
-        self._files = KeptFolder(Path(folder) if folder else None, self._refuse)
+        self._files = KeptFolder(folder or None, self._refuse)
 
     @property
-    def folder(self) -> Path | None:
+    def folder(self) -> str | None:
         """Where they lie; None if the user named no folder, or if others could write there."""
         return self._files.folder
 
@@ -127,10 +127,10 @@ class ArtefactStore:
         facts = {**self._facts, **{name: str(value) for name, value in more.items()}}
         return ArtefactKey(self.backend, {**facts, "part": structure, "constants": values})
 
-    def path(self, key: ArtefactKey) -> Path | None:
+    def path(self, key: ArtefactKey) -> str | None:
         """Return where the artefact of a key lies or would lie; None without a folder."""
         folder = self._files.folder
-        return None if folder is None else folder / key.file_name
+        return None if folder is None else os.path.join(folder, key.file_name)
 
     def read(self, key: ArtefactKey) -> bytes | None:
         """Return an artefact as it was written; None if there is none, or if a byte differs.
@@ -173,9 +173,9 @@ class ArtefactStore:
         try:
             content = self._files.read(key.file_name)
         except OSError as error:
-            return f"{folder / key.file_name} cannot be read: {error.strerror or error}"
+            return f"{os.path.join(folder, key.file_name)} cannot be read: {error.strerror or error}"
         if content is not None:
-            return f"{folder / key.file_name} is damaged" if _body(content, key) is None else ""
+            return f"{os.path.join(folder, key.file_name)} is damaged" if _body(content, key) is None else ""
         nearest = self._nearest(key)
         if nearest is None:
             return "nothing is kept for these layers yet"

@@ -29,7 +29,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from ..graph.layer import Layer
@@ -450,7 +449,7 @@ class IParser(Protocol):
 
     suffixes: tuple[str, ...]
 
-    def parse(self, path: Path) -> Network:
+    def parse(self, path: str) -> Network:
         """Read a model; never execute anything that stands in the file.
 
         A parser that sets `Network.files` promises that it keeps no reference to the network or its

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ..ground.errors import BackendError, ErrorCode
@@ -46,11 +46,12 @@ def own_id(kind: type) -> BackendId:
 def _entries(kind: type) -> list[Mapping[str, Any]]:
     package = sys.modules.get(kind.__module__.partition(".")[0])
     for folder in getattr(package, "__path__", ()):
-        path = Path(folder, FILE_NAME)
-        if not path.is_file():
+        path = os.path.join(folder, FILE_NAME)
+        if not os.path.isfile(path):
             continue
         try:
-            content = json.loads(path.read_bytes())
+            with open(path, "rb") as file:
+                content = json.loads(file.read())
         except (OSError, ValueError) as error:
             raise BackendError(
                 f"the manifest {path} of backend class {kind.__qualname__} cannot be read: {error}",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from .content import Files, Stamp, files_of_module
@@ -53,7 +53,7 @@ def _files(backend: Any) -> Files:
     package = _package(backend)
     if package == _ADAPTERS:
         path = str(getattr(backend, "path", ""))
-        return Files({Path(path).name: path} if path else {}, ())
+        return Files({os.path.basename(path): path} if path else {}, ())
     try:
         files = files_of_module(package, package)
     except Refused:
@@ -61,7 +61,7 @@ def _files(backend: Any) -> Files:
     if files.names:
         return files
     alone = getattr(sys.modules.get(type(backend).__module__), "__file__", None)
-    return Files({Path(alone).name: alone}, ()) if alone else files
+    return Files({os.path.basename(alone): alone}, ()) if alone else files
 
 
 @cache

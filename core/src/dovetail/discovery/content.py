@@ -16,7 +16,6 @@ import stat
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from ..ground.foreign_text import shown
@@ -88,22 +87,31 @@ def files_of_module(module: str, distribution: str) -> Files:
         spec = None
     if spec is None:
         return Files({}, ())
-    roots = [Path(folder) for folder in spec.submodule_search_locations or ()]
-    packed = next((root for root in roots if any(parent.is_file() for parent in root.parents)), None)
+    roots = [os.path.normpath(folder) for folder in spec.submodule_search_locations or ()]
+    packed = next((root for root in roots if _is_in_archive(root)), None)
     if packed is not None:
-        text = f"{shown(str(packed))} lies in an archive, whose files cannot be told apart"
-        raise Refused(ReasonCode.UNREADABLE, text, hint="install it unpacked, as pip does", path=str(packed))
+        text = f"{shown(packed)} lies in an archive, whose files cannot be told apart"
+        raise Refused(ReasonCode.UNREADABLE, text, hint="install it unpacked, as pip does", path=packed)
     if not roots:
-        return (
-            Files({Path(spec.origin).name: spec.origin}, ()) if spec.origin and os.path.isfile(spec.origin) else Files({}, ())
-        )
+        origin = spec.origin or ""
+        return Files({os.path.basename(origin): origin} if os.path.isfile(origin) else {}, ())
     stems = {module, distribution.replace("-", "_")}
-    beside = [root.parent / f"{stem}.libs" for root in roots for stem in sorted(stems)]
-    folders = [*roots, *(folder for folder in beside if folder.is_dir())]
+    beside = [os.path.join(os.path.dirname(root), f"{stem}.libs") for root in roots for stem in sorted(stems)]
+    folders = [*roots, *filter(os.path.isdir, beside)]
     # What lies in a folder is named from the folder above it; `os.path.relpath` would ask for the
     # working folder each time.
-    names = {path[len(str(folder.parent).rstrip("/")) + 1 :]: path for folder in folders for path in _walk(folder)}
-    return Files(dict(sorted(names.items())), tuple(str(folder) for folder in folders))
+    names = {path[len(os.path.dirname(folder).rstrip("/")) + 1 :]: path for folder in folders for path in _walk(folder)}
+    return Files(dict(sorted(names.items())), tuple(folders))
+
+
+def _is_in_archive(folder: str) -> bool:
+    """Tell whether one of the folders above a folder is a file."""
+    above = os.path.dirname(folder)
+    while above != os.path.dirname(above):
+        if os.path.isfile(above):
+            return True
+        above = os.path.dirname(above)
+    return False
 
 
 def check_libraries(candidate: Candidate, files: Files) -> None:
@@ -147,7 +155,7 @@ def is_of_another_python(path: str) -> bool:
     return tag.startswith(("cpython-", "cp", "pypy", "graalpy", "abi3")) and f".{tag}" not in EXTENSION_SUFFIXES
 
 
-def check_lock(candidate: Candidate, files: Files, lock: Path) -> None:
+def check_lock(candidate: Candidate, files: Files, lock: str) -> None:
     """Compare the files of a backend with a lock file.
 
     Raises:
@@ -176,7 +184,7 @@ def check_lock(candidate: Candidate, files: Files, lock: Path) -> None:
             raise Refused(ReasonCode.HASH_MISMATCH, text, path=path)
 
 
-def read_lock(lock: Path) -> dict[str, dict[str, str]]:
+def read_lock(lock: str) -> dict[str, dict[str, str]]:
     """Read a lock file.
 
     Raises:
@@ -191,17 +199,17 @@ def read_lock(lock: Path) -> dict[str, dict[str, str]]:
             assert all(isinstance(digest, str) for digest in names.values())
     except (OSError, ValueError, RecursionError, AssertionError) as error:
         text = f"the lock file {lock} cannot be read: {shown(error) if str(error) else 'it must hold objects of texts'}"
-        raise Refused(ReasonCode.HASH_MISMATCH, text, path=str(lock)) from error
+        raise Refused(ReasonCode.HASH_MISMATCH, text, path=lock) from error
     return content
 
 
-def _walk(folder: Path) -> list[str]:
+def _walk(folder: str) -> list[str]:
     """List the files below a folder, through links as an import goes.
 
     A link back to a folder above it is listed itself.
     """
     found = []
-    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [(str(folder), ())]
+    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [(folder, ())]
     while waiting:
         path, above = waiting.pop()
         try:
@@ -222,7 +230,7 @@ def _walk(folder: Path) -> list[str]:
                 else:
                     waiting.append((entry.path, here))
         if len(found) + len(waiting) > _MAX_FILES:
-            raise Refused(ReasonCode.UNREADABLE, f"{shown(folder)} has more than {_MAX_FILES} files", path=str(folder))
+            raise Refused(ReasonCode.UNREADABLE, f"{shown(folder)} has more than {_MAX_FILES} files", path=folder)
     return found
 
 

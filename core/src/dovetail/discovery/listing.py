@@ -63,7 +63,7 @@ def _of(offer: Offer) -> Candidate:
             raise
         text = f"its entry point {shown(offer.value)} cannot be read: {described(error)}"
         return candidate._replace(refusal=Refused(ReasonCode.ENTRY_POINT_BROKEN, text))
-    return candidate._replace(manifest=fields, path=str(folder) if folder is not None else None)
+    return candidate._replace(manifest=fields, path=folder)
 
 
 def _identified(candidate: Candidate) -> Candidate:

@@ -25,9 +25,9 @@ Fields of other names are left to later versions of the format.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..contract.own_manifest import FILE_NAME
@@ -62,7 +62,7 @@ def manifest_of(module: str, backend: str) -> Mapping[str, Any] | None:
     return find_manifest(module, backend)[0]
 
 
-def find_manifest(module: str, backend: str) -> tuple[Mapping[str, Any] | None, Path | None]:
+def find_manifest(module: str, backend: str) -> tuple[Mapping[str, Any] | None, str | None]:
     """Return the manifest for a backend whose entry point is in this module, and its folder.
 
     None twice if there is none.
@@ -78,9 +78,9 @@ def find_manifest(module: str, backend: str) -> tuple[Mapping[str, Any] | None, 
     except (ImportError, ValueError):  # the import will say it better, if it is ever asked for
         return None, None
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        path = Path(folder, FILE_NAME)
-        if path.is_file():
-            return choose(parse(_read(path), str(path)), backend, str(path)), Path(folder)
+        path = os.path.join(folder, FILE_NAME)
+        if os.path.isfile(path):
+            return choose(parse(_read(path), path), backend, path), folder
     return None, None
 
 
@@ -166,12 +166,12 @@ def claims_of(manifest: Mapping[str, Any] | None, path: str | None = None) -> Cl
         raise Refused(ReasonCode.BAD_MANIFEST, f"in the manifest {error}", path=path) from error
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             return file.read(LARGEST + 1)
     except OSError as error:
-        raise Refused(ReasonCode.BAD_MANIFEST, f"the manifest cannot be read: {shown(error)}", path=str(path)) from error
+        raise Refused(ReasonCode.BAD_MANIFEST, f"the manifest cannot be read: {shown(error)}", path=path) from error
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

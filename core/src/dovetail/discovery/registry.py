@@ -185,7 +185,7 @@ class Registry:
 
     def _look_into_quarantine(self, entry: _Entry, candidate: Candidate) -> None:
         folder = settings.cache_folder()
-        if self._verdicts is None and (folder is None or not os.path.isdir(folder / "quarantine")):
+        if self._verdicts is None and (folder is None or not os.path.isdir(os.path.join(folder, "quarantine"))):
             return  # so that listing need not import what remembers verdicts
         from .content import files_of
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from pathlib import Path
 
 from ..ground.foreign_text import shown
 from ..ground.records import NamedTuple
@@ -152,4 +151,9 @@ def _check_owner(path: str, facts: os.stat_result) -> None:
 
 def is_trusted(path: str, trusted: Sequence[str]) -> str | None:
     """Return the trusted folder that a path lies in, if any."""
-    return next((base for base in trusted if Path(path).is_relative_to(base)), None)
+    return next((base for base in trusted if _is_below(path, base)), None)
+
+
+def _is_below(path: str, base: str) -> bool:
+    path, base = os.path.normpath(path), os.path.normpath(base)
+    return path == base or path.startswith(base.rstrip("/") + "/")

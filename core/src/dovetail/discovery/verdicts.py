@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ..ground import errors
@@ -102,10 +101,12 @@ def python_tag() -> str:
 def core_identity() -> str:
     """Return version and build of the core: a development copy changes without its version."""
     built = [version_of("dovetail-core") or "0"]
-    runtime = Path(errors.__file__).parent / "runtime"
-    for path in sorted([*runtime.glob("*.so"), *runtime.parent.glob("native/*.so")]):
-        facts = path.stat()
-        built.append(f"{path.name}:{facts.st_size}:{facts.st_mtime_ns}")
+    core = os.path.dirname(os.path.dirname(errors.__file__))
+    for folder in ("native", "runtime"):
+        for file in sorted(os.scandir(os.path.join(core, folder)), key=lambda file: file.name):
+            if file.name.endswith(".so"):
+                facts = file.stat()
+                built.append(f"{file.name}:{facts.st_size}:{facts.st_mtime_ns}")
     return " ".join(built)
 
 
@@ -162,7 +163,7 @@ class VerdictStore:
         problem = "there is no home folder" if folder is None else folder_problem(folder)
         if folder is not None and not problem and not os.access(_existing(folder), os.W_OK):
             problem = "it cannot be written"
-        return {"folder": str(folder) if folder is not None else None, "problem": problem}
+        return {"folder": folder, "problem": problem}
 
     # -- telling -----------------------------------------------------------------------------------
 
@@ -249,8 +250,11 @@ def _are_settled(stamps: list[Stamp], stamped_ns: int) -> bool:
     return all(max(stamp[2], stamp[3]) < stamped_ns - RACY_NS for stamp in stamps)
 
 
-def _existing(folder: Path) -> Path:
-    return next((one for one in (folder, *folder.parents) if one.exists()), folder)
+def _existing(folder: str) -> str:
+    """Return a folder, or the nearest one above it that is there."""
+    while not os.path.exists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _parsed(text: bytes, id: str) -> Verdict:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import suppress
 
 from .settings import cache_folder
 from .trusted_files import folder_problem, read_trusted
@@ -34,13 +34,13 @@ class KeptFolder:
         largest: Bytes that are read of a file at most; None: all of it.
     """
 
-    def __init__(self, path: Path | None, tell: Callable[[str], None], largest: int | None = None) -> None:
+    def __init__(self, path: str | None, tell: Callable[[str], None], largest: int | None = None) -> None:
         self._path = path
         self._tell = tell
         self._largest = largest
 
     @property
-    def folder(self) -> Path | None:
+    def folder(self) -> str | None:
         """Where they lie; None without such a place, or if others can write there.
 
         The folder need not exist.
@@ -54,7 +54,7 @@ class KeptFolder:
     @property
     def problem(self) -> str:
         """Why the folder is not to be trusted; empty if it is, or if there is none."""
-        return "" if self._path is None else folder_problem(Path(os.path.realpath(self._path)))
+        return "" if self._path is None else folder_problem(os.path.realpath(self._path))
 
     def names(self) -> list[str]:
         """List the files, in order."""
@@ -75,7 +75,7 @@ class KeptFolder:
         if folder is None:
             return None
         try:
-            return read_trusted(folder / name, self._largest if largest is None else largest, follow=False)
+            return read_trusted(os.path.join(folder, name), self._largest if largest is None else largest, follow=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -92,10 +92,10 @@ class KeptFolder:
         folder = self.folder
         if folder is None:
             return False
-        temporary = folder / f"{_WRITING}{name}.{os.getpid()}.{time.monotonic_ns()}"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = os.path.join(folder, f"{_WRITING}{name}.{os.getpid()}.{time.monotonic_ns()}")
+        _make_folder(folder)
         for path in _abandoned(folder):
-            path.unlink(missing_ok=True)
+            _unlink(path)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(temporary, flags, 0o600), "wb") as file:
@@ -103,9 +103,9 @@ class KeptFolder:
                     file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, folder / name)
+            os.replace(temporary, os.path.join(folder, name))
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            _unlink(temporary)
             raise
         return True
 
@@ -114,7 +114,7 @@ class KeptFolder:
         folder = self.folder
         try:
             if folder is not None:
-                (folder / name).unlink()
+                os.unlink(os.path.join(folder, name))
                 return True
         except OSError:
             pass
@@ -135,7 +135,7 @@ class KeptFiles(KeptFolder):
         self.kind = kind
 
     @property
-    def folder(self) -> Path | None:
+    def folder(self) -> str | None:
         """Where they lie; None without such a place, or if others can write there.
 
         The folder need not exist.
@@ -143,18 +143,33 @@ class KeptFiles(KeptFolder):
         base = cache_folder()
         if base is None:
             return None
-        problem = folder_problem(base) or folder_problem(base / self.kind)
+        problem = folder_problem(base) or folder_problem(os.path.join(base, self.kind))
         if problem:
             self._tell(f"the cache folder is not used: {problem}")
             return None
-        return base / self.kind
+        return os.path.join(base, self.kind)
 
 
-def _abandoned(folder: Path) -> Iterator[Path]:
+def _make_folder(folder: str) -> None:
+    """Make a folder for the user alone; those above it as usual, as `mkdir -p -m 700` does."""
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+
+
+def _unlink(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _abandoned(folder: str) -> Iterator[str]:
     """What processes that were killed while they wrote left behind."""
-    for path in folder.glob(f"{_WRITING}*"):
+    for name in os.listdir(folder):
+        if not name.startswith(_WRITING):
+            continue
+        path = os.path.join(folder, name)
         try:
-            if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+            if os.stat(path).st_mtime < time.time() - _ABANDONED_SECONDS:
                 yield path
         except OSError:
             continue

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from math import prod
-from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import TypeVar
 
@@ -22,7 +21,8 @@ from .records import Record, field
 
 ADDRESSABLE = 1 << 47
 """Bytes of the address space of a process on today's 64-bit machines."""
-_CGROUPS = Path("/sys/fs/cgroup")
+_CGROUPS = "/sys/fs/cgroup"
+_MEMBERSHIPS = "/proc/self/cgroup"
 _NO_LOCK = "can't allocate"
 """How Python's RuntimeError begins where there is no memory for a lock."""
 
@@ -40,21 +40,22 @@ def machine_memory() -> int:
 
 
 def _cgroup_limits() -> Iterator[int]:
-    memberships = ""
-    with suppress(OSError):
-        memberships = Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="replace")
+    memberships = b""
+    with suppress(OSError), open(_MEMBERSHIPS, "rb") as file:
+        memberships = file.read()
     for line in memberships.splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, controllers, path = os.fsdecode(line).split(":", 2)
         if not controllers:
             root, name = _CGROUPS, "memory.max"
         elif "memory" in controllers.split(","):
-            root, name = _CGROUPS / "memory", "memory.limit_in_bytes"
+            root, name = f"{_CGROUPS}/memory", "memory.limit_in_bytes"
         else:
             continue
-        inner = PurePosixPath(path.lstrip("/"))
-        for group in (inner, *inner.parents):  # inside a container the path may not be there, but the root is
-            with suppress(OSError, ValueError):  # "max" is no number
-                yield int((root / group / name).read_text(encoding="ascii"))
+        group = (root + path).rstrip("/")
+        while len(group) >= len(root):  # inside a container the path may not be there, but the root is
+            with suppress(OSError, ValueError), open(f"{group}/{name}", "rb") as file:  # "max" is no number
+                yield int(file.read())
+            group = group.rpartition("/")[0]
 
 
 class Limits(Record, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from .logs import Log
@@ -84,10 +83,10 @@ def trusted_paths() -> list[str]:
     return [path for path in _texts("trusted_path") if os.path.isabs(path)]
 
 
-def lock_file() -> Path | None:
+def lock_file() -> str | None:
     """Return the file that says what backends must consist of, if there is to be one."""
     text = variable(LOCK) or configuration().get("lock", "")
-    return Path(text) if isinstance(text, str) and text else None
+    return text if isinstance(text, str) and text else None
 
 
 def probing() -> bool:
@@ -113,7 +112,7 @@ def probe_memory() -> int:
     return int(_number(PROBE_MEMORY, 8192.0, 0.0, 1e9)) << 20
 
 
-def cache_folder() -> Path | None:
+def cache_folder() -> str | None:
     """Return where verdicts and what was tuned are kept, or None if there is no such place.
 
     It need not exist.
@@ -127,7 +126,7 @@ def cache_folder() -> Path | None:
 def configuration() -> dict[str, Any]:
     """Return the user's `config.toml`, empty if there is none that may be heeded."""
     folder = _home("XDG_CONFIG_HOME", ".config")
-    path = folder / "config.toml" if folder is not None else None
+    path = os.path.join(folder, "config.toml") if folder is not None else None
     if path is None or is_secure():
         return {}
     try:
@@ -172,7 +171,7 @@ def _number(name: str, default: float, minimum: float, maximum: float) -> float:
     return value
 
 
-def _home(variable_name: str, below: str) -> Path | None:
+def _home(variable_name: str, below: str) -> str | None:
     base = variable(variable_name)
     if not os.path.isabs(base):
         base = os.path.join(_user_folder(), below)
@@ -191,7 +190,7 @@ def _user_folder() -> str:
         return ""
 
 
-def _place(path: str) -> Path | None:
+def _place(path: str) -> str | None:
     """Return a path that files can lie below; None if relative, or longer than a path can be."""
     if not os.path.isabs(path):
         return None
@@ -199,7 +198,7 @@ def _place(path: str) -> Path | None:
     if len(encoded) > _MAX_PATH or any(len(part) > _MAX_NAME for part in encoded.split(b"/")):
         _warn_once(f"{shortened(path)} is not used: the path is too long")
         return None
-    return Path(path)
+    return path
 
 
 @cache

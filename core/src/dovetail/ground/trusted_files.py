@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -38,13 +37,13 @@ def read_trusted(path: str | os.PathLike[str], limit: int | None = None, *, foll
         os.close(descriptor)
 
 
-def folder_problem(folder: Path) -> str:
+def folder_problem(folder: str) -> str:
     """Say why what lies in a folder must not be believed; empty if it may be.
 
     Empty also if the folder does not exist yet.
     """
     try:
-        facts = folder.lstat()
+        facts = os.lstat(folder)
     except FileNotFoundError:
         return ""
     except (OSError, ValueError) as error:

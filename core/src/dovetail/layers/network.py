@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..layers import (
     ActivationLayers,
     BranchingLayers,
@@ -52,4 +50,4 @@ class Network(
         files: All files that it was read from, where its parser says so.
     """
 
-    files: tuple[Path, ...] = ()
+    files: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
+import stat
 from typing import TYPE_CHECKING, Any
 
 from ..discovery import Offer, forget, load_object, offers
@@ -48,9 +48,9 @@ def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Netw
 def _parse(path: str | os.PathLike[str]) -> Network:
     from ..layers.network import Network
 
-    file = Path(path)
+    file = os.fsdecode(path)
     _check_readable(file)
-    suffix = file.suffix.lower().removeprefix(".")
+    suffix = _suffix(file)
     offer = _offer_for(file, suffix)
     parser = _create(offer, suffix)
     try:
@@ -74,15 +74,15 @@ class ModelSource:
 
     def __init__(self, path: str | os.PathLike[str], limits: Limits | None = None) -> None:
         self._limits = limits
-        self._path = Path(path)
-        self._place = self._path.absolute()
-        self._stamps: dict[Path, Any] = {}
+        self._path = os.fsdecode(path)
+        self._place = os.path.abspath(self._path)
+        self._stamps: dict[str, Any] = {}
 
     def parse(self) -> Network:
         """Read it; raises what `parse` raises."""
         before = _stamp(self._place)
         network = parse(self._path)
-        self._stamps = {file.absolute(): _stamp(file) for file in network.files} | {self._place: before}
+        self._stamps = {os.path.abspath(file): _stamp(file) for file in network.files} | {self._place: before}
         return network
 
     def parse_again(self) -> Network:
@@ -95,19 +95,19 @@ class ModelSource:
         for file, stamp in self._stamps.items():
             if stamp is None or _stamp(file) != stamp:
                 raise ModelError(
-                    f"{str(file)!r} was removed or changed after model {str(self._path)!r} was loaded",
+                    f"{file!r} was removed or changed after model {self._path!r} was loaded",
                     code=ErrorCode.MODEL_NOT_FOUND,
                     hint="to keep what was loaded, parse it first: dovetail.load(dovetail.parse(path))",
-                    path=str(file),
+                    path=file,
                 )
         with limited(self._limits, joining=True):
             return parse(self._place)
 
 
-def _stamp(file: Path) -> Any:
+def _stamp(file: str) -> Any:
     """Tell one state of a file from another; None if it is not there."""
     try:
-        found = file.stat()
+        found = os.stat(file)
     except (OSError, ValueError):  # a path that no file can have
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
@@ -118,47 +118,53 @@ def installed_suffixes() -> tuple[str, ...]:
     return tuple(sorted({offer.name.lower() for offer in offers(GROUP) if offer.name}))
 
 
-def _check_readable(file: Path) -> None:
+def _suffix(file: str) -> str:
+    return os.path.splitext(file)[1].lower().removeprefix(".")
+
+
+def _check_readable(file: str) -> None:
     try:
-        is_file, is_directory = file.is_file(), file.is_dir()
+        mode = os.stat(file).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        mode = 0
     except (OSError, ValueError) as error:  # a folder that may not be entered, or a path that no file can have
-        raise ModelError(f"model file {str(file)!r} cannot be reached: {error}", code=ErrorCode.MODEL_NOT_FOUND) from error
-    if is_file:
+        raise ModelError(f"model file {file!r} cannot be reached: {error}", code=ErrorCode.MODEL_NOT_FOUND) from error
+    if stat.S_ISREG(mode):
         return
-    if is_directory:
-        inside = sorted(f.name for f in file.iterdir() if f.suffix.lower().removeprefix(".") in installed_suffixes())[:5]
+    if stat.S_ISDIR(mode):
+        inside = sorted(name for name in os.listdir(file) if _suffix(name) in installed_suffixes())[:5]
         raise ModelError(
-            f"{str(file)!r} is a folder, not a model file",
+            f"{file!r} is a folder, not a model file",
             code=ErrorCode.MODEL_NOT_FOUND,
             hint=f"models in it: {', '.join(inside)}" if inside else "give the path of the file itself",
         )
-    exists = file.exists()
-    where = "" if file.is_absolute() else f" (looked in {Path.cwd()})"
+    where = "" if os.path.isabs(file) else f" (looked in {os.getcwd()})"
     raise ModelError(
-        f"{str(file)!r} is not a regular file" if exists else f"model file {str(file)!r} does not exist{where}",
+        f"{file!r} is not a regular file" if mode else f"model file {file!r} does not exist{where}",
         code=ErrorCode.MODEL_NOT_FOUND,
-        hint=f"did you mean {' or '.join(near)}?" if (near := _close_names(file)) and not exists else "check the path",
-        path=str(file),
+        hint=f"did you mean {' or '.join(near)}?" if (near := _close_names(file)) and not mode else "check the path",
+        path=file,
     )
 
 
-def _close_names(file: Path) -> list[str]:
+def _close_names(file: str) -> list[str]:
     """Return model files beside a missing one whose names are like its name."""
     with contextlib.suppress(OSError):  # the folder is missing too, or may not be read
-        names = [near.name for near in file.parent.iterdir() if near.suffix.lower() == file.suffix.lower()]
-        return close_names(file.name, names)
+        names = [near for near in os.listdir(os.path.dirname(file) or ".") if _suffix(near) == _suffix(file)]
+        return close_names(os.path.basename(file), names)
     return []
 
 
-def _offer_for(file: Path, suffix: str) -> Offer:
+def _offer_for(file: str, suffix: str) -> Offer:
     matching = _matching(suffix)
     if not matching:
         forget()  # an installation may have been under way when all was looked through
         matching = _matching(suffix)
     if not matching:
         known = installed_suffixes()
+        what = f".{suffix} files" if suffix else "files without a suffix"
         raise ModelError(
-            f"no parser is installed for {f'.{suffix} files' if suffix else 'files without a suffix'} ({file.name})",
+            f"no parser is installed for {what} ({os.path.basename(file)})",
             code=ErrorCode.MODEL_FORMAT_UNKNOWN,
             # Names of packages are not made up from the suffix: whoever registers such a name would
             # be installed.

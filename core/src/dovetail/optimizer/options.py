@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import types
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..contract.backend_calls import backend_call
@@ -126,8 +126,9 @@ def _fit(value: Any, wanted: Any) -> tuple[bool, Any]:
         return member is not None, member
     if target is float and isinstance(value, int) and not isinstance(value, bool):
         return True, float(value)
-    if target is Path and isinstance(value, str):
-        return True, Path(value)
+    if isinstance(value, str) and issubclass(target, os.PathLike):  # a `Path`
+        made: Any = target
+        return True, made(value)
     if target in (int, float) and isinstance(value, bool):
         return False, value
     return isinstance(value, target), value

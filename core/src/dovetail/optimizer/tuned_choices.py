@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..contract.subgraph import Choice
@@ -52,7 +51,7 @@ class Findings:
         self._files = KeptFiles("tuning", lambda problem: _log.info("what was tuned is not used: %s", problem))
 
     @property
-    def folder(self) -> Path | None:
+    def folder(self) -> str | None:
         """Where they lie, or None if there is no place for them."""
         return self._files.folder
 

@@ -11,7 +11,6 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..contract.part_facts import part_facts, plain, text
@@ -62,7 +61,8 @@ class Surroundings:
 def processor() -> Mapping[str, str]:
     """Describe the processor: model and instruction sets."""
     try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").partition("\n\n")[0].splitlines()
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = file.read().partition("\n\n")[0].splitlines()
     except OSError:
         lines = []
     fields = (line.partition(":") for line in lines)

@@ -251,7 +251,7 @@ class _Tuning:
             tuple(_row(one, known[one.key], one.key not in survey.known) for one in survey.subjects),
             before,
             after,
-            None if self.findings.folder is None else str(self.findings.folder),
+            self.findings.folder,
             tuple(self.notes),
         )
 
