@@ -22,14 +22,15 @@ COMPILE_ARGUMENTS = [
 # C that has state of its own (pools, the watchdog) must be linked into one extension only; what
 # usable_cores remembers may be remembered twice.
 C_MODULES = {
-    "executor": ("executor", "plan", "thread_pool", "usable_cores", "watchdog"),
+    "executor": (),
+    "plans": ("executor", "plan", "thread_pool", "usable_cores", "watchdog"),
     "ports": (),
     "workload": ("host_copy",),
 }
 NATIVE = ("layer_view", "table", "questions", "device_calls")
 HEADERS = [
     *(f"src/dovetail/{name}" for name in ("include/abi.h", "include/abi_layout.h", "abi.pxd")),
-    *(f"src/dovetail/runtime/{name}.pxd" for name in C_MODULES),
+    *(f"src/dovetail/runtime/{name}.pxd" for name in ("plans", "ports", "workload")),
     *(f"src/dovetail/native/{name}.pxd" for name in ("layer_view", "questions", "table")),
     *(f"csrc/{name}.h" for names in C_MODULES.values() for name in names),
     "csrc/run.h",

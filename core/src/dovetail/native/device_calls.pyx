@@ -113,7 +113,10 @@ def memory_allocate(Table table, size_t context, int number, size_t nbytes, size
 @cython.final
 @cython.no_gc
 cdef class TableWorkload:
-    """A workload that a table filled in, with what must live as long as it: constants, what was compiled, the table."""
+    """A workload that a table filled in.
+
+    It holds what must live as long as it: constants, what was compiled, the table.
+    """
 
     cdef dovetail_workload *c
     cdef object capsule
@@ -214,7 +217,7 @@ def queues(Table table, size_t context):
 
 
 cdef void drop_queues(object capsule) noexcept:
-    """Destructor of the capsule of queues: the core has called `release` by now, if it took them."""
+    """Free a capsule of queues: the core has called `release` by now, if it took them."""
     cdef dovetail_queues *queues
     cdef void *table = PyCapsule_GetContext(capsule)
     if PyCapsule_IsValid(capsule, DOVETAIL_QUEUES_CAPSULE):

@@ -1,4 +1,4 @@
-"""What a table of C functions answers without a device: what it states, what it supports, what it compiles."""
+"""Ask a table of C functions what needs no device: what it states, supports, compiles."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -169,7 +169,10 @@ def extension(Table table, name):
 @cython.final
 @cython.no_gc
 cdef class Compiled:
-    """What a table made of a subgraph; released with the last workload made of it, constants after it."""
+    """What a table made of a subgraph.
+
+    It is released with the last workload made of it, constants after it.
+    """
 
     @staticmethod
     cdef Compiled begin(Table table, View part):

@@ -1,8 +1,8 @@
 """Open a backend's C table (`dovetail_backend` in abi.h) from a shared library; call it safely.
 
-Every call is made without the GIL, by one thread at a time (`Call`). What ends something (a context, memory, what was compiled,
-the table) never waits: it is put on a list that whoever has the lock works off, so that the garbage collector may do it at any
-moment.
+Every call is made without the GIL, by one thread at a time (`Call`). What ends something (a
+context, memory, what was compiled, the table) never waits: it is put on a list that whoever has the
+lock works off, so that the garbage collector may do it at any moment.
 
 After fork() the child may use a table that has no device, unless another thread was inside it; what
 it inherited of a device is the parent's: the child ends none of it, and the adapter refuses to use
@@ -134,7 +134,7 @@ cdef object functions_of(dovetail_backend *c):
 
 
 cdef void clear_rest(void *filled, size_t largest) noexcept nogil:
-    """Make the fields that are younger than whoever filled in a struct read as left out, whatever lies there."""
+    """Clear the fields that are younger than whoever filled in a struct, whatever lies there."""
     cdef size_t known = (<size_t *>filled)[0] & ~<size_t>7
     memset(<char *>filled + known, 0, largest - known)
 
@@ -255,7 +255,7 @@ cdef class Table:
                 raise self.broken(f"says that it has {count} {what}" + ("" if pointer else ", but lists none"))
 
     cdef int accept(self, void *filled, size_t smallest, size_t largest, str function, str name) except -1:
-        """Check the size of a struct that a function filled in; what it does not know reads as left out."""
+        """Check the size of a struct that a function filled in; clear what lies behind it."""
         cdef size_t size = (<size_t *>filled)[0]
         if not smallest <= size <= largest:
             raise self.broken(f"{function}() says that {name} has {size} bytes", f"set size to sizeof({name})")
@@ -350,7 +350,10 @@ cdef class Table:
         return self.home == getpid() or not self.has_device
 
     def release_context(self, size_t address, int pid):
-        """Close a context, now or when the table is free; nothing happens in another process than `pid`, unless that is 0."""
+        """Close a context, now or when the table is free.
+
+        Nothing happens in another process than `pid`, unless that is 0.
+        """
         self._release(CONTEXT, address, 0, pid, 0)
 
     def release_memory(self, size_t context, int number, size_t address, int pid):
@@ -388,9 +391,10 @@ cdef class Table:
 
 
 cdef class Call:
-    """One call of a function of a table, made without the GIL while no other thread is inside, and what it answered.
+    """One call of a function of a table, and what it answered.
 
-    Used as ``with call, nogil: call.status = function(..., &call.answer)``.
+    It is made without the GIL, while no other thread is inside:
+    ``with call, nogil: call.status = function(..., &call.answer)``.
 
     Args:
         threads: What the user lets the backend have of the host.

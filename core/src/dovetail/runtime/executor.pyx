@@ -8,41 +8,24 @@ this path for Python.
 
 cimport cython
 cimport numpy as cnp
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_GetItem, PyDict_SetItem, PyDict_Size
-from cpython.exc cimport PyErr_CheckSignals
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t
-from libc.string cimport memcmp
 from posix.unistd cimport getpid
 
-from dovetail.abi cimport (
-    DOVETAIL_CANCELLED,
-    DOVETAIL_FORKED,
-    DOVETAIL_OK,
-    DOVETAIL_OUT_OF_MEMORY,
-    dovetail_call,
-    dovetail_queues,
-    dovetail_tensor,
-    dovetail_workload,
-)
-from dovetail.runtime.ports cimport Port, Ports, TensorTable, fits
-from dovetail.runtime.workload cimport Queues, Workload
+from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, DOVETAIL_OUT_OF_MEMORY
+from dovetail.runtime.plans cimport DVT_MAX_MARKS, DVT_TIMED_OUT, DVT_UNWATCHED, Context, Plan, now_ns
+from dovetail.runtime.ports cimport Port, Ports, fits
 
 import os
 import sys
 import threading
 
-import numpy as np
-
-from ..contract.backend_calls import notify
-from ..ground.errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError, shown_argument
+from ..ground.errors import ErrorCode, RunError
 from ..ground.host_exceptions import is_of_host
-from ..contract.interfaces import HOST
-from .lack_of_memory import lack_of_memory
-from .memory_plan import Storage
+from . import run_errors
 from .workload import inside
 
 cnp.import_array()
@@ -62,488 +45,12 @@ def _adopt_main_thread():
 os.register_at_fork(after_in_child=_adopt_main_thread)
 
 
-cdef class ThreadPool:
-    """The CPU threads of one runtime, the caller's included.
-
-    Starts none until a kernel asks for one.
-    """
-
-    cdef dvt_pool *pool
-
-    def __cinit__(self, int threads, int spin_us):
-        self.pool = dvt_pool_create(threads, spin_us)
-        if self.pool == NULL:
-            raise MemoryError("cannot create the thread pool")
-
-    def __dealloc__(self):
-        if self.pool != NULL:
-            with nogil:
-                dvt_pool_destroy(self.pool)
-
-    @property
-    def threads(self):
-        """Number of threads, the caller's included."""
-        return dvt_pool_threads(self.pool)
-
-
-# -- plans and contexts ----------------------------------------------------------------------------
-
-
-cdef enum:
-    MAX_KEY = 128       # numbers; inputs with more of them are looked up in Python
-
-
-cdef bytes shape_key(Ports inputs, dict arrays):
-    """Return the key of plans of one network: the ranks and sizes of all inputs.
-
-    None unless all are NumPy arrays. Runs no Python code; arrays are only looked at.
-    """
-    cdef int64_t numbers[MAX_KEY]
-    cdef Py_ssize_t i, j, n = 0, rank
-    cdef PyObject *value
-    if PyDict_Size(arrays) != inputs.count:
-        return None
-    for i in range(inputs.count):
-        value = PyDict_GetItem(arrays, <object>inputs.ports[i].name)
-        if value == NULL or not cnp.PyArray_Check(<object>value):
-            return None
-        rank = cnp.PyArray_NDIM(<cnp.ndarray>value)
-        if n + 1 + rank > MAX_KEY:
-            return None
-        numbers[n] = rank
-        for j in range(rank):
-            numbers[n + 1 + j] = cnp.PyArray_DIMS(<cnp.ndarray>value)[j]
-        n += 1 + rank
-    return PyBytes_FromStringAndSize(<char *>numbers, n * sizeof(int64_t))
-
-
-cdef dict STORAGES = {
-    Storage.ARENA: DVT_IN_ARENA, Storage.CONSTANT: DVT_IN_CONSTANT, Storage.INPUT: DVT_IN_INPUT, Storage.OUTPUT: DVT_IN_OUTPUT}
-
-
-cdef dvt_place place_of(storage, int index, int64_t offset) except *:
-    """Return a place as C has it."""
-    cdef dvt_place place
-    place.storage, place.index, place.offset = STORAGES[storage], index, offset
-    return place
-
-
-cdef dvt_place scratch_of(placement) except *:
-    """Return the place of a workspace; index -1 if there is none."""
-    return place_of(Storage.ARENA, -1, 0) if placement is None else place_of(placement.storage, placement.index, placement.offset)
-
-
-@cython.final
-@cython.no_gc
-cdef class PlanTables:
-    """The arrays that a C plan points at.
-
-    Workloads, queues and constants belong to whoever holds the plan.
-    """
-
-    cdef TensorTable tensors
-    cdef dvt_plan_step *steps
-    cdef int32_t *numbers       # of the tensors of all steps
-    cdef dvt_place *places
-    cdef char **constants
-    cdef dovetail_queues **queue_tables
-    cdef int32_t *devices
-    cdef int n_steps
-    cdef int n_queues
-
-    def __cinit__(self, list steps, list workloads, list queues, list constants, list tensors, list locations):
-        cdef int i, at = 0
-        self.tensors, self.n_steps, self.n_queues = TensorTable(tensors), len(steps), len(queues)
-        self.steps = <dvt_plan_step *>PyMem_RawCalloc(max(self.n_steps, 1), sizeof(dvt_plan_step))
-        self.numbers = <int32_t *>PyMem_RawCalloc(
-            max(sum(len(step.inputs) + len(step.outputs) for step in steps), 1), sizeof(int32_t))
-        self.places = <dvt_place *>PyMem_RawCalloc(max(len(locations), 1), sizeof(dvt_place))
-        self.constants = <char **>PyMem_RawCalloc(max(len(constants), 1), sizeof(void *))
-        self.queue_tables = <dovetail_queues **>PyMem_RawCalloc(max(len(queues), 1), sizeof(void *))
-        self.devices = <int32_t *>PyMem_RawCalloc(max(len(queues), 1), sizeof(int32_t))
-        if NULL in (self.steps, self.numbers, self.places, self.constants, self.queue_tables, self.devices):
-            raise MemoryError()
-        for i, (storage, index, offset) in enumerate(locations):
-            self.places[i] = place_of(storage, index, offset)
-        for i, value in enumerate(constants):
-            self.constants[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>value)
-        for i, (table, device) in enumerate(queues):
-            self.queue_tables[i], self.devices[i] = (<Queues>table).table, device
-        for i, step in enumerate(steps):
-            at = self._fill_in_step(&self.steps[i], step, workloads[i], at)
-
-    cdef int _fill_in_step(self, dvt_plan_step *target, step, Workload workload, int at) except -1:
-        target.workload = NULL if workload is None else workload.table
-        target.queue = -1 if step.queue is None else step.queue
-        target.n_inputs, target.n_outputs = len(step.inputs), len(step.outputs)
-        target.tensors = self.numbers + at
-        for number in (*step.inputs, *step.outputs):
-            self.numbers[at] = number
-            at += 1
-        target.workspace, target.worker_workspace = scratch_of(step.workspace), scratch_of(step.worker_workspace)
-        target.worker_stride = step.worker_stride
-        return at
-
-    cdef void fill_in(self, dvt_plan *plan):
-        plan.n_steps, plan.steps = self.n_steps, self.steps
-        plan.n_tensors, plan.tensors, plan.places = self.tensors.count, self.tensors.tensors, self.places
-        plan.constants = self.constants
-        plan.n_queues = self.n_queues
-        plan.queue_tables, plan.queue_devices = <const dovetail_queues **>self.queue_tables, self.devices
-
-    def __dealloc__(self):
-        PyMem_RawFree(self.steps)
-        PyMem_RawFree(self.numbers)
-        PyMem_RawFree(self.places)
-        PyMem_RawFree(self.constants)
-        PyMem_RawFree(self.queue_tables)
-        PyMem_RawFree(self.devices)
-
-
-@cython.final
-@cython.no_gc
-cdef class Plan:
-    """An immutable plan for one set of shapes, and the pool of its run contexts.
-
-    Attributes (Python):
-        inputs, outputs: `Ports`.
-        steps: Descriptions of the steps, for errors, profiles and dumps.
-        memory: The memory plan.
-        serial_locks: Locks that a run holds because some workload wants to be alone.
-    """
-
-    cdef readonly Ports inputs
-    cdef readonly Ports outputs
-    cdef readonly list steps
-    cdef readonly object memory
-    cdef readonly list serial_locks
-    cdef readonly list workloads
-    cdef readonly list queues
-    cdef list arenas
-    cdef readonly list constants
-    cdef dvt_plan c
-    cdef PlanTables tables
-    cdef int n_steps
-    cdef int n_queues
-    cdef int threads
-    cdef bint on_device     # has queues or memory that do not survive fork()
-    cdef ThreadPool pool
-    cdef Context spare          # idle, and the next to be taken: a list would be allocated anew for each run
-    cdef list idle              # the others
-    cdef list detached          # idle, without the shared arena
-    cdef list bound
-    cdef list stuck
-    cdef int pid
-    cdef list spare_arenas
-    cdef int shared_arena       # index of the arena that a context gives up while it is idle, or -1
-    cdef size_t shared_bytes
-    cdef size_t shared_alignment
-    cdef readonly int64_t used  # when a run last changed to this plan or away from it, by the network's count
-
-    def __init__(self, *, Ports inputs, Ports outputs, list steps, list workloads, list queues, memory, list arenas, list constants,
-                 list tensors, list locations, list serial_locks, ThreadPool pool, int threads, list spare_arenas=None,
-                 shared_arena=None):
-        """Take over what the plan builder worked out.
-
-        Args:
-            steps: One description per step, with `kind`, `queue`, `inputs`, `outputs` (indices into
-                `tensors`), `workspace` (location or None), `worker_workspace`, `worker_stride`.
-            workloads: One per step, None for a wait.
-            queues: (Queues, device) per queue.
-            arenas: Functions, each returning a fresh allocation.
-            constants: Arrays.
-            tensors: (dtype code, bits, shape) per tensor, or None for an input that is left out.
-            locations: (storage name, index, offset) per tensor.
-            spare_arenas: Host memory that no context of the network holds, shared by its plans.
-            shared_arena: (index, bytes, alignment) of the arena that lies in such memory, None if
-                there is none.
-        """
-        self.inputs, self.outputs, self.steps, self.memory = inputs, outputs, steps, memory
-        self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
-        self.serial_locks, self.pool, self.threads = serial_locks, pool, threads
-        self.idle, self.detached, self.bound, self.stuck = [], [], [], []
-        self.n_steps, self.n_queues = len(steps), len(queues)
-        self.pid = getpid()
-        self.spare_arenas = [] if spare_arenas is None else spare_arenas
-        self.shared_arena, self.shared_bytes, self.shared_alignment = (-1, 0, 1) if shared_arena is None else shared_arena
-        self.on_device = self.n_queues > 0 or (memory is not None and any(one.domain != HOST for one in memory.plan.arenas))
-        self.tables = PlanTables(steps, workloads, queues, constants, tensors, locations)
-        self.tables.fill_in(&self.c)
-        self.c.n_inputs, self.c.n_outputs, self.c.n_arenas = inputs.count, outputs.count, len(arenas)
-        self.c.pool, self.c.threads, self.c.shared_arena = pool.pool, threads, self.shared_arena
-        if dvt_plan_prepare(&self.c):
-            raise MemoryError()
-
-    def __dealloc__(self):
-        self.release_memory()
-        dvt_plan_release(&self.c)
-
-    cdef Context acquire(self):
-        cdef Context context
-        context = self._take_idle()
-        if context is None:
-            return self._acquire_anew()
-        context.plan = self
-        return context
-
-    cdef inline Context _take_idle(self):
-        cdef Context context = self.spare
-        if context is not None:
-            self.spare = None
-        elif self.idle:
-            context = <Context>self.idle.pop()
-        return context
-
-    cdef Context _acquire_anew(self):
-        """Return a context that gave up its arena, with another one, or a new context."""
-        cdef Context context
-        if not self.detached:
-            return Context(self)
-        context = <Context>self.detached.pop()
-        context.plan = self
-        try:
-            context.attach(self.take_arena())
-        except BaseException:
-            context.plan = None
-            self.detached.append(context)
-            raise
-        return context
-
-    cdef object take_arena(self):
-        """Return host memory for a context: what another one gave up, or new."""
-        while self.spare_arenas:
-            arena = self.spare_arenas.pop()
-            if arena.nbytes >= self.shared_bytes and arena.address % self.shared_alignment == 0:
-                return arena
-            notify(arena.release)       # before larger memory is allocated in its place
-        return self.arenas[self.shared_arena]()
-
-    cpdef detach(self):
-        """Give up the arenas of idle contexts, for runs of other plans of the network."""
-        cdef Context context
-        while self.shared_arena >= 0:
-            context = self._take_idle()
-            if context is None:
-                return
-            self.spare_arenas.append(context.arenas[self.shared_arena])
-            context.arenas[self.shared_arena] = None
-            self.detached.append(context)
-
-    @property
-    def key(self):
-        """What the plan is looked up by: ranks and sizes of its inputs.
-
-        None if there are too many.
-        """
-        numbers = [number for spec in self.inputs.specs for number in (len(spec.shape), *spec.shape)]
-        return np.array(numbers, np.int64).tobytes() if len(numbers) <= MAX_KEY else None
-
-    cdef int give_back(self, Context context) except -1:
-        context.plan = None
-        if self.spare is None:
-            self.spare = context
-        else:
-            self.idle.append(context)
-        return 0
-
-    cdef Context bind(self):
-        """Return a context that a binding keeps to itself, until `unbind` or `close`."""
-        cdef Context context = Context(self)
-        context.plan = None
-        self.bound.append(context)
-        return context
-
-    cdef int unbind(self, Context context) except -1:
-        if context in self.bound and not context.c.stuck:
-            self.bound.remove(context)
-            context.close(self)
-        return 0
-
-    @property
-    def is_stuck(self):
-        """True if a device never released the memory of some run."""
-        return bool(self.stuck) or any((<Context>context).c.stuck for context in self.bound)
-
-    cpdef close(self):
-        """Free contexts and workloads; nothing runs any more. What describes the plan stays."""
-        self.release_memory()
-        for context in list(self.bound):
-            self.unbind(context)
-        if not self.is_stuck:
-            self.workloads, self.queues = [], []
-
-    cpdef release_memory(self):
-        """Free the contexts that are not in use."""
-        cdef Context context
-        while True:
-            context = self._take_idle()
-            if context is None:
-                if not self.detached:
-                    return
-                context = <Context>self.detached.pop()
-            context.close(self)
-
-    @property
-    def contexts(self):
-        """Number of idle run contexts."""
-        return (self.spare is not None) + len(self.idle) + len(self.detached)
-
-
-cdef int poll_python_signals(dvt_context *context) noexcept with gil:
-    try:
-        PyErr_CheckSignals()
-        return 0
-    except BaseException as error:
-        (<Context>context.owner).exception = error
-        return 1
-
-
-@cython.final
-@cython.no_gc
-cdef class Context:
-    """Memory, queues and state of one run; pooled by its plan, never shared by two runs at once."""
-
-    cdef dvt_context c
-    cdef Plan plan
-    cdef PyObject **held
-    cdef list arenas
-    cdef public object exception    # what a Python workload or a signal handler raised
-    cdef bint is_made
-    cdef list workloads             # held until the context is closed, even if the plan has released them
-    cdef list queues
-
-    def __cinit__(self, Plan plan):
-        cdef int i
-        if len(plan.workloads) != plan.n_steps:     # those that the C steps point at
-            raise RunError("the network of this plan was unloaded", code=ErrorCode.NETWORK_UNLOADED, hint="load it again")
-        self.plan, self.workloads, self.queues = plan, plan.workloads, plan.queues
-        self.c.owner, self.c.poll = <void *>self, poll_python_signals
-        self.held = <PyObject **>PyMem_RawCalloc(max(plan.inputs.count, 1), sizeof(PyObject *))
-        if self.held == NULL:
-            raise MemoryError()
-        self.arenas = []
-        for i, make in enumerate(plan.arenas):  # one by one: if one fails, those before it are released
-            self.arenas.append(plan.take_arena() if i == plan.shared_arena else make())
-        self._make()
-
-    cdef int _make(self) except -1:
-        cdef int i, code
-        cdef dvt_fault fault
-        cdef dvt_arena *arenas = <dvt_arena *>PyMem_RawCalloc(max(len(self.arenas), 1), sizeof(dvt_arena))
-        if arenas == NULL:
-            raise MemoryError()
-        try:
-            for i, arena in enumerate(self.arenas):
-                arenas[i].address, arenas[i].on_host = <void *><size_t>arena.address, arena.domain == HOST
-            with nogil:
-                code = dvt_context_make(&self.c, &self.plan.c, arenas, &fault)
-        finally:
-            PyMem_RawFree(arenas)
-        if code == DOVETAIL_OK:
-            self.is_made = True
-            return 0
-        if fault.what == DVT_FAULT_QUEUE:
-            raise RunError(
-                f"the backend could not create a queue on device {self.plan.queues[fault.index][1]} (code {code})",
-                code=ErrorCode.FORKED if code == DOVETAIL_FORKED else ErrorCode.STEP_FAILED)
-        if fault.what == DVT_FAULT_RUN:
-            raise RunError(
-                f"layer {self.plan.steps[fault.index].name!r} could not prepare a run (code {code})",
-                code=ErrorCode.OUT_OF_MEMORY if code == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED)
-        raise MemoryError()
-
-    cdef int attach(self, arena) except -1:
-        """Take memory in the place of the arena that was given up."""
-        self.arenas[self.plan.shared_arena] = arena
-        dvt_context_attach(&self.c, &self.plan.c, <void *><size_t>arena.address)
-        return 0
-
-    cdef int close(self, Plan plan) except -1:
-        """Release what the backends made for this context, and its memory."""
-        if plan.on_device and getpid() != plan.pid:
-            return 0  # a forked child: queues and device memory are the parent's, and their threads are not here
-        if self.is_made:
-            self.is_made = False
-            with nogil:
-                dvt_context_close(&self.c, &plan.c)
-        while self.arenas:
-            arena = self.arenas.pop()
-            if arena is not None:
-                notify(arena.release)   # one that fails must not keep the others
-        self.workloads = self.queues = None
-        return 0
-
-    def __dealloc__(self):
-        if self.plan is not None and self.arenas is not None:
-            self.close(self.plan)
-        dvt_context_free(&self.c)
-        PyMem_RawFree(self.held)
-
-    cdef void drop_inputs(self) noexcept:
-        """Let go of the caller's arrays."""
-        cdef int i
-        for i in range(self.plan.inputs.count):
-            if self.held[i] != NULL:
-                Py_DECREF(<object>self.held[i])
-                self.held[i] = NULL
-
-    cdef inline void point_input(self, int k, void *data) noexcept nogil:
-        dvt_context_point_input(&self.c, k, data)
-
-    cdef inline void point_output(self, int k, void *data) noexcept nogil:
-        dvt_context_point_output(&self.c, k, data)
-
-    cdef int enable_profile(self) except -1:
-        if dvt_context_profile(&self.c, 1):
-            raise MemoryError()
-        return 0
-
-    cdef int disable_profile(self) except -1:
-        dvt_context_profile(&self.c, 0)
-        return 0
-
-
-cdef bint inputs_fit(Ports inputs, dict given) noexcept:
-    """Tell whether a plan with these inputs can read arrays as they are."""
-    cdef Py_ssize_t i
-    cdef PyObject *value
-    if PyDict_Size(given) != inputs.count:
-        return False
-    for i in range(inputs.count):
-        value = PyDict_GetItem(given, <object>inputs.ports[i].name)
-        if value == NULL or not cnp.PyArray_Check(<object>value) or not fits(&inputs.ports[i], <cnp.ndarray>value):
-            return False
-    return True
-
-
 cdef object seconds_left(int64_t deadline):
     """Return what making a plan left of a run's time.
 
     With nothing left the run ends before its first step.
     """
-    return max((deadline - dvt_now_ns()) / 1e9, 1e-9)
-
-
-cdef bint depends_on_values(Ports inputs) noexcept:
-    """Tell whether a plan was made for values of its inputs."""
-    cdef Py_ssize_t i
-    for i in range(inputs.count):
-        if inputs.ports[i].fixed != NULL:
-            return True
-    return False
-
-
-cdef bint has_values_of(Ports inputs, dict given) noexcept:
-    """Tell whether arrays, of the right shapes, have the values that a plan was made for."""
-    cdef Py_ssize_t i
-    cdef Port *port
-    for i in range(inputs.count):
-        port = &inputs.ports[i]
-        if port.fixed != NULL:
-            array = <object>PyDict_GetItem(given, <object>port.name)
-            if memcmp(cnp.PyArray_DATA(<cnp.ndarray>array), port.fixed, port.nbytes) != 0:
-                return False
-    return True
+    return max((deadline - now_ns()) / 1e9, 1e-9)
 
 
 cdef class NetworkRunner:
@@ -605,9 +112,7 @@ cdef class NetworkRunner:
         """Run a network of one input; returns the output, or a dictionary if there are several."""
         inputs = self.inputs
         if len(inputs) != 1:
-            raise InputError(
-                f"network {self._name!r} has {len(inputs)} inputs", code=ErrorCode.INPUT_NAME,
-                hint=f"call run({{{', '.join(repr(spec.name) + ': ...' for spec in inputs)}}})")
+            raise run_errors.not_one_input(self._name, inputs)
         result = self.run({inputs[0].name: x}, timeout=timeout)
         return next(iter(result.values())) if len(result) == 1 else result
 
@@ -615,7 +120,7 @@ cdef class NetworkRunner:
         cdef Plan plan = self._plan
         cdef Context context
         cdef dict given = <dict>feeds if type(feeds) is dict else self._as_dict(feeds)
-        if plan is not None and (plan.spare is not None or plan.idle or inputs_fit(plan.inputs, given)):   # a context is memory: none is made in vain
+        if plan is not None and (plan.spare is not None or plan.idle or plan.inputs.fit(given)):   # no context is made in vain
             self._check_process(plan)
             context = plan.acquire()
             if self._take_inputs(plan, context, given):
@@ -629,7 +134,7 @@ cdef class NetworkRunner:
         cdef int64_t deadline = 0
         if plan is not None:
             plan = self._planned(plan.inputs, given)
-        if plan is not None and inputs_fit(plan.inputs, given):
+        if plan is not None and plan.inputs.fit(given):
             self._check_process(plan)
             self._change_to(plan)
             context = plan.acquire()
@@ -644,9 +149,7 @@ cdef class NetworkRunner:
         context = plan.acquire()
         if not self._take_inputs(plan, context, given):
             plan.give_back(context)
-            raise InputError(
-                f"network {self._name!r}: an input changed while it was being checked", code=ErrorCode.INPUT_SHAPE,
-                hint="another thread writes to it: give each run arrays of its own")
+            raise run_errors.changed_input(self._name, "an input", "give each run arrays of its own")
         if timeout is not None:
             timeout = seconds_left(deadline)
         return self._run_context(plan, context, timeout)
@@ -658,7 +161,7 @@ cdef class NetworkRunner:
         cdef bytes key
         if plans is None:
             return None
-        key = shape_key(inputs, given)
+        key = inputs.key_of(given)
         if key is None:
             return None
         found = PyDict_GetItem(plans, key)
@@ -725,9 +228,7 @@ cdef class NetworkRunner:
 
     cdef int _check_process(self, Plan plan) except -1:
         if plan.on_device and getpid() != plan.pid:
-            raise RunError(
-                f"network {self._name!r} uses a device and was loaded before fork()", code=ErrorCode.FORKED,
-                hint="load it again in the child, or use multiprocessing's 'spawn' method")
+            raise run_errors.forked(self._name)
         return 0
 
     def _call(self, function, *arguments):
@@ -768,7 +269,7 @@ cdef class NetworkRunner:
         """
         cdef unsigned long thread
         if self._closed:
-            raise self._unloaded()
+            raise run_errors.unloaded(self._name)
         if self._active == self._room:
             self._make_room()
         thread = PyThread_get_thread_ident()
@@ -782,14 +283,14 @@ cdef class NetworkRunner:
         It may be of outputs, of copies of inputs, of a context.
         """
         if isinstance(error, MemoryError):
-            raise lack_of_memory(f"network {self._name!r}", error)
+            raise run_errors.lack_of_memory(f"network {self._name!r}", error)
         return 0
 
     cdef int _make_room(self) except -1:
         cdef Py_ssize_t room = 2 * self._room + 4
         cdef void *callers = PyMem_RawRealloc(self._callers, room * sizeof(unsigned long))
         if callers == NULL:
-            raise lack_of_memory(f"network {self._name!r}", MemoryError())
+            raise run_errors.lack_of_memory(f"network {self._name!r}", MemoryError())
         self._callers, self._room = <unsigned long *>callers, room
         return 0
 
@@ -815,7 +316,7 @@ cdef class NetworkRunner:
         context.exception = None
         if plain:
             with nogil:
-                status = dvt_context_run(&context.c, deadline, on_main)
+                status = context.run(deadline, on_main)
         else:
             status = self._execute_guarded(plan, context, deadline, on_main)
         if status != DOVETAIL_OK:
@@ -831,15 +332,15 @@ cdef class NetworkRunner:
         try:
             for lock in plan.serial_locks:
                 if lock in held:
-                    raise self._reentrant()
-                if not lock.acquire(timeout=-1 if deadline == 0 else max((deadline - dvt_now_ns()) / 1e9, 0)):
-                    raise RunTimeoutError(f"network {self._name!r}: the deadline passed while other runs held the device")
+                    raise run_errors.reentrant(self._name)
+                if not lock.acquire(timeout=-1 if deadline == 0 else max((deadline - now_ns()) / 1e9, 0)):
+                    raise run_errors.held(self._name)
                 taken.append(lock)
                 held.append(lock)
             if profile is not None:
                 context.enable_profile()
             with nogil:
-                status = dvt_context_run(&context.c, deadline, on_main)
+                status = context.run(deadline, on_main)
         finally:
             for lock in reversed(taken):
                 held.remove(lock)
@@ -872,19 +373,19 @@ cdef class NetworkRunner:
         Raises:
             RunTimeoutError: There was not enough time.
         """
-        cdef int64_t begin = dvt_now_ns()
+        cdef int64_t begin = now_ns()
         lock = self._planning_lock
         if not lock.acquire(timeout=-1 if timeout is None else timeout):
             raise self._late()
         try:
             self._planner = PyThread_get_thread_ident()
-            return make(None if timeout is None else max(timeout - (dvt_now_ns() - begin) / 1e9, 1e-3))
+            return make(None if timeout is None else max(timeout - (now_ns() - begin) / 1e9, 1e-3))
         finally:
             self._planner = 0
             lock.release()
 
     cdef int64_t _deadline(self, timeout) except -1:
-        return dvt_now_ns() + <int64_t>(self._seconds(timeout) * 1e9)
+        return now_ns() + <int64_t>(self._seconds(timeout) * 1e9)
 
     cdef double _seconds(self, timeout) except -1:
         """Return a timeout as a number, whatever kind of number it is; text is none."""
@@ -894,55 +395,28 @@ cdef class NetworkRunner:
         except (TypeError, ValueError, OverflowError):
             seconds = -1
         if not 0 < seconds < 1e9:
-            raise OptionError(
-                f"timeout {shown_argument(timeout)} is not a time", code=ErrorCode.OPTION_INVALID,
-                hint="give seconds, above 0, or None")
+            raise run_errors.no_time(timeout)
         return seconds
 
     cdef int _raise(self, Plan plan, Context context, int status) except -1:
-        cdef int stop = context.c.watch.stop
+        cdef bint stuck = context.c.stuck
         cause, context.exception = context.exception, None
-        stuck = "; the device did not release the run's memory, which is therefore never reused" if context.c.stuck else ""
         if status == DVT_UNWATCHED:
-            raise RunError(
-                f"network {self._name!r}: no thread could be started to watch the deadline", code=ErrorCode.OUT_OF_MEMORY,
-                hint="the process is at its limit of threads; run without a timeout, or raise the limit")
-        if status == DOVETAIL_CANCELLED:
-            step = plan.steps[context.c.current_step]
-            if cause is not None:
-                raise cause
-            if stop & DVT_TIMED_OUT:
-                raise RunTimeoutError(
-                    f"network {self._name!r}: the deadline passed in layer {step.name!r} on {step.backend}{stuck}",
-                    hint="give it more time, or see net.profiling() for where the time goes", layer=step.name)
-            raise RunError(f"network {self._name!r}: the run was cancelled in layer {step.name!r}{stuck}", code=ErrorCode.CANCELLED)
-        step = plan.steps[context.c.failed_step]
-        if cause is not None and is_of_host(cause):
+            raise run_errors.unwatched(self._name)
+        if cause is not None and (status == DOVETAIL_CANCELLED or is_of_host(cause)):
             raise cause
-        text = (<bytes>context.c.message).decode("utf-8", "replace")
-        raise RunError(
-            f"network {self._name!r}: layer {step.name!r} ({step.layer_kind}) failed on {step.backend}: {text} (code {status}){stuck}",
-            code=ErrorCode.OUT_OF_MEMORY if status == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED,
-            layer=step.name, sources=step.sources, backend=str(step.backend), status=status) from cause
-
-    def _reentrant(self):
-        return RunError(
-            f"network {self._name!r} was called from inside a run or from its own planning, which it would wait for",
-            code=ErrorCode.BACKEND_CONTRACT, hint="a backend must not run the network that it is part of; tell its vendor")
-
-    def _unloaded(self):
-        return RunError(
-            f"network {self._name!r} was unloaded", code=ErrorCode.NETWORK_UNLOADED, hint="load it again with dovetail.load")
+        if status == DOVETAIL_CANCELLED:
+            told = run_errors.late if context.c.watch.stop & DVT_TIMED_OUT else run_errors.cancelled
+            raise told(self._name, plan.steps[context.c.current_step], stuck)
+        raise run_errors.failed(
+            self._name, plan.steps[context.c.failed_step], status, (<bytes>context.c.message).decode("utf-8", "replace"), stuck,
+            out_of_memory=status == DOVETAIL_OUT_OF_MEMORY) from cause
 
     def _as_dict(self, feeds, method="run", kind="input"):
         try:
             return dict(feeds)
         except (TypeError, ValueError):
-            other = ", or call the network itself with a single array" if method == "run" else ""
-            raise InputError(
-                f"{method}() got {type(feeds).__name__!r}",
-                code=ErrorCode.INPUT_NAME if kind == "input" else ErrorCode.OUTPUT_NAME,
-                hint=f"give a dictionary {{{kind} name: array}}{other}") from None
+            raise run_errors.no_dictionary(feeds, method, kind) from None
 
 
 @cython.no_gc_clear
@@ -973,7 +447,7 @@ cdef class Binding:
         self.read, self.written = dict(inputs), dict(outputs)
         self.lock = threading.Lock()
         self.context = self._context_of(plan)
-        self.on_values = depends_on_values(plan.inputs)
+        self.on_values = plan.inputs.are_fixed()
 
     cdef Context _context_of(self, Plan plan):
         """Return a context of a plan whose tensors are the bound arrays."""
@@ -994,21 +468,13 @@ cdef class Binding:
             timeout = self.network._seconds(timeout)
             deadline = self.network._deadline(timeout)
         plan, _ = self.network._plan_for(dict(self.read), timeout)
-        if not inputs_fit(plan.inputs, self.read):
-            raise InputError(
-                f"network {self.network._name!r}: a bound input changed while it was being checked", code=ErrorCode.INPUT_SHAPE,
-                hint="another thread writes to it: write between runs")
-        if not inputs_fit(plan.outputs, self.written):
-            for spec in plan.outputs.specs:
-                bound = self.written[spec.name]
-                if bound.shape != tuple(spec.shape) or bound.dtype != spec.dtype.numpy:
-                    raise InputError(
-                        f"with the values that the bound inputs have now output {spec.name!r} is {spec.dtype}{list(spec.shape)}, "
-                        f"bound is {bound.dtype}{list(bound.shape)}", code=ErrorCode.BINDING_INVALID, hint="bind again")
-            raise InputError("a bound output is not writeable in place any more", code=ErrorCode.BINDING_INVALID, hint="bind again")
+        if not plan.inputs.fit(self.read):
+            raise run_errors.changed_input(self.network._name, "a bound input", "write between runs")
+        if not plan.outputs.fit(self.written):
+            raise run_errors.bound_output(plan.outputs.specs, self.written)
         self.network._check_process(plan)
         context = self._context_of(plan)
-        self.plan, self.context, self.on_values = plan, context, depends_on_values(plan.inputs)
+        self.plan, self.context, self.on_values = plan, context, plan.inputs.are_fixed()
         before.unbind(unused)
         return None if timeout is None else seconds_left(deadline)
 
@@ -1024,10 +490,10 @@ cdef class Binding:
         cdef bint done = False
         cdef unsigned long thread
         if self.owner == PyThread_get_thread_ident():
-            raise self.network._reentrant()
+            raise run_errors.reentrant(self.network._name)
         with self.lock:
             if self.network._closed:
-                raise self.network._unloaded()
+                raise run_errors.unloaded(self.network._name)
             if self.closed:
                 raise RunError("this binding was closed", code=ErrorCode.BINDING_INVALID, hint="bind again")
             if self.context.c.stuck:
@@ -1036,7 +502,7 @@ cdef class Binding:
             thread = self.network._enter()
             self.owner = thread
             try:
-                if self.on_values and not has_values_of(self.plan.inputs, self.read):
+                if self.on_values and not self.plan.inputs.have_values_of(self.read):
                     timeout = self._follow_values(timeout)
                 self.network._execute(self.plan, self.context, timeout)
                 done = True
@@ -1059,7 +525,7 @@ cdef class Binding:
         Harmless the second time, and after the network was unloaded.
         """
         if self.owner == PyThread_get_thread_ident():
-            raise self.network._reentrant()
+            raise run_errors.reentrant(self.network._name)
         with self.lock:
             if not self.closed:
                 self.owner = PyThread_get_thread_ident()    # what unbind frees may run a signal's handler

@@ -19,10 +19,11 @@ from ..graph.tensor import DType
 from ..ground.errors import DovetailError, ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
-from .executor import Binding, NetworkRunner, Plan
-from .lack_of_memory import typed_lack_of_memory
+from . import run_errors
+from .executor import Binding, NetworkRunner
 from .plan_builder import BackendKey, Factory, OpenBackend, PartFailedError, PlanBuilder, PlannedMemory
 from .plan_cache import PlanCache, Planned
+from .plans import Plan
 from .resources import Resources
 from .workload import inside_python_workload
 
@@ -162,7 +163,7 @@ class LoadedNetwork(NetworkRunner):
         self._latest  # noqa: B018  # raises if nothing is planned
         plan: Plan | None = self._plan
         if plan is None:
-            raise self._unloaded()
+            raise run_errors.unloaded(self._name)
         return plan
 
     def dump_plan(self) -> dict[str, Any]:
@@ -176,10 +177,10 @@ class LoadedNetwork(NetworkRunner):
     def submit(self, feeds: Mapping[str, Any], *, timeout: float | None = None) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
         if self._closed:
-            raise self._unloaded()
+            raise run_errors.unloaded(self._name)
         return self._resources.submitting.submit(self.run, feeds, timeout=timeout)
 
-    @typed_lack_of_memory
+    @run_errors.typed_lack_of_memory
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
         """Fix the arrays of a run; `binding.run()` uses them in place, without checks or copies.
 
@@ -213,7 +214,7 @@ class LoadedNetwork(NetworkRunner):
         with self._state_lock:
             if self._closed:  # another thread waits to unload it
                 binding.close()
-                raise self._unloaded()
+                raise run_errors.unloaded(self._name)
             self._bindings.add(binding)
         return binding
 
@@ -303,7 +304,7 @@ class LoadedNetwork(NetworkRunner):
         planned = self._plans.get(self._key(arrays, symbols))
         if planned is None:
             if self._planner == threading.get_ident():
-                raise self._reentrant()
+                raise run_errors.reentrant(self._name)
             planned = self._plan_alone(partial(self._plan_anew, arrays, symbols), timeout)
         self._change_to(planned.plan)
         return planned.plan

@@ -25,8 +25,8 @@ from .aliases import Alias, gap_in, problem_with
 from .arenas import allocator, sound_manager
 from .backend_resources import resources_for
 from .execution_order import execution_order
-from .executor import Plan, ThreadPool
 from .memory_plan import MemoryPlan, Placement, Storage
+from .plans import Plan, ThreadPool
 from .ports import Ports
 from .workload import Queues, Workload
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..ground.records import Record
-from .executor import Plan
+from .plans import Plan
 
 if TYPE_CHECKING:
     from ..optimizer.optimized import OptimizedNetwork

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .memory_plan import Placement
 
 if TYPE_CHECKING:
-    from .executor import Plan
+    from .plans import Plan
 
 
 def dump_plan(plan: Plan) -> dict[str, Any]:

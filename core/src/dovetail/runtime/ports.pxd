@@ -31,6 +31,12 @@ cdef class Ports:
     cdef readonly list specs
     cdef list kept
 
+    cdef bint fit(self, dict given) noexcept
+    cdef bint are_fixed(self) noexcept
+    cdef bint have_values_of(self, dict given) noexcept
+    cdef bytes key_of(self, dict arrays)
+    cdef bytes key(self)
+
 
 cdef inline bint fits(const Port *port, cnp.ndarray array) noexcept:
     """True if an array can be used as it is."""

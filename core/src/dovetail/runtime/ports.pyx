@@ -2,13 +2,21 @@
 
 cimport cython
 cimport numpy as cnp
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.dict cimport PyDict_GetItem, PyDict_Size
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
+from libc.string cimport memcmp
 
 from dovetail.abi cimport dovetail_tensor
 
+import numpy as np
+
 cnp.import_array()
+
+cdef enum:
+    MAX_KEY = 128       # numbers; inputs with more of them are looked up in Python
 
 
 @cython.final
@@ -72,6 +80,66 @@ cdef class Ports:
             if value is not None:
                 self.ports[i].fixed = <const char *>cnp.PyArray_DATA(<cnp.ndarray>value)
             at += self.ports[i].ndim
+
+    cdef bint fit(self, dict given) noexcept:
+        """Tell whether a plan with these inputs can read arrays as they are."""
+        cdef Py_ssize_t i
+        cdef PyObject *value
+        if PyDict_Size(given) != self.count:
+            return False
+        for i in range(self.count):
+            value = PyDict_GetItem(given, <object>self.ports[i].name)
+            if value == NULL or not cnp.PyArray_Check(<object>value) or not fits(&self.ports[i], <cnp.ndarray>value):
+                return False
+        return True
+
+    cdef bint are_fixed(self) noexcept:
+        """Tell whether the plan was made for values of some of them."""
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            if self.ports[i].fixed != NULL:
+                return True
+        return False
+
+    cdef bint have_values_of(self, dict given) noexcept:
+        """Tell whether arrays, of the right shapes, have the values that the plan was made for."""
+        cdef Py_ssize_t i
+        cdef Port *port
+        for i in range(self.count):
+            port = &self.ports[i]
+            if port.fixed != NULL:
+                array = <object>PyDict_GetItem(given, <object>port.name)
+                if memcmp(cnp.PyArray_DATA(<cnp.ndarray>array), port.fixed, port.nbytes) != 0:
+                    return False
+        return True
+
+    cdef bytes key_of(self, dict arrays):
+        """Return what tells apart plans of one network: ranks and sizes of all inputs.
+
+        None unless all are NumPy arrays, and few enough. Runs no Python code.
+        """
+        cdef int64_t numbers[MAX_KEY]
+        cdef Py_ssize_t i, j, n = 0, rank
+        cdef PyObject *value
+        if PyDict_Size(arrays) != self.count:
+            return None
+        for i in range(self.count):
+            value = PyDict_GetItem(arrays, <object>self.ports[i].name)
+            if value == NULL or not cnp.PyArray_Check(<object>value):
+                return None
+            rank = cnp.PyArray_NDIM(<cnp.ndarray>value)
+            if n + 1 + rank > MAX_KEY:
+                return None
+            numbers[n] = rank
+            for j in range(rank):
+                numbers[n + 1 + j] = cnp.PyArray_DIMS(<cnp.ndarray>value)[j]
+            n += 1 + rank
+        return PyBytes_FromStringAndSize(<char *>numbers, n * sizeof(int64_t))
+
+    cdef bytes key(self):
+        """Return the key of arrays that look like these; None if it would be too long."""
+        numbers = [number for spec in self.specs for number in (len(spec.shape), *spec.shape)]
+        return np.array(numbers, np.int64).tobytes() if len(numbers) <= MAX_KEY else None
 
     def __dealloc__(self):
         PyMem_RawFree(self.ports)

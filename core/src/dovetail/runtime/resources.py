@@ -12,9 +12,9 @@ from ..contract.interfaces import HostResources, IBackendContext
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, RunError
 from ..ground.logs import Log
 from .backend_resources import resources_for
-from .executor import ThreadPool
-from .lack_of_memory import lack_of_memory
 from .plan_builder import BackendKey, OpenBackend
+from .plans import ThreadPool
+from .run_errors import lack_of_memory
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

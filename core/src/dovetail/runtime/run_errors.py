@@ -1,0 +1,163 @@
+"""Errors of a run: what each says, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from ..ground.errors import ErrorCode, InputError, OptionError, RunError, RunTimeoutError, shown_argument
+from ..ground.host_exceptions import is_of_host
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_STUCK = "; the device did not release the run's memory, which is therefore never reused"
+
+
+def unloaded(name: str) -> RunError:
+    """Return the error for a call of a network that was unloaded."""
+    return RunError(f"network {name!r} was unloaded", code=ErrorCode.NETWORK_UNLOADED, hint="load it again with dovetail.load")
+
+
+def reentrant(name: str) -> RunError:
+    """Return the error for a call from inside a run, which would wait for itself."""
+    return RunError(
+        f"network {name!r} was called from inside a run or from its own planning, which it would wait for",
+        code=ErrorCode.BACKEND_CONTRACT,
+        hint="a backend must not run the network that it is part of; tell its vendor",
+    )
+
+
+def forked(name: str) -> RunError:
+    """Return the error for a device that was opened before fork()."""
+    return RunError(
+        f"network {name!r} uses a device and was loaded before fork()",
+        code=ErrorCode.FORKED,
+        hint="load it again in the child, or use multiprocessing's 'spawn' method",
+    )
+
+
+def unwatched(name: str) -> RunError:
+    """Return the error for a deadline that no thread could be started for."""
+    return RunError(
+        f"network {name!r}: no thread could be started to watch the deadline",
+        code=ErrorCode.OUT_OF_MEMORY,
+        hint="the process is at its limit of threads; run without a timeout, or raise the limit",
+    )
+
+
+def held(name: str) -> RunTimeoutError:
+    """Return the error for a deadline that passed before a run could begin."""
+    return RunTimeoutError(f"network {name!r}: the deadline passed while other runs held the device")
+
+
+def late(name: str, step: Any, stuck: bool) -> RunTimeoutError:
+    """Return the error for a deadline that passed in a step."""
+    return RunTimeoutError(
+        f"network {name!r}: the deadline passed in layer {step.name!r} on {step.backend}{_STUCK * stuck}",
+        hint="give it more time, or see net.profiling() for where the time goes",
+        layer=step.name,
+    )
+
+
+def cancelled(name: str, step: Any, stuck: bool) -> RunError:
+    """Return the error for a run that was cancelled in a step."""
+    return RunError(f"network {name!r}: the run was cancelled in layer {step.name!r}{_STUCK * stuck}", code=ErrorCode.CANCELLED)
+
+
+def failed(name: str, step: Any, status: int, text: str, stuck: bool, *, out_of_memory: bool) -> RunError:
+    """Return the error for a step that failed."""
+    return RunError(
+        f"network {name!r}: layer {step.name!r} ({step.layer_kind}) failed on {step.backend}: "
+        f"{text} (code {status}){_STUCK * stuck}",
+        code=ErrorCode.OUT_OF_MEMORY if out_of_memory else ErrorCode.STEP_FAILED,
+        layer=step.name,
+        sources=step.sources,
+        backend=str(step.backend),
+        status=status,
+    )
+
+
+def lack_of_memory(what: str, error: MemoryError) -> BaseException:
+    """Return the error for memory that could not be had.
+
+    Args:
+        what: Who wanted it, such as "network 'digits'".
+        error: What was raised; it is returned itself if it is the host's own.
+    """
+    if is_of_host(error):
+        return error
+    text = str(error)
+    result = RunError(
+        f"{what}: memory for a run could not be had" + (f": {text}" if text else ""),
+        code=ErrorCode.OUT_OF_MEMORY,
+        hint="use a smaller batch, run fewer at once, or free memory",
+    )
+    result.__cause__ = error
+    return result
+
+
+def typed_lack_of_memory(function: _Function) -> _Function:
+    """Decorate a method of an object with a `name`: raise `MemoryError` as `RunError`.
+
+    The code of that error is `OUT_OF_MEMORY`.
+    """
+
+    @wraps(function)
+    def typed(self: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            return function(self, *arguments, **options)
+        except MemoryError as error:
+            raise lack_of_memory(f"network {self.name!r}", error)  # noqa: B904  # its cause is set
+
+    return typed  # type: ignore[return-value]  # of the same signature
+
+
+def no_time(timeout: Any) -> OptionError:
+    """Return the error for a timeout that is no number of seconds."""
+    return OptionError(
+        f"timeout {shown_argument(timeout)} is not a time",
+        code=ErrorCode.OPTION_INVALID,
+        hint="give seconds, above 0, or None",
+    )
+
+
+def no_dictionary(given: Any, method: str, kind: str) -> InputError:
+    """Return the error for arrays that are given otherwise than by name."""
+    other = ", or call the network itself with a single array" if method == "run" else ""
+    return InputError(
+        f"{method}() got {type(given).__name__!r}",
+        code=ErrorCode.INPUT_NAME if kind == "input" else ErrorCode.OUTPUT_NAME,
+        hint=f"give a dictionary {{{kind} name: array}}{other}",
+    )
+
+
+def not_one_input(name: str, inputs: Any) -> InputError:
+    """Return the error for a call with a single array where there are more inputs, or none."""
+    return InputError(
+        f"network {name!r} has {len(inputs)} inputs",
+        code=ErrorCode.INPUT_NAME,
+        hint=f"call run({{{', '.join(repr(spec.name) + ': ...' for spec in inputs)}}})",
+    )
+
+
+def changed_input(name: str, what: str, hint: str) -> InputError:
+    """Return the error for an array that another thread gave another shape meanwhile."""
+    return InputError(
+        f"network {name!r}: {what} changed while it was being checked",
+        code=ErrorCode.INPUT_SHAPE,
+        hint=f"another thread writes to it: {hint}",
+    )
+
+
+def bound_output(specs: Any, bound: Any) -> InputError:
+    """Return the error for bound outputs that do not fit the plan for the inputs' values."""
+    for spec in specs:
+        array = bound[spec.name]
+        if array.shape != tuple(spec.shape) or array.dtype != spec.dtype.numpy:
+            return InputError(
+                f"with the values that the bound inputs have now output {spec.name!r} is {spec.dtype}{list(spec.shape)}, "
+                f"bound is {array.dtype}{list(array.shape)}",
+                code=ErrorCode.BINDING_INVALID,
+                hint="bind again",
+            )
+    return InputError("a bound output is not writeable in place any more", code=ErrorCode.BINDING_INVALID, hint="bind again")
