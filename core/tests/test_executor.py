@@ -20,9 +20,9 @@ from dovetail.graph.tensor import DType
 from dovetail.ground.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from dovetail.runtime.executor import Binding, NetworkRunner
 from dovetail.runtime.memory_plan import Storage
-from dovetail.runtime.plan_builder import StepInfo
 from dovetail.runtime.plans import Plan, ThreadPool
 from dovetail.runtime.ports import Ports
+from dovetail.runtime.steps import StepInfo
 from dovetail.runtime.workload import Workload
 
 # -- workloads from ctypes, laid out as in abi.h ---------------------------------------------------

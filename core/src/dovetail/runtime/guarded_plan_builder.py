@@ -23,7 +23,8 @@ from . import memory_plan
 from .guard import Guard
 from .guarded_pages import Block, Running
 from .memory_plan import Arena, MemoryPlan, Placement, Storage
-from .plan_builder import Draft, PlanBuilder, StepInfo
+from .plan_builder import PlanBuilder
+from .steps import Draft, StepInfo, wait_for
 from .workload import Workload
 
 
@@ -194,7 +195,7 @@ class GuardedPlanBuilder(PlanBuilder):
         for draft in self.drafts:
             steps.append(draft)
             if draft.info.queue is not None:
-                steps.append(self._wait(draft.info.queue, [draft]))
+                steps.append(wait_for(draft.info.queue, [draft]))
         self.anchor = self._add_tensor("the guard's anchor", TensorInfo((1,), DType.UINT8), Storage.ARENA, 0)
         before: Draft | None = None
         result: list[Draft] = []

@@ -15,16 +15,18 @@ import numpy as np
 from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
-from ..graph.tensor import DType
-from ..ground.errors import DovetailError, ErrorCode, GraphError, InputError, LoadTimeoutError, RunError, RunTimeoutError
+from ..ground.errors import ErrorCode, GraphError, LoadTimeoutError, RunError, RunTimeoutError
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
 from . import run_errors
+from .backends_in_use import BackendKey, Factory, OpenBackend, PartFailedError
+from .callers_arrays import binding_error, bound_outputs, check_names, checked_array, host_array, same_memory
 from .executor import Binding, NetworkRunner
-from .plan_builder import BackendKey, Factory, OpenBackend, PartFailedError, PlanBuilder, PlannedMemory
+from .plan_builder import PlanBuilder
 from .plan_cache import PlanCache, Planned
 from .plans import Plan
 from .resources import Resources
+from .steps import PlannedMemory
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
@@ -203,13 +205,13 @@ class LoadedNetwork(NetworkRunner):
     def _bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> Binding:
         given_outputs = {} if outputs is None else self._as_dict(outputs, "bind", "output")
         feeds = self._as_dict(inputs, "bind")
-        self._check_names(feeds)
-        arrays = {name: _host_array(name, value) for name, value in feeds.items()}
+        check_names(self._name, self._inputs, feeds)
+        arrays = {name: host_array(name, value) for name, value in feeds.items()}
         plan, given = self._plan_for(dict(arrays))
         for name, array in arrays.items():
-            if given[name] is not array and not _same_memory(given[name], array):
-                raise _binding_error(name, "it is not C-contiguous, aligned and in native byte order")
-        results = self._bound_outputs(plan, given_outputs, arrays)
+            if given[name] is not array and not same_memory(given[name], array):
+                raise binding_error(name, "it is not C-contiguous, aligned and in native byte order")
+        results = bound_outputs(self._name, plan.outputs.specs, given_outputs, arrays)
         binding = Binding(self, plan, {name: given[name] for name in arrays}, results)
         with self._state_lock:
             if self._closed:  # another thread waits to unload it
@@ -217,33 +219,6 @@ class LoadedNetwork(NetworkRunner):
                 raise run_errors.unloaded(self._name)
             self._bindings.add(binding)
         return binding
-
-    def _bound_outputs(self, plan: Plan, outputs: Mapping[str, Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
-        unknown = sorted(map(str, set(outputs) - {spec.name for spec in plan.outputs.specs}))
-        if unknown:
-            raise InputError(
-                f"network {self._name!r} has no output {unknown[0]!r}",
-                code=ErrorCode.OUTPUT_NAME,
-                hint=f"its outputs are {', '.join(spec.name for spec in plan.outputs.specs)}",
-            )
-        results: dict[str, Array] = {}
-        for spec in plan.outputs.specs:
-            if spec.name not in outputs:
-                results[spec.name] = np.empty(spec.shape, spec.dtype.numpy)
-                continue
-            array = _stored(spec, _host_array(spec.name, outputs[spec.name]))
-            if array.dtype != spec.dtype.numpy or array.shape != spec.shape:
-                raise _binding_error(
-                    spec.name, f"it is {array.dtype}{list(array.shape)}, expected {spec.dtype}{list(spec.shape)}"
-                )
-            if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
-                raise _binding_error(spec.name, "it is not C-contiguous, aligned and writeable")
-            others = [*inputs.items(), *results.items()]
-            clash = next((name for name, other in others if np.may_share_memory(array, other)), None)
-            if clash is not None:
-                raise _binding_error(spec.name, f"it overlaps with {clash!r}")
-            results[spec.name] = array
-        return results
 
     @contextlib.contextmanager
     def profiling(self) -> Iterator[Profile]:
@@ -277,28 +252,13 @@ class LoadedNetwork(NetworkRunner):
             InputError: A name, dtype or shape does not fit.
             RunTimeoutError: Making the plan took longer than the run may take.
         """
-        self._check_names(feeds)
+        check_names(self._name, self._inputs, feeds)
         arrays: dict[str, Array] = {}
         symbols: dict[str, int] = {}
         for spec in self._inputs:
-            arrays[spec.name] = _checked_array(spec, feeds[spec.name], symbols)
+            arrays[spec.name] = checked_array(spec, feeds[spec.name], symbols)
         plan = self._find_plan(arrays, symbols, timeout)
         return plan, arrays
-
-    def _check_names(self, feeds: Mapping[str, Any]) -> None:
-        expected = {spec.name: None for spec in self._inputs}  # in their order
-        missing = [name for name in expected if name not in feeds]
-        unknown = [str(name) for name in feeds if name not in expected]
-        if missing or unknown:
-            parts = [f"input {', '.join(map(repr, missing))} is missing"] if missing else []
-            parts += [f"there is no input {', '.join(map(repr, unknown))}"] if unknown else []
-            raise InputError(
-                f"network {self._name!r}: {'; '.join(parts)}",
-                code=ErrorCode.INPUT_NAME,
-                hint=f"its inputs are {', '.join(map(repr, expected)) or 'none'}",
-                missing=missing,
-                unknown=unknown,
-            )
 
     def _find_plan(self, arrays: Mapping[str, Array], symbols: Mapping[str, int], timeout: float | None) -> Plan:
         planned = self._plans.get(self._key(arrays, symbols))
@@ -532,75 +492,3 @@ def _symbol_sizes(specs: tuple[TensorSpec, ...], optimized: OptimizedNetwork) ->
 def _plan_key(symbols: Mapping[str, int], values: Mapping[str, Array]) -> Any:
     named = tuple(sorted((name, array.shape, array.tobytes()) for name, array in values.items()))
     return tuple(sorted(symbols.items())), named
-
-
-def _host_array(name: str, value: Any) -> Array:
-    """Return a NumPy view of an array of any library, without copying."""
-    if isinstance(value, np.ndarray):
-        return value
-    if not hasattr(value, "__dlpack__"):
-        raise InputError(
-            f"{name!r} is {type(value).__name__!r}, not an array",
-            code=ErrorCode.INPUT_DTYPE,
-            hint="give a NumPy array, or anything with __dlpack__ in host memory",
-        )
-    try:
-        return np.from_dlpack(value)
-    except DovetailError:  # it called this library
-        raise
-    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{name!r}: its memory cannot be read from here: {error}",
-            code=ErrorCode.INPUT_DTYPE,
-            hint="move it to host memory first, for example with .cpu()",
-        ) from error
-
-
-def _stored(spec: TensorSpec, array: Array) -> Array:
-    """Return a view of NumPy's own dtypes: bfloat16 of another package is stored as uint16."""
-    return array.view(np.uint16) if spec.dtype is DType.BFLOAT16 and array.dtype.name == "bfloat16" else array
-
-
-def _checked_array(spec: TensorSpec, value: Any, symbols: dict[str, int]) -> Array:
-    """Check one input; bind its symbolic sizes; copy it only if its layout requires that."""
-    array = _stored(spec, _host_array(spec.name, value))
-    wanted = spec.dtype.numpy
-    if array.dtype.newbyteorder("=") != wanted:
-        raise InputError(
-            f"input {spec.name!r} is {array.dtype}, expected {spec.dtype}",
-            code=ErrorCode.INPUT_DTYPE,
-            hint=f"convert it: {_paste(spec)}",
-            name=spec.name,
-        )
-    fits = len(array.shape) == len(spec.shape)
-    for size, expected in zip(array.shape, spec.shape, strict=False):
-        fits = fits and (size == expected if isinstance(expected, int) else symbols.setdefault(expected, size) == size)
-    if not fits:
-        bound = {d: symbols[d] for d in spec.shape if isinstance(d, str) and d in symbols}
-        raise InputError(
-            f"input {spec.name!r} has shape {list(array.shape)}, expected [{', '.join(map(str, spec.shape))}]"
-            + (f" with {', '.join(f'{k} = {v}' for k, v in bound.items())}" if bound else ""),
-            code=ErrorCode.INPUT_SHAPE,
-            hint="a shape is never guessed: reshape or transpose it yourself",
-            name=spec.name,
-        )
-    return np.require(array.astype(wanted, copy=False), requirements=["C", "A"])
-
-
-def _paste(spec: TensorSpec) -> str:
-    identifier = spec.name if spec.name.isidentifier() else "array"
-    if spec.dtype is DType.BFLOAT16:
-        return f"{identifier}.astype(ml_dtypes.bfloat16)"
-    return f"{identifier}.astype(np.{wanted if (wanted := spec.dtype.label) != 'bool' else 'bool_'})"
-
-
-def _same_memory(a: Array, b: Array) -> bool:
-    return a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes
-
-
-def _binding_error(name: str, what: str) -> InputError:
-    return InputError(
-        f"{name!r} cannot be bound: {what}",
-        code=ErrorCode.BINDING_INVALID,
-        hint="bind np.ascontiguousarray(...) of the exact dtype",
-    )

@@ -12,7 +12,7 @@ from ..contract.interfaces import HostResources, IBackendContext
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, RunError
 from ..ground.logs import Log
 from .backend_resources import resources_for
-from .plan_builder import BackendKey, OpenBackend
+from .backends_in_use import BackendKey, OpenBackend
 from .plans import ThreadPool
 from .run_errors import lack_of_memory
 
