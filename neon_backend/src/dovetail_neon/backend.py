@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,6 +20,8 @@ from dovetail import (
     SubgraphView,
     Support,
 )
+
+from .families import found
 
 _ID = BackendId("CpuAcc")
 
@@ -57,13 +58,6 @@ def _kernels(options: CpuAccOptions) -> Any:
     return Kernels(best if options.isa == "auto" else options.isa, options.precision, dot_products=options.dot_products)
 
 
-@cache
-def _check() -> Callable[[Layer], Support]:
-    from .support import check
-
-    return check
-
-
 class CpuAccBackend(IBackend):
     """Fast kernels for float32 on plain host memory."""
 
@@ -75,7 +69,9 @@ class CpuAccBackend(IBackend):
 
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
         answer = super().supports(layer, options, device)
-        return _check()(layer) if answer.supported else answer
+        finer = found("FINER", layer.kind) if answer.supported else None
+        refusal: Support | None = None if finer is None else finer(layer)
+        return answer if refusal is None else refusal
 
     def create_workload_factory(
         self, context: IBackendContext | None, resources: HostResources, options: CpuAccOptions

@@ -7,7 +7,7 @@ from typing import Any
 
 from dovetail import IWorkloadFactory, Layer, PrivateLayer
 
-from .families import creator
+from .families import found
 
 _LARGE = 1 << 26
 """Bytes of the tensors of a layer beyond which its loops are cut up by them."""
@@ -24,7 +24,7 @@ class CpuAccFactory(IWorkloadFactory):
         self._kernels = kernels.for_network()
 
     def create_workload(self, layer: Layer) -> Any:
-        create = creator(layer.kind)
+        create = found("WORKLOADS", layer.kind)
         if create is None:
             raise ValueError(f"CpuAcc has no workload for {layer.kind} {layer.name!r} as it stands")
         capsule = create(layer, self._kernels)

@@ -13,3 +13,13 @@ WORKLOADS = {
     "CpuAcc.ConvolveFloat16": "direct.create",
     "CpuAcc.WinogradConvolve": "winograd.create",
 }
+
+PRODUCTS = {
+    "dovetail.Convolution2d": "lowering.lower_convolution",
+    "dovetail.DepthwiseConvolution2d": "lowering.lower_convolution",
+    "dovetail.TransposeConvolution2d": "transposed.lower_transposed",
+}
+
+FINER = {
+    "dovetail.TransposeConvolution2d": "transposed.refusal",
+}

@@ -65,11 +65,11 @@ def weights_of(descriptor: Convolution2d | DepthwiseConvolution2d, weights: Filt
     return weights.reshape(filters, channels, taps).transpose(0, 2, 1)
 
 
-def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
+def lower_convolution(lowering: Lowering, chain: Chain) -> None:
     """A convolution with what follows it."""
     descriptor = chain.root.descriptor
     if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d):
-        return False
+        raise TypeError(f"{chain.root.name!r} is no convolution")
     source = chain.root.inputs[0].source
     value = chain.root.constant(1)
     if source is None or value is None:
@@ -93,7 +93,7 @@ def lower_convolution(lowering: Lowering, chain: Chain) -> bool:
     )
     for way in WAYS:
         if way(lowering, chain, convolve, source, layout):
-            return True
+            return
     raise AssertionError("the last way takes every convolution")
 
 

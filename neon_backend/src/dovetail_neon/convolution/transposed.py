@@ -134,11 +134,11 @@ def refusal(layer: Layer) -> Support | None:
     return None
 
 
-def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
+def lower_transposed(lowering: Lowering, chain: Chain) -> None:
     """A transposed convolution with what follows it."""
     descriptor = chain.root.descriptor
     if not isinstance(descriptor, TransposeConvolution2d):
-        return False
+        raise TypeError(f"{chain.root.name!r} is no transposed convolution")
     source, value = chain.root.inputs[0].source, chain.root.constant(1)
     if source is None or value is None:
         raise ValueError(f"{chain.root.name!r} has no input or no weights")
@@ -192,7 +192,6 @@ def lower_transposed(lowering: Lowering, chain: Chain) -> bool:
         )
         made = [lowering.emit(interleave, made, chain.layers, name).output]
     lowering.define(chain.output, made[0], "blocked", layout)
-    return True
 
 
 def _groups(rows: Axis, columns: Axis) -> list[list[tuple[Phase, Phase]]]:

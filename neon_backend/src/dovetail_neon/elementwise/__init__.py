@@ -10,3 +10,12 @@ WORKLOADS = {
     "dovetail.ElementwiseBinary": "binary.create_binary",
     "dovetail.Prelu": "binary.create_prelu",
 }
+
+RULES = {
+    "dovetail.ElementwiseBinary": "lowering.lower_binary",
+}
+
+FINER = {
+    "dovetail.ElementwiseBinary": "support.broadcast",
+    "dovetail.Prelu": "support.broadcast",
+}

@@ -8,14 +8,14 @@ from dovetail.layers import (
     ElementwiseBinary,
 )
 
-from ..fusion.lowering import Lowering, Rule
+from ..fusion.lowering import Lowering
 from ..fusion.patterns import Applied
 from ..geometry.layouts import Image
 from .functions import function_of
 from .kinds import Apply, Combine, ScaleChannels
 
 
-def _binary(lowering: Lowering, layer: Layer) -> bool:
+def lower_binary(lowering: Lowering, layer: Layer) -> bool:
     """Of blocked images: with one of the same size, or times a factor per channel."""
     descriptor = layer.descriptor
     a, b = layer.inputs[0].source, layer.inputs[1].source
@@ -63,6 +63,3 @@ def lower_function(lowering: Lowering, match: Applied) -> None:
         lowering.define(match.output, made)
     else:
         lowering.define(match.output, made, "blocked", layout)
-
-
-RULES: dict[str, Rule] = {ElementwiseBinary.kind: _binary}

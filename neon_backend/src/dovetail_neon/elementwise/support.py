@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dovetail import Layer, Support
-from dovetail.layers import ElementwiseBinary, Prelu
 
 _MAX_AXES = 8
 """NEON_MOST_AXES of parameters.h."""
@@ -24,6 +23,3 @@ def broadcast(layer: Layer) -> Support | None:
     if merged <= _MAX_AXES:
         return None
     return Support.no("shape", f"the operands are broadcast along {merged} axes; {_MAX_AXES} are implemented", "input")
-
-
-FINER = {ElementwiseBinary.kind: broadcast, Prelu.kind: broadcast}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dovetail import Constant, DataLayout, Descriptor, Layer, SubgraphView, TensorInfo
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 
 from ..geometry.layouts import Image, blocked_info, bytes_info, plain_info
-from ..movement.kinds import Reorder
-from ..quantized.kinds import ReorderQuantized
+
+if TYPE_CHECKING:
+    from ..movement.kinds import Reorder
+    from ..quantized.kinds import ReorderQuantized
 
 
 class Lowering:
@@ -150,9 +153,16 @@ class Lowering:
         # A reorder of something computed here stands for its layer; one of an input for the first
         # layer that reads it.
         origin = slot.layer if slot.layer in self.view else next(c.layer for c in slot.consumers if c.layer in self.view)
-        kind = Reorder if info.dtype.is_float else ReorderQuantized
-        descriptor = kind(infos=(info,), image=image, channels_last=last)
+        descriptor = reorder_kind(info)(infos=(info,), image=image, channels_last=last)
         return self.emit(descriptor, [source], [origin], name=f"{origin.name}.reorder").output
 
 
-Rule = Callable[[Lowering, Layer], bool]
+def reorder_kind(info: TensorInfo) -> type[Reorder | ReorderQuantized]:
+    """Return the kind that brings an image of these elements to another layout."""
+    if info.dtype.is_float:
+        from ..movement.kinds import Reorder
+
+        return Reorder
+    from ..quantized.kinds import ReorderQuantized
+
+    return ReorderQuantized

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dovetail import Layer, SubgraphView
 from dovetail.graph.graph import Graph
 from dovetail.ground.limits import budget
 
-from ..attention.matching import emit_attention, find_attention
-from ..convolution.lowering import lower_convolution
-from ..convolution.transposed import lower_transposed
-from ..elementwise import lowering as elementwise
-from ..matrices.lowering import lower_product
-from ..movement import lowering as movement
-from ..movement.joining import join_moves
-from ..quantized import lowering as quantized
-from ..quantized.support import is_quantized
-from ..resizing import lowering as resizing
-from ..strips.joining import join_strips
-from ..windows import lowering as windows
-from .chains import find_chains
-from .lowering import Lowering, Rule
-from .precision import reduce_precision
+from ..families import found, is_quantized
+from .chains import Chain, find_chains
+from .lowering import Lowering
 
-RULES: dict[str, Rule] = elementwise.RULES | movement.RULES | resizing.RULES | windows.RULES
-"""What single layers of float32 become; those of quantized tensors have rules of their own."""
+if TYPE_CHECKING:
+    from ..attention.matching import AttentionMatch
+    from .patterns import Applied
+
+STRIPS = frozenset({"CpuAcc.Convolve", "CpuAcc.ConvolveFloat16", "CpuAcc.Depthwise"})
+"""Kinds of which chains by strips are made."""
+MOVES = frozenset({"dovetail.Concat", "dovetail.Permute"})
+"""Kinds with which copies end that may be joined to others."""
 
 
 def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
     """Return what stands in for a part of a graph; `precision` is that of products."""
     lowering = Lowering(view, lanes)
-    attentions = {match.layers[-1]: match for match in find_attention(view)}
+    attentions = _attentions(view)
     apart = frozenset(layer for match in attentions.values() for layer in match.layers)
     chains, functions = find_chains(view, apart)
     absorbed = apart | {layer for chain in chains.values() for layer in chain.layers}
@@ -39,24 +35,64 @@ def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
         load.check_time()
         chain, match, attention = chains.get(layer), functions.get(layer), attentions.get(layer)
         if attention is not None:
-            q, k, v = (lowering.plain(slot) for slot in (attention.q, attention.k, attention.v))
-            mask = None if attention.mask is None else lowering.plain(attention.mask)
-            lowering.define(attention.output, emit_attention(lowering.graph, attention, q, k, v, mask))
+            _lower_attention(lowering, attention)
         elif chain is not None:
-            if not lower_convolution(lowering, chain) and not lower_transposed(lowering, chain):
-                lower_product(lowering, chain)
+            _lower_product(lowering, chain)
         elif match is not None:
-            elementwise.lower_function(lowering, match)
+            _lower_function(lowering, match)
         elif layer not in absorbed:
-            rules = quantized.RULES if is_quantized(layer) else RULES
-            rule: Rule | None = rules.get(layer.kind)
+            rule = found("BYTE_RULES" if is_quantized(layer) else "RULES", layer.kind)
             if rule is None or not rule(lowering, layer):
                 _keep(lowering, layer)
     graph = lowering.finish()
-    reduce_precision(graph, precision)
-    join_strips(graph)
-    join_moves(graph)
+    _refine(graph, precision)
     return graph
+
+
+def _attentions(view: SubgraphView) -> dict[Layer, AttentionMatch]:
+    """Return what is spelled out in several layers, by the last of them."""
+    if not any(layer.kind == "dovetail.Softmax" for layer in view.layers):
+        return {}
+    from ..attention.matching import find_attention
+
+    return {match.layers[-1]: match for match in find_attention(view)}
+
+
+def _lower_attention(lowering: Lowering, match: AttentionMatch) -> None:
+    from ..attention.matching import emit_attention
+
+    q, k, v = (lowering.plain(slot) for slot in (match.q, match.k, match.v))
+    mask = None if match.mask is None else lowering.plain(match.mask)
+    lowering.define(match.output, emit_attention(lowering.graph, match, q, k, v, mask))
+
+
+def _lower_product(lowering: Lowering, chain: Chain) -> None:
+    rule = found("PRODUCTS", chain.root.kind)
+    assert rule is not None  # chains grow from these kinds alone
+    rule(lowering, chain)
+
+
+def _lower_function(lowering: Lowering, match: Applied) -> None:
+    from ..elementwise.lowering import lower_function
+
+    lower_function(lowering, match)
+
+
+def _refine(graph: Graph, precision: str) -> None:
+    """Change what was made where several of the new layers go together."""
+    if precision != "float32":
+        from .precision import reduce_precision
+
+        reduce_precision(graph, precision)
+    kinds = {layer.kind for layer in graph}
+    if not kinds.isdisjoint(STRIPS):
+        from ..strips.joining import join_strips
+
+        join_strips(graph)
+    if not kinds.isdisjoint(MOVES):
+        from ..movement.joining import join_moves
+
+        join_moves(graph)
 
 
 def _keep(lowering: Lowering, layer: Layer) -> None:

@@ -5,3 +5,8 @@ from __future__ import annotations
 WORKLOADS = {
     "dovetail.MatMul": "matmul.create",
 }
+
+PRODUCTS = {
+    "dovetail.FullyConnected": "lowering.lower_product",
+    "dovetail.MatMul": "lowering.lower_product",
+}

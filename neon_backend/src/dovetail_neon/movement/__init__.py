@@ -28,3 +28,7 @@ WORKLOADS = {
     "dovetail.StridedSlice": "copies.create_slice",
     "dovetail.Tile": "copies.create_tile",
 }
+
+RULES = {
+    "dovetail.Concat": "lowering.lower_concat",
+}

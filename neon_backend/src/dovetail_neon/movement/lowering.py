@@ -7,12 +7,13 @@ from dovetail.layers import (
     Concat,
 )
 
-from ..fusion.lowering import Lowering, Rule
+from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, blocked_info
 from .kinds import Join
 
 
-def _concat(lowering: Lowering, layer: Layer) -> bool:
+def lower_concat(lowering: Lowering, layer: Layer) -> bool:
+    """Lay images side by side along their channels."""
     slots = [slot.source for slot in layer.inputs]
     layouts = {lowering.data_layout(slot) for slot in slots if slot is not None}
     descriptor = layer.descriptor
@@ -27,6 +28,3 @@ def _concat(lowering: Lowering, layer: Layer) -> bool:
     made = lowering.emit(join, [lowering.blocked(slot, layout) for slot in slots if slot is not None], [layer])
     lowering.define(layer.output, made.output, "blocked", layout)
     return True
-
-
-RULES: dict[str, Rule] = {Concat.kind: _concat}

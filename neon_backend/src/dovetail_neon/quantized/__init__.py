@@ -14,3 +14,16 @@ WORKLOADS = {
     "dovetail.Dequantize": "elements.create_quantize",
     "dovetail.Quantize": "elements.create_quantize",
 }
+
+BYTE_RULES = {
+    "dovetail.Convolution2d": "lowering.lower_convolution",
+    "dovetail.DepthwiseConvolution2d": "lowering.lower_convolution",
+    "dovetail.ElementwiseBinary": "lowering.lower_addition",
+    "dovetail.FullyConnected": "lowering.lower_fully_connected",
+    "dovetail.GlobalPooling": "lowering.lower_pooling",
+    "dovetail.Pooling2d": "lowering.lower_pooling",
+}
+
+FINER = {
+    "dovetail.DepthwiseConvolution2d": "support.columns",
+}

@@ -22,7 +22,7 @@ from dovetail.layers import (
 
 from ..arrays import Floats, Ints, Shorts
 from ..convolution.lowering import window_of
-from ..fusion.lowering import Lowering, Rule
+from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
 from ..geometry.window import POINT, Geometry
 from ..windows.lowering import elements_that_count, pooled_window
@@ -63,7 +63,8 @@ def _zeros(layer: Layer) -> tuple[int, int]:
     return _quantization(layer.inputs[0].source).zero_point[0], _quantization(layer.output).zero_point[0]
 
 
-def _convolution(lowering: Lowering, layer: Layer) -> bool:
+def lower_convolution(lowering: Lowering, layer: Layer) -> bool:
+    """Make a convolution in bytes."""
     descriptor, source, value = layer.descriptor, layer.inputs[0].source, layer.constant(1)
     if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d) or source is None or value is None:
         return False
@@ -105,7 +106,8 @@ def _define_rows(lowering: Lowering, layer: Layer, made: OutputSlot, image: Imag
     lowering.define(layer.output, lowering.emit(reorder, [made], [layer], name=f"{layer.name}.reorder").output)
 
 
-def _fully_connected(lowering: Lowering, layer: Layer) -> bool:
+def lower_fully_connected(lowering: Lowering, layer: Layer) -> bool:
+    """Make a product with a constant matrix a convolution of one tap."""
     source = layer.inputs[0].source
     if not isinstance(layer.descriptor, FullyConnected) or source is None:
         return False
@@ -129,7 +131,8 @@ def _fully_connected(lowering: Lowering, layer: Layer) -> bool:
     return True
 
 
-def _addition(lowering: Lowering, layer: Layer) -> bool:
+def lower_addition(lowering: Lowering, layer: Layer) -> bool:
+    """Make an addition in bytes."""
     a, b = layer.inputs[0].source, layer.inputs[1].source
     if not isinstance(layer.descriptor, ElementwiseBinary) or a is None or b is None:
         return False
@@ -151,7 +154,8 @@ def _addition(lowering: Lowering, layer: Layer) -> bool:
     return True
 
 
-def _pooling(lowering: Lowering, layer: Layer) -> bool:
+def lower_pooling(lowering: Lowering, layer: Layer) -> bool:
+    """Make a pooling in bytes."""
     descriptor, source = layer.descriptor, layer.inputs[0].source
     if not isinstance(descriptor, Pooling2d | GlobalPooling) or source is None:
         return False
@@ -179,13 +183,3 @@ def _pooling(lowering: Lowering, layer: Layer) -> bool:
     )
     lowering.define(layer.output, lowering.emit(pool, [lowering.bytes(source, layout)], [layer]).output, "bytes", layout)
     return True
-
-
-RULES: dict[str, Rule] = {
-    Convolution2d.kind: _convolution,
-    DepthwiseConvolution2d.kind: _convolution,
-    ElementwiseBinary.kind: _addition,
-    FullyConnected.kind: _fully_connected,
-    GlobalPooling.kind: _pooling,
-    Pooling2d.kind: _pooling,
-}

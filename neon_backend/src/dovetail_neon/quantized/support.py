@@ -7,30 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import DType, Layer, Support
-from dovetail.layers import (
-    ActivationFunction,
-    Convolution2d,
-    DepthwiseConvolution2d,
-    ElementwiseBinary,
-    FullyConnected,
-    GlobalPooling,
-    Pooling2d,
-)
+from dovetail import Layer, Support
+from dovetail.layers import ActivationFunction
 
-BYTES = (DType.INT8, DType.UINT8)
-KINDS_OF_BYTES = frozenset(
-    kind.kind for kind in (Convolution2d, DepthwiseConvolution2d, FullyConnected, ElementwiseBinary, Pooling2d, GlobalPooling)
-)
-"""Kinds with kernels of their own for layers whose first input is int8 or uint8."""
+from ..families import is_quantized
+
 _MAX_COLUMNS = 64
 """That a row of results reads, by those that it and the image have: more are nearly all padding."""
-
-
-def is_quantized(layer: Layer) -> bool:
-    """True for a layer that computes on quantized bytes."""
-    info = layer.input_infos[0] if layer.inputs else None
-    return info is not None and info.dtype in BYTES and layer.kind in KINDS_OF_BYTES
 
 
 def clamp_range(layer: Layer) -> tuple[int, int]:
@@ -72,6 +55,3 @@ def columns(layer: Layer) -> Support | None:
         return None
     reason = f"steps of {step} columns over an image of {size}: all that a row of results reads is held at once"
     return Support.no("attribute", reason, "stride")
-
-
-FINER = {DepthwiseConvolution2d.kind: columns}

@@ -5,3 +5,11 @@ from __future__ import annotations
 WORKLOADS = {
     "CpuAcc.Resample": "resample.create",
 }
+
+RULES = {
+    "dovetail.Resize": "lowering.lower_resize",
+}
+
+FINER = {
+    "dovetail.Resize": "support.refusal",
+}

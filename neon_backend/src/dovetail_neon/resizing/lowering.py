@@ -8,14 +8,14 @@ from dovetail.layers import (
     ResizeMethod,
 )
 
-from ..fusion.lowering import Lowering, Rule
+from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, blocked_info
 from .kinds import Resample
 from .support import layouts
 from .taps import taps
 
 
-def _resize(lowering: Lowering, layer: Layer) -> bool:
+def lower_resize(lowering: Lowering, layer: Layer) -> bool:
     """Rows and columns, in the layout that is there."""
     descriptor, source, possible = layer.descriptor, layer.inputs[0].source, layouts(layer)
     if not isinstance(descriptor, Resize) or source is None or not possible:
@@ -37,6 +37,3 @@ def _resize(lowering: Lowering, layer: Layer) -> bool:
     made = lowering.emit(resample, [lowering.blocked(source, layout)], [layer])
     lowering.define(layer.output, made.output, "blocked", layout)
     return True
-
-
-RULES: dict[str, Rule] = {Resize.kind: _resize}

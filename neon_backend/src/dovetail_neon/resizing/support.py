@@ -44,6 +44,3 @@ def refusal(layer: Layer) -> Support | None:
     if not layouts(layer):
         return Support.no("shape", "only rows and columns of tensors of rank 4 are resized", "sizes")
     return None
-
-
-FINER = {Resize.kind: refusal}

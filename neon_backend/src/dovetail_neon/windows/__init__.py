@@ -8,3 +8,8 @@ WORKLOADS = {
     "CpuAcc.MeanOfImage": "windows.create_mean",
     "CpuAcc.Pool": "windows.create_pool",
 }
+
+RULES = {
+    "dovetail.GlobalPooling": "lowering.lower_global_pooling",
+    "dovetail.Pooling2d": "lowering.lower_pooling",
+}

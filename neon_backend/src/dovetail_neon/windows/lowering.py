@@ -14,7 +14,7 @@ from dovetail.layers import (
 )
 
 from ..arrays import Floats
-from ..fusion.lowering import Lowering, Rule
+from ..fusion.lowering import Lowering
 from ..geometry.clipping import clipped
 from ..geometry.layouts import Image, blocked_info, plain_info
 from ..geometry.window import Geometry
@@ -34,7 +34,8 @@ def _factors(rows: Floats, columns: Floats) -> Floats:
         return np.where(counts == 0, 0.0, 1.0 / counts)
 
 
-def _pooling(lowering: Lowering, layer: Layer) -> bool:
+def lower_pooling(lowering: Lowering, layer: Layer) -> bool:
+    """Make a pooling of blocked images."""
     descriptor, source = layer.descriptor, layer.inputs[0].source
     if not isinstance(descriptor, Pooling2d) or source is None or descriptor.function is PoolingFunction.LP:
         return False
@@ -80,7 +81,8 @@ def elements_that_count(descriptor: Pooling2d, axis: int, size: int, results: in
     return assembled((results,), np.float64, part)
 
 
-def _global_pooling(lowering: Lowering, layer: Layer) -> bool:
+def lower_global_pooling(lowering: Lowering, layer: Layer) -> bool:
+    """Make a mean of blocked images."""
     descriptor, source = layer.descriptor, layer.inputs[0].source
     if not isinstance(descriptor, GlobalPooling) or source is None or descriptor.function is not PoolingFunction.AVERAGE:
         return False
@@ -99,6 +101,3 @@ def _covers_image(descriptor: Pooling2d, image: Image) -> bool:
 def _emit_mean(lowering: Lowering, layer: Layer, source: OutputSlot, layout: DataLayout) -> None:
     mean = MeanOfImage(infos=(plain_info(layer.output.known_info.sizes),), source=Image.of(source.known_info, layout))
     lowering.define(layer.output, lowering.emit(mean, [lowering.blocked(source, layout)], [layer]).output)
-
-
-RULES: dict[str, Rule] = {Pooling2d.kind: _pooling, GlobalPooling.kind: _global_pooling}
