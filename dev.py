@@ -1,6 +1,6 @@
 """Set up the workspace in .venv, then do something in it.
 
-Needs Python 3.11 or newer and a C compiler, on a POSIX system.
+Needs Python 3.11 or newer, a C and a C++ compiler, on a POSIX system.
 
 python3 dev.py demo                     recognise handwritten digits, showing each layer's backend
 python3 dev.py test [pytest arguments]  run the tests; --all: with the slow ones, as CI does
@@ -44,7 +44,7 @@ BUILD_FILES = {"pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in"}
 PUBLIC = {".pxd", ".h", ".hpp"}
 PUBLIC_FILES = {"dovetail_build"}
 SKIPPED = {"build", "dist", "tests", "__pycache__"}  # tests may hold C of their own: it goes into no member
-ENVIRONMENT = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")
+ENVIRONMENT = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
 NATIVE_ONLY = "DOVETAIL_NATIVE_ONLY"  # has a member optimize what this machine runs, and the rest not
 
 
@@ -119,8 +119,8 @@ def require_compiler() -> None:
         other = None if os.environ.get("CC") else next(filter(shutil.which, ("cc", "gcc", "clang")), None)
         if other is None:
             stop(
-                "no C compiler ('%s') is on PATH; install one (Debian, Ubuntu: apt install gcc libc6-dev) or name yours in CC, "
-                "and start dev.py again." % configured
+                "no C compiler ('%s') is on PATH; install one (Debian, Ubuntu: apt install g++, which brings gcc along) "
+                "or name yours in CC, and start dev.py again." % configured
             )
         os.environ["CC"] = other
     header = Path(sysconfig.get_paths()["include"], "Python.h")
@@ -129,6 +129,29 @@ def require_compiler() -> None:
             "Python's C headers are missing (%s); install them (Debian, Ubuntu: apt install python%d.%d-dev) "
             "and start dev.py again." % ((header,) + sys.version_info[:2])
         )
+
+
+def compiles_cpp(command: str) -> bool:
+    """Tell whether this compiler takes C++ with the standard headers: the driver alone does not."""
+    words = shlex.split(command)
+    if not words or shutil.which(words[0]) is None:
+        return False
+    check = [*words, "-std=c++17", "-x", "c++", "-fsyntax-only", "-"]
+    return subprocess.run(check, input=b"#include <cstddef>\n", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def require_cpp_compiler() -> None:
+    """Explain a C++ compiler that is missing or incomplete before minutes of building."""
+    configured = os.environ.get("CXX") or sysconfig.get_config_var("CXX") or "c++"
+    if compiles_cpp(configured):
+        return
+    other = None if os.environ.get("CXX") else next(filter(compiles_cpp, ("c++", "g++", "clang++")), None)
+    if other is None:
+        stop(
+            "no C++ compiler ('%s') works here, which CpuAcc needs; install one (Debian, Ubuntu: apt install g++) "
+            "or name yours in CXX, and start dev.py again." % configured
+        )
+    os.environ["CXX"] = other
 
 
 # --- running things quietly -----------------------------------------------------------------------
@@ -320,6 +343,7 @@ def setup(groups: "list[str]", build: bool = True, native_only: bool = False) ->
     """Bring .venv up to date: tools, third-party requirements, then the members in their order."""
     if build:
         require_compiler()
+        require_cpp_compiler()
     lock = wait_for_others()
     try:
         install(groups, build, native_only)

@@ -120,6 +120,7 @@ def test_distributions_are_compared_by_their_normalized_names(dev):
     ("environment", "arguments", "sentence"),
     [
         ({"CC": "no-such-compiler"}, ["setup"], "no C compiler ('no-such-compiler') is on PATH; install one"),
+        ({"CXX": "no-such-compiler"}, ["setup"], "no C++ compiler ('no-such-compiler') works here, which CpuAcc needs; install"),
         ({}, ["tset"], "there is no command 'tset'; choose one of demo, test, lint, bench, aarch64, fuzz, sanitize, setup."),
         ({}, ["bench", "nope"], "there is no benchmark 'nope'; choose one of convolution, deadlines, listing, loading, models"),
     ],
@@ -130,6 +131,55 @@ def test_what_is_wrong_is_said_in_one_sentence(root, environment, arguments, sen
     assert done.returncode == 1
     assert done.stderr.startswith(f"dev.py: {sentence}")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def compilers(dev, tmp_path, monkeypatch):
+    """Put programs of these names on PATH, alone; each ends as it is told."""
+    monkeypatch.setattr(dev, "sysconfig", types.SimpleNamespace(get_config_var=lambda name: "x86_64-linux-gnu-g++"))
+    monkeypatch.setenv("CXX", "")  # as good as none
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+    def put(**codes):
+        (tmp_path / "bin").mkdir()
+        for name, code in codes.items():
+            script = tmp_path / "bin" / name.replace("x", "+")
+            script.write_text(f"#!/bin/sh\nexit {code}\n")
+            script.chmod(0o755)
+
+    return put
+
+
+def test_a_cpp_compiler_that_lacks_its_parts_is_explained(dev, compilers, capsys):
+    compilers(gcc=0, gxx=1)  # g++ has no cc1plus
+    with pytest.raises(SystemExit):
+        dev.require_cpp_compiler()
+    assert "no C++ compiler ('x86_64-linux-gnu-g++') works here" in capsys.readouterr().err
+    assert not os.environ["CXX"]
+
+
+def test_another_cpp_compiler_is_taken_only_where_none_was_named(dev, compilers, monkeypatch):
+    compilers(gxx=1, clangxx=0)
+    dev.require_cpp_compiler()
+    assert os.environ["CXX"] == "clang++"
+    monkeypatch.setenv("CXX", "g++")
+    with pytest.raises(SystemExit):
+        dev.require_cpp_compiler()
+
+
+@pytest.mark.parametrize("program", ["int main() {", "#include <no_such_header>"])
+def test_what_a_cpp_compiler_refuses_counts(dev, tmp_path, program):
+    """The machine's own compiler works; one that gets a broken file before ours does not."""
+    (tmp_path / "first.h").write_text(program)
+    assert dev.compiles_cpp("c++")
+    assert not dev.compiles_cpp(f"c++ -include {tmp_path / 'first.h'}")
+
+
+@pytest.mark.parametrize("name", ["CC", "CXX", "CXXFLAGS"])
+def test_another_compiler_rebuilds(dev, monkeypatch, name):
+    before = digests(dev)
+    monkeypatch.setenv(name, "another")
+    assert all(new != old for new, old in zip(digests(dev), before, strict=True))
 
 
 def test_missing_headers_are_explained(dev, tmp_path, monkeypatch, capsys):
