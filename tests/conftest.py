@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))  # pytest's importlib mode leaves it out
 
-from faults.fixtures import built, built_table, scene  # noqa: E402, F401  # fixtures
+from faults.fixtures import built, built_table, neighbour, runtime, scene  # noqa: E402, F401  # fixtures
 
 NOT_SOURCE = shutil.ignore_patterns("*.so", "*.pyd", "build", "dist", "*.egg-info", "__pycache__", ".*")
 BUILD_SDIST = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"

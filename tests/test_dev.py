@@ -120,7 +120,11 @@ def test_distributions_are_compared_by_their_normalized_names(dev):
     ("environment", "arguments", "sentence"),
     [
         ({"CC": "no-such-compiler"}, ["setup"], "no C compiler ('no-such-compiler') is on PATH; install one"),
-        ({"CXX": "no-such-compiler"}, ["setup"], "no C++ compiler ('no-such-compiler') works here, which CpuAcc needs; install"),
+        (
+            {"CXX": "no-such-compiler"},
+            ["setup"],
+            "no C++ compiler ('no-such-compiler') works here, which CpuAcc needs; install",
+        ),
         ({}, ["tset"], "there is no command 'tset'; choose one of demo, test, lint, bench, aarch64, fuzz, sanitize, setup."),
         ({}, ["bench", "nope"], "there is no benchmark 'nope'; choose one of convolution, deadlines, listing, loading, models"),
     ],

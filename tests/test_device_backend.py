@@ -32,12 +32,6 @@ def load(runtime, network, backends, **options):
     return runtime.load(network, optimize={"backends": list(backends), "options": {"TestDevice": options}})
 
 
-@pytest.fixture
-def runtime():
-    with Runtime(threads=2) as runtime:
-        yield runtime
-
-
 def numbers(seed=0, shape=SIZE):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 

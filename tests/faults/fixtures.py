@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from dovetail import Runtime
+
 from .building import extension, table
+from .misbehaving import RIGHT, FaultyBackend, held, load, run
 from .scene import Scene
 
 
@@ -54,3 +58,22 @@ def built_table(tmp_path_factory):
         return made[key]
 
     return build
+
+
+@pytest.fixture
+def runtime():
+    with Runtime(threads=2) as made:
+        yield made
+
+
+@pytest.fixture
+def neighbour(runtime):
+    """Another network of the same runtime: it must give the same bits before and after."""
+    net = load(runtime, FaultyBackend())
+    before = run(net)
+    np.testing.assert_array_equal(before, RIGHT)
+    resources = held()
+    yield net
+    assert run(net).tobytes() == before.tobytes()
+    np.testing.assert_array_equal(run(load(runtime, FaultyBackend())), RIGHT)
+    assert all(now <= then for now, then in zip(held(), resources, strict=True))
