@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from dovetail import BackendError, BackendUnavailableError, DovetailError, Network, Runtime
+from dovetail.discovery.content import files_of
 from dovetail.discovery.reasons import QUARANTINING, ReasonCode
 from dovetail.discovery.registry import Registry
 
@@ -101,6 +102,28 @@ class Scene:
             (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
         (info / "entry_points.txt").write_text(f"[dovetail.backends]\n{id} = {value or f'{package}:Backend'}\n")
         return folder
+
+    def put(self, library, name="faulty.so"):
+        """Put a library, or its bytes, into the searched folder, and search it."""
+        path = self.folder / name
+        path.write_bytes(library if isinstance(library, bytes) else library.read_bytes())
+        self.packages.add("faulty")
+        self.scan()
+        return path
+
+    def put_in_package(self, library):
+        """Put a library, or its bytes, into a package that imports it."""
+        path = self.add(source="from . import core\nBackend = core.Backend") / "core.so"
+        path.write_bytes(library if isinstance(library, bytes) else library.read_bytes())
+        return path
+
+    def lock(self):
+        """Lock the backend as it is now; returns the lock file."""
+        (candidate,) = [one for one in self.registry.candidates() if one.id == "Faulty"]
+        lock = self.root / "dovetail.lock"
+        lock.write_text(json.dumps({"Faulty": files_of(candidate).digests()}))
+        self.monkeypatch.setenv("DOVETAIL_LOCK", str(lock))
+        return lock
 
     def scan(self, folder=None):
         """Search a folder of this scene, trusting the scene's root but not the folder itself."""
