@@ -19,13 +19,8 @@ from dovetail.ground.gc_deferral import gc_deferred, network_dropped
 
 
 @pytest.fixture(autouse=True)
-def thresholds(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int, int]]:
-    # A test that ran before in this process may have left a load on some thread, which has put
-    # collections off since.
-    for name in ("_under_way", "_settling"):
-        monkeypatch.setattr(gc_deferral, name, {})
-    for name in ("_put_off", "_ended"):
-        monkeypatch.setattr(gc_deferral, name, [])
+def thresholds() -> Iterator[tuple[int, int, int]]:
+    assert not gc_deferral._under_way, "a test that ran before left a load on some thread"
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     yield gc.get_threshold()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import time
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -588,8 +588,12 @@ class CallsExit(Correct):
 
 
 class Hangs(Correct):
+    """Hangs in a load, until a test that is done has it fail."""
+
+    ended = threading.Event()
+
     def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
-        time.sleep(3600)
+        self.ended.wait(3600)
         raise AssertionError
 
 
