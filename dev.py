@@ -137,7 +137,8 @@ def compiles_cpp(command: str) -> bool:
     if not words or shutil.which(words[0]) is None:
         return False
     check = [*words, "-std=c++17", "-x", "c++", "-fsyntax-only", "-"]
-    return subprocess.run(check, input=b"#include <cstddef>\n", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    done = subprocess.run(check, input=b"#include <cstddef>\n", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return done.returncode == 0
 
 
 def require_cpp_compiler() -> None:
