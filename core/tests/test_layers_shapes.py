@@ -280,7 +280,7 @@ def test_refusal(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_window_positions_agree_with_counting(seed: int) -> None:
-    from dovetail.layers.shape_rules import window_output
+    from dovetail.layers.windows import window_output
 
     random = np.random.default_rng(seed)
     size, window, stride, dilation = (int(v) for v in random.integers((4, 1, 1, 1), (12, 4, 4, 3)))

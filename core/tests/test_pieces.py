@@ -14,7 +14,7 @@ from dovetail.graph.tensor import DType, Quantization, TensorInfo
 from dovetail.ground import pieces
 from dovetail.ground.errors import LoadTimeoutError
 from dovetail.ground.limits import Limits, limited
-from dovetail.layers import indexing, joining, reshaping
+from dovetail.layers import generating, indexing, joining, reshaping
 
 LUCK = np.random.default_rng(0)
 
@@ -24,7 +24,7 @@ def tiny(monkeypatch):
     """Make pieces so small that any array is many."""
 
     def shrink(elements):
-        for module in (pieces, indexing, joining, reshaping):
+        for module in (pieces, generating, indexing, joining, reshaping):
             monkeypatch.setattr(module, "PIECE", elements)
 
     return shrink

@@ -23,19 +23,16 @@ from .elementwise import (
     UnaryOperation,
     Where,
 )
+from .generating import Fill, GeneratingLayers, OneHot, Range, Trilu
 from .indexing import (
-    Fill,
     Gather,
     GatherElements,
     GatherNd,
     IndexingLayers,
-    OneHot,
-    Range,
     ScatterElements,
     ScatterNd,
     ScatterReduction,
     StridedSlice,
-    Trilu,
 )
 from .joining import Concat, JoiningLayers, Pad, PadMode, Split, Stack
 from .matrix import FullyConnected, MatMul, MatrixLayers
@@ -65,7 +62,7 @@ from .reshaping import (
     Tile,
 )
 from .resizing import AspectPolicy, CoordinateMode, NearestRounding, Resize, ResizeMethod, ResizingLayers
-from .shape_rules import AutoPadding
+from .windows import AutoPadding
 
 __all__ = [
     "BITWISE_OPERATIONS",
@@ -107,6 +104,7 @@ __all__ = [
     "Gather",
     "GatherElements",
     "GatherNd",
+    "GeneratingLayers",
     "GlobalPooling",
     "GroupNormalization",
     "IndexingLayers",

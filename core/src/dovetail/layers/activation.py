@@ -11,19 +11,8 @@ from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import shapes_differ
 from ..graph.tensor import TensorInfo
-from .shape_rules import (
-    Operand,
-    broadcast,
-    choice,
-    integer,
-    normalize_axis,
-    number,
-    present,
-    require_number,
-    require_real,
-    require_same_dtype,
-    shape_error,
-)
+from .arguments import Operand, choice, integer, number
+from .shape_rules import broadcast, normalize_axis, present, require_number, require_real, require_same_dtype, shape_error
 
 
 class ActivationFunction(StrEnum):

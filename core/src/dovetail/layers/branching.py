@@ -12,7 +12,8 @@ from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, differ, equal
 from ..graph.tensor import DType, TensorInfo
 from ..ground.errors import ErrorCode, GraphError
-from .shape_rules import Operand, present, require_dtype, require_same_dtype, shape_error
+from .arguments import Operand
+from .shape_rules import present, require_dtype, require_same_dtype, shape_error
 
 
 @descriptor_class

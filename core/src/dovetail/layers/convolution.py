@@ -13,26 +13,19 @@ from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, below, differ, equal, larger
 from ..graph.tensor import DataLayout, Quantization, TensorInfo
 from .activation import FusedActivation
+from .arguments import Operand, choice, integer, padding4, pair
 from .shape_rules import (
-    AutoPadding,
-    Operand,
     attribute_error,
-    choice,
-    integer,
     optional,
-    padding4,
-    pair,
     present,
     require_number,
     require_positive,
     require_rank,
     require_same_dtype,
     require_shape,
-    require_window,
-    same_padding,
     shape_error,
-    window_output,
 )
+from .windows import AutoPadding, require_window, same_padding, window_output
 
 _INPUTS = ("input", "weights", "bias")
 

@@ -18,17 +18,8 @@ from ..graph.size_rules import below, larger, smaller
 from ..graph.tensor import DType, TensorInfo
 from ..ground.pieces import holds, mapped
 from .activation import FusedActivation
-from .shape_rules import (
-    Operand,
-    broadcast,
-    choice,
-    known,
-    present,
-    require_dtype,
-    require_number,
-    require_real,
-    require_same_dtype,
-)
+from .arguments import Operand, choice
+from .shape_rules import broadcast, known, present, require_dtype, require_number, require_real, require_same_dtype
 
 
 class UnaryOperation(StrEnum):

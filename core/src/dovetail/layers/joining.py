@@ -16,12 +16,9 @@ from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, below, differ, larger, shapes_differ, smaller, some_below
 from ..graph.tensor import TensorInfo
 from ..ground.pieces import PIECE, copied, put
+from .arguments import Operand, as_tuple, choice, integer, sequence
 from .shape_rules import (
-    Operand,
-    as_tuple,
     attribute_error,
-    choice,
-    integer,
     integers,
     known,
     normalize_axes,
@@ -30,7 +27,6 @@ from .shape_rules import (
     require_positive,
     require_representable,
     require_same_dtype,
-    sequence,
     shape_error,
 )
 

@@ -11,8 +11,8 @@ from ..graph.layer import OutputSlot
 from ..graph.size_rules import differ
 from ..graph.tensor import Quantization, TensorInfo
 from .activation import FusedActivation
+from .arguments import Operand
 from .shape_rules import (
-    Operand,
     broadcast,
     optional,
     present,

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from ..layers import (
-    ActivationLayers,
-    BranchingLayers,
-    ConvolutionLayers,
-    ElementwiseLayers,
-    IndexingLayers,
-    JoiningLayers,
-    MatrixLayers,
-    NormalizationLayers,
-    PoolingLayers,
-    QuantizingLayers,
-    ReductionLayers,
-    ReshapingLayers,
-    ResizingLayers,
-)
+from .. import layers
 
 
 class Network(
-    ActivationLayers,
-    BranchingLayers,
-    ConvolutionLayers,
-    ElementwiseLayers,
-    IndexingLayers,
-    JoiningLayers,
-    MatrixLayers,
-    NormalizationLayers,
-    PoolingLayers,
-    QuantizingLayers,
-    ReductionLayers,
-    ReshapingLayers,
-    ResizingLayers,
+    layers.ActivationLayers,
+    layers.BranchingLayers,
+    layers.ConvolutionLayers,
+    layers.ElementwiseLayers,
+    layers.GeneratingLayers,
+    layers.IndexingLayers,
+    layers.JoiningLayers,
+    layers.MatrixLayers,
+    layers.NormalizationLayers,
+    layers.PoolingLayers,
+    layers.QuantizingLayers,
+    layers.ReductionLayers,
+    layers.ReshapingLayers,
+    layers.ResizingLayers,
 ):
     """A trained network, built layer by layer or by a parser.
 

@@ -10,14 +10,11 @@ from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import differ, shapes_differ
 from ..graph.tensor import DataLayout, TensorInfo
+from .arguments import Operand, choice, integer, number
 from .shape_rules import (
-    Operand,
     attribute_error,
     broadcast,
-    choice,
-    integer,
     normalize_axis,
-    number,
     optional,
     present,
     require_positive,

@@ -11,23 +11,9 @@ from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic
 from ..graph.tensor import DataLayout, TensorInfo
-from .shape_rules import (
-    AutoPadding,
-    Operand,
-    attribute_error,
-    choice,
-    integer,
-    padding4,
-    pair,
-    present,
-    require_number,
-    require_positive,
-    require_rank,
-    require_window,
-    same_padding,
-    shape_error,
-    window_output,
-)
+from .arguments import Operand, choice, integer, padding4, pair
+from .shape_rules import attribute_error, present, require_number, require_positive, require_rank, shape_error
+from .windows import AutoPadding, require_window, same_padding, window_output
 
 
 class PoolingFunction(StrEnum):

@@ -11,7 +11,8 @@ from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.tensor import DType, Quantization, TensorInfo
 from ..ground.pieces import mapped
-from .shape_rules import Operand, attribute_error, normalize_axis, present, require_dtype
+from .arguments import Operand
+from .shape_rules import attribute_error, normalize_axis, present, require_dtype
 
 
 def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None) -> Array:

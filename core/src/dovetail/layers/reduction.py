@@ -16,19 +16,8 @@ from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, below, equal
 from ..graph.tensor import DType, TensorInfo
 from ..ground.pieces import reduced
-from .shape_rules import (
-    Operand,
-    as_tuple,
-    attribute_error,
-    choice,
-    integer,
-    integers,
-    normalize_axes,
-    normalize_axis,
-    present,
-    require_number,
-    shape_error,
-)
+from .arguments import Operand, as_tuple, choice, integer
+from .shape_rules import attribute_error, integers, normalize_axes, normalize_axis, present, require_number, shape_error
 
 
 class ReduceFunction(StrEnum):

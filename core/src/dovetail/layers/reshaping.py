@@ -17,13 +17,10 @@ from ..graph.size_rules import are_symbolic, as_size, differ, equal, some_below
 from ..graph.tensor import MAX_RANK, DataLayout, DType, TensorInfo
 from ..ground.limits import ADDRESSABLE
 from ..ground.pieces import PIECE, Region, assembled, copied
+from .arguments import Operand, as_tuple, choice, integer
 from .shape_rules import (
-    Operand,
-    as_tuple,
     attribute_error,
     broadcast,
-    choice,
-    integer,
     integers,
     normalize_axes,
     normalize_axis,

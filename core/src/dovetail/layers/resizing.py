@@ -18,7 +18,8 @@ from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, differ, equal, some_below
 from ..graph.tensor import MAX_RANK, TensorInfo
 from ..ground.limits import ADDRESSABLE
-from .shape_rules import Operand, as_tuple, attribute_error, choice, integers, normalize_axes, number, present, sequence
+from .arguments import Operand, as_tuple, choice, number, sequence
+from .shape_rules import attribute_error, integers, normalize_axes, present
 
 Reals = npt.NDArray[np.float64]
 

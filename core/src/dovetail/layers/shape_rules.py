@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Iterable, Sequence
-from enum import Enum, StrEnum
 from functools import reduce
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..graph.descriptor import Infos, Values
 from ..graph.expressions import Expression
-from ..graph.layer import OutputSlot
-from ..graph.size_rules import as_size, below, broadcast_size, differ, larger, shapes_differ
+from ..graph.size_rules import as_size, below, broadcast_size, differ, shapes_differ
 from ..graph.tensor import MAX_RANK, Dimension, DType, TensorInfo, shown
 from ..ground.errors import ErrorCode, GraphError
-from ..ground.limits import ADDRESSABLE
-
-Operand: TypeAlias = OutputSlot | npt.ArrayLike
-"""A slot, or anything NumPy makes an array of: it becomes a constant."""
-_Choice = TypeVar("_Choice", bound=Enum)
 
 
 def shape_error(message: str, hint: str | None = None) -> GraphError:
@@ -33,49 +24,6 @@ def shape_error(message: str, hint: str | None = None) -> GraphError:
 def attribute_error(message: str, hint: str | None = None) -> GraphError:
     """Build an `ATTRIBUTE_INVALID` error."""
     return GraphError(message, code=ErrorCode.ATTRIBUTE_INVALID, hint=hint)
-
-
-def choice(options: type[_Choice], value: Any, what: str) -> _Choice:
-    """Read a member of an enum, or its value.
-
-    Raises:
-        GraphError: There is none such (`ATTRIBUTE_INVALID`); the hint lists all.
-    """
-    try:
-        return options(value)
-    except ValueError:
-        allowed = ", ".join(repr(member.value) for member in options)
-        raise attribute_error(f"{what} is {value!r}", f"use one of {allowed}") from None
-
-
-def integer(value: Any, what: str) -> int:
-    """Read an integer; neither a bool nor a float is one."""
-    try:
-        if not isinstance(value, bool | np.bool_):
-            return operator.index(value)
-    except TypeError:
-        pass
-    raise attribute_error(f"{what} is {value!r} ({type(value).__name__})", "give an integer")
-
-
-def number(value: Any, what: str) -> float:
-    """Read a real number."""
-    try:
-        if not isinstance(value, str | bytes):
-            return float(value)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise attribute_error(f"{what} is {value!r} ({type(value).__name__})", "give a number")
-
-
-def sequence(value: Any, what: str) -> tuple[Any, ...]:
-    """Read a sequence of anything; a text is none."""
-    try:
-        if not isinstance(value, str | bytes):
-            return tuple(value)
-    except TypeError:
-        pass
-    raise attribute_error(f"{what} is {value!r} ({type(value).__name__})", "give a sequence")
 
 
 def present(inputs: Infos, index: int) -> TensorInfo:
@@ -205,117 +153,6 @@ LARGEST_COUNT = 2**31 - 1
 """Largest kernel size, stride, dilation, padding, number of groups or parts: 32 bits hold it."""
 
 
-def require_window(
-    x: TensorInfo, axes: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Sequence[int]
-) -> None:
-    """Refuse a window whose positions a kernel cannot compute with.
-
-    Each attribute fits 32 bits. And the data with its padding, a stride and a dilation longer along
-    `axes`, is no larger than a tensor may be: whatever position a kernel works out, even one step
-    beyond the last, times the bytes between two of them, is then far from the end of 64 bits. The
-    window itself is not asked for: whoever calls refuses one that does not fit into the padded
-    data.
-
-    Args:
-        x: What the window slides over; of a transposed convolution, its output before the padding
-            is cut off.
-        axes: Axes of `x` along which it slides.
-        stride: One for each axis.
-        dilation: One for each axis.
-        padding: All before, then all after.
-
-    Raises:
-        GraphError: A stride or dilation is below 1, a padding below 0, one of them too large, or
-            all of them together are (`ATTRIBUTE_INVALID`).
-    """
-    require_positive("stride", *stride)
-    require_positive("dilation", *dilation)
-    if min(padding) < 0 or max(padding) > LARGEST_COUNT:
-        raise attribute_error(
-            f"padding is ({', '.join(map(shown, padding))})", f"give counts from 0 to {LARGEST_COUNT}; a slice removes elements"
-        )
-    extents = [max(size, 1) for size in x.sizes] if x.is_concrete else [1] * x.rank  # the others are asked for once they are
-    for i, axis in enumerate(axes):
-        extents[axis] += padding[i] + padding[i + len(axes)] + stride[i] + dilation[i]
-    if (nbytes := math.prod(extents) * x.dtype.itemsize) >= ADDRESSABLE:
-        raise attribute_error(
-            f"stride {tuple(stride)}, dilation {tuple(dilation)} and padding {tuple(padding)} of a window over {x.shape_text} "
-            f"reach over {shown(nbytes)} bytes",
-            f"no tensor can reach {ADDRESSABLE} bytes, padding included; check the attributes in the model",
-        )
-
-
-def window_output(
-    size: int, window: int, stride: int, before: int, after: int, dilation: int, *, ceil_mode: bool = False
-) -> int:
-    """Return the number of positions of a sliding window along one axis.
-
-    With `ceil_mode` a last, partial window counts if it starts inside the data or the leading
-    padding (ONNX and PyTorch).
-    """
-    reach = dilation * (window - 1) + 1
-    room = size + before + after - reach
-    if below(room, 0):
-        raise shape_error(
-            f"a window that reaches over {reach} does not fit into {size} elements padded by {before} and {after}",
-            "reduce the window or dilation, or pad more",
-        )
-    if not ceil_mode:
-        return room // stride + 1
-    # One that would start behind the data and the leading padding is left out: all others start at
-    # least a stride before that.
-    return -(-(size + before - max(reach - after, stride)) // stride) + 1
-
-
-class AutoPadding(StrEnum):
-    """Padding worked out from the input's size, for ceil(input / stride) output positions."""
-
-    EXPLICIT = "explicit"
-    SAME_UPPER = "same_upper"  # an odd element goes to the end (TensorFlow)
-    SAME_LOWER = "same_lower"
-
-
-def same_padding(
-    sizes: Sequence[int], window: Sequence[int], stride: Sequence[int], dilation: Sequence[int], mode: AutoPadding
-) -> tuple[int, int, int, int]:
-    """Return (top, left, bottom, right) for one of the SAME modes."""
-    before, after = [], []
-    for size, w, s, d in zip(sizes, window, stride, dilation, strict=True):
-        total = larger((-(-size // s) - 1) * s + d * (w - 1) + 1 - size, 0)
-        small = total // 2
-        before.append(small if mode is AutoPadding.SAME_UPPER else total - small)
-        after.append(total - before[-1])
-    return before[0], before[1], after[0], after[1]
-
-
-def pair(value: int | Sequence[int], what: str) -> tuple[int, int]:
-    """Read an integer or two of them: (height, width)."""
-    values = _integers(value, what, 2)
-    if len(values) != 2:
-        raise attribute_error(f"{what} must be one integer or (height, width), got {value!r}")
-    return values[0], values[1]
-
-
-def padding4(value: int | Sequence[int]) -> tuple[int, int, int, int]:
-    """Read padding: one integer, (height, width), or (top, left, bottom, right)."""
-    values = _integers(value, "padding", 4)
-    if len(values) == 2:
-        values = (*values, *values)
-    if len(values) != 4 or any(v < 0 for v in values):
-        raise attribute_error(
-            f"padding {value!r} is not valid", "give one integer, (height, width), or (top, left, bottom, right), none negative"
-        )
-    return values[0], values[1], values[2], values[3]
-
-
-def _integers(value: Any, what: str, times: int = 1) -> tuple[int, ...]:
-    """Read several integers, or one that stands for `times` equal ones."""
-    single = isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and value.ndim == 0)
-    if isinstance(value, Iterable) and not single:
-        return tuple(integer(v, f"{what}[{i}]") for i, v in enumerate(value))
-    return (integer(value, what),) * times
-
-
 def require_positive(what: str, *values: int) -> None:
     """Refuse anything below one, and what 32 bits do not hold."""
     if values and not 1 <= min(values) <= max(values) <= LARGEST_COUNT:
@@ -365,11 +202,6 @@ def integers(values: Values, index: int, maximum: int = 2 * MAX_RANK) -> tuple[i
             )
         listed = [int(number) for number in listed]
     return tuple(listed)
-
-
-def as_tuple(value: int | Iterable[int] | None, what: str) -> tuple[int, ...] | None:
-    """Read None, one integer, or several."""
-    return None if value is None else _integers(value, what)
 
 
 def known(values: Values) -> list[npt.NDArray[Any]] | None:
