@@ -89,8 +89,8 @@ def try_case(operator, dtype, variant, counts):
     for number, slot in enumerate(slots):
         network.output(slot, f"output {number}")
     view = SubgraphView(network, view.layers)
-    if any(dovetail_onnx.unsayable(layer) for layer in view.layers):
-        counts["unsayable"] += 1
+    if any(dovetail_onnx.unexportable(layer) for layer in view.layers):
+        counts["unexportable"] += 1
         return ""
     model = dovetail_onnx.export(view)
     data = model.to_bytes()
@@ -219,7 +219,7 @@ def test_all_that_cannot_be_said_is_listed():
     y = network.pad(x, [1], [1], mode="symmetric", name="mirrored")
     y = network.relu(y, name="fine")
     network.output(network.pad(y, [2], [2], mode="symmetric", name="again"), name="y")
-    reasons = {layer.name: dovetail_onnx.unsayable(layer) for layer in members(network)}
+    reasons = {layer.name: dovetail_onnx.unexportable(layer) for layer in members(network)}
     assert reasons["fine"] is None
     assert "repeats the edge" in reasons["mirrored"]
     with pytest.raises(UnsupportedModelError, match=r"layer 'mirrored' .* and 1 more") as raised:
@@ -237,7 +237,7 @@ def test_a_kind_that_onnx_does_not_know_is_named():
 
     network = Network("odd")
     layer = network.add(Odd(), network.input("x", (4,)))
-    assert dovetail_onnx.unsayable(layer) == "there is no operator for the kind test.Odd"
+    assert dovetail_onnx.unexportable(layer) == "there is no operator for the kind test.Odd"
 
 
 def test_a_saved_model_keeps_its_weights_beside_it(tmp_path):

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail import Network
+from dovetail import Guard, Network, Runtime
 from dovetail.contract.backend_id import BackendId
 from dovetail.contract.interfaces import IBackend, IWorkloadFactory, Support
 from dovetail.graph.layer import Layer
 from dovetail.ground.errors import OptionError, RunError
-from dovetail.runtime import Guard, Runtime
 
 Execute = Callable[[list[Any], list[Any]], None]
 

@@ -14,8 +14,6 @@ PARSER = """
 from dovetail import ModelError, Network
 
 class Parser:
-    suffixes = (".fake",)
-
     def parse(self, path):
         with open(path) as file:
             text = file.read()

@@ -61,8 +61,12 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .loading.parsing import parse as parse
     from .optimizer import OptimizedNetwork as OptimizedNetwork
     from .optimizer import optimize as optimize
+    from .optimizer.policy import Answer as Answer
+    from .optimizer.policy import Answers as Answers
+    from .optimizer.policy import PlacementPolicy as PlacementPolicy
     from .runtime import LoadedNetwork as LoadedNetwork
     from .runtime import Runtime as Runtime
+    from .runtime.guard import Guard as Guard
 
     __version__: str
 
@@ -114,7 +118,9 @@ _NAMES_BY_MODULE = {
     "loading.load": ("load",),
     "loading.parsing": ("parse",),
     "optimizer": ("OptimizedNetwork", "optimize"),
+    "optimizer.policy": ("Answer", "Answers", "PlacementPolicy"),
     "runtime": ("LoadedNetwork", "Runtime"),
+    "runtime.guard": ("Guard",),
 }
 _HOME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

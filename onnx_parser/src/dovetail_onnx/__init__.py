@@ -1,4 +1,4 @@
-"""Read ONNX models into dovetail networks, and say parts of networks in ONNX."""
+"""Read ONNX models into dovetail networks, and export parts of networks to ONNX."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .unsupported import Unsupported
 if TYPE_CHECKING:
     from .exporting import ExportedModel as ExportedModel
     from .exporting import export as export
-    from .exporting import unsayable as unsayable
+    from .exporting import unexportable as unexportable
 
-__all__ = ["ExportedModel", "Node", "OnnxParser", "Unsupported", "export", "operator", "parse", "unsayable"]
+__all__ = ["ExportedModel", "Node", "OnnxParser", "Unsupported", "export", "operator", "parse", "unexportable"]
 
-_OF_EXPORTING = ("ExportedModel", "export", "unsayable")
+_OF_EXPORTING = ("ExportedModel", "export", "unexportable")
 
 
 def __getattr__(name: str) -> Any:

@@ -447,8 +447,6 @@ class IParser(Protocol):
     Found by entry point group ``dovetail.parsers``, named after the file suffix.
     """
 
-    suffixes: tuple[str, ...]
-
     def parse(self, path: str) -> Network:
         """Read a model; never execute anything that stands in the file.
 

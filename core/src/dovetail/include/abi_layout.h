@@ -1,8 +1,8 @@
 /* Sizes and offsets of every struct of abi.h where pointers have 64 bits: what has been published
  * stays where it is.
  *
- * Included at the end of abi.h. A field that is appended gets a line here; no other line ever
- * changes while the major lives.
+ * Included at the end of abi.h. A field that is appended gets a line here, and its struct another
+ * size; no other line ever changes while the major lives.
  */
 #ifndef DOVETAIL_ABI_LAYOUT_H
 #define DOVETAIL_ABI_LAYOUT_H

@@ -1,4 +1,4 @@
-/* Everything that is compiled once per instruction set; isa/<name>.cpp names it and includes this.
+/* Everything that is compiled once per instruction set; instruction_sets/<name>.cpp names it and includes this.
  * */
 #include "dovetail_neon/instruction_sets/table.h"
 #include "dovetail_neon/attention/attention.h"

@@ -7,6 +7,6 @@ say a layer at all, so that the answer cannot drift from the export.
 from __future__ import annotations
 
 from .exported import ExportedModel
-from .part import export, unsayable
+from .part import export, unexportable
 
-__all__ = ["ExportedModel", "export", "unsayable"]
+__all__ = ["ExportedModel", "export", "unexportable"]

@@ -16,7 +16,7 @@ from dovetail.graph.tensor import DType
 
 from ..tensors import CODES
 from .exported import OPSET, NodeOf, Value
-from .unsayable import Unsayable
+from .unexportable import Unexportable
 
 _NAMES = {
     "float": DType.FLOAT32,
@@ -118,7 +118,7 @@ class Model:
             attributes: Those at their default may be left out.
 
         Raises:
-            Unsayable: The operator does not take these element types.
+            Unexportable: The operator does not take these element types.
         """
         types = self._output_types(operator, inputs, outputs, dtype)
         names = [self._typed(self._unique(label if index == 0 else f"{label}:{index}"), one) for index, one in enumerate(types)]
@@ -136,10 +136,10 @@ class Model:
             found = self._types[name]
             if found not in allowed[parameter]:
                 taken = ", ".join(one.label for one in DType if one in allowed[parameter])
-                raise Unsayable(f"ONNX's {operator} takes {taken}, not {found}")
+                raise Unexportable(f"ONNX's {operator} takes {taken}, not {found}")
             other = bound.setdefault(parameter, found)
             if other is not found:
-                raise Unsayable(f"ONNX's {operator} takes inputs of one type, not {other} beside {found}")
+                raise Unexportable(f"ONNX's {operator} takes inputs of one type, not {other} beside {found}")
         made = []
         for index in range(outputs):
             parameter = schema.outputs[min(index, len(schema.outputs) - 1)].type_str
@@ -149,7 +149,7 @@ class Model:
             if known is None:
                 raise AssertionError(f"the rule of {operator} must say the element type of its output")
             if known not in allowed[parameter]:
-                raise Unsayable(f"ONNX's {operator} gives no {known}")
+                raise Unexportable(f"ONNX's {operator} gives no {known}")
             made.append(known)
         return made
 

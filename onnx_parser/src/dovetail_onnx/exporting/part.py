@@ -12,13 +12,13 @@ from . import kinds as _kinds  # noqa: F401  # fills the table of rules
 from .exported import ExportedModel
 from .model import Model
 from .rules import say
-from .unsayable import Unsayable
+from .unexportable import Unexportable
 
 if TYPE_CHECKING:
     from dovetail.contract.subgraph import SubgraphView
 
 
-def unsayable(layer: Layer) -> str | None:
+def unexportable(layer: Layer) -> str | None:
     """Tell why ONNX cannot say a layer; None if it can.
 
     The layer is one whose infos are known, as those that `IBackend.supports` is asked about. What
@@ -27,7 +27,7 @@ def unsayable(layer: Layer) -> str | None:
     """
     try:
         say(Model(), layer)
-    except Unsayable as reason:
+    except Unexportable as reason:
         return str(reason)
     return None
 
@@ -49,7 +49,7 @@ def export(view: SubgraphView) -> ExportedModel:
     for layer in view.layers:
         try:
             say(model, layer)
-        except Unsayable as reason:
+        except Unexportable as reason:
             refused[layer.name] = f"{layer.kind}: {reason}"
             model.stand_in(layer)
     if refused:
@@ -57,7 +57,7 @@ def export(view: SubgraphView) -> ExportedModel:
         more = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
         raise UnsupportedModelError(
             f"ONNX cannot say layer {name!r} ({why}){more}",
-            hint="ask dovetail_onnx.unsayable(layer) in supports(), and refuse such layers with its answer",
+            hint="ask dovetail_onnx.unexportable(layer) in supports(), and refuse such layers with its answer",
             unsupported=refused,
         )
     return _exported(model, view.graph.name, view.inputs, view.outputs)

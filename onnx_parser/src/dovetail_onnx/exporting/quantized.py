@@ -19,7 +19,7 @@ from dovetail.layers import (
 )
 
 from .model import Model
-from .unsayable import Unsayable
+from .unexportable import Unexportable
 
 _WITH_BIAS = (Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d, FullyConnected)
 _BIAS = 2
@@ -56,7 +56,7 @@ def dequantized(model: Model, value: str, layer: Layer, index: int) -> str:
         return _dequantize(model, value, _quantization_of_bias(layer, info), layer.name)
     first = layer.inputs[0].info
     if info.dtype.is_integer and first is not None and info.dtype is first.dtype:
-        raise Unsayable(f"input {layer.inputs[index].name!r} holds plain integers beside quantized ones")
+        raise Unexportable(f"input {layer.inputs[index].name!r} holds plain integers beside quantized ones")
     return value
 
 
@@ -64,15 +64,15 @@ def _quantization_of_bias(layer: Layer, bias: TensorInfo) -> Quantization:
     """Return what a bias stands for: it is counted in units of both scales."""
     images, weights = (layer.inputs[index].info for index in range(2))
     if images is None or weights is None or images.quantization is None or weights.quantization is None:
-        raise Unsayable("it has a bias of integers, but images or weights without a quantization")
+        raise Unexportable("it has a bias of integers, but images or weights without a quantization")
     if images.quantization.is_per_axis:
-        raise Unsayable("it has a bias of integers, and images with a scale for each index of an axis")
+        raise Unexportable("it has a bias of integers, and images with a scale for each index of an axis")
     scale = np.float64(images.quantization.scale[0])
     scales = [float(scale * np.float64(one)) for one in weights.quantization.scale]
     if len(scales) == 1:
         return Quantization.per_tensor(scales[0])
     if len(scales) != math.prod(bias.sizes):
-        raise Unsayable(f"it has {len(scales)} scales of weights for {bias.shape_text} numbers of the bias")
+        raise Unexportable(f"it has {len(scales)} scales of weights for {bias.shape_text} numbers of the bias")
     return Quantization.per_axis(scales, axis=0)
 
 
@@ -81,7 +81,7 @@ def _dequantize(model: Model, value: str, quantization: Quantization, label: str
     inputs = [value, *parameters(model, quantization, dtype, label)]
     if dtype is DType.INT32:
         if any(quantization.zero_point):
-            raise Unsayable("ONNX has no zero point for int32")
+            raise Unexportable("ONNX has no zero point for int32")
         inputs = inputs[:2]
     return model.node("DequantizeLinear", inputs, label, dtype=DType.FLOAT32, **_axis(quantization))[0]
 
@@ -90,7 +90,7 @@ def quantized(model: Model, value: str, info: TensorInfo, label: str) -> str:
     """Return what a layer's slot carries: integers, if it is quantized."""
     if info.quantization is None:
         if info.dtype.is_integer and model.dtype_of(value).is_float:
-            raise Unsayable("its result holds plain integers, and its inputs quantized ones")
+            raise Unexportable("its result holds plain integers, and its inputs quantized ones")
         return value
     inputs = [value, *parameters(model, info.quantization, info.dtype, label)]
     return model.node("QuantizeLinear", inputs, label, dtype=info.dtype, **_axis(info.quantization))[0]

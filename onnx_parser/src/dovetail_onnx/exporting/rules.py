@@ -14,7 +14,7 @@ from dovetail.graph.tensor import DataLayout, DType, Quantization, TensorInfo
 
 from .model import Model, code_of, stored
 from .quantized import dequantized, parameters, quantized, reads_real_numbers
-from .unsayable import Unsayable
+from .unexportable import Unexportable
 
 Rule: TypeAlias = Callable[["Saying"], "str | Sequence[str]"]
 _RULES: dict[type[Descriptor], Rule] = {}
@@ -35,18 +35,18 @@ def say(model: Model, layer: Layer) -> None:
     """Write the nodes of a layer.
 
     Raises:
-        Unsayable: ONNX has no words for it.
+        Unexportable: ONNX has no words for it.
     """
     rule = _RULES.get(type(layer.descriptor))
     if rule is None:
-        raise Unsayable(f"there is no operator for the kind {layer.kind}")
+        raise Unexportable(f"there is no operator for the kind {layer.kind}")
     saying = Saying(model, layer)
     made = rule(saying)
     values = [made] if isinstance(made, str) else list(made)
     for slot, value in zip(layer.outputs, values, strict=True):
         given = quantized(model, value, slot.known_info, layer.name) if saying.is_real else value
         if model.dtype_of(given) is not slot.dtype:
-            raise Unsayable(f"its result is {slot.dtype}, where ONNX gives {model.dtype_of(given)}")
+            raise Unexportable(f"its result is {slot.dtype}, where ONNX gives {model.dtype_of(given)}")
         model.give(slot, given)
 
 
@@ -110,8 +110,8 @@ class Saying:
         """Add a node with one output; return its name.
 
         Raises:
-            Unsayable: It does not take these element types, or an attribute needs more than the 32
-                bits of ONNX's floats.
+            Unexportable: It does not take these element types, or an attribute needs more than the
+                32 bits of ONNX's floats.
         """
         return self.ops(operator, *inputs, outputs=outputs, dtype=dtype, **attributes)[0]
 
@@ -120,7 +120,7 @@ class Saying:
         kept = {name: value for name, value in attributes.items() if value is not None}
         for name, value in kept.items():
             if type(value) is float and self.dtype is DType.FLOAT64 and float(np.float32(value)) != value:
-                raise Unsayable(f"{name} is {value!r}, of which ONNX keeps 32 bits: too few for float64")
+                raise Unexportable(f"{name} is {value!r}, of which ONNX keeps 32 bits: too few for float64")
         last = max((number for number, name in enumerate(inputs, 1) if name), default=0)
         return self._model.node(operator, inputs[:last], self.layer.name, outputs=outputs, dtype=dtype, **kept)
 

@@ -147,8 +147,7 @@ def _run_guarded(
     Raises:
         ClickException: An output changes with what lies in memory that nobody wrote.
     """
-    from dovetail import Runtime
-    from dovetail.runtime import Guard
+    from dovetail import Guard, Runtime
 
     results = []
     for guard in (Guard("end", 0xFF), Guard("start", 0x5A)):

@@ -20,7 +20,7 @@ class AcmeBackend(Backend):
         answer = super().supports(layer, options, device)
         if not answer.supported:
             return answer
-        missing = dovetail_onnx.unsayable(layer)
+        missing = dovetail_onnx.unexportable(layer)
         return Support.no("onnx", missing) if missing else answer
 
     def create_context(self, device, resources, options):

@@ -8,7 +8,7 @@ from dovetail.graph.tensor import DType
 from dovetail.layers import Activation, ActivationFunction, Prelu, Softmax
 
 from ..rules import Saying, says
-from ..unsayable import Unsayable
+from ..unexportable import Unexportable
 
 _PLAIN = {
     ActivationFunction.SIGMOID: "Sigmoid",
@@ -69,7 +69,7 @@ def function_of(say: Saying, x: str, function: ActivationFunction, alpha: float,
             return say.op("Gelu", x)
         case ActivationFunction.GELU_TANH:
             return say.op("Gelu", x, approximate="tanh")
-    raise Unsayable(f"there is no operator for the function {function}")
+    raise Unexportable(f"there is no operator for the function {function}")
 
 
 def _bounded(say: Saying, x: str, high: float, low: float) -> str:
@@ -77,7 +77,7 @@ def _bounded(say: Saying, x: str, high: float, low: float) -> str:
     if dtype.is_integer:
         least, most = dtype.limits
         if not (high == int(high) and low == int(low) and least <= low <= most and least <= high <= most):
-            raise Unsayable(f"the bounds {low} and {high} are no numbers of {dtype}")
+            raise Unexportable(f"the bounds {low} and {high} are no numbers of {dtype}")
     return say.op("Clip", x, say.scalar(low, dtype), say.scalar(high, dtype))
 
 

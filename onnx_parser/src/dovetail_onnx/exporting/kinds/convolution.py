@@ -8,7 +8,7 @@ from dovetail.graph.tensor import DataLayout
 from dovetail.layers import AutoPadding, Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d
 
 from ..rules import Saying, says
-from ..unsayable import Unsayable
+from ..unexportable import Unexportable
 from .activation import activated
 
 _LAST_TO_FIRST = (0, 3, 1, 2)
@@ -42,7 +42,7 @@ def transpose_convolution(say: Saying) -> str:
 def _convolved(say: Saying, operator: str, order: tuple[int, ...], groups: int, **more: Any) -> str:
     window = say.descriptor
     if window.auto_padding is not AutoPadding.EXPLICIT:
-        raise Unsayable(f"its padding is {window.auto_padding}, to be worked out once sizes are known")
+        raise Unexportable(f"its padding is {window.auto_padding}, to be worked out once sizes are known")
     weights = say.input(1)
     if window.layout is DataLayout.NHWC:
         weights = say.permuted(weights, order)

@@ -20,7 +20,7 @@ from dovetail.layers import (
 from ...operators.elementwise import BINARY, UNARY
 from ...operators.logic import COMPARISONS, LOGIC
 from ..rules import Saying, says
-from ..unsayable import Unsayable
+from ..unexportable import Unexportable
 from .activation import activated
 
 _UNARY = {operation: operator for operator, operation in UNARY.items()} | {UnaryOperation.LOGICAL_NOT: "Not"}
@@ -91,7 +91,7 @@ def _require_divisor(say: Saying) -> None:
     """
     divisor = say.value_of(1)
     if divisor is None or not divisor.all():
-        raise Unsayable("integers divided by zero give 0 here and are undefined in ONNX: only a constant divisor is taken")
+        raise Unexportable("integers divided by zero give 0 here and are undefined in ONNX: only a constant divisor is taken")
 
 
 def _floored_remainder(say: Saying, a: str, b: str) -> str:
@@ -109,7 +109,9 @@ def _floored_remainder(say: Saying, a: str, b: str) -> str:
 def _shifted(say: Saying, a: str, b: str, left: bool) -> str:
     count, bits = say.value_of(1), say.dtype.bits
     if count is None or (np.asarray(count) >= bits).any():
-        raise Unsayable(f"a shift by {bits} bits or more gives 0 here and is undefined in ONNX: only constants below are taken")
+        raise Unexportable(
+            f"a shift by {bits} bits or more gives 0 here and is undefined in ONNX: only constants below are taken"
+        )
     return say.op("BitShift", a, b, direction="LEFT" if left else "RIGHT")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dovetail.layers import Concat, Pad, PadMode, Split, Stack
 
 from ..rules import Saying, says
-from ..unsayable import Unsayable
+from ..unexportable import Unexportable
 
 
 @says(Concat)
@@ -35,6 +35,6 @@ def pad(say: Saying) -> str:
     """Say padding."""
     padding = say.descriptor
     if padding.mode is PadMode.SYMMETRIC:
-        raise Unsayable("ONNX has no padding that repeats the edge and goes back")
+        raise Unexportable("ONNX has no padding that repeats the edge and goes back")
     value = say.scalar(padding.value) if padding.mode is PadMode.CONSTANT else ""
     return say.op("Pad", say.input(), say.integers((*padding.before, *padding.after)), value, mode=padding.mode.value)

@@ -6,7 +6,7 @@ from dovetail.graph.tensor import DataLayout
 from dovetail.layers import AutoPadding, GlobalPooling, Pooling2d, PoolingFunction
 
 from ..rules import Saying, says
-from ..unsayable import Unsayable
+from ..unexportable import Unexportable
 
 _WINDOWED = {PoolingFunction.MAX: "MaxPool", PoolingFunction.AVERAGE: "AveragePool", PoolingFunction.LP: "LpPool"}
 _GLOBAL = {
@@ -21,7 +21,7 @@ def pooling(say: Saying) -> str:
     """Say pooling by a window."""
     pool = say.descriptor
     if pool.auto_padding is not AutoPadding.EXPLICIT:
-        raise Unsayable(f"its padding is {pool.auto_padding}, to be worked out once sizes are known")
+        raise Unexportable(f"its padding is {pool.auto_padding}, to be worked out once sizes are known")
     made = say.op(
         _WINDOWED[pool.function],
         say.channels_first(say.input(), 4),
@@ -51,6 +51,6 @@ def global_pooling(say: Saying) -> str:
     if pool.function is PoolingFunction.LP:
         return say.channels_back(say.op("GlobalLpPool", say.channels_first(say.input(), rank), p=p), rank)
     if pool.function is PoolingFunction.AVERAGE and not say.dtype.is_float:
-        raise Unsayable(f"ONNX has no average of {say.dtype}")
+        raise Unexportable(f"ONNX has no average of {say.dtype}")
     operator = "ReduceMax" if pool.function is PoolingFunction.MAX else "ReduceMean"
     return say.op(operator, say.input(), say.integers(pool.layout.spatial_axes(rank)), keepdims=1)

@@ -9,7 +9,7 @@ from dovetail.layers import ArgFunction, ArgMinMax, CumulativeSum, Reduce, Reduc
 
 from ...operators.reduction import REDUCTIONS
 from ..rules import Saying, says
-from ..unsayable import Unsayable
+from ..unexportable import Unexportable
 
 _REDUCTIONS = {function: operator for operator, function in REDUCTIONS.items()}
 _OF_ANY_COUNT = (ReduceFunction.SUM, ReduceFunction.PROD, ReduceFunction.L1, ReduceFunction.L2, ReduceFunction.SUM_SQUARE)
@@ -25,9 +25,9 @@ def reduce(say: Saying) -> str:
     if not axes and info.rank:
         return _of_each(say, x, function)
     if function not in _OF_ANY_COUNT and not math.prod(info.sizes[axis] for axis in axes):
-        raise Unsayable(f"ONNX does not define the {function} of no elements")
+        raise Unexportable(f"ONNX does not define the {function} of no elements")
     if function in _OF_REAL_NUMBERS and info.dtype.is_integer:
-        raise Unsayable(f"ONNX does not say how the {function} of {info.dtype} is rounded")
+        raise Unexportable(f"ONNX does not say how the {function} of {info.dtype} is rounded")
     given = () if not axes else (say.integers(axes),)
     return say.op(_REDUCTIONS[function], x, *given, keepdims=int(say.descriptor.keep_dims))
 

@@ -10,7 +10,7 @@ from dovetail.graph.tensor import DType
 from dovetail.layers import NearestRounding, Resize, ResizeMethod
 
 from ..rules import Saying, says
-from ..unsayable import Unsayable
+from ..unexportable import Unexportable
 
 
 @says(Resize)
@@ -48,4 +48,4 @@ def _scales_or_sizes(say: Saying) -> tuple[str, str]:
     narrow = [float(np.float32(scale)) for scale in given]
     if all(math.floor(old * scale) == new for scale, new, old in zip(narrow, after, before, strict=True)):
         return say.constant(narrow, DType.FLOAT32), ""
-    raise Unsayable(f"the scales {given} are not those of the sizes {list(after)}, and ONNX takes one of the two")
+    raise Unexportable(f"the scales {given} are not those of the sizes {list(after)}, and ONNX takes one of the two")

@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dovetail import DovetailError, DType, Runtime
+from dovetail import DovetailError, DType, Guard, Runtime
 from dovetail.graph.graph import Graph
-from dovetail.runtime import Guard
 
 from ..cases import Array, Operator
 from ..catalogue import all_operators

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class Unsayable(Exception):
+class Unexportable(Exception):
     """ONNX cannot say a layer; the text says what it lacks."""
