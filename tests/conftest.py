@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))  # pytest's importlib mode leaves it out
+sys.path.append(str(ROOT / "benchmarks"))  # where `python benchmarks/deadlines.py` finds what it imports
 
 from faults.fixtures import built, built_table, neighbour, runtime, scene  # noqa: E402, F401  # fixtures
 

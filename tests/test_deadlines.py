@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
-import sys
-from pathlib import Path
-from typing import Any
 
+import deadlines
 import numpy as np
 import pytest
+from hostile_sizes.folds import chain
 
 import dovetail
 from dovetail import Limits, LoadTimeoutError, Runtime
@@ -23,19 +21,6 @@ LOOKS = 6
 """Each of at most 2^20 elements, of which some networks have twice as many as asked for."""
 
 
-def _benchmark() -> Any:
-    spec = importlib.util.spec_from_file_location(
-        "deadlines_benchmark", Path(__file__).parents[1] / "benchmarks" / "deadlines.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["deadlines_benchmark"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-deadlines = _benchmark()
 FOLDS = [
     "add",
     "compare",
@@ -105,7 +90,7 @@ def test_loads_look_at_the_time_on_their_way(monkeypatch, backend, case):
 def test_a_large_graph_looks_at_the_time_within_its_passes():
     """A pass, a sort or a plan of tens of thousands of layers is not one step."""
     network = dovetail.Network()
-    network.output(deadlines.chain(network, network.input("x", (4,)), 5000), "y")
+    network.output(chain(network, network.input("x", (4,)), 5000), "y")
     looks = []
     with Runtime(threads=1) as runtime:
         for limits in (Limits(), Limits(seconds=1000)):  # without a deadline walks cost nothing more

@@ -20,15 +20,7 @@ from faults.misbehaving import (
     run,
 )
 
-from dovetail import (
-    BackendError,
-    BackendId,
-    DovetailError,
-    ErrorCode,
-    RunError,
-    Runtime,
-    Support,
-)
+from dovetail import BackendError, BackendId, DovetailError, ErrorCode, RunError, Runtime, Support
 
 
 def everything(backend, runtime):

@@ -5,26 +5,9 @@ import threading
 
 import numpy as np
 import pytest
-from faults.misbehaving import (
-    DOMAIN,
-    Factory,
-    FaultyBackend,
-    Handle,
-    Manager,
-    Workload,
-    X,
-    add,
-    load,
-    run,
-)
+from faults.misbehaving import DOMAIN, Factory, FaultyBackend, Handle, Manager, Workload, X, add, load, run
 
-from dovetail import (
-    BackendError,
-    ErrorCode,
-    MemoryDomain,
-    Network,
-    RunError,
-)
+from dovetail import BackendError, ErrorCode, MemoryDomain, Network, RunError
 from dovetail.contract.interfaces import ITensorHandle
 from dovetail.contract.memory import HostMemory
 

@@ -2,20 +2,9 @@
 
 import numpy as np
 import pytest
-from faults.misbehaving import (
-    RIGHT,
-    FaultyBackend,
-    X,
-    load,
-    run,
-)
+from faults.misbehaving import RIGHT, FaultyBackend, X, load, run
 
-from dovetail import (
-    ErrorCode,
-    Network,
-    RunError,
-    Runtime,
-)
+from dovetail import ErrorCode, Network, RunError, Runtime
 
 
 @pytest.mark.fault(59)

@@ -2,21 +2,9 @@
 
 import numpy as np
 import pytest
-from faults.misbehaving import (
-    RIGHT,
-    Factory,
-    FaultyBackend,
-    load,
-    network,
-    run,
-)
+from faults.misbehaving import RIGHT, Factory, FaultyBackend, load, network, run
 
-from dovetail import (
-    BackendError,
-    ErrorCode,
-    Network,
-    PlacementError,
-)
+from dovetail import BackendError, ErrorCode, Network, PlacementError
 from dovetail.contract.subgraph import OptimizationViews
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from listing import install
 
 PROGRAM = """
 import importlib_metadata, json, logging, sys, dovetail.discovery.registry, dovetail.discovery.verdicts
@@ -24,11 +24,6 @@ print(json.dumps([names, [path for path in opened if path.startswith({folder!r})
 
 
 def test_twenty_backends_are_listed_without_importing_or_opening_any(tmp_path):
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        from listing import install
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
     install(tmp_path, 20)
     for number in range(20):
         (tmp_path / f"listed_{number:02}" / "core.so").write_bytes(b"")

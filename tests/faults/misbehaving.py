@@ -7,15 +7,7 @@ import weakref
 
 import numpy as np
 
-from dovetail import (
-    BackendId,
-    Capabilities,
-    Device,
-    MemoryDomain,
-    Network,
-    NoOptions,
-    Support,
-)
+from dovetail import BackendId, Capabilities, Device, MemoryDomain, Network, NoOptions, Support
 from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
 from dovetail.contract.memory import HostMemory
 from dovetail.contract.subgraph import OptimizationViews
