@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dovetail import get_include
+
+sys.path.insert(0, str(Path(__file__).parent))  # pytest's importlib mode leaves it out
+
+from fakes.fixtures import make_site, site  # noqa: F401  # fixtures
 
 Build = Callable[..., Path]
 

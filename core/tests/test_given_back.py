@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.backends import Willing
 
 from dovetail import (
     BackendError,
-    BackendId,
     ErrorCode,
-    IBackend,
     IWorkloadFactory,
     Network,
     OptimizationViews,
     PlacementError,
     Runtime,
     SubgraphView,
-    Support,
     TensorInfo,
     optimize,
 )
@@ -56,18 +54,12 @@ class Sessions(IWorkloadFactory):
         raise self.error
 
 
-class Claiming(IBackend):
+class Claiming(Willing):
     """Claims everything, one layer or more."""
 
     def __init__(self, error: BaseException | None = None) -> None:
+        super().__init__("Claiming")
         self.error = error or RuntimeError("the driver makes no session")
-
-    @property
-    def id(self) -> BackendId:
-        return BackendId("Claiming")
-
-    def supports(self, layer: Any, options: Any, device: Any) -> Support:
-        return Support.yes()
 
     def create_workload_factory(self, *arguments: Any) -> IWorkloadFactory:
         return Sessions(self.error)

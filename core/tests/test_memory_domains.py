@@ -11,21 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.backends import Willing
 
 import dovetail
 from dovetail import (
     HOST,
     BackendError,
     Device,
-    HostResources,
-    IBackend,
     IMemoryManager,
     ITensorHandle,
     IWorkloadFactory,
     Layer,
     MemoryDomain,
     RunError,
-    Support,
     TensorDomains,
     TensorInfo,
 )
@@ -203,20 +201,14 @@ class Manager(IMemoryManager):
         return Handle(self, nbytes)
 
 
-class Py(IBackend):
+class Py(Willing):
     """Adds and copies in two memories; results of the network lie where the host sees them."""
 
     def __init__(self, chosen: Any = None) -> None:
+        super().__init__("Py")
         self.handles: dict[int, Handle] = {}
         self.maps = 0
         self.chosen = chosen
-
-    @property
-    def id(self) -> BackendId:
-        return BackendId("Py")
-
-    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
-        return Support.yes()
 
     def memory_domains(self, device: int) -> Sequence[MemoryDomain]:
         return (PRIVATE, VISIBLE)
@@ -229,9 +221,6 @@ class Py(IBackend):
 
     def create_memory_manager(self, context: Any, domain: MemoryDomain) -> IMemoryManager:
         return Manager(self, domain)
-
-    def create_workload_factory(self, context: Any, resources: HostResources, options: Any) -> IWorkloadFactory:
-        raise NotImplementedError
 
 
 def test_the_core_maps_what_a_python_backend_keeps(monkeypatch: pytest.MonkeyPatch) -> None:

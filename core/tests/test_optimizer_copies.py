@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.backends import Willing
 
 from dovetail.contract import interfaces
 from dovetail.contract.backend_id import BackendId
-from dovetail.contract.interfaces import HOST, IBackend, MemoryDomain, Support
-from dovetail.graph.layer import Layer
+from dovetail.contract.interfaces import HOST, IBackend, MemoryDomain
 from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.layers.network import Network
 from dovetail.optimizer import MemoryCopy, OptimizedNetwork, optimize
@@ -20,23 +20,13 @@ from dovetail.optimizer.copies import cancel_round_trips
 GPU, NPU = MemoryDomain("Gpu", 0, "vram"), MemoryDomain("Npu", 0, "sram")
 
 
-class Device(IBackend):
+class Device(Willing):
     """Takes everything, in a memory of its own."""
 
     def __init__(self, id: str, domain: MemoryDomain = HOST, imports: frozenset[MemoryDomain] = frozenset()) -> None:
-        self._id = BackendId(id)
+        super().__init__(id)
         self.domain = domain
         self.imports = imports
-
-    @property
-    def id(self) -> BackendId:
-        return self._id
-
-    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
-        return Support.yes()
-
-    def create_workload_factory(self, *arguments: Any) -> Any:
-        raise NotImplementedError
 
     def memory_domains(self, device: int) -> tuple[MemoryDomain, ...]:
         return (self.domain,)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.backends import Choosing, all_but
 
-from dovetail.contract.backend_id import BackendId
-from dovetail.contract.interfaces import Capabilities, IBackend, Support
+from dovetail.contract.interfaces import Capabilities, Support
 from dovetail.graph.descriptor import Constant, Input, Output
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import Layer
@@ -21,25 +21,6 @@ from dovetail.layers import Quantize
 from dovetail.layers.network import Network
 from dovetail.optimizer import PIPELINE, Assigned, TensorSpec, optimize
 from dovetail.optimizer.symbolic import symbolic_outputs
-
-
-class Backend(IBackend):
-    """Takes everything but some kinds."""
-
-    def __init__(self, id: str, *refused: str) -> None:
-        self._id = BackendId(id)
-        self.refused = refused
-
-    @property
-    def id(self) -> BackendId:
-        return self._id
-
-    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
-        short = layer.kind.rsplit(".", 1)[-1]
-        return Support.no("kind", f"no {short} on this chip", "kind") if short in self.refused else Support.yes()
-
-    def create_workload_factory(self, *arguments: Any) -> Any:
-        raise NotImplementedError
 
 
 def network(blocks: int = 2) -> Network:
@@ -57,7 +38,7 @@ def network(blocks: int = 2) -> Network:
 
 def test_the_result() -> None:
     net = network()
-    first, second = Backend("First", "Softmax"), Backend("Second")
+    first, second = Choosing("First", all_but("Softmax")), Choosing("Second")
     result = optimize(net, [first, second], shapes={"N": 3})
     assert result.source.network is net
     assert result.name == "blocks"
@@ -91,20 +72,20 @@ def told(graph: Graph) -> list[tuple[Any, ...]]:
 def test_the_original_is_not_touched() -> None:
     net = network()
     before = told(net)
-    optimize(net, [Backend("First")], shapes={"N": 3}, debug=True, values=None)
+    optimize(net, [Choosing("First")], shapes={"N": 3}, debug=True, values=None)
     assert told(net) == before
 
 
 def test_the_same_arguments_give_the_same_result() -> None:
     def dump() -> tuple[Any, Any]:
-        result = optimize(network(4), [Backend("First", "ElementwiseBinary"), Backend("Second")], shapes={"N": 2})
+        result = optimize(network(4), [Choosing("First", all_but("ElementwiseBinary")), Choosing("Second")], shapes={"N": 2})
         return told(result.graph), result.placement.to_dict()
 
     assert dump() == dump()
 
 
 def test_replanning_for_other_sizes() -> None:
-    first = optimize(network(), [Backend("First")], shapes={"N": 3})
+    first = optimize(network(), [Choosing("First")], shapes={"N": 3})
     again = first.replan(shapes={"image": (5, 4, 8, 8)})
     assert again.graph.layer("conv0").output.shape == (5, 4, 8, 8)
     assert first.graph.layer("conv0").output.shape == (3, 4, 8, 8)
@@ -116,9 +97,9 @@ def test_replanning_adds_values() -> None:
     x, shape = net.input("x", ("N", 6)), net.input("shape", (2,), DType.INT64)
     net.output(net.reshape(x, shape, name="r"), "y")
     with pytest.raises(GraphError) as caught:
-        optimize(net, [Backend("First")], shapes={"N": 2})
+        optimize(net, [Choosing("First")], shapes={"N": 2})
     assert caught.value.code is ErrorCode.VALUE_REQUIRED
-    first = optimize(net, [Backend("First")], shapes={"N": 2}, values={"shape": [3, 4]})
+    first = optimize(net, [Choosing("First")], shapes={"N": 2}, values={"shape": [3, 4]})
     assert [spec.name for spec in first.inputs] == ["x"]
     assert first.outputs[0].shape == (3, 4)
     assert first.replan(shapes={"N": 4}, values={"shape": [4, 6]}).outputs[0].shape == (4, 6)
@@ -130,16 +111,16 @@ def test_a_value_and_a_size_may_name_the_same_symbol() -> None:
     net.output(net.addition(net.input("a", ("N",)), net.input("b", ("N",))), "y")
     ones = np.ones(3, np.float32)
     for shapes in ({"N": 3}, {}):
-        result = optimize(net, [Backend("First")], shapes=shapes, values={"b": ones})
+        result = optimize(net, [Choosing("First")], shapes=shapes, values={"b": ones})
         assert result.graph.outputs[0].inputs[0].info == TensorInfo.of((3,))
         assert result.outputs[0].shape == ("N",)
     with pytest.raises(GraphError) as caught:
-        optimize(net, [Backend("First")], shapes={"N": 4}, values={"b": ones})
+        optimize(net, [Choosing("First")], shapes={"N": 4}, values={"b": ones})
     assert caught.value.code is ErrorCode.SHAPE_MISMATCH
 
 
 def test_without_passes_layers_stay_as_they_are() -> None:
-    result = optimize(network(1), [Backend("First")], shapes={"N": 1}, passes=False)
+    result = optimize(network(1), [Choosing("First")], shapes={"N": 1}, passes=False)
     assert list(result.assignment) == ["conv0", "bn0", "act0", "add0", "pool", "flat", "soft"]
     ran = {name for name, _ in result.placement.passes}
     assert ran == {
@@ -159,7 +140,7 @@ def test_what_the_caller_named_stays_the_callers() -> None:
     x, z = net.input("x", (2,)), net.input("unused", (2,))
     net.output(net.reshape(x, (2,)), "same")
     net.output(net.permute(np.ones((1, 2), np.float32)), "fixed")
-    result = optimize(net, [Backend("First")])
+    result = optimize(net, [Choosing("First")])
     assert z.name == "unused"
     assert [spec.name for spec in result.inputs] == ["x", "unused"]
     assert [spec.name for spec in result.outputs] == ["same", "fixed"]
@@ -172,7 +153,7 @@ def test_quantization_of_inputs_and_outputs_is_told() -> None:
     net = Network()
     q = Quantization.per_tensor(0.5, 1)
     net.output(net.relu(net.input("x", (2,), DType.INT8, q)), "y")
-    result = optimize(net, [Backend("First")])
+    result = optimize(net, [Choosing("First")])
     assert (result.inputs[0].quantization, result.outputs[0].quantization) == (q, q)
 
 
@@ -184,7 +165,7 @@ def quantized_product(scale: Quantization) -> Network:
     return net
 
 
-class Integers(Backend):
+class Integers(Choosing):
     def capabilities(self) -> Capabilities:
         return Capabilities(integers=True)
 
@@ -192,28 +173,28 @@ class Integers(Backend):
 @pytest.mark.parametrize(
     ("wanted", "backends", "integer"),
     [
-        (None, [Backend("First")], False),
-        (True, [Backend("First")], True),
+        (None, [Choosing("First")], False),
+        (True, [Choosing("First")], True),
         (None, [Integers("First")], True),
         (False, [Integers("First")], False),
-        (None, [Backend("First"), Integers("Second")], False),
+        (None, [Choosing("First"), Integers("Second")], False),
     ],
 )
 def test_integer_layers_are_for_backends_that_are_faster_so_or_asked_for(
-    wanted: bool | None, backends: list[Backend], integer: bool
+    wanted: bool | None, backends: list[Choosing], integer: bool
 ) -> None:
     result = optimize(quantized_product(Quantization.per_tensor(0.1)), backends, integer_layers=wanted)
     assert list(result.assignment) == (["fc"] if integer else ["dequantize", "fc", "q"])
 
 
 def test_layers_that_are_required_of_different_backends_stay_apart() -> None:
-    backends = [Integers("First"), Backend("Second")]
+    backends = [Integers("First"), Choosing("Second")]
     result = optimize(quantized_product(Quantization.per_tensor(0.1)), backends, require={"q": "Second", "fc": "First"})
     assert list(result.assignment) == ["dequantize", "fc", "q"]
 
 
 def test_integer_layers_that_no_backend_takes_stay_literal() -> None:
-    class NoIntegers(Backend):
+    class NoIntegers(Choosing):
         def supports(self, layer: Layer, options: Any, device: Any) -> Support:
             info = layer.input_infos[0]
             integer = layer.kind == "dovetail.GlobalPooling" and info is not None and info.dtype.is_integer
@@ -264,7 +245,7 @@ def test_a_layer_that_nobody_would_move_quantized_integers_with_keeps_the_others
     assert result.graph.layer("x").output.known_info.quantization is None
     # A backend of less preference would take the move: to bring it there is not worth an integer
     # layer.
-    result = optimize(net, [PlainMoves("First"), Backend("Second")])
+    result = optimize(net, [PlainMoves("First"), Choosing("Second")])
     assert dict(result.placement.passes)["integer_layers"] == 0
 
 
@@ -295,15 +276,15 @@ def test_integers_that_are_computed_with_stand_for_themselves(name: str, side: s
 def test_debug_callbacks_reach_the_result() -> None:
     def show(name: str, index: int, array: Any) -> None: ...
 
-    result = optimize(network(1), [Backend("First")], shapes={"N": 1}, debug=show)
+    result = optimize(network(1), [Choosing("First")], shapes={"N": 1}, debug=show)
     assert result.debug is show
     assert result.assignment["soft.debug"] is None
     assert result.placement.layer("soft.debug").reason == "core"
-    assert optimize(network(1), [Backend("First")], shapes={"N": 1}).debug is None
+    assert optimize(network(1), [Choosing("First")], shapes={"N": 1}).debug is None
 
 
 def test_the_report_reads_well() -> None:
-    result = optimize(network(1), [Backend("First", "Softmax"), Backend("Second")], shapes={"N": 2})
+    result = optimize(network(1), [Choosing("First", all_but("Softmax")), Choosing("Second")], shapes={"N": 2})
     text = result.placement.explain()
     lines = text.splitlines()
     assert lines[0] == "network 'blocks': 5 layers on First (4), Second (1); 1 fallback; 2 partitions; no copies"
@@ -325,7 +306,7 @@ def test_the_report_reads_well() -> None:
 def test_layers_that_disappeared_are_listed() -> None:
     net = Network()
     net.output(net.relu(net.reshape(net.input("x", (2, 3)), (2, 3), name="nothing")), "y")
-    placement = optimize(net, [Backend("First")]).placement
+    placement = optimize(net, [Choosing("First")]).placement
     assert placement.folded == ("nothing",)
     assert "folded away: nothing" in placement.explain()
 
@@ -346,20 +327,20 @@ def test_symbolic_outputs() -> None:
 
 def test_two_hundred_layers_are_quick() -> None:
     net = network(50)
-    backends = [Backend("First", "ElementwiseBinary"), Backend("Second")]
+    backends = [Choosing("First", all_but("ElementwiseBinary")), Choosing("Second")]
     optimize(net, backends, shapes={"N": 2})
     best = min(_timed(net, backends) for _ in range(3))
     assert best < 0.25, "about 20 ms on a quiet machine; this bound only catches a change of complexity"
 
 
-def _timed(net: Network, backends: list[Backend]) -> float:
+def _timed(net: Network, backends: list[Choosing]) -> float:
     start = time.perf_counter()
     optimize(net, backends, shapes={"N": 2})
     return time.perf_counter() - start
 
 
 def test_outputs_read_by_name_only() -> None:
-    result = optimize(network(1), [Backend("First")], shapes={"N": 1})
+    result = optimize(network(1), [Choosing("First")], shapes={"N": 1})
     assert [layer.name for layer in result.graph.outputs] == ["scores"]
     assert all(isinstance(layer.descriptor, Output) for layer in result.graph.outputs)
 
@@ -369,6 +350,6 @@ def test_outputs_of_fixed_sizes_tell_what_they_follow_from() -> None:
     x = net.input("x", ("n", 4))
     net.output(net.concat([x, x], axis=0), "both")
     net.output(net.reshape(x, net.input("target", (2,), np.int64)), "any")
-    result = optimize(net, [Backend("First")], shapes={"n": 3}, values={"target": np.array([2, 6])})
+    result = optimize(net, [Choosing("First")], shapes={"n": 3}, values={"target": np.array([2, 6])})
     assert [spec.shape for spec in result.outputs] == [("2*n", 4), (2, 6)]
     assert [spec.shape for spec in result.replan(shapes={"n": 6}, values={"target": [4, 6]}).outputs] == [("2*n", 4), (4, 6)]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.backends import Willing
 
 import dovetail
-from dovetail import Device, IBackend, IWorkloadFactory, Layer, RunError, RunTimeoutError, Support
-from dovetail.contract.backend_id import BackendId
+from dovetail import IWorkloadFactory, Layer, RunError, RunTimeoutError
 
 X = np.arange(6, dtype=np.float32)
 PATIENCE = 20.0  # seconds after which a run that should have ended counts as hanging
@@ -32,16 +32,10 @@ class Asking:
         np.maximum(inputs[0], 0, out=outputs[0])
 
 
-class Backend(IBackend):
+class Backend(Willing):
     def __init__(self, make: Callable[[], Any]) -> None:
+        super().__init__("Asking")
         self.make = make
-
-    @property
-    def id(self) -> BackendId:
-        return BackendId("Asking")
-
-    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
-        return Support.yes()
 
     def create_workload_factory(self, *arguments: Any) -> IWorkloadFactory:
         factory = Factory()
