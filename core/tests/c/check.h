@@ -23,6 +23,9 @@ struct test {
     int forks;      /* left out with --no-fork: ThreadSanitizer does not follow a fork of a threaded process */
 };
 
+#define TEST(function) {#function, function, 0}
+#define FORKING_TEST(function) {#function, function, 1}
+
 static inline void sleep_us(int64_t microseconds)
 {
     struct timespec time = {.tv_sec = microseconds / 1000000, .tv_nsec = microseconds % 1000000 * 1000};
@@ -61,3 +64,11 @@ static inline int run_tests(const struct test *tests, int count, int argc, char 
     }
     return 0;
 }
+
+/* The whole of main(): run these tests, in this order. */
+#define RUN_TESTS(...)                                                        \
+    int main(int argc, char **argv)                                           \
+    {                                                                         \
+        static const struct test tests[] = {__VA_ARGS__};                     \
+        return run_tests(tests, sizeof tests / sizeof *tests, argc, argv);    \
+    }

@@ -277,14 +277,9 @@ static void times_are_taken_when_wanted(void)
     end_context(&context, &chain);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct test tests[] = {
-        {"runs", runs, 0},
-        {"the shared arena may be another", the_shared_arena_may_be_another, 0},
-        {"what cannot be made leaves nothing", what_cannot_be_made_leaves_nothing, 0},
-        {"a step that fails says so", a_step_that_fails_says_so, 0},
-        {"times are taken when wanted", times_are_taken_when_wanted, 0},
-    };
-    return run_tests(tests, sizeof tests / sizeof *tests, argc, argv);
-}
+RUN_TESTS(
+    TEST(runs),
+    TEST(the_shared_arena_may_be_another),
+    TEST(what_cannot_be_made_leaves_nothing),
+    TEST(a_step_that_fails_says_so),
+    TEST(times_are_taken_when_wanted))

@@ -728,36 +728,29 @@ static void reads_quotas_of_both_cgroup_versions(void)
     CHECK(system(command) == 0);
 }
 
-int main(int argc, char **argv)
-{
-#define TEST(function) {#function, function, 0}
-#define FORKING_TEST(function) {#function, function, 1}
-    static const struct test tests[] = {
-        TEST(covers_each_index_once),
-        TEST(covers_huge_ranges),
-        TEST(takes_no_grain_as_one),
-        TEST(uses_every_lane),
-        TEST(gives_each_lane_its_own_segment),
-        TEST(waits_for_stragglers_and_polls),
-        TEST(runs_nested_regions_inline_as_the_same_worker),
-        TEST(serves_eight_callers_at_once),
-        TEST(runs_inline_as_worker_zero_when_busy),
-        TEST(stops_half_way),
-        TEST(is_complete_when_stopped_by_the_last_chunk),
-        TEST(goes_on_when_only_asked_to_poll),
-        TEST(can_be_stopped_by_its_poll),
-        TEST(two_pools_work_side_by_side),
-        TEST(is_destroyed_in_any_state),
-        TEST(limits_spinners),
-        TEST(falls_asleep_after_spinning),
-        TEST(makes_do_with_fewer_threads),
-        TEST(names_threads_and_blocks_signals),
-        TEST(reads_quotas_of_both_cgroup_versions),
-        FORKING_TEST(survives_fork_when_idle),
-        FORKING_TEST(survives_fork_while_another_thread_is_inside),
-        FORKING_TEST(survives_fork_at_any_moment),
-        FORKING_TEST(tells_a_child_forked_in_the_middle),
-        FORKING_TEST(counts_cores_again_after_fork),
-    };
-    return run_tests(tests, sizeof tests / sizeof *tests, argc, argv);
-}
+RUN_TESTS(
+    TEST(covers_each_index_once),
+    TEST(covers_huge_ranges),
+    TEST(takes_no_grain_as_one),
+    TEST(uses_every_lane),
+    TEST(gives_each_lane_its_own_segment),
+    TEST(waits_for_stragglers_and_polls),
+    TEST(runs_nested_regions_inline_as_the_same_worker),
+    TEST(serves_eight_callers_at_once),
+    TEST(runs_inline_as_worker_zero_when_busy),
+    TEST(stops_half_way),
+    TEST(is_complete_when_stopped_by_the_last_chunk),
+    TEST(goes_on_when_only_asked_to_poll),
+    TEST(can_be_stopped_by_its_poll),
+    TEST(two_pools_work_side_by_side),
+    TEST(is_destroyed_in_any_state),
+    TEST(limits_spinners),
+    TEST(falls_asleep_after_spinning),
+    TEST(makes_do_with_fewer_threads),
+    TEST(names_threads_and_blocks_signals),
+    TEST(reads_quotas_of_both_cgroup_versions),
+    FORKING_TEST(survives_fork_when_idle),
+    FORKING_TEST(survives_fork_while_another_thread_is_inside),
+    FORKING_TEST(survives_fork_at_any_moment),
+    FORKING_TEST(tells_a_child_forked_in_the_middle),
+    FORKING_TEST(counts_cores_again_after_fork))

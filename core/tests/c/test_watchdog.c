@@ -320,27 +320,20 @@ static void survives_fork_at_any_moment(void)
     pthread_join(thread, NULL);
 }
 
-int main(int argc, char **argv)
-{
-#define TEST(function) {#function, function, 0}
-#define FORKING_TEST(function) {#function, function, 1}
-    static const struct test tests[] = {
-        TEST(does_nothing_without_reason),
-        TEST(fires_at_the_deadline),
-        TEST(fires_at_once_when_the_deadline_has_passed),
-        TEST(keeps_deadlines_apart),
-        TEST(sleeps_until_the_deadline),
-        TEST(never_fires_after_the_end),
-        TEST(asks_a_long_run_to_poll_again_and_again),
-        TEST(hides_no_bit_behind_another),
-        TEST(never_asks_short_runs),
-        TEST(asks_the_innermost_of_nested_runs),
-        TEST(wakes_up_after_a_long_silence),
-        TEST(may_free_a_watch_after_its_end),
-        TEST(bears_100k_runs_between_ticks),
-        TEST(serves_many_threads),
-        FORKING_TEST(survives_fork),
-        FORKING_TEST(survives_fork_at_any_moment),
-    };
-    return run_tests(tests, sizeof tests / sizeof *tests, argc, argv);
-}
+RUN_TESTS(
+    TEST(does_nothing_without_reason),
+    TEST(fires_at_the_deadline),
+    TEST(fires_at_once_when_the_deadline_has_passed),
+    TEST(keeps_deadlines_apart),
+    TEST(sleeps_until_the_deadline),
+    TEST(never_fires_after_the_end),
+    TEST(asks_a_long_run_to_poll_again_and_again),
+    TEST(hides_no_bit_behind_another),
+    TEST(never_asks_short_runs),
+    TEST(asks_the_innermost_of_nested_runs),
+    TEST(wakes_up_after_a_long_silence),
+    TEST(may_free_a_watch_after_its_end),
+    TEST(bears_100k_runs_between_ticks),
+    TEST(serves_many_threads),
+    FORKING_TEST(survives_fork),
+    FORKING_TEST(survives_fork_at_any_moment))

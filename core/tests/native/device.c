@@ -215,22 +215,24 @@ static int queue_wait(void *handle, int64_t deadline)
     return status;
 }
 
+static void tell(struct queue *queue, int *what)
+{
+    pthread_mutex_lock(&queue->lock);
+    *what = 1;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 static void queue_abort(void *handle)
 {
     struct queue *queue = handle;
-    pthread_mutex_lock(&queue->lock);
-    queue->aborted = 1;
-    pthread_cond_broadcast(&queue->changed);
-    pthread_mutex_unlock(&queue->lock);
+    tell(queue, &queue->aborted);
 }
 
 static void queue_destroy(void *handle)
 {
     struct queue *queue = handle;
-    pthread_mutex_lock(&queue->lock);
-    queue->ending = 1;
-    pthread_cond_broadcast(&queue->changed);
-    pthread_mutex_unlock(&queue->lock);
+    tell(queue, &queue->ending);
     pthread_join(queue->thread, NULL);
     free(queue);
     change(QUEUES, -1);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..graph.descriptor import Descriptor, Infos, Values, descriptor_class
 from ..graph.graph import Graph
@@ -273,6 +273,18 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
         return x.elements * filters * math.prod(self.kernel_size(weights))
 
 
+def _window(
+    stride: int | Sequence[int], padding: int | Sequence[int], dilation: int | Sequence[int], layout: DataLayout | str
+) -> dict[str, Any]:
+    """Read the arguments that all convolutions have."""
+    return {
+        "stride": pair(stride, "stride"),
+        "padding": padding4(padding),
+        "dilation": pair(dilation, "dilation"),
+        "layout": choice(DataLayout, layout, "layout"),
+    }
+
+
 class ConvolutionLayers(Graph):
     """Builder methods.
 
@@ -296,11 +308,8 @@ class ConvolutionLayers(Graph):
     ) -> OutputSlot:
         """Cross-correlate images with filters; see `Convolution2d` for shapes."""
         descriptor = Convolution2d(
-            stride=pair(stride, "stride"),
-            padding=padding4(padding),
-            dilation=pair(dilation, "dilation"),
+            **_window(stride, padding, dilation, layout),
             groups=integer(groups, "groups"),
-            layout=choice(DataLayout, layout, "layout"),
         )
         return self.add(descriptor, x, weights, bias, name=name, quantization=quantization).output
 
@@ -322,10 +331,7 @@ class ConvolutionLayers(Graph):
         See `DepthwiseConvolution2d` for shapes.
         """
         descriptor = DepthwiseConvolution2d(
-            stride=pair(stride, "stride"),
-            padding=padding4(padding),
-            dilation=pair(dilation, "dilation"),
-            layout=choice(DataLayout, layout, "layout"),
+            **_window(stride, padding, dilation, layout),
         )
         return self.add(descriptor, x, weights, bias, name=name, quantization=quantization).output
 
@@ -345,11 +351,8 @@ class ConvolutionLayers(Graph):
     ) -> OutputSlot:
         """Transposed convolution; see `TransposeConvolution2d` for shapes."""
         descriptor = TransposeConvolution2d(
-            stride=pair(stride, "stride"),
-            padding=padding4(padding),
-            dilation=pair(dilation, "dilation"),
+            **_window(stride, padding, dilation, layout),
             output_padding=pair(output_padding, "output_padding"),
             groups=integer(groups, "groups"),
-            layout=choice(DataLayout, layout, "layout"),
         )
         return self.add(descriptor, x, weights, bias, name=name).output

@@ -155,7 +155,20 @@ class StridedSlice(Selection, kind="dovetail.StridedSlice"):
 
 
 @descriptor_class
-class Gather(Selection, kind="dovetail.Gather"):
+class _Picking(Selection):
+    """What picks elements of an input by indices."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
+    required_inputs: ClassVar[int] = 2
+
+    def _operands(self, inputs: Infos) -> tuple[TensorInfo, TensorInfo]:
+        x, indices = present(inputs, 0), present(inputs, 1)
+        require_dtype(indices, INDEX_DTYPES, "indices")
+        return x, indices
+
+
+@descriptor_class
+class Gather(_Picking, kind="dovetail.Gather"):
     """Pick slices along an axis: the axis is replaced by the shape of `indices`.
 
     Negative indices count from the end.
@@ -164,16 +177,13 @@ class Gather(Selection, kind="dovetail.Gather"):
     together.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
-    required_inputs: ClassVar[int] = 2
     axis: int = 0
     """Of the input, along which slices are picked."""
     batch_dims: int = 0
     """Leading axes of input and indices that are walked together."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        x, indices = present(inputs, 0), present(inputs, 1)
-        require_dtype(indices, INDEX_DTYPES, "indices")
+        x, indices = self._operands(inputs)
         axis = normalize_axis(self.axis, x.rank)
         if not 0 <= self.batch_dims <= min(axis, indices.rank):
             raise attribute_error(f"batch_dims {self.batch_dims} does not fit axis {axis} and indices {indices.shape_text}")
@@ -212,20 +222,17 @@ class Gather(Selection, kind="dovetail.Gather"):
 
 
 @descriptor_class
-class GatherElements(Selection, kind="dovetail.GatherElements"):
+class GatherElements(_Picking, kind="dovetail.GatherElements"):
     """output[i, j, k] = input[i, indices[i, j, k], k] for axis 1.
 
     Negative indices count from the end.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
-    required_inputs: ClassVar[int] = 2
     axis: int = 0
     """Of the input, along which the indices count."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        x, indices = present(inputs, 0), present(inputs, 1)
-        require_dtype(indices, INDEX_DTYPES, "indices")
+        x, indices = self._operands(inputs)
         axis = normalize_axis(self.axis, x.rank)
         fits = indices.rank == x.rank and all(i == axis or not below(x.sizes[i], n) for i, n in enumerate(indices.sizes))
         if not fits:
@@ -238,20 +245,17 @@ class GatherElements(Selection, kind="dovetail.GatherElements"):
 
 
 @descriptor_class
-class GatherNd(Selection, kind="dovetail.GatherNd"):
+class GatherNd(_Picking, kind="dovetail.GatherNd"):
     """Pick by positions into the leading axes of the input (after `batch_dims`).
 
     The last axis of `indices` holds the positions.
     """
 
-    input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
-    required_inputs: ClassVar[int] = 2
     batch_dims: int = 0
     """Leading axes of input and indices that are walked together."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        x, indices = present(inputs, 0), present(inputs, 1)
-        require_dtype(indices, INDEX_DTYPES, "indices")
+        x, indices = self._operands(inputs)
         b = self.batch_dims
         if indices.rank < 1 or b < 0 or b >= min(x.rank, indices.rank) or shapes_differ(x.sizes[:b], indices.sizes[:b]):
             raise shape_error(f"indices {indices.shape_text} do not fit the input {x.shape_text} with {b} batch axes")
@@ -276,20 +280,30 @@ class ScatterReduction(StrEnum):
 
 
 @descriptor_class
-class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
-    """A copy of the input with output[i, indices[i, j, k], k] = updates[i, j, k] for axis 1."""
+class _Scattering(Descriptor):
+    """What puts updates into a copy of an input by indices."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices", "updates")
     required_inputs: ClassVar[int] = 3
+
+    def _operands(self, inputs: Infos) -> tuple[TensorInfo, TensorInfo, TensorInfo]:
+        x, indices, updates = (present(inputs, i) for i in range(3))
+        require_dtype(indices, INDEX_DTYPES, "indices")
+        require_same_dtype([x, updates], "input and updates")
+        return x, indices, updates
+
+
+@descriptor_class
+class ScatterElements(_Scattering, kind="dovetail.ScatterElements"):
+    """A copy of the input with output[i, indices[i, j, k], k] = updates[i, j, k] for axis 1."""
+
     axis: int = 0
     """Of the input, along which the indices count."""
     reduction: ScatterReduction = ScatterReduction.NONE
     """How an update meets what is there."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        x, indices, updates = (present(inputs, i) for i in range(3))
-        require_dtype(indices, INDEX_DTYPES, "indices")
-        require_same_dtype([x, updates], "input and updates")
+        x, indices, updates = self._operands(inputs)
         axis = normalize_axis(self.axis, x.rank)
         if shapes_differ(indices.shape, updates.shape) or indices.rank != x.rank:
             raise shape_error(f"indices {indices.shape_text}, updates {updates.shape_text} and input {x.shape_text} do not fit")
@@ -306,18 +320,14 @@ class ScatterElements(Descriptor, kind="dovetail.ScatterElements"):
 
 
 @descriptor_class
-class ScatterNd(Descriptor, kind="dovetail.ScatterNd"):
+class ScatterNd(_Scattering, kind="dovetail.ScatterNd"):
     """A copy of the input with slices replaced: the last axis of `indices` addresses them."""
 
-    input_names: ClassVar[tuple[str, ...]] = ("input", "indices", "updates")
-    required_inputs: ClassVar[int] = 3
     reduction: ScatterReduction = ScatterReduction.NONE
     """How an update meets what is there."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        x, indices, updates = (present(inputs, i) for i in range(3))
-        require_dtype(indices, INDEX_DTYPES, "indices")
-        require_same_dtype([x, updates], "input and updates")
+        x, indices, updates = self._operands(inputs)
         depth = indices.sizes[-1] if indices.rank else 0
         if are_symbolic((depth,)):
             return [x]

@@ -14,7 +14,7 @@ from ..graph.expressions import unknown_integer
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, below, differ, larger, shapes_differ, smaller, some_below
-from ..graph.tensor import TensorInfo
+from ..graph.tensor import DType, TensorInfo
 from ..ground.pieces import PIECE, copied, put
 from .arguments import Operand, as_tuple, choice, integer, sequence
 from .shape_rules import (
@@ -32,17 +32,27 @@ from .shape_rules import (
 
 
 @descriptor_class
-class Concat(Selection, kind="dovetail.Concat"):
-    """Join tensors along an axis; the other sizes agree."""
+class _Joining(Selection):
+    """What joins any number of tensors of one element type."""
 
     input_names: ClassVar[tuple[str, ...]] = ("inputs",)
     variadic: ClassVar[bool] = True
+
+    def _joined_infos(self, inputs: Infos) -> tuple[list[TensorInfo], DType]:
+        """Return the infos of what is joined, all there, and their element type."""
+        infos = [present(inputs, i) for i in range(len(inputs))]
+        return infos, require_same_dtype(infos)
+
+
+@descriptor_class
+class Concat(_Joining, kind="dovetail.Concat"):
+    """Join tensors along an axis; the other sizes agree."""
+
     axis: int = 0
     """Along which the tensors are joined."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        infos = [present(inputs, i) for i in range(len(inputs))]
-        dtype = require_same_dtype(infos)
+        infos, dtype = self._joined_infos(inputs)
         first = infos[0]
         axis = normalize_axis(self.axis, first.rank)
         for info in infos:
@@ -63,17 +73,14 @@ class Concat(Selection, kind="dovetail.Concat"):
 
 
 @descriptor_class
-class Stack(Selection, kind="dovetail.Stack"):
+class Stack(_Joining, kind="dovetail.Stack"):
     """Join tensors of one shape along a new axis."""
 
-    input_names: ClassVar[tuple[str, ...]] = ("inputs",)
-    variadic: ClassVar[bool] = True
     axis: int = 0
     """Where the new axis stands in the result."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
-        infos = [present(inputs, i) for i in range(len(inputs))]
-        dtype = require_same_dtype(infos)
+        infos, dtype = self._joined_infos(inputs)
         first = infos[0]
         axis = normalize_axis(self.axis, first.rank + 1)
         for info in infos:

@@ -30,6 +30,14 @@ def _channels(x: TensorInfo, layout: DataLayout) -> int:
     return x.sizes[layout.channel_axis]
 
 
+def _require_per_channel(inputs: Infos, channels: int) -> None:
+    """Refuse a scale or an offset that is not one number for each channel."""
+    for i, what in ((1, "scale"), (2, "offset")):
+        info = optional(inputs, i)
+        if info is not None:
+            require_shape(info, (channels,), what)
+
+
 @descriptor_class
 class BatchNormalization(Descriptor, kind="dovetail.BatchNormalization"):
     """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel.
@@ -69,10 +77,7 @@ class InstanceNormalization(Descriptor, kind="dovetail.InstanceNormalization"):
         x = present(inputs, 0)
         require_real(x, "input")
         channels = _channels(x, self.layout)
-        for i in (1, 2):
-            info = optional(inputs, i)
-            if info is not None:
-                require_shape(info, (channels,), self.input_names[i])
+        _require_per_channel(inputs, channels)
         return [x]
 
 
@@ -97,10 +102,7 @@ class GroupNormalization(Descriptor, kind="dovetail.GroupNormalization"):
         require_positive("groups", self.groups)
         if differ(channels % self.groups, 0):
             raise shape_error(f"{channels} channels do not divide into {self.groups} groups")
-        for i in (1, 2):
-            info = optional(inputs, i)
-            if info is not None:
-                require_shape(info, (channels,), self.input_names[i])
+        _require_per_channel(inputs, channels)
         return [x]
 
 

@@ -47,7 +47,15 @@ class _FromValue(Selection):
 
 
 @descriptor_class
-class Reshape(_FromValue, kind="dovetail.Reshape"):
+class _SameElements(_FromValue):
+    """Base of kinds that give an input another shape, and nothing else."""
+
+    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
+        return _reshaped(inputs, values, self.infer(inputs)[0])
+
+
+@descriptor_class
+class Reshape(_SameElements, kind="dovetail.Reshape"):
     """The same elements in row-major order under another shape; one -1 is worked out.
 
     Value input: shape.
@@ -99,12 +107,9 @@ class Reshape(_FromValue, kind="dovetail.Reshape"):
             raise shape_error(f"{x.shape_text} ({x.elements} elements) cannot take the shape {list(target)}")
         return shape
 
-    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return _reshaped(inputs, values, self.infer(inputs)[0])
-
 
 @descriptor_class
-class ExpandDims(_FromValue, kind="dovetail.ExpandDims"):
+class ExpandDims(_SameElements, kind="dovetail.ExpandDims"):
     """Insert axes of size one, at these positions of the result. Value input: axes."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
@@ -123,12 +128,9 @@ class ExpandDims(_FromValue, kind="dovetail.ExpandDims"):
         sizes = iter(x.sizes)
         return [x.reshaped([1 if i in axes else next(sizes) for i in range(x.rank + len(axes))])]
 
-    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return _reshaped(inputs, values, self.infer(inputs)[0])
-
 
 @descriptor_class
-class Squeeze(_FromValue, kind="dovetail.Squeeze"):
+class Squeeze(_SameElements, kind="dovetail.Squeeze"):
     """Remove axes of size one: these, or all of them. Value input: axes."""
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "axes")
@@ -146,9 +148,6 @@ class Squeeze(_FromValue, kind="dovetail.Squeeze"):
             if differ(x.sizes[axis], 1):
                 raise shape_error(f"axis {axis} of {x.shape_text} has size {x.sizes[axis]}, not 1")
         return [x.reshaped([d for i, d in enumerate(x.sizes) if i not in axes])]
-
-    def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array] | None:
-        return _reshaped(inputs, values, self.infer(inputs)[0])
 
 
 @descriptor_class

@@ -11,6 +11,7 @@ from ..graph.descriptor import Array, Constant, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import InputSlot, Layer, OutputSlot
 from ..graph.tensor import DType, Quantization, TensorInfo
+from ..ground.errors import ErrorCode, GraphError
 from ..ground.pieces import holds
 from ..layers import Cast
 
@@ -94,6 +95,17 @@ def prune(graph: Graph, layers: Iterable[Layer | None]) -> int:
         graph.remove(layer)
         removed += 1
     return removed
+
+
+def value_required(message: str, inputs: list[str], layer: Layer) -> GraphError:
+    """Build the error for what only the value of a graph input decides."""
+    return GraphError(
+        message,
+        code=ErrorCode.VALUE_REQUIRED,
+        hint=f"give the value when optimizing: optimize(..., values={{{inputs[0]!r}: array}})",
+        inputs=inputs,
+        layer=layer.name,
+    )
 
 
 def inputs_behind(slots: Iterable[OutputSlot]) -> list[str]:

@@ -19,7 +19,7 @@ from ..ground.errors import ErrorCode, GraphError, LoadTimeoutError, RunError, R
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
 from . import run_errors
-from .backends_in_use import BackendKey, Factory, OpenBackend, PartFailedError
+from .backends_in_use import BackendKey, BackendsInUse, Factory, OpenBackend, PartFailedError
 from .callers_arrays import binding_error, bound_outputs, check_names, checked_array, host_array, same_memory
 from .executor import Binding, NetworkRunner
 from .plan_builder import PlanBuilder
@@ -342,16 +342,8 @@ class LoadedNetwork(NetworkRunner):
             from .guarded_plan_builder import GuardedPlanBuilder
 
             make = partial(GuardedPlanBuilder, guard=self._resources.guard)
-        builder = make(
-            optimized,
-            opened,
-            factories,
-            self._resources.pool,
-            self._threads,
-            self._network_lock,
-            self._spare_arenas,
-            consumes=consumes,
-        )
+        used = BackendsInUse(optimized, opened, factories, self._threads)
+        builder = make(used, self._resources.pool, self._network_lock, self._spare_arenas, consumes=consumes)
         fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
         for context in fresh:
             notify(context.before_load, self._name)

@@ -15,7 +15,7 @@ from ..ground.limits import budget, watched
 from . import memory_plan
 from .aliases import Alias, gap_in, problem_with
 from .arenas import allocator
-from .backends_in_use import BackendKey, BackendsInUse, Factory, OpenBackend
+from .backends_in_use import BackendKey, BackendsInUse
 from .execution_order import execution_order
 from .memory_plan import MemoryPlan, Placement, Storage
 from .plans import Plan, ThreadPool
@@ -24,18 +24,15 @@ from .steps import Draft, PlannedMemory, StepInfo, with_waits
 from .workload import Workload
 
 if TYPE_CHECKING:
-    from ..optimizer.optimized import OptimizedNetwork, TensorSpec
+    from ..optimizer.optimized import TensorSpec
 
 
 class PlanBuilder:
     """Builds one plan; used once.
 
     Args:
-        optimized: What is planned.
-        opened: The backends in use.
-        factories: Of the network; those that are missing are added.
+        backends: Those of the optimized network that is planned.
         pool: Threads.
-        threads: How many of them a run may use.
         network_lock: Of the network's.
         spare_arenas: Of the network's: host memory that no run context holds.
         consumes: Nobody else has the optimized network: backends may release what its layers hold.
@@ -46,11 +43,8 @@ class PlanBuilder:
 
     def __init__(
         self,
-        optimized: OptimizedNetwork,
-        opened: Mapping[BackendKey, OpenBackend],
-        factories: dict[BackendKey, Factory],
+        backends: BackendsInUse,
         pool: ThreadPool,
-        threads: int,
         network_lock: threading.Lock,
         spare_arenas: list[ITensorHandle],
         *,
@@ -58,13 +52,13 @@ class PlanBuilder:
     ) -> None:
         self.consumes = consumes
         self.consumed = False
-        self.optimized = optimized
+        self.backends = backends
+        self.optimized = backends.optimized
+        self.threads = backends.threads
         self.pool = pool
-        self.threads = threads
         self.network_lock = network_lock
         self.spare_arenas = spare_arenas
-        self.tuned = {row.name: row.tuned for row in optimized.placement.layers if row.tuned}
-        self.backends = BackendsInUse(optimized, opened, factories, threads)
+        self.tuned = {row.name: row.tuned for row in self.optimized.placement.layers if row.tuned}
         self.tensors: list[memory_plan.Tensor] = []
         self.infos: list[TensorInfo | None] = []
         self.names: list[str] = []

@@ -13,36 +13,32 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _STUCK = "; the device did not release the run's memory, which is therefore never reused"
 
 
+def _refused(name: str, what: str, code: ErrorCode, hint: str) -> RunError:
+    return RunError(f"network {name!r} {what}", code=code, hint=hint)
+
+
 def unloaded(name: str) -> RunError:
     """Return the error for a call of a network that was unloaded."""
-    return RunError(f"network {name!r} was unloaded", code=ErrorCode.NETWORK_UNLOADED, hint="load it again with dovetail.load")
+    return _refused(name, "was unloaded", ErrorCode.NETWORK_UNLOADED, "load it again with dovetail.load")
 
 
 def reentrant(name: str) -> RunError:
     """Return the error for a call from inside a run, which would wait for itself."""
-    return RunError(
-        f"network {name!r} was called from inside a run or from its own planning, which it would wait for",
-        code=ErrorCode.BACKEND_CONTRACT,
-        hint="a backend must not run the network that it is part of; tell its vendor",
-    )
+    what = "was called from inside a run or from its own planning, which it would wait for"
+    hint = "a backend must not run the network that it is part of; tell its vendor"
+    return _refused(name, what, ErrorCode.BACKEND_CONTRACT, hint)
 
 
 def forked(name: str) -> RunError:
     """Return the error for a device that was opened before fork()."""
-    return RunError(
-        f"network {name!r} uses a device and was loaded before fork()",
-        code=ErrorCode.FORKED,
-        hint="load it again in the child, or use multiprocessing's 'spawn' method",
-    )
+    hint = "load it again in the child, or use multiprocessing's 'spawn' method"
+    return _refused(name, "uses a device and was loaded before fork()", ErrorCode.FORKED, hint)
 
 
 def unwatched(name: str) -> RunError:
     """Return the error for a deadline that no thread could be started for."""
-    return RunError(
-        f"network {name!r}: no thread could be started to watch the deadline",
-        code=ErrorCode.OUT_OF_MEMORY,
-        hint="the process is at its limit of threads; run without a timeout, or raise the limit",
-    )
+    hint = "the process is at its limit of threads; run without a timeout, or raise the limit"
+    return _refused(name, "cannot start a thread to watch the deadline", ErrorCode.OUT_OF_MEMORY, hint)
 
 
 def held(name: str) -> RunTimeoutError:

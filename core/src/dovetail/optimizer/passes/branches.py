@@ -14,7 +14,7 @@ from ...ground.errors import DovetailError, ErrorCode, GraphError, LoadTimeoutEr
 from ...ground.limits import budget
 from ...ground.records import NamedTuple
 from ...layers import Conditional, Gather, Reshape, Where
-from ..rewriting import bypass, inputs_behind, prune, reconnect
+from ..rewriting import bypass, inputs_behind, prune, reconnect, value_required
 
 _MAX_SWITCHES = 3
 """Single bools for each of whose values a plan is made.
@@ -229,14 +229,11 @@ class Branches:
     def _value_required(self, layer: Layer, error: DovetailError | None = None) -> GraphError:
         inputs = _deciding(layer)
         why = "" if error is None else f"; both cannot be computed: {error.message}"
-        return GraphError(
+        text = (
             f"which branch layer {layer.name!r} ({layer.kind}) takes depends on the value of the graph input "
-            f"{', '.join(map(repr, inputs))}{why}",
-            code=ErrorCode.VALUE_REQUIRED,
-            hint=f"give the value when optimizing: optimize(..., values={{{inputs[0]!r}: array}})",
-            inputs=inputs,
-            layer=layer.name,
+            f"{', '.join(map(repr, inputs))}{why}"
         )
+        return value_required(text, inputs, layer)
 
 
 def _deciding(layer: Layer) -> list[str]:

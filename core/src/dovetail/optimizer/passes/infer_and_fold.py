@@ -13,7 +13,7 @@ from ...ground.errors import DovetailError, ErrorCode, GraphError
 from ...ground.limits import budget
 from ...layers import Conditional, Dequantize
 from ..folding import FoldingBudget
-from ..rewriting import drop_constants, drop_unread_constants, inputs_behind
+from ..rewriting import drop_constants, drop_unread_constants, inputs_behind, value_required
 from .base import Pass
 from .branches import Branches
 from .fix_inputs import refuse_symbols
@@ -158,14 +158,11 @@ def _value_required(layer: Layer) -> GraphError:
     inputs = inputs_behind(slots)
     names = ", ".join(slot.name for slot in pending)
     if inputs:
-        return GraphError(
+        text = (
             f"the shape that layer {layer.name!r} ({layer.kind}) produces depends on the value of its input {names}, "
-            f"which depends on the graph input {', '.join(map(repr, inputs))}",
-            code=ErrorCode.VALUE_REQUIRED,
-            hint=f"give the value when optimizing: optimize(..., values={{{inputs[0]!r}: array}})",
-            inputs=inputs,
-            layer=layer.name,
+            f"which depends on the graph input {', '.join(map(repr, inputs))}"
         )
+        return value_required(text, inputs, layer)
     return GraphError(
         f"the shape that layer {layer.name!r} ({layer.kind}) produces depends on the value of its input {names}, computed by "
         f"{', '.join(f'{slot.layer.name!r} ({slot.layer.kind})' for slot in slots)}, which the core does not evaluate",
