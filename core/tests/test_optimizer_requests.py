@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from fakes.backends import Choosing
+from fakes.backends import Choosing, only
 from fakes.placements import homes, small
 
 from dovetail import Device
 from dovetail.contract.backend_id import BackendId
 from dovetail.contract.interfaces import IBackend
-from dovetail.ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
+from dovetail.ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError, PlacementError
 from dovetail.optimizer import build_options, optimize
 
 
@@ -31,7 +31,7 @@ class Registry:
         raise BackendUnavailableError(f"backend {id} is not installed", state="not_installed")
 
     def default_preferences(self) -> Sequence[BackendId]:
-        return (*self.backends, BackendId("Gone"))
+        return (BackendId("Gone"), *self.backends)
 
 
 class TwoDevices(Choosing):
@@ -56,6 +56,39 @@ def test_without_a_list_the_registry_prefers() -> None:
     network = optimize(small(), registry=Registry(Choosing("First"), Choosing("Second")))
     assert set(homes(network).values()) == {"First"}
     assert [str(one.request) for one in network.placement.absent] == ["Gone?"]
+
+
+def test_a_default_is_opened_when_those_before_it_refuse_something(caplog: pytest.LogCaptureFixture) -> None:
+    class Counting(Registry):
+        opened: ClassVar[list[str]] = []
+
+        def get(self, id: BackendId) -> IBackend:
+            self.opened.append(str(id))
+            return super().get(id)
+
+        def default_preferences(self) -> Sequence[BackendId]:
+            return (*self.backends, BackendId("Gone"), BackendId("Last"))
+
+    registry = Counting(Choosing("First"), Choosing("Second"))
+    network = optimize(small(), registry=registry)
+    assert registry.opened == ["First"]
+    assert network.placement.absent == ()
+
+    registry = Counting(Choosing("First", only("Convolution2d")), Choosing("Second"))
+    registry.opened.clear()
+    assert set(homes(optimize(small(), registry=registry)).values()) == {"First", "Second"}
+    assert registry.opened == ["First", "Second"]
+
+    registry = Counting(Choosing("First", only("Convolution2d")))
+    with pytest.raises(PlacementError, match=r"Gone: \[absent\] backend Gone is not installed"):
+        optimize(small(), registry=registry)
+    assert "Gone is left out: backend Gone is not installed" in caplog.text
+
+
+def test_options_of_a_default_are_looked_at_at_once() -> None:
+    registry = Registry(Choosing("First"), Choosing("Second"))
+    with pytest.raises(OptionError):
+        optimize(small(), registry=registry, options={"Second": {"speed": 3}})
 
 
 def test_devices_are_told_apart() -> None:

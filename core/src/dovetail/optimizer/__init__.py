@@ -21,8 +21,8 @@ from ..ground.progress import listening
 from ..ground.records import NamedTuple
 from ..layers import Quantize
 from .assignment import Assigner, is_workload
-from .candidate import Assigned, GivenBack, Refusal
-from .candidates import Absent, BackendLike, resolve
+from .candidate import Absent, Assigned, GivenBack, Refusal
+from .candidates import BackendLike, resolve
 from .choosing import Chooser
 from .constraints import Constraints
 from .copies import CopyReport
@@ -147,7 +147,7 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
             ),
             tuple(copies.reports),
             tuple(counts),
-            tuple(absent),
+            (*absent, *assigner.absent),
             declared.folded(order),
         ),
         name=name,

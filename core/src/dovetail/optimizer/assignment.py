@@ -17,7 +17,7 @@ from ..ground.foreign_text import described, shown
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import under_way
 from ..ground.logs import Log
-from .candidate import BY_THE_CALLER, Assigned, GivenBack, Refusal
+from .candidate import BY_THE_CALLER, Absent, Assigned, GivenBack, Opened, Refusal
 from .constraints import Constraints
 from .core_kinds import Debug, MemoryCopy
 from .policy import Answers, FirstWilling, PlacementPolicy
@@ -70,9 +70,22 @@ class Assigner:
         self._given_back = {(part.backend, name): part.reason for part in given_back for name in part.sources}
         self._private: set[Layer] = set()
 
+    @property
+    def opened(self) -> list[Assigned]:
+        """The backends that were looked at so far and are there; no other can have a layer."""
+        return [one for one in self.candidates if isinstance(one.found, Opened)]
+
+    @property
+    def absent(self) -> list[Absent]:
+        """The backends that are not there, as was found when they were needed."""
+        return [one.found for one in self.candidates if isinstance(one.found, Absent)]
+
     def refusal(self, layer: Layer, candidate: Assigned) -> Refusal | None:
         """Ask one backend; None means yes. Constraints and bars are not looked at."""
-        backend, label, kind = candidate.backend, candidate.label, layer.descriptor.kind
+        label, kind = candidate.label, layer.descriptor.kind
+        if candidate.absence is not None:
+            return Refusal(label, "absent", candidate.absence.reason)
+        backend = candidate.backend
         budget = under_way()
         if budget is not None:
             budget.check_time()
@@ -131,6 +144,8 @@ class Assigner:
         """Return the backends that have a capability, named as an attribute of `Capabilities`."""
         found = []
         for one in self.candidates:
+            if one.absence is not None:
+                continue
             origin = f"backend {one.label}"
             with backend_call(origin, "capabilities"):
                 answer = one.backend.capabilities()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..contract.backend_id import BackendId, BackendRequest
 from ..contract.interfaces import Device, IBackend
 from ..ground.errors import BackendUnavailableError
-from ..ground.records import NamedTuple, Record
+from ..ground.records import NamedTuple
 
 BY_THE_CALLER = frozenset({"forbidden", "required", "no_fallback", "policy"})
 """Codes of refusals that are a constraint of the caller's, not an answer of the backend's."""
@@ -38,19 +38,82 @@ class Registry(Protocol):
         ...
 
 
-class Assigned(Record, frozen=True, eq=False):
-    """A ready backend as it was asked for, with its options, device and source registry."""
+class Opened(NamedTuple):
+    """A backend that is there, with its options and its device."""
 
-    request: BackendRequest
     backend: IBackend
     options: Any
     device: Device
-    registry: Registry
+
+
+class Absent(NamedTuple):
+    """A backend that may be absent, and is.
+
+    Attributes:
+        request: As it was written.
+        state: The registry's word for it, such as ``not_installed``.
+        reason: A sentence.
+    """
+
+    request: BackendRequest
+    state: str
+    reason: str
+
+
+class Assigned:
+    """A backend as it was asked for, which is opened when it is first looked at.
+
+    Args:
+        request: What was asked for.
+        registry: Where it comes from.
+        open: Opens it.
+
+    Attributes:
+        found: What opening it gave; None before.
+    """
+
+    __slots__ = ("_open", "found", "registry", "request")
+
+    def __init__(self, request: BackendRequest, registry: Registry, open: Callable[[], Opened | Absent]) -> None:
+        self.request = request
+        self.registry = registry
+        self.found: Opened | Absent | None = None
+        self._open = open
+
+    @property
+    def absence(self) -> Absent | None:
+        """Why it is not there; None if it is."""
+        if self.found is None:
+            self.found = self._open()
+        return self.found if isinstance(self.found, Absent) else None
+
+    @property
+    def backend(self) -> IBackend:
+        """The backend itself."""
+        return self._opened.backend
+
+    @property
+    def options(self) -> Any:
+        """An instance of its `options_type`."""
+        return self._opened.options
+
+    @property
+    def device(self) -> Device:
+        """Its device that was asked for."""
+        return self._opened.device
 
     @property
     def label(self) -> str:
         """Id, and device where it is not the first."""
         return str(self.request).rstrip("?")
+
+    @property
+    def _opened(self) -> Opened:
+        absence = self.absence
+        if absence is not None:
+            raise BackendUnavailableError(absence.reason, state=absence.state)
+        assert isinstance(self.found, Opened)
+        return self.found
 
     def __repr__(self) -> str:
         return f"<Assigned {self.label}>"
@@ -62,7 +125,8 @@ class Refusal(NamedTuple):
     Attributes:
         backend: Id, with the device where it is not the first.
         code: What kind of refusal; besides the backend's own words: "version" (an attribute younger
-            than the backend), "contract" (it raised or answered nonsense), "failed" (it gave the
+            than the backend), "contract" (it raised or answered nonsense),
+            "absent" (nobody named it, and it cannot be opened), "failed" (it gave the
             layer back), "forbidden", "required", "no_fallback" (the caller), "policy" (the
             placement policy).
         reason: A sentence.

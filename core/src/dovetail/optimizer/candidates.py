@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from ..contract.backend_calls import backend_call, devices_of
@@ -11,8 +12,7 @@ from ..contract.interfaces import Device, IBackend
 from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
 from ..ground.logs import Log
-from ..ground.records import NamedTuple
-from .candidate import Assigned, Registry
+from .candidate import Absent, Assigned, Opened, Registry
 from .options import build_options
 
 _log = Log("dovetail")
@@ -29,26 +29,13 @@ Each entry holds values by name, or an instance of the backend's `options_type`.
 _NOT_THERE = Device(name="not on this machine")
 
 
-class Absent(NamedTuple):
-    """A backend that may be absent, and is.
-
-    Attributes:
-        request: As it was written.
-        state: The registry's word for it, such as ``not_installed``.
-        reason: A sentence.
-    """
-
-    request: BackendRequest
-    state: str
-    reason: str
-
-
 def resolve(
     backends: Sequence[BackendLike] | BackendLike | None, options: Options | None, registry: Registry
 ) -> tuple[list[Assigned], list[Absent]]:
     """Return the backends that are ready, by preference, and the optional ones that are not.
 
-    Without `backends` the registry's defaults are used; each of them may be absent.
+    Without `backends` the registry's defaults are used. Each of them may be absent, and those
+    behind the first that is there are opened when they are needed.
 
     Raises:
         BackendUnavailableError: One that was asked for without ``?`` is not ready, or none is left.
@@ -61,20 +48,14 @@ def resolve(
     ready: list[Assigned] = []
     absent: list[Absent] = []
     for entry, request in zip(entries, requests, strict=True):
-        try:
-            backend = entry if isinstance(entry, IBackend) else registry.get(request.id)
-            device = _device(backend, request)
-        except BackendError as error:
-            # Nobody asked for a default by name, so that one which is broken must not keep the
-            # others from being used.
-            if not request.optional or (backends is not None and not isinstance(error, BackendUnavailableError)):
-                raise
-            if backends is None:
-                _log.warning("%s is left out: %s", request.id, error.message)
-            absent.append(Absent(request, str(error.details.get("state", "unavailable")), error.message))
-            continue
         given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))
-        ready.append(Assigned(request, backend, build_options(backend, given), device, registry))
+        one = Assigned(request, registry, partial(_opened, entry, request, given, registry, backends is None))
+        # A default that nobody spoke of is opened when those before it refuse something.
+        is_needed = backends is not None or not ready or given is not None
+        if is_needed and one.absence is not None:
+            absent.append(one.absence)
+        else:
+            ready.append(one)
     if not ready:
         raise BackendUnavailableError(
             "none of the backends is there: " + "; ".join(f"{a.request} ({a.state}): {a.reason}" for a in absent),
@@ -82,6 +63,26 @@ def resolve(
             absent=absent,
         )
     return ready, absent
+
+
+def _opened(entry: BackendLike, request: BackendRequest, given: Any, registry: Registry, is_default: bool) -> Opened | Absent:
+    """Open a backend.
+
+    Raises:
+        BackendError: It is not there, and somebody asked for it.
+    """
+    try:
+        backend = entry if isinstance(entry, IBackend) else registry.get(request.id)
+        device = _device(backend, request)
+    except BackendError as error:
+        # Nobody asked for a default by name, so that one which is broken must not keep the
+        # others from being used.
+        if not request.optional or not (is_default or isinstance(error, BackendUnavailableError)):
+            raise
+        if is_default:
+            _log.warning("%s is left out: %s", request.id, error.message)
+        return Absent(request, str(error.details.get("state", "unavailable")), error.message)
+    return Opened(backend, build_options(backend, given), device)
 
 
 def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Registry) -> list[BackendLike]:

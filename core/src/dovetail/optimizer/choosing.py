@@ -63,7 +63,7 @@ class TakeChoices(Pass):
 
     def run(self, graph: Graph) -> int:
         changes = 0
-        for candidate in self.assigner.candidates:
+        for candidate in self.assigner.opened:
             if type(candidate.backend).choices is not IBackend.choices and self.chooser.wants(candidate):
                 parts = partition(graph.topological_order(), self.assigner.assigned)
                 for home, layers in parts:

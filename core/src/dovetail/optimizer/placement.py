@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ground.records import NamedTuple, Record
-from .candidate import BY_THE_CALLER, Refusal
-from .candidates import Absent
+from .candidate import BY_THE_CALLER, Absent, Refusal
 from .copies import CopyReport
 
 

@@ -56,7 +56,7 @@ class OptimizeSubgraphs(Pass):
         changes = 0
         while True:
             returned: list[Layer] = []
-            for candidate in self.assigner.candidates:
+            for candidate in self.assigner.opened:
                 if type(candidate.backend).optimize_subgraph is IBackend.optimize_subgraph:
                     continue  # the default leaves everything untouched
                 for layers in self._unsettled(graph, candidate, settled):
