@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dovetail import Device, Network, Support
-from dovetail.contract.claims import ClaimsError, read_claims
+from dovetail.contract.claims import Claims, ClaimsError, read_claims
 from dovetail.contract.quantities import Quantity
 from dovetail.graph.tensor import DataLayout, Quantization
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, ElementwiseBinary, Pooling2d, TransposeConvolution2d
@@ -320,3 +320,15 @@ def test_an_answer_has_no_truth_value():
 def test_malformed(content, word):
     with pytest.raises(ClaimsError, match=re.escape(word)):
         read_claims(content)
+
+
+def test_claims_of_a_kind_are_read_when_they_are_asked_for():
+    content = {"a.B": [{"dtypes": ["int8"], "where": ["some"]}], "a.C": [{"dtypes": ["float31"]}], "some": {"x": 1}}
+    claims = Claims(content)
+    assert list(claims) == ["a.B", "a.C"]
+    assert [str(one) for one in claims["a.B"][0].where] == ["x: 1"]
+    assert claims["a.B"] is claims["a.B"]
+    with pytest.raises(ClaimsError, match="list of float"):
+        claims["a.C"]
+    with pytest.raises(ClaimsError, match="list of float"):
+        Claims(content).read()

@@ -27,7 +27,7 @@ A name without a dot is a set of conditions, for use in `where`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ..graph.layer import Layer
@@ -68,19 +68,70 @@ class Claim(NamedTuple):
 
 
 class Claims(Mapping[str, tuple[Claim, ...]]):
-    """What a manifest claims, by kind. `read_claims` makes it."""
+    """What a manifest claims, by kind.
 
-    def __init__(self, by_kind: Mapping[str, tuple[Claim, ...]]) -> None:
-        self._by_kind = dict(by_kind)
+    The claims of a kind are read when they are first asked for. `read_claims` reads all at once.
+
+    Args:
+        content: As it stands in the manifest.
+
+    Raises:
+        ClaimsError: It is malformed; what stands below a kind, when that is read.
+    """
+
+    def __init__(self, content: Any) -> None:
+        if not isinstance(content, dict):
+            raise ClaimsError(f"'claims' must be an object, by kind, not {type(content).__name__}")
+        self._sets = {name: entry for name, entry in content.items() if "." not in name and isinstance(entry, dict)}
+        self._named: dict[str, tuple[Condition, ...]] = {}
+        self._unread: dict[str, Any] = {}
+        self._read: dict[str, tuple[Claim, ...]] = {}
+        for names, entries in content.items():
+            if names in self._sets:
+                continue
+            for kind in names.replace(",", " ").split():
+                if "." not in kind:
+                    raise ClaimsError(f"{kind!r} in 'claims' is no kind; write it as 'dovetail.Convolution2d'")
+                if kind in self._unread:
+                    raise ClaimsError(f"{kind} stands in 'claims' twice; give it one list")
+                self._unread[kind] = entries
 
     def __getitem__(self, kind: str) -> tuple[Claim, ...]:
-        return self._by_kind[kind]
+        found = self._read.get(kind)
+        if found is None:
+            entries = self._unread[kind]
+            if not isinstance(entries, list):
+                raise ClaimsError(f"the claims of {kind} must be a list")
+            found = self._read[kind] = tuple([_claim(kind, entry, self._conditions_of) for entry in entries])
+        return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._by_kind)
+        return iter(self._unread)
 
     def __len__(self) -> int:
-        return len(self._by_kind)
+        return len(self._unread)
+
+    def read(self) -> Claims:
+        """Read all that was not asked for yet, conditions that no kind names included.
+
+        Raises:
+            ClaimsError: They are malformed.
+        """
+        for name in self._sets:
+            self._conditions_of("", name)
+        for kind in self:
+            self[kind]
+        return self
+
+    def _conditions_of(self, of: str, name: str) -> tuple[Condition, ...]:
+        """Return a set of conditions that the claims of a kind name."""
+        if name not in self._sets:
+            known = ", ".join(map(repr, self._sets)) or "there are none"
+            raise ClaimsError(f"'where' of {of} names the conditions {name!r}, which 'claims' does not have: {known}")
+        if name not in self._named:
+            whose = f"the conditions {name!r}"
+            self._named[name] = tuple([_condition(whose, *item) for item in self._sets[name].items()])
+        return self._named[name]
 
     def _kinds(self) -> str:
         if len(self) > _MAX_NAMED:
@@ -94,7 +145,7 @@ class Claims(Mapping[str, tuple[Claim, ...]]):
         A refusal speaks of the claim that came closest; of the element type only if no claim has
         it.
         """
-        claims = self._by_kind.get(layer.kind)
+        claims = self.get(layer.kind)
         if not claims:
             return Support.no("kind", f"{layer.kind} is not taken; {self._kinds()}")
         dtype = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
@@ -135,33 +186,19 @@ def _refusal(layer: Layer, device: Device, claims: Iterable[Claim], whose: str) 
 
 
 def read_claims(content: Any) -> Claims:
-    """Read the claims of a manifest.
+    """Read all claims of a manifest.
 
     Raises:
         ClaimsError: They are malformed.
     """
-    if not isinstance(content, dict):
-        raise ClaimsError(f"'claims' must be an object, by kind, not {type(content).__name__}")
-    sets: dict[str, tuple[Condition, ...]] = {}
-    for name, entry in content.items():
-        if "." not in name and isinstance(entry, dict):
-            sets[name] = _conditions(f"the conditions {name!r}", entry, {})
-    claims: dict[str, tuple[Claim, ...]] = {}
-    for name, entries in content.items():
-        if name in sets:
-            continue
-        for kind in name.replace(",", " ").split():
-            if "." not in kind:
-                raise ClaimsError(f"{kind!r} in 'claims' is no kind; write it as 'dovetail.Convolution2d'")
-            if not isinstance(entries, list):
-                raise ClaimsError(f"the claims of {kind} must be a list")
-            if kind in claims:
-                raise ClaimsError(f"{kind} stands in 'claims' twice; give it one list")
-            claims[kind] = tuple(_claim(kind, entry, sets) for entry in entries)
-    return Claims(claims)
+    return Claims(content).read()
 
 
-def _claim(kind: str, entry: Any, sets: Mapping[str, tuple[Condition, ...]]) -> Claim:
+Sets = Callable[[str, str], tuple[Condition, ...]]
+"""Returns the conditions of a name, given whose claims name them."""
+
+
+def _claim(kind: str, entry: Any, sets: Sets) -> Claim:
     if not isinstance(entry, dict) or not set(entry) <= {"dtypes", "where"} or "dtypes" not in entry:
         raise ClaimsError(f"a claim of {kind} must be an object of 'dtypes' and, optionally, 'where'")
     labels = entry["dtypes"]
@@ -171,14 +208,11 @@ def _claim(kind: str, entry: Any, sets: Mapping[str, tuple[Condition, ...]]) -> 
     return Claim(dtypes, _conditions(kind, entry.get("where", {}), sets))
 
 
-def _conditions(of: str, where: Any, sets: Mapping[str, tuple[Condition, ...]]) -> tuple[Condition, ...]:
+def _conditions(of: str, where: Any, sets: Sets) -> tuple[Condition, ...]:
     found: list[Condition] = []
     for part in where if isinstance(where, list) else [where]:
         if isinstance(part, str):
-            if part not in sets:
-                known = ", ".join(map(repr, sets)) or "there are none"
-                raise ClaimsError(f"'where' of {of} names the conditions {part!r}, which 'claims' does not have: {known}")
-            found += sets[part]
+            found += sets(of, part)
         elif isinstance(part, dict):
             found += [_condition(of, *item) for item in part.items()]
         else:

@@ -51,19 +51,21 @@ def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: b
         BackendUnavailableError: It was tried, and says itself that it cannot be used now.
     """
     files = files_of(candidate)
-    check_libraries(candidate, files)
+    known = store.passed(candidate, files) if probing and not afresh else None
+    if known is None:  # else the same bytes passed all that is looked at here
+        check_libraries(candidate, files)
     lock = settings.lock_file()
     if lock is not None:
         check_lock(candidate, files, lock)
-    claims_of(candidate.manifest, candidate.path)
+    if known is None:
+        claims_of(candidate.manifest, candidate.path)
     quarantined = store.quarantined(candidate.id, lambda: files)
     if quarantined is not None:
         raise quarantined.refusal
-    if not probing:
-        return Admission(Step.ABI, files, ["not probed: probing is switched off"])
-    known = None if afresh else store.passed(candidate, files)
     if known is not None:
         return Admission(Step.PROBE, files, list(known.notes))
+    if not probing:
+        return Admission(Step.ABI, files, ["not probed: probing is switched off"])
     return _try(candidate, files, store)
 
 

@@ -71,12 +71,8 @@ def _signal_actions() -> dict[int, bytes]:
         return {}
     import ctypes
 
-    actions = {}
-    for number in _SIGNALS:
-        buffer = ctypes.create_string_buffer(_SIGACTION_BYTES)
-        if libraries[0].sigaction(number, None, buffer) == 0:
-            actions[int(number)] = buffer.raw
-    return actions
+    buffer, sigaction = ctypes.create_string_buffer(_SIGACTION_BYTES), libraries[0].sigaction
+    return {int(number): buffer.raw for number in _SIGNALS if sigaction(number, None, buffer) == 0}
 
 
 def _meaning(action: bytes) -> tuple[bytes, int]:
@@ -193,21 +189,12 @@ def restored(changes: list[str] | None = None) -> Iterator[None]:
                     signal.signal(number, handler)
         libraries = _libraries()
         if libraries is not None:
+            now = _signal_actions()
             for one, action in actions.items():
-                if _meaning(_signal_actions_of(one)) != _meaning(action):
+                if now.get(one, action) != action and _meaning(now[one]) != _meaning(action):
                     libraries[0].sigaction(one, action, None)
             if _floating_point_control(_floating_point()) != _floating_point_control(floating_point):
                 libraries[1].fesetenv(floating_point)
-
-
-def _signal_actions_of(number: int) -> bytes:
-    import ctypes
-
-    libraries = _libraries()
-    buffer = ctypes.create_string_buffer(_SIGACTION_BYTES)
-    if libraries is not None:
-        libraries[0].sigaction(number, None, buffer)
-    return buffer.raw
 
 
 @contextmanager

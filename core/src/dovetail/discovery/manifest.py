@@ -148,20 +148,27 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
     return manifest
 
 
-def claims_of(manifest: Mapping[str, Any] | None, path: str | None = None) -> Claims | None:
+def claims_of(manifest: Mapping[str, Any] | None, path: str | None = None, *, at_once: bool = True) -> Claims | None:
     """Read the claims of a manifest; None if it has none.
 
     This imports NumPy, so that listing leaves it to the first use.
+
+    Args:
+        manifest: Read from it.
+        path: Where it lies, for messages.
+        at_once: False: what stands below a kind is read when it is first asked for. For a manifest
+            that was read as a whole before.
 
     Raises:
         Refused: They are malformed.
     """
     if manifest is None or "claims" not in manifest:
         return None
-    from ..contract.claims import ClaimsError, read_claims
+    from ..contract.claims import Claims, ClaimsError
 
     try:
-        return read_claims(manifest["claims"])
+        claims = Claims(manifest["claims"])
+        return claims.read() if at_once else claims
     except ClaimsError as error:
         raise Refused(ReasonCode.BAD_MANIFEST, f"in the manifest {error}", path=path) from error
 

@@ -27,6 +27,7 @@ from .reasons import ReasonCode, Refused
 from .search_path import Fingerprint
 
 if TYPE_CHECKING:
+    from ..contract.claims import Claims
     from ..contract.interfaces import IBackend
 
 _DEVICE_STATES = ("driver_missing", "no_device", "device_busy")
@@ -107,11 +108,16 @@ def _checked(backend: Any, candidate: Candidate) -> IBackend:
         text = f"{listed} {candidate.id!r} but its id is {shown(name)}"
         raise against(ReasonCode.ID_MISMATCH, text)
     if candidate.form is not Form.LIBRARY:
-        backend.manifest, backend.claims = candidate.manifest, claims_of(candidate.manifest, candidate.path)
+        backend.manifest, backend.claims = candidate.manifest, _claims(candidate)
         if backend.claims is None and type(backend).supports is IBackend.supports:
             text = "it has no supports() of its own, and its manifest claims nothing: it would take no layer"
             raise against(ReasonCode.NOT_A_BACKEND, text, missing=["claims"])
     return backend
+
+
+def _claims(candidate: Candidate) -> Claims | None:
+    """Return what a candidate that was admitted claims: its manifest was read as a whole then."""
+    return claims_of(candidate.manifest, candidate.path, at_once=False)
 
 
 def _entry_point(candidate: Candidate) -> Any:
@@ -161,7 +167,7 @@ def _library(candidate: Candidate) -> Any:
         text = "the folder of its package cannot be found"
         raise Refused(ReasonCode.ENTRY_POINT_BROKEN, text, phase="import")
     try:
-        backend = load_backend(library, claims=claims_of(candidate.manifest, candidate.path))
+        backend = load_backend(library, claims=_claims(candidate))
     except (BackendUnavailableError, Refused):
         raise
     except DovetailError as error:
