@@ -111,8 +111,7 @@ def test_import_that_hangs(scene, monkeypatch, statement):
 @pytest.mark.fault(6)
 def test_hang_with_the_gil_held_in_native_code(scene, built, monkeypatch):
     monkeypatch.setenv("DOVETAIL_PROBE_TIMEOUT", "1")
-    (scene.folder / "faulty.so").write_bytes(built("faulty", fault="HANG").read_bytes())
-    scene.scan()
+    scene.put(built("faulty", fault="HANG"))
     scene.refused("PROBE_TIMEOUT", within=60)
 
 
@@ -131,8 +130,7 @@ def test_import_that_eats_the_memory(scene, monkeypatch, statement):
 
 @pytest.mark.fault(7)
 def test_endless_recursion_in_native_code(scene, built):
-    (scene.folder / "faulty.so").write_bytes(built("faulty", fault="STACK").read_bytes())
-    scene.scan()
+    scene.put(built("faulty", fault="STACK"))
     error = scene.refused("PROBE_CRASHED")
     assert error.details["signal"] == signal.SIGSEGV
 
@@ -257,8 +255,7 @@ def test_two_distributions_with_one_id(scene, second):
 @pytest.mark.fault(12)
 def test_distribution_and_searched_folder_with_one_id(scene, built):
     scene.add()
-    (scene.folder / "faulty.so").write_bytes(built("faulty").read_bytes())
-    scene.scan()
+    scene.put(built("faulty"))
     rows = [row for row in scene.registry.rows() if row.id == "Faulty"]
     assert [row.code for row in rows] == ["DUPLICATE_ID"] * 2
 
@@ -296,8 +293,7 @@ def test_name_that_is_no_id(scene, id):
 @pytest.mark.parametrize("id", ["", " ", "x" * 4096, "\u0421puRef"])
 def test_manifest_in_a_library_with_a_name_that_is_no_id(scene, built, id):
     library = built("faulty", content=manifest(id, module="faulty"))
-    (scene.folder / "faulty.so").write_bytes(library.read_bytes())
-    scene.scan()
+    scene.put(library)
     assert scene.row_of(scene.folder / "faulty.so").code == "BAD_ID"
 
 
@@ -355,8 +351,7 @@ def test_library_in_a_folder_of_another_python(scene, built):
 
 @pytest.mark.fault(18)
 def test_symbol_that_another_python_had(scene, built):
-    (scene.folder / "faulty.so").write_bytes(built("faulty", fault="OTHER_PYTHON").read_bytes())
-    scene.scan()
+    scene.put(built("faulty", fault="OTHER_PYTHON"))
     error = scene.refused("PY_ABI")
     assert error.details["symbol"] == "_PyAcme_RemovedInThisVersion"
 

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -148,16 +149,28 @@ def again():
 }
 
 
-def child(hard, program):
+@contextmanager
+def interrupted(hard, program, after=0.3):
+    """A process that gets Ctrl-C so many seconds after it says that it is running."""
     library = Path(hard.__file__).parents[1]
     paths = os.pathsep.join([str(library), *filter(None, sys.path)])
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", PROLOGUE + program + EPILOGUE],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
     )
+    try:
+        assert process.stdout.readline() == "running\n", process.stderr.read()
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
 
 def ended(process):
@@ -169,20 +182,11 @@ def ended(process):
 
 @pytest.mark.parametrize("case", CASES)
 def test_ctrl_c(hard, case):
-    process = child(hard, CASES[case])
-    try:
-        assert process.stdout.readline() == "running\n", process.stderr.read()
-        time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
+    with interrupted(hard, CASES[case]) as process:
         begin = time.monotonic()
         line = process.stdout.readline()
         took = time.monotonic() - begin
         rest, errors = ended(process)
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
     assert line == "KeyboardInterrupt\n", f"{line}{rest}{errors}"
     assert took < 0.2 + SLACK
     assert rest == "usable\n", errors
@@ -191,9 +195,7 @@ def test_ctrl_c(hard, case):
 
 def test_ctrl_c_is_for_the_main_thread_only(hard):
     """A run on another thread goes on; the main thread gets the exception."""
-    process = child(
-        hard,
-        """
+    program = """
 net, _ = load(chain(Parallel(mode="poll", work_us=1_000_000)))
 results = []
 other = threading.Thread(target=lambda: results.append(net.run({"x": x})["y"]))
@@ -203,26 +205,15 @@ def run():
 def again():
     other.join()
     assert np.array_equal(results[0], x)
-""",
-    )
-    try:
-        assert process.stdout.readline() == "running\n", process.stderr.read()
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
+"""
+    with interrupted(hard, program, 0.2) as process:
         rest, errors = ended(process)
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
     assert rest == "KeyboardInterrupt\nusable\n", errors
 
 
 def test_a_handler_of_the_program_sees_signals_during_a_run(hard):
     """A signal whose handler does not raise is handled in mid-run, and the run goes on."""
-    process = child(
-        hard,
-        """
+    program = """
 net, _ = load(chain(Parallel(mode="poll", work_us=1_500_000)))
 seen = []
 signal.signal(signal.SIGINT, lambda *_: (seen.append(time.monotonic()), print("handled", flush=True)))
@@ -231,21 +222,12 @@ def run():
     assert seen and time.monotonic() - seen[0] > 0.2
 def again():
     pass
-""",
-    )
-    try:
-        assert process.stdout.readline() == "running\n", process.stderr.read()
-        time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
+"""
+    with interrupted(hard, program) as process:
         begin = time.monotonic()
         assert process.stdout.readline() == "handled\n"
         assert time.monotonic() - begin < 0.2 + SLACK
         rest, errors = ended(process)
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
     assert rest == "finished\nusable\n", errors
 
 

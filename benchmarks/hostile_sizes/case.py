@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dovetail import Network, Quantization
+from dovetail.graph.descriptor import Descriptor
 from dovetail.graph.layer import OutputSlot
 
 
@@ -44,6 +45,11 @@ def filled(shape: tuple[Any, ...], n: int) -> tuple[int, ...]:
     rest = max(n // math.prod(size for size in shape if size is not None), 1)
     size = round(rest ** (1 / missing)) if missing else 0
     return tuple(size if one is None else one for one in shape)
+
+
+def adding(kind: Descriptor) -> Callable[..., OutputSlot]:
+    """Build one layer of a kind on one input."""
+    return lambda net, x, n: net.add(kind, x).output
 
 
 def constant(net: Network, value: Any) -> OutputSlot:

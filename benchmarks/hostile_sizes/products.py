@@ -11,7 +11,17 @@ from .case import enter, flat, x_size, zeros
 
 def enter_cases() -> None:
     """Enter them into the table."""
-    enter("dot product", lambda n: {"x": ((1, n), "float32"), "z": ((n, 1), "float32")}, lambda net, x, z, n: net.matmul(x, z))
+    for name, rows, part, columns, dtype in (
+        ("dot product", 1, 1, 1, "float32"),
+        ("dot product float64", 1, 2, 1, "float64"),
+        ("dot product float16", 1, 1, 1, "float16"),
+        ("matmul deep", 2, 2, 3, "float32"),
+    ):
+        enter(
+            name,
+            lambda n, r=rows, p=part, c=columns, d=dtype: {"x": ((r, n // p), d), "z": ((n // p, c), d)},
+            lambda net, x, z, n: net.matmul(x, z),
+        )
     enter("dot product of a constant", flat(1, None), lambda net, x, n: net.matmul(x, zeros(x_size(x), 1)))
     enter("fully connected deep", flat(1, None), lambda net, x, n: net.fully_connected(x, zeros(1, x_size(x))))
     enter("matmul wide constant", flat(1, 4), lambda net, x, n: net.matmul(x, zeros(4, n // 4)))
@@ -33,24 +43,9 @@ def enter_cases() -> None:
     )
     enter("matmul many small", lambda n: {"x": ((n // 4, 2, 2), "float32")}, lambda net, x, n: net.matmul(x, x))
     enter(
-        "matmul deep",
-        lambda n: {"x": ((2, n // 2), "float32"), "z": ((n // 2, 3), "float32")},
-        lambda net, x, z, n: net.matmul(x, z),
-    )
-    enter(
         "matmul deep transposed",
         lambda n: {"x": ((n // 2, 2), "float32"), "z": ((n // 2, 3), "float32")},
         lambda net, x, z, n: net.matmul(x, z, transpose_a=True),
-    )
-    enter(
-        "dot product float64",
-        lambda n: {"x": ((1, n // 2), "float64"), "z": ((n // 2, 1), "float64")},
-        lambda net, x, z, n: net.matmul(x, z),
-    )
-    enter(
-        "dot product float16",
-        lambda n: {"x": ((1, n), "float16"), "z": ((n, 1), "float16")},
-        lambda net, x, z, n: net.matmul(x, z),
     )
     enter(
         "attention",

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.layers import (
-    BatchNormalization,
-    GroupNormalization,
-    InstanceNormalization,
-    LayerNormalization,
-    LocalResponseNormalization,
-    LpNormalization,
-)
+from dovetail import layers
 
-from .case import enter, filled, flat
+from .case import adding, enter, filled, flat
 
 
 def enter_cases() -> None:
@@ -35,8 +28,8 @@ def enter_cases() -> None:
         enter(f"softmax {axis}", flat(*shape), lambda net, x, n: net.softmax(x))
         enter(f"softmax across {axis}", flat(*shape), lambda net, x, n: net.softmax(x, 0))
         enter(f"log softmax across {axis}", flat(*shape), lambda net, x, n: net.log_softmax(x, 0))
-        enter(f"layer normalization {axis}", flat(*shape), lambda net, x, n: net.add(LayerNormalization(), x).output)
-        enter(f"l2 normalization {axis}", flat(*shape), lambda net, x, n: net.add(LpNormalization(axis=0), x).output)
+        enter(f"layer normalization {axis}", flat(*shape), adding(layers.LayerNormalization()))
+        enter(f"l2 normalization {axis}", flat(*shape), adding(layers.LpNormalization(axis=0)))
     enter("softmax float64", flat(None, dtype="float64"), lambda net, x, n: net.softmax(x))
     for shape, name in (
         ((1, 1, None, None), "one channel"),
@@ -49,15 +42,27 @@ def enter_cases() -> None:
             flat(*shape),
             lambda net, x, n, c=channels: (
                 net.add(
-                    BatchNormalization(), net.add(InstanceNormalization(), x).output, *[np.ones(c(n), np.float32)] * 4
+                    layers.BatchNormalization(),
+                    net.add(layers.InstanceNormalization(), x).output,
+                    *[np.ones(c(n), np.float32)] * 4,
                 ).output
             ),
         )
-        enter(f"instance normalization {name}", flat(*shape), lambda net, x, n: net.add(InstanceNormalization(), x).output)
-        enter(f"group normalization {name}", flat(*shape), lambda net, x, n: net.add(GroupNormalization(groups=1), x).output)
-        enter(f"local response {name}", flat(*shape), lambda net, x, n: net.add(LocalResponseNormalization(size=5), x).output)
+        enter(f"instance normalization {name}", flat(*shape), adding(layers.InstanceNormalization()))
+        enter(
+            f"group normalization {name}",
+            flat(*shape),
+            adding(layers.GroupNormalization(groups=1)),
+        )
+        enter(
+            f"local response {name}",
+            flat(*shape),
+            adding(layers.LocalResponseNormalization(size=5)),
+        )
         enter(f"global average {name}", flat(*shape), lambda net, x, n: net.global_pooling(x, "average"))
         enter(f"global max {name}", flat(*shape), lambda net, x, n: net.global_pooling(x, "max"))
     enter(
-        "local response wide", flat(1, None, 2, 2), lambda net, x, n: net.add(LocalResponseNormalization(size=100001), x).output
+        "local response wide",
+        flat(1, None, 2, 2),
+        adding(layers.LocalResponseNormalization(size=100001)),
     )

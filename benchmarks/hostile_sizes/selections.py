@@ -6,7 +6,7 @@ import numpy as np
 
 from dovetail.layers import ArgMinMax, CumulativeSum, OneHot
 
-from .case import enter, flat, x_size
+from .case import adding, enter, flat, x_size
 
 
 def enter_cases() -> None:
@@ -80,9 +80,9 @@ def enter_cases() -> None:
     enter("top k columns", flat(2, None), lambda net, x, n: net.top_k(x, 1, axis=0)[0])
     for axis, shape in (("long", (None,)), ("rows", (None, 4)), ("columns", (4, None))):
         enter(f"arg max {axis}", flat(*shape), lambda net, x, n: net.add(ArgMinMax(function="max", axis=0), x).output)
-        enter(f"cumulative sum {axis}", flat(*shape), lambda net, x, n: net.add(CumulativeSum(axis=0), x).output)
+        enter(f"cumulative sum {axis}", flat(*shape), adding(CumulativeSum(axis=0)))
         enter(
             f"cumulative sum {axis} int8",
             flat(*shape, dtype="int8"),
-            lambda net, x, n: net.add(CumulativeSum(axis=0), x).output,
+            adding(CumulativeSum(axis=0)),
         )

@@ -37,24 +37,18 @@ class Beside(JsonToFile):
     """A command whose ``--threads`` takes several numbers, and whose errors are sentences."""
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Join the numbers, which click would take for models, then read the arguments.
-
-        They are kept in `meta` as given.
-        """
+        """Read the arguments, and keep them in `meta` as given."""
         context.meta["versus.arguments"] = list(arguments)
-        rewritten: list[str] = []
-        rest = list(arguments)
-        while rest:
-            word = rest.pop(0)
-            rewritten.append(word)
-            if word == "--threads":
-                numbers = []
-                while rest and re.fullmatch(r"[\d,]+", rest[0], re.ASCII):
-                    numbers.append(rest.pop(0))
-                rewritten += [",".join(numbers)] if numbers else []
-            elif word == "--":
-                break
-        return super().parse_args(context, rewritten + rest)
+        return super().parse_args(context, arguments)
+
+    def values_of(self, option: str, rest: list[str]) -> list[str]:
+        """Join the numbers of threads, which click would take for models."""
+        if option != "--threads":
+            return super().values_of(option, rest)
+        numbers = []
+        while rest and re.fullmatch(r"[\d,]+", rest[0], re.ASCII):
+            numbers.append(rest.pop(0))
+        return [",".join(numbers)] if numbers else []
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command; what goes wrong becomes a sentence and an exit code."""

@@ -360,12 +360,23 @@ def _external_tensor(changed: Changed) -> bool:
     return True
 
 
-def _into_function(changed: Changed) -> bool:
+def _of_main_node(change: Callable[[Changed, NodeProto], None]) -> Callable[[Changed], bool]:
+    """Change the node that is drawn, where there is one."""
+
+    def applied(changed: Changed) -> bool:
+        _, node = changed.main_node()
+        if node is None:
+            return False
+        change(changed, node)
+        return True
+
+    return applied
+
+
+@_of_main_node
+def _into_function(changed: Changed, node: NodeProto) -> None:
     """Move a node into a function; now and then the function calls itself, or the same twice."""
     luck = changed.luck
-    _, node = changed.main_node()
-    if node is None:
-        return False
     name = f"f{luck.randrange(1000)}"
     inner = NodeProto()
     inner.CopyFrom(node)
@@ -378,15 +389,12 @@ def _into_function(changed: Changed) -> bool:
     changed.model.opset_import.append(helper.make_opsetid("fuzz", 1))
     node.CopyFrom(helper.make_node(name, inputs, outputs, domain="fuzz"))
     changed.model.ir_version = max(changed.model.ir_version, 8)
-    return True
 
 
-def _into_branch(changed: Changed) -> bool:
+@_of_main_node
+def _into_branch(changed: Changed, node: NodeProto) -> None:
     """Move a node into both branches of an If, or a Loop, with a constant or input condition."""
     luck = changed.luck
-    _, node = changed.main_node()
-    if node is None:
-        return False
     stamp = f"_if{luck.randrange(1000)}"
     outputs = list(node.output)
     branches = []
@@ -405,7 +413,6 @@ def _into_branch(changed: Changed) -> bool:
     else:
         changed.graph.input.append(helper.make_tensor_value_info(condition, TensorProto.BOOL, []))
     node.CopyFrom(helper.make_node("If", [condition], outputs, then_branch=branches[0], else_branch=branches[1]))
-    return True
 
 
 def _shuffle(changed: Changed) -> bool:

@@ -6,7 +6,9 @@
 #define _GNU_SOURCE
 #endif
 #include "../../csrc/thread_pool.h"
+#include "../../csrc/usable_cores.h"
 #include "../../csrc/watchdog.h"
+#include "check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,22 +21,15 @@ struct meeting {
     _Atomic int arrived;
 };
 
-static void do_nothing(int64_t begin, int64_t end, int32_t worker, void *arg)
+static void do_nothing(UNUSED int64_t begin, UNUSED int64_t end, UNUSED int32_t worker, UNUSED void *arg)
 {
-    (void)begin;
-    (void)end;
-    (void)worker;
-    (void)arg;
 }
 
 /* Every thread holds its chunk until all threads have one: the cost of a region in which the others
  * really come in. */
-static void meet(int64_t begin, int64_t end, int32_t worker, void *arg)
+static void meet(UNUSED int64_t begin, UNUSED int64_t end, UNUSED int32_t worker, void *arg)
 {
     struct meeting *meeting = arg;
-    (void)begin;
-    (void)end;
-    (void)worker;
     atomic_fetch_add(&meeting->arrived, 1);
     while (atomic_load_explicit(&meeting->arrived, memory_order_relaxed) < meeting->threads) {
     }

@@ -9,6 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Before a parameter that a callback must have. */
+#define UNUSED __attribute__((unused))
+
 #define CHECK(condition)                                                                   \
     do {                                                                                   \
         if (!(condition)) {                                                                \

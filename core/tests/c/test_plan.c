@@ -5,8 +5,7 @@
 
 enum { N = 1000 };
 
-/* -- workloads: y = scale * x + bias over a pool, counting what is made of them
- * ------------------------------------------- */
+/* Workloads: y = scale * x + bias over a pool, counting what is made of them. */
 
 struct affine {
     float scale, bias;
@@ -18,9 +17,8 @@ static const float *data_of(const dovetail_tensor *tensor)
     return (const float *)((char *)tensor->data + tensor->byte_offset);
 }
 
-static void compute(int64_t begin, int64_t end, int worker, void *arg)
+static void compute(int64_t begin, int64_t end, UNUSED int worker, void *arg)
 {
-    (void)worker;
     const dovetail_call *call = arg;
     const struct affine *self = call->run_data;
     float *y = (float *)(uintptr_t)data_of(&call->outputs[0]);
@@ -39,9 +37,8 @@ static int execute(void *state, const dovetail_call *call)
     return call->host->parallel_for(call, N, 64, compute, (void *)(uintptr_t)call);
 }
 
-static int create_run(void *state, void *queue, void **run_data)
+static int create_run(void *state, UNUSED void *queue, void **run_data)
 {
-    (void)queue;
     struct affine *self = state;
     if (self->refuses_run) {
         return DOVETAIL_OUT_OF_MEMORY;
@@ -62,9 +59,8 @@ static void release_run(void *state, void *run_data)
 
 static int queues_alive, queue_refused;
 
-static int queue_create(void *state, int32_t device, void **queue)
+static int queue_create(UNUSED void *state, int32_t device, void **queue)
 {
-    (void)state;
     CHECK(device == 3);
     if (queue_refused) {
         return DOVETAIL_FAILED;
@@ -80,16 +76,14 @@ static void queue_destroy(void *queue)
     queues_alive--;
 }
 
-static int queue_wait(void *queue, int64_t deadline)
+static int queue_wait(void *queue, UNUSED int64_t deadline)
 {
-    (void)deadline;
     CHECK(queue == &queues_alive);
     return DOVETAIL_OK;
 }
 
-static void queue_abort(void *queue)
+static void queue_abort(UNUSED void *queue)
 {
-    (void)queue;
 }
 
 /* -- x -> first -> arena -> second -> y, with a wait between if it has a queue
@@ -149,9 +143,8 @@ static void make_chain(struct chain *chain, dvt_pool *pool, int with_queue)
     CHECK(dvt_plan_prepare(&chain->plan) == 0);
 }
 
-static int never_poll(dvt_context *context)
+static int never_poll(UNUSED dvt_context *context)
 {
-    (void)context;
     return 0;
 }
 
@@ -187,6 +180,14 @@ static void end_context(dvt_context *context, struct chain *chain)
 
 static _Alignas(64) char one_arena[64 + N * sizeof(float)], other_arena[64 + N * sizeof(float)];
 
+/* A chain on one thread, and a context in which it runs. */
+static void start(dvt_context *context, struct chain *chain)
+{
+    dvt_fault fault;
+    make_chain(chain, dvt_pool_create(1, 0), 0);
+    CHECK(make_context(context, chain, one_arena, &fault) == 0);
+}
+
 static void runs(void)
 {
     struct chain chain;
@@ -212,9 +213,7 @@ static void the_shared_arena_may_be_another(void)
 {
     struct chain chain;
     dvt_context context;
-    dvt_fault fault;
-    make_chain(&chain, dvt_pool_create(1, 0), 0);
-    CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
+    start(&context, &chain);
     check_run(&context, 1);
     memset(one_arena, 0x7f, sizeof one_arena);
     dvt_context_attach(&context, &chain.plan, other_arena);
@@ -248,11 +247,9 @@ static void a_step_that_fails_says_so(void)
 {
     struct chain chain;
     dvt_context context;
-    dvt_fault fault;
     float x[N] = {0}, y[N];
-    make_chain(&chain, dvt_pool_create(1, 0), 0);
+    start(&context, &chain);
     chain.second.fails = 1;
-    CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
     dvt_context_point_input(&context, 0, x);
     dvt_context_point_output(&context, 0, y);
     CHECK(dvt_context_run(&context, 0, 0) == DOVETAIL_FAILED);
@@ -266,9 +263,7 @@ static void times_are_taken_when_wanted(void)
 {
     struct chain chain;
     dvt_context context;
-    dvt_fault fault;
-    make_chain(&chain, dvt_pool_create(1, 0), 0);
-    CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
+    start(&context, &chain);
     CHECK(dvt_context_profile(&context, 1) == 0 && dvt_context_profile(&context, 1) == 0);
     check_run(&context, 0);
     CHECK(0 < context.times[0] && context.times[0] <= context.times[1] && context.times[1] <= context.times[2]);

@@ -137,9 +137,8 @@ static void covers_huge_ranges(void)
     dvt_pool_destroy(pool);
 }
 
-static void mark_grain_of_one(int64_t begin, int64_t end, int32_t worker, void *arg)
+static void mark_grain_of_one(int64_t begin, int64_t end, UNUSED int32_t worker, void *arg)
 {
-    (void)worker;
     CHECK(end == begin + 1);
     atomic_fetch_add((_Atomic int *)arg, 1);
 }
@@ -206,11 +205,9 @@ struct straggler {
     _Atomic int finished;
 };
 
-static void straggle(int64_t begin, int64_t end, int32_t worker, void *arg)
+static void straggle(UNUSED int64_t begin, UNUSED int64_t end, int32_t worker, void *arg)
 {
     struct straggler *straggler = arg;
-    (void)begin;
-    (void)end;
     if (worker == 0) {
         for (int i = 0; i < 2000 && !straggler->taken; i++) {
             sleep_us(100);
@@ -261,11 +258,9 @@ static void never_poll(void *arg)
     CHECK(*(int32_t *)arg == 0);
 }
 
-static void run_nested(int64_t begin, int64_t end, int32_t worker, void *arg)
+static void run_nested(UNUSED int64_t begin, UNUSED int64_t end, int32_t worker, void *arg)
 {
     struct nest *outer = arg;
-    (void)begin;
-    (void)end;
     take_index(outer->outer, worker);
     struct nest inner = {.worker = worker, .other_threads = 4};
     CHECK(dvt_pool_run(outer->pool, 4, 20, 1, check_nested_worker, &inner, NULL, never_poll, &worker) == 0);
@@ -322,12 +317,9 @@ struct holder {
     _Atomic int release;
 };
 
-static void hold(int64_t begin, int64_t end, int32_t worker, void *arg)
+static void hold(UNUSED int64_t begin, UNUSED int64_t end, UNUSED int32_t worker, void *arg)
 {
     struct holder *holder = arg;
-    (void)begin;
-    (void)end;
-    (void)worker;
     atomic_fetch_add(&holder->entered, 1);
     while (!holder->release) {
         sleep_us(500);
@@ -368,12 +360,9 @@ static void runs_inline_as_worker_zero_when_busy(void)
     dvt_pool_destroy(pool);
 }
 
-static void stop_at_ten(int64_t begin, int64_t end, int32_t worker, void *arg)
+static void stop_at_ten(UNUSED int64_t begin, UNUSED int64_t end, UNUSED int32_t worker, void *arg)
 {
     struct record *record = arg;
-    (void)begin;
-    (void)end;
-    (void)worker;
     if (atomic_fetch_add(&record->calls, 1) == 10) {
         atomic_fetch_or(record->stop, DVT_CANCELLED);
     }
@@ -528,12 +517,10 @@ static void makes_do_with_fewer_threads(void)
     dvt_pool_destroy(bare);
 }
 
-static void inspect_thread(int64_t begin, int64_t end, int32_t worker, void *arg)
+static void inspect_thread(UNUSED int64_t begin, UNUSED int64_t end, int32_t worker, void *arg)
 {
     char name[16], expected[16];
     sigset_t blocked;
-    (void)begin;
-    (void)end;
     if (worker > 0) {
         snprintf(expected, sizeof expected, "dovetail-w%hd", (short)worker);
         pthread_getname_np(pthread_self(), name, sizeof name);
@@ -657,9 +644,8 @@ static void tells_a_child_forked_in_the_middle(void)
     dvt_pool_destroy(pool);
 }
 
-static void count_cores_on_one(void *unused)
+static void count_cores_on_one(UNUSED void *unused)
 {
-    (void)unused;
     cpu_set_t set;
     CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
     int first = 0;

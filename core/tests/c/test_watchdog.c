@@ -239,9 +239,8 @@ static void serves_many_threads(void)
     }
 }
 
-static void check_deadline_and_poll(void *unused)
+static void check_deadline_and_poll(UNUSED void *unused)
 {
-    (void)unused;
     fires_at_the_deadline();
     asks_a_long_run_to_poll_again_and_again();
 }
@@ -298,10 +297,9 @@ static void *churn(void *unused)
     return unused;
 }
 
-static void fire_one_deadline(void *unused)
+static void fire_one_deadline(UNUSED void *unused)
 {
     dvt_watch watch;
-    (void)unused;
     CHECK(dvt_watch_begin(&watch, dvt_now_ns() + MS, 1) == 0);
     CHECK(wait_for(&watch, DVT_TIMED_OUT, dvt_now_ns() + 2000 * MS));
     dvt_watch_end(&watch);

@@ -8,25 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dovetail import layers
 from dovetail.graph.descriptor import Array, Constant, Input, Output
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import Layer
 from dovetail.graph.tensor import DataLayout, DType, Quantization
-from dovetail.layers import (
-    Activation,
-    BatchNormalization,
-    Convolution2d,
-    DepthwiseConvolution2d,
-    Dequantize,
-    ElementwiseBinary,
-    FullyConnected,
-    GlobalPooling,
-    Pad,
-    Permute,
-    Pooling2d,
-    Quantize,
-    TransposeConvolution2d,
-)
 
 NHWC = DataLayout.NHWC
 
@@ -54,11 +40,11 @@ def run(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
 
 def compute(layer: Layer, inputs: list[Any]) -> Array:
     d, info = layer.descriptor, layer.output.known_info
-    if isinstance(d, Quantize):
+    if isinstance(d, layers.Quantize):
         return quantized(inputs[0], d.quantization, d.dtype)
-    if isinstance(d, Dequantize):
+    if isinstance(d, layers.Dequantize):
         return real(inputs[0], d.quantization)
-    if info.quantization is not None and not isinstance(d, Permute):
+    if info.quantization is not None and not isinstance(d, layers.Permute):
         infos = [slot.info for slot in layer.inputs]
         inputs = [None if v is None else real(v, i.quantization) for v, i in zip(inputs, infos, strict=True)]  # type: ignore[union-attr]
         return quantized(compute_real(layer, inputs), info.quantization, info.dtype)
@@ -68,21 +54,23 @@ def compute(layer: Layer, inputs: list[Any]) -> Array:
 def compute_real(layer: Layer, inputs: list[Any]) -> Array:
     d = layer.descriptor
     x = np.asarray(inputs[0], np.float64)
-    if isinstance(d, Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d | FullyConnected):
+    if isinstance(
+        d, layers.Convolution2d | layers.DepthwiseConvolution2d | layers.TransposeConvolution2d | layers.FullyConnected
+    ):
         return activated(d, weighted(d, x, np.asarray(inputs[1], np.float64), inputs[2] if len(inputs) > 2 else None))
-    if isinstance(d, ElementwiseBinary):
+    if isinstance(d, layers.ElementwiseBinary):
         return activated(d, x + inputs[1])
-    if isinstance(d, Activation):
+    if isinstance(d, layers.Activation):
         return {"relu": np.maximum(x, 0), "bounded_relu": np.clip(x, d.beta, d.alpha)}[d.function.value]
-    if isinstance(d, BatchNormalization):
+    if isinstance(d, layers.BatchNormalization):
         axis = d.layout.channel_axis if x.ndim > 1 else 0
         scale, offset, mean, variance = (along(np.asarray(v, np.float64), x.ndim, axis) for v in inputs[1:])
         return (x - mean) / np.sqrt(variance + d.epsilon) * scale + offset
-    if isinstance(d, Pad):
+    if isinstance(d, layers.Pad):
         return np.pad(x, list(zip(d.before, d.after, strict=True)), constant_values=d.value)
-    if isinstance(d, Pooling2d):
+    if isinstance(d, layers.Pooling2d):
         return pooled(d, x)
-    if isinstance(d, GlobalPooling):
+    if isinstance(d, layers.GlobalPooling):
         return x.mean(d.layout.spatial_axes(x.ndim), keepdims=True)
     found = d.evaluate(layer.input_infos, [x])
     assert found is not None, d
@@ -116,16 +104,16 @@ def quantized(x: Array, quantization: Quantization, dtype: DType) -> Array:
 
 def weighted(d: Any, x: Array, w: Array, bias: Array | None) -> Array:
     b = 0.0 if bias is None else np.asarray(bias, np.float64)
-    if isinstance(d, FullyConnected):
+    if isinstance(d, layers.FullyConnected):
         return x @ w.T + b
     last = d.layout is NHWC
     if last:
         x = x.transpose(0, 3, 1, 2)
-        w = w.transpose(3, 0, 1, 2) if isinstance(d, DepthwiseConvolution2d) else w.transpose(0, 3, 1, 2)
-    if isinstance(d, TransposeConvolution2d):
+        w = w.transpose(3, 0, 1, 2) if isinstance(d, layers.DepthwiseConvolution2d) else w.transpose(0, 3, 1, 2)
+    if isinstance(d, layers.TransposeConvolution2d):
         y = transposed(d, x, w.transpose(1, 0, 2, 3) if last else w)
     else:
-        groups = x.shape[1] if isinstance(d, DepthwiseConvolution2d) else d.groups
+        groups = x.shape[1] if isinstance(d, layers.DepthwiseConvolution2d) else d.groups
         top, left, bottom, right = d.padding
         x = np.pad(x, [(0, 0), (0, 0), (top, bottom), (left, right)])
         rows, columns = ((x.shape[2 + i] - d.dilation[i] * (w.shape[2 + i] - 1) - 1) // d.stride[i] + 1 for i in range(2))
@@ -145,7 +133,7 @@ def weighted(d: Any, x: Array, w: Array, bias: Array | None) -> Array:
     return y.transpose(0, 2, 3, 1) if last else y
 
 
-def transposed(d: TransposeConvolution2d, x: Array, w: Array) -> Array:
+def transposed(d: layers.TransposeConvolution2d, x: Array, w: Array) -> Array:
     n, channels, height, width = x.shape
     per_out = w.shape[1]
     size = [d.stride[i] * (x.shape[2 + i] - 1) + w.shape[2 + i] + d.output_padding[i] for i in range(2)]
@@ -159,7 +147,7 @@ def transposed(d: TransposeConvolution2d, x: Array, w: Array) -> Array:
     return y[:, :, top : size[0] - bottom, left : size[1] - right]
 
 
-def pooled(d: Pooling2d, x: Array) -> Array:
+def pooled(d: layers.Pooling2d, x: Array) -> Array:
     last = d.layout is NHWC
     x = x.transpose(0, 3, 1, 2) if last else x
     top, left, bottom, right = d.padding

@@ -251,11 +251,16 @@ class JsonToFile(click.Command):
         while rest:
             word = rest.pop(0)
             rewritten.append(word)
-            if word == "--json":
-                rewritten.append(rest.pop(0) if rest and rest[0].endswith(".json") else "-")
-            elif word == "--":
+            if word == "--":
                 break
+            rewritten += self.values_of(word, rest)
         return super().parse_args(context, rewritten + rest)
+
+    def values_of(self, option: str, rest: list[str]) -> list[str]:
+        """Take what belongs to an option from the words behind it, as click wants it."""
+        if option != "--json":
+            return []
+        return [rest.pop(0) if rest and rest[0].endswith(".json") else "-"]
 
 
 def json_file_option(function: _Function) -> _Function:

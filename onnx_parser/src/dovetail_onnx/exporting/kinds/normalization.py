@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail import layers
 from dovetail.graph.tensor import DataLayout, DType
-from dovetail.layers import (
-    BatchNormalization,
-    GroupNormalization,
-    InstanceNormalization,
-    LayerNormalization,
-    LocalResponseNormalization,
-    LpNormalization,
-)
 
 from ..rules import Saying, says
 
 
-@says(BatchNormalization)
+@says(layers.BatchNormalization)
 def batch_normalization(say: Saying) -> str:
     """Say normalization by given statistics."""
     made = say.op("BatchNormalization", _images(say), *say.inputs[1:], epsilon=float(say.descriptor.epsilon))
@@ -45,7 +38,7 @@ def _is_of_channels(say: Saying) -> bool:
     return say.info().rank == 1 and say.descriptor.layout is DataLayout.NHWC
 
 
-@says(InstanceNormalization)
+@says(layers.InstanceNormalization)
 def instance_normalization(say: Saying) -> str:
     """Say normalization of each channel of each image."""
     rank = say.info().rank
@@ -56,7 +49,7 @@ def instance_normalization(say: Saying) -> str:
     return say.channels_back(made, rank)
 
 
-@says(GroupNormalization)
+@says(layers.GroupNormalization)
 def group_normalization(say: Saying) -> str:
     """Say normalization of groups of channels."""
     channels = say.info().sizes[1]
@@ -70,7 +63,7 @@ def _or_filled(say: Saying, index: int, shape: tuple[int, ...], number: float) -
     return say.input(index) or say.constant(np.full(shape, number), say.dtype)
 
 
-@says(LayerNormalization)
+@says(layers.LayerNormalization)
 def layer_normalization(say: Saying) -> str:
     """Say normalization over the last axes.
 
@@ -107,7 +100,7 @@ def _shifted(say: Saying, value: str) -> str:
     return say.op("Add", scaled, say.cast(say.input(2), wide)) if say.has(2) else scaled
 
 
-@says(LpNormalization)
+@says(layers.LpNormalization)
 def lp_normalization(say: Saying) -> str:
     """Say division by the norm; the operator of that name knows no smallest norm."""
     x, wide = say.cast(say.input(0), _wide(say)), _wide(say)
@@ -115,7 +108,7 @@ def lp_normalization(say: Saying) -> str:
     return say.cast(say.op("Div", x, say.op("Max", norm, say.scalar(say.descriptor.epsilon, wide))), say.dtype)
 
 
-@says(LocalResponseNormalization)
+@says(layers.LocalResponseNormalization)
 def local_response_normalization(say: Saying) -> str:
     """Say normalization by neighbouring channels."""
     lrn = say.descriptor

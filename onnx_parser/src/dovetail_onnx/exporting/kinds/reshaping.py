@@ -2,61 +2,50 @@
 
 from __future__ import annotations
 
+from dovetail import layers
 from dovetail.graph.tensor import DType
-from dovetail.layers import (
-    BroadcastTo,
-    DepthToSpace,
-    ExpandDims,
-    Flatten,
-    Permute,
-    Reshape,
-    Shape,
-    SpaceToDepth,
-    Squeeze,
-    Tile,
-)
 
 from ..rules import Saying, says
 
 
-@says(Reshape, Flatten, Squeeze, ExpandDims)
+@says(layers.Reshape, layers.Flatten, layers.Squeeze, layers.ExpandDims)
 def reshape(say: Saying) -> str:
     """Say the same elements under the shape that is known of the result."""
     return say.op("Reshape", say.input(), say.integers(say.result.sizes), allowzero=1 if 0 in say.result.sizes else None)
 
 
-@says(Permute)
+@says(layers.Permute)
 def permute(say: Saying) -> str:
     """Say a permutation of axes."""
     return say.permuted(say.input(), say.descriptor.order(say.info().rank))
 
 
-@says(BroadcastTo)
+@says(layers.BroadcastTo)
 def broadcast_to(say: Saying) -> str:
     """Say a broadcast."""
     return say.op("Expand", say.input(), say.integers(say.result.sizes))
 
 
-@says(Tile)
+@says(layers.Tile)
 def tile(say: Saying) -> str:
     """Say repetition."""
     return say.op("Tile", say.input(), say.integers(say.descriptor.repeats))
 
 
-@says(Shape)
+@says(layers.Shape)
 def shape(say: Saying) -> str:
     """Say the sizes of a tensor."""
     return say.op("Shape", say.input(), dtype=DType.INT64, start=say.descriptor.start, end=say.descriptor.end)
 
 
-@says(SpaceToDepth)
+@says(layers.SpaceToDepth)
 def space_to_depth(say: Saying) -> str:
     """Say blocks of pixels as channels."""
     x = say.channels_first(say.input(), 4)
     return say.channels_back(say.op("SpaceToDepth", x, blocksize=say.descriptor.block), 4)
 
 
-@says(DepthToSpace)
+@says(layers.DepthToSpace)
 def depth_to_space(say: Saying) -> str:
     """Say channels as blocks of pixels."""
     x, mode = say.channels_first(say.input(), 4), "CRD" if say.descriptor.column_first else "DCR"
