@@ -27,7 +27,8 @@ from .choosing import Chooser
 from .constraints import Constraints
 from .copies import CopyReport
 from .core_kinds import Debug, MemoryCopy
-from .optimized import OptimizedNetwork, TensorSpec
+from .open_sizes import OpenSizes
+from .optimized import OptimizedNetwork, TensorSpec, complete
 from .options import build_options
 from .partition import partition
 from .passes.share_constants import SharedConstants
@@ -53,6 +54,7 @@ __all__ = [
     "LayerReport",
     "MemoryCopy",
     "NetworkSource",
+    "OpenSizes",
     "OptimizedNetwork",
     "PartitionReport",
     "Placement",
@@ -92,10 +94,14 @@ def optimize(network: Graph, backends: Sequence[BackendLike] | BackendLike | Non
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
             (`TIMEOUT`).
     """
-    return compile_network(NetworkSource(require_network(network)), CompileRequest.of({"backends": backends, **wanted}))
+    return complete(
+        compile_network(NetworkSource(require_network(network)), CompileRequest.of({"backends": backends, **wanted}))
+    )
 
 
-def compile_network(source: NetworkSource, request: CompileRequest, shared: SharedConstants | None = None) -> OptimizedNetwork:
+def compile_network(
+    source: NetworkSource, request: CompileRequest, shared: SharedConstants | None = None
+) -> OptimizedNetwork | OpenSizes:
     """Do what `optimize` does, with a network whose weights may be consumed.
 
     Args:
@@ -103,6 +109,9 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
         request: What is asked.
         shared: The constants of other results of this network, for other sizes: equal ones become
             the same arrays.
+
+    Returns:
+        The optimized network, or what is open: only a run brings it.
     """
     network = source.take()
     ready, absent = resolve(request.backends, request.options, request.registry)
@@ -115,12 +124,14 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
         check_graph(budget, network)
         graph = network if source.is_consumable else network.copy()
         try:
-            counts = run_pipeline(graph, context)
+            unknown = run_pipeline(graph, context)
         except GraphError as error:
             if graph is not network and error.code in (ErrorCode.SHAPE_MISMATCH, ErrorCode.ATTRIBUTE_INVALID):
                 name_symbols(error, network)
             raise
 
+    if unknown is not None:
+        return unknown
     order = graph.topological_order()
     homes = context.assigner.assigned
     parts = partition(order, homes)
@@ -146,7 +157,7 @@ def compile_network(source: NetworkSource, request: CompileRequest, shared: Shar
                 for number, (home, layers) in enumerate(parts)
             ),
             tuple(copies.reports),
-            tuple(counts),
+            tuple(context.counts.items()),
             (*absent, *assigner.absent),
             declared.folded(order),
         ),

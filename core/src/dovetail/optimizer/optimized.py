@@ -13,6 +13,7 @@ from ..ground.limits import limited
 from ..ground.logs import Log
 from ..ground.records import NamedTuple, Record
 from .candidate import Assigned, GivenBack
+from .open_sizes import OpenSizes
 from .passes.fix_inputs import Shapes, Values
 from .passes.share_constants import SharedConstants
 from .placement import Placement
@@ -71,7 +72,7 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
     source: NetworkSource
     private: frozenset[str]
     shared: SharedConstants | None
-    _compile: Callable[[NetworkSource, CompileRequest, SharedConstants | None], OptimizedNetwork]
+    _compile: Callable[[NetworkSource, CompileRequest, SharedConstants | None], OptimizedNetwork | OpenSizes]
 
     def __repr__(self) -> str:
         return f"<OptimizedNetwork: {self.placement.summary()}>"
@@ -83,6 +84,12 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
             shapes: In the place of those given before; None keeps them.
             values: Added to those given before.
         """
+        return complete(self.replan_as_far_as_known(shapes, values))
+
+    def replan_as_far_as_known(
+        self, shapes: Shapes | None = None, values: Values | None = None
+    ) -> OptimizedNetwork | OpenSizes:
+        """Do what `replan` does, or return what is open: only a run brings it."""
         return self._again(self.request.but(shapes=shapes, values={**self.request.values, **(values or {})}))
 
     def give_back(self, layer: str, failure: BackendError) -> OptimizedNetwork:
@@ -108,13 +115,20 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
         text = "backend %s could not compile %s, which is placed anew: %s"
         _log.warning(text, assigned.label, ", ".join(sources), part.reason)
         try:
-            return self._again(self.request.but(given_back=(*self.request.given_back, part)))
+            return complete(self._again(self.request.but(given_back=(*self.request.given_back, part))))
         except PlacementError as error:
             asked = {refusal.backend for several in error.details["refusals"].values() for refusal in several}
             if asked <= {assigned.label}:
                 raise failure from None
             raise error from failure
 
-    def _again(self, request: CompileRequest) -> OptimizedNetwork:
+    def _again(self, request: CompileRequest) -> OptimizedNetwork | OpenSizes:
         with limited(request.limits, joining=True):
             return self._compile(self.source, request.replaced(limits=None), self.shared)
+
+
+def complete(made: OptimizedNetwork | OpenSizes) -> OptimizedNetwork:
+    """Return an optimized network, or raise what is open."""
+    if isinstance(made, OpenSizes):
+        raise made.error
+    return made

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ..graph.graph import Graph
 from ..graph.layer import Layer
 from ..graph.tensor import DType
-from ..ground.errors import OptionError
+from ..ground.errors import ErrorCode, GraphError, OptionError
 from ..ground.limits import budget
 from ..ground.records import NamedTuple, Record, field
 from .assignment import Assigner
@@ -16,6 +16,7 @@ from .candidate import Assigned
 from .choosing import Chooser, TakeChoices
 from .copies import InsertCopies
 from .folding import FoldingBudget
+from .open_sizes import OpenSizes
 from .passes import (
     DropUnused,
     FixShapes,
@@ -36,6 +37,7 @@ from .passes import (
     ShareConstants,
     Validate,
 )
+from .passes.fix_inputs import open_symbols
 from .passes.share_constants import SharedConstants
 from .request import CompileRequest
 from .substitution import OptimizeSubgraphs
@@ -53,6 +55,7 @@ class Compilation(Record):
     Attributes:
         request: What is asked.
         computing_integers: The backends for which integer layers are made.
+        counts: Changes by name of pass, in order of their first run.
     """
 
     request: CompileRequest
@@ -62,6 +65,7 @@ class Compilation(Record):
     shared: SharedConstants | None = None
     copies: InsertCopies | None = None
     tuned: dict[Layer, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
     folding: FoldingBudget = field(default_factory=FoldingBudget)
 
     def share_constants(self) -> Pass:
@@ -113,11 +117,15 @@ def _optional(context: Compilation) -> bool:
     return context.request.passes
 
 
-PIPELINE: tuple[Step, ...] = (
+FIX_SIZES: tuple[Step, ...] = (
     Step((lambda c: Validate(),), _always),
     Step((lambda c: DropUnused(),), _optional),
     Step((lambda c: FixShapes(c.request.shapes),), _always),
     Step((lambda c: FixValues(c.request.values),), _always),
+)
+"""What `optimize` does first; sizes that are open then stay open until a run brings them."""
+
+WITH_SIZES: tuple[Step, ...] = (
     Step((lambda c: InferAndFold(keep_dequantize=bool(c.computing_integers), folding=c.folding),), _always),
     Step((lambda c: IntegerLayers(c.accepts_integers, c.home),), lambda c: bool(c.computing_integers)),
     Step((lambda c: InferAndFold(folding=c.folding),), lambda c: bool(c.computing_integers)),
@@ -148,10 +156,14 @@ PIPELINE: tuple[Step, ...] = (
     Step((lambda c: InsertDebug(),), lambda c: bool(c.request.debug)),
     Step((lambda c: c.insert_copies(),), _always),
 )
-"""What `optimize` does, in order.
+"""What `optimize` does then, in order.
 
 With ``passes=False`` only the steps that a network needs to run at all.
 """
+
+
+PIPELINE = (*FIX_SIZES, *WITH_SIZES)
+"""All of it."""
 
 
 class AssignBackends(Pass):
@@ -187,13 +199,30 @@ class RequireHomes(Pass):
         return 0
 
 
-def run_pipeline(graph: Graph, context: Compilation) -> list[tuple[str, int]]:
-    """Run the list on a graph, in place.
+def run_pipeline(graph: Graph, context: Compilation) -> OpenSizes | None:
+    """Run both lists on a graph, in place, as far as its sizes are known.
 
-    Returns (name, changes) of every pass that ran, in order of their first run.
+    `context.counts` says then what each pass changed.
+
+    Returns:
+        What is open; None if nothing is.
     """
-    counts: dict[str, int] = {}
-    for step in PIPELINE:
+    _run(FIX_SIZES, graph, context)
+    unknown = open_symbols(graph)
+    if unknown is not None:
+        return OpenSizes(tuple(unknown.details["symbols"]), (), unknown)
+    try:
+        _run(WITH_SIZES, graph, context)
+    except GraphError as error:  # known only once what the value decides is reached
+        if error.code is not ErrorCode.VALUE_REQUIRED:
+            raise
+        return OpenSizes((), tuple(error.details.get("inputs", ())), error)
+    return None
+
+
+def _run(steps: Sequence[Step], graph: Graph, context: Compilation) -> None:
+    counts = context.counts
+    for step in steps:
         if not step.when(context):
             continue
         for _ in range(_MAX_ROUNDS if len(step.make) > 1 else 1):
@@ -206,4 +235,3 @@ def run_pipeline(graph: Graph, context: Compilation) -> list[tuple[str, int]]:
                 changes += made
             if not changes:
                 break
-    return list(counts.items())

@@ -15,9 +15,10 @@ import numpy as np
 from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
-from ..ground.errors import ErrorCode, GraphError, LoadTimeoutError, RunError, RunTimeoutError
+from ..ground.errors import ErrorCode, LoadTimeoutError, RunError, RunTimeoutError
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
+from ..optimizer.open_sizes import OpenSizes
 from . import run_errors
 from .backends_in_use import BackendKey, BackendsInUse, Factory, OpenBackend, PartFailedError
 from .callers_arrays import binding_error, bound_outputs, check_names, checked_array, host_array, same_memory
@@ -53,7 +54,7 @@ class LoadedNetwork(NetworkRunner):
         on_unload: Callable[[LoadedNetwork], object],
         name: str,
         inputs: tuple[TensorSpec, ...],
-        optimize: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork],
+        optimize: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork | OpenSizes],
         optimized: OptimizedNetwork | None,
         outputs: tuple[TensorSpec, ...] | None,
         threads: int,
@@ -280,25 +281,25 @@ class LoadedNetwork(NetworkRunner):
             planned = self._plans.get(key)
             if planned is not None:
                 return planned
-            try:
-                planned = self._make_plan(symbols, values, timeout)
-            except GraphError as error:
-                wanted = set(error.details.get("inputs", ())) & set(arrays) - self._value_inputs
-                if error.code != ErrorCode.VALUE_REQUIRED or not wanted:
-                    raise
-                self._value_inputs |= wanted
-                continue
-            self._keep(key, planned)
-            return planned
+            made = self._make_plan(symbols, values, timeout)
+            if isinstance(made, Planned):
+                self._keep(key, made)
+                return made
+            wanted = set(made.inputs) & set(arrays) - self._value_inputs
+            if not wanted:
+                raise made.error
+            self._value_inputs |= wanted
+            del made  # and with it the graph that could not be planned
 
     def _keep(self, key: Any, planned: Planned) -> None:
         self._plans.add(key, planned)
         self._by_shapes = self._plans.by_shapes
 
-    def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> Planned:
+    def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> Planned | OpenSizes:
         try:
             with limited(self._limits, seconds=timeout):
-                return self._build(self._optimize(symbols, values), values, consumes=True)
+                optimized = self._optimize(symbols, values)
+                return optimized if isinstance(optimized, OpenSizes) else self._build(optimized, values, consumes=True)
         except LoadTimeoutError as error:
             if timeout is None:
                 raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..graph.descriptor import Array, Constant
 from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
-from ..ground.errors import ErrorCode, GraphError, OptionError, RunError
+from ..ground.errors import ErrorCode, OptionError, RunError
 from ..ground.gc_deferral import gc_deferred, network_dropped
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
@@ -26,6 +26,7 @@ from ..optimizer import (
     compile_network,
     require_network,
 )
+from ..optimizer.open_sizes import OpenSizes
 from .loaded_network import LoadedNetwork
 from .plan_cache import DEFAULT_BYTES
 from .resources import Resources
@@ -130,7 +131,7 @@ class Runtime:
         plan_cache_bytes: int,
     ) -> LoadedNetwork:
         threads = min(threads or self.threads, self.threads)
-        again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork]
+        again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork | OpenSizes]
         source: NetworkSource | None = None
         is_own = False
         if isinstance(network, OptimizedNetwork):
@@ -141,7 +142,7 @@ class Runtime:
             outputs: tuple[TensorSpec, ...] | None
             inputs = network.inputs
             outputs = network.outputs
-            again = network.replan
+            again = network.replan_as_far_as_known
         else:
             source = origin = network if isinstance(network, NetworkSource) else NetworkSource(require_network(network))
             is_own, graph = source.is_consumable, source.network
@@ -152,14 +153,16 @@ class Runtime:
             if not all(info.is_concrete for info in infos.values()):
                 source.keep()  # each set of sizes is planned from the network, weights included
             del graph  # weights that may be consumed are held by nobody else
-            optimized = _compile_if_known(source, request)
+            made = compile_network(source, request)
+            optimized = None if isinstance(made, OpenSizes) else made
+            del made
             if optimized is None:
                 source.keep()  # so is each set of values that shape results
             outputs = _open_outputs(source.network, fixed) if optimized is None else optimized.outputs
             inputs = tuple(TensorSpec(name, info.shape, info.dtype, info.quantization) for name, info in infos.items())
             shared = None if source.is_consumable else SharedConstants()  # else it is made of other arrays each time
 
-            def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork:
+            def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork | OpenSizes:
                 return compile_network(origin, request.replaced(shapes=shapes, values={**fixed, **values}), shared)
 
         loaded = LoadedNetwork(
@@ -221,16 +224,6 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _compile_if_known(source: NetworkSource, request: CompileRequest) -> OptimizedNetwork | None:
-    """Optimize, or return None if sizes or values are open that only a run brings."""
-    try:
-        return compile_network(source, request)
-    except GraphError as error:
-        if error.code is ErrorCode.VALUE_REQUIRED or "symbols" in error.details:
-            return None
-        raise
 
 
 def _open_outputs(network: Graph, values: Mapping[str, Any]) -> tuple[TensorSpec, ...] | None:

@@ -195,23 +195,23 @@ def _unknown_key(key: str, symbols: list[str], inputs: list[str]) -> DovetailErr
     )
 
 
-def refuse_symbols(graph: Graph) -> None:
-    """Refuse a graph with an input of unknown size.
+def open_symbols(graph: Graph) -> GraphError | None:
+    """Return the error for inputs of unknown size, or None if all sizes are numbers.
 
-    Raises:
-        GraphError: `SHAPE_UNKNOWN`; ``details["symbols"]`` lists what has no size.
+    It is `SHAPE_UNKNOWN`; ``details["symbols"]`` lists what has no size.
     """
     users: dict[str, list[str]] = {}
     for layer in graph.inputs:
         for dimension in layer.output.known_info.shape:
             if isinstance(dimension, str):
                 users.setdefault(dimension, []).append(layer.name)
-    if users:
-        listed = "; ".join(f"{symbol!r} of {', '.join(dict.fromkeys(names))}" for symbol, names in users.items())
-        example = ", ".join(f"{symbol!r}: 1" for symbol in users)
-        raise GraphError(
-            f"network {graph.name!r} has symbolic dimensions without a size: {listed}",
-            code=ErrorCode.SHAPE_UNKNOWN,
-            hint=f"fix them: optimize(..., shapes={{{example}}}), or whole shapes by input name",
-            symbols=list(users),
-        )
+    if not users:
+        return None
+    listed = "; ".join(f"{symbol!r} of {', '.join(dict.fromkeys(names))}" for symbol, names in users.items())
+    example = ", ".join(f"{symbol!r}: 1" for symbol in users)
+    return GraphError(
+        f"network {graph.name!r} has symbolic dimensions without a size: {listed}",
+        code=ErrorCode.SHAPE_UNKNOWN,
+        hint=f"fix them: optimize(..., shapes={{{example}}}), or whole shapes by input name",
+        symbols=list(users),
+    )

@@ -16,7 +16,7 @@ from ..folding import FoldingBudget
 from ..rewriting import drop_constants, drop_unread_constants, inputs_behind, value_required
 from .base import Pass
 from .branches import Branches
-from .fix_inputs import refuse_symbols
+from .fix_inputs import open_symbols
 
 _UNFOLDED = (Input, Constant)
 
@@ -46,7 +46,9 @@ class InferAndFold(Pass):
         self.folding = FoldingBudget() if folding is None else folding
 
     def run(self, graph: Graph) -> int:
-        refuse_symbols(graph)
+        unknown = open_symbols(graph)
+        if unknown is not None:
+            raise unknown
         self.folding.begin(graph)
         if any(isinstance(layer.descriptor, Conditional) for layer in graph):
             changes = Branches(graph, self._advance, both=self.both).settle()
