@@ -8,14 +8,13 @@ for the functions that it computes so. Prelu of these is computed in fixed point
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail.abi cimport dovetail_call
 from dovetail_reference.workloads.activations cimport activate, activation_code
-from dovetail_reference.workloads.blocks cimport REAL, UNSIGNED, domain_of, load_reals, load_wholes, store_reals, store_wholes
-from dovetail_reference.workloads.elements cimport Element, element_of
+from dovetail_reference.workloads.block_walks cimport block, block_walk, new_block_walk
+from dovetail_reference.workloads.blocks cimport UNSIGNED, domain_of
 from dovetail_reference.workloads.operations cimport clamp_whole
 from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
-from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, walk, walk_tensors
-from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
+from dovetail_reference.workloads.walking cimport plan_walk
+from dovetail_reference.workloads.workload cimport allow_in_place, state_of
 
 from dovetail import DType
 from dovetail.layers import ActivationFunction, Prelu
@@ -57,8 +56,7 @@ def _python_function(descriptor):
 
 
 cdef struct activation_state:
-    walk route
-    Element kind
+    block_walk blocks
     int code
     double alpha
     double beta
@@ -66,45 +64,39 @@ cdef struct activation_state:
     int64_t high
 
 
-cdef void activation_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef activation_state *self = <activation_state *>arg
-    cdef double reals[BLOCK]
-    cdef int64_t wholes[BLOCK]
+cdef void activate_reals(const void *state, block *x, int64_t n) noexcept nogil:
+    cdef const activation_state *self = <const activation_state *>state
+    cdef double alpha = self.alpha, beta = self.beta
+    cdef int code = self.code
     cdef int64_t i
-    if domain_of(self.kind) == REAL:
-        load_reals(self.kind, at[0], steps[0], n, reals)
-        for i in range(n):
-            reals[i] = activate(self.code, reals[i], self.alpha, self.beta)
-        store_reals(self.kind, reals, n, at[1], steps[1])
-    else:
-        load_wholes(self.kind, at[0], steps[0], n, wholes)
-        for i in range(n):
-            wholes[i] = clamp_whole(wholes[i], self.low, self.high, domain_of(self.kind) == UNSIGNED)
-        store_wholes(self.kind, wholes, False, n, at[1], steps[1])
+    for i in range(n):
+        x.reals[i] = activate(code, x.reals[i], alpha, beta)
 
 
-cdef int execute_activation(void *state, const dovetail_call *call) noexcept nogil:
-    return walk_tensors(&(<activation_state *>state).route, activation_row, state, call)
+cdef void clamp_wholes(const void *state, block *x, int64_t n) noexcept nogil:
+    cdef const activation_state *self = <const activation_state *>state
+    cdef bint unsigned = domain_of(self.blocks.kinds[0]) == UNSIGNED
+    cdef int64_t i, low = self.low, high = self.high
+    for i in range(n):
+        x.wholes[i] = clamp_whole(x.wholes[i], low, high, unsigned)
 
 
 cdef object _create_activation(object descriptor, object info):
-    capsule = new_workload(execute_activation, sizeof(activation_state))
+    capsule = new_block_walk(sizeof(activation_state), (info, info))
     cdef activation_state *self = <activation_state *>state_of(capsule)
     step = (info.dtype.itemsize,)
-    self.kind = element_of(info.dtype)
     self.code, self.alpha, self.beta = activation_code(descriptor.function), descriptor.alpha, descriptor.beta
-    if domain_of(self.kind) != REAL:
+    self.blocks.compute = activate_reals if self.blocks.real else clamp_wholes
+    if not self.blocks.real:
         self.low, self.high = integer_clamp(descriptor.function, descriptor.alpha, descriptor.beta, info.dtype)
-    plan_walk(&self.route, (info.elements,), (step, step))
+    plan_walk(&self.blocks.route, (info.elements,), (step, step))
     allow_in_place(capsule)
     return capsule
 
 
 cdef struct prelu_state:
-    walk route
-    Element kind
-    bint quantized
-    int32_t zero
+    block_walk blocks
+    int32_t zero            # what follows: of quantized tensors
     int32_t slope_zero
     int32_t result_zero
     int32_t low
@@ -113,56 +105,43 @@ cdef struct prelu_state:
     requantization below    # of the others times their slope
 
 
-cdef void prelu_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef Element kind = (<prelu_state *>arg).kind
-    cdef double reals[BLOCK]
-    cdef double slopes[BLOCK]
-    cdef int64_t wholes[BLOCK]
-    cdef int64_t factors[BLOCK]
+cdef void prelu_reals(const void *state, block *inputs, int64_t n) noexcept nogil:
+    cdef double *x = inputs[0].reals
     cdef int64_t i
-    if domain_of(kind) == REAL:
-        load_reals(kind, at[0], steps[0], n, reals)
-        load_reals(kind, at[1], steps[1], n, slopes)
-        for i in range(n):
-            reals[i] = reals[i] * slopes[i] if reals[i] < 0 else reals[i]
-        store_reals(kind, reals, n, at[2], steps[2])
-    else:
-        load_wholes(kind, at[0], steps[0], n, wholes)
-        load_wholes(kind, at[1], steps[1], n, factors)
-        for i in range(n):
-            if wholes[i] < 0 and domain_of(kind) != UNSIGNED:
-                wholes[i] = <int64_t>(<unsigned long long>wholes[i] * <unsigned long long>factors[i])
-        store_wholes(kind, wholes, False, n, at[2], steps[2])
+    cdef double scaled
+    for i in range(n):
+        scaled = x[i] * inputs[1].reals[i]      # of all, which takes no branch
+        x[i] = scaled if x[i] < 0 else x[i]
 
 
-cdef void quantized_prelu_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef const prelu_state *self = <const prelu_state *>arg
-    cdef int64_t wholes[BLOCK]
-    cdef int64_t factors[BLOCK]
+cdef void prelu_wholes(const void *state, block *inputs, int64_t n) noexcept nogil:
+    cdef int64_t *x = inputs[0].wholes
+    cdef int64_t i
+    if domain_of((<const prelu_state *>state).blocks.kinds[0]) == UNSIGNED:
+        return
+    for i in range(n):
+        if x[i] < 0:
+            x[i] = <int64_t>(<unsigned long long>x[i] * <unsigned long long>inputs[1].wholes[i])
+
+
+cdef void prelu_quantized(const void *state, block *inputs, int64_t n) noexcept nogil:
+    cdef const prelu_state *self = <const prelu_state *>state
     cdef int64_t i
     cdef int32_t value
-    load_wholes(self.kind, at[0], steps[0], n, wholes)
-    load_wholes(self.kind, at[1], steps[1], n, factors)
     for i in range(n):
-        value = <int32_t>wholes[i] - self.zero
+        value = <int32_t>inputs[0].wholes[i] - self.zero
         if value >= 0:
             value = requantize(value, self.above)
         else:
-            value = requantize(value * (<int32_t>factors[i] - self.slope_zero), self.below)
-        wholes[i] = clamp_int32(value + self.result_zero, self.low, self.high)
-    store_wholes(self.kind, wholes, False, n, at[2], steps[2])
-
-
-cdef int execute_prelu(void *state, const dovetail_call *call) noexcept nogil:
-    cdef prelu_state *self = <prelu_state *>state
-    return walk_tensors(&self.route, quantized_prelu_row if self.quantized else prelu_row, self, call)
+            value = requantize(value * (<int32_t>inputs[1].wholes[i] - self.slope_zero), self.below)
+        inputs[0].wholes[i] = clamp_int32(value + self.result_zero, self.low, self.high)
 
 
 cdef void fill_prelu_quantization(prelu_state *self, object info, object slope, object result) except *:
     """Zero points, factors (formed in float32) and range."""
     cdef float scale = info.quantization.scale[0], slope_scale = slope.quantization.scale[0]
     cdef float result_scale = result.quantization.scale[0]
-    self.quantized = True
+    self.blocks.compute = prelu_quantized
     self.zero, self.slope_zero = info.quantization.zero_point[0], slope.quantization.zero_point[0]
     self.result_zero = result.quantization.zero_point[0]
     self.above = requantization_of(scale / result_scale)
@@ -171,13 +150,13 @@ cdef void fill_prelu_quantization(prelu_state *self, object info, object slope, 
 
 
 cdef object _create_prelu(object info, object slope, object result):
-    capsule = new_workload(execute_prelu, sizeof(prelu_state))
+    capsule = new_block_walk(sizeof(prelu_state), (info, slope, result))
     cdef prelu_state *self = <prelu_state *>state_of(capsule)
     itemsize = info.dtype.itemsize
     own = contiguous(info.sizes, itemsize)
-    self.kind = element_of(info.dtype)
+    self.blocks.compute = prelu_reals if self.blocks.real else prelu_wholes
     if info.quantization is not None:
         fill_prelu_quantization(self, info, slope, result)
-    plan_walk(&self.route, info.sizes, (own, broadcast(slope.sizes, info.sizes, itemsize), own))
+    plan_walk(&self.blocks.route, info.sizes, (own, broadcast(slope.sizes, info.sizes, itemsize), own))
     allow_in_place(capsule)
     return capsule

@@ -4,9 +4,9 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from dovetail.abi cimport dovetail_call
-from dovetail_reference.workloads.blocks cimport REAL, SIGNED, domain_of, load_reals, load_wholes
-from dovetail_reference.workloads.elements cimport Element, element_of
-from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, walk, walk_tensors
+from dovetail_reference.workloads.block_walks cimport block, block_walk, new_block_walk
+from dovetail_reference.workloads.blocks cimport SIGNED, domain_of
+from dovetail_reference.workloads.walking cimport plan_walk, walk, walk_tensors
 from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
 from dovetail.layers import Where
@@ -41,47 +41,36 @@ def create(layer, dtype):
 
 
 cdef struct comparison_state:
-    walk route
-    Element kind
+    block_walk blocks
     int accepted
 
 
-cdef void comparison_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef comparison_state *self = <comparison_state *>arg
-    cdef double reals[2][BLOCK]
-    cdef int64_t wholes[2][BLOCK]
+cdef void compare_reals(const void *state, block *inputs, int64_t n) noexcept nogil:
+    cdef int accepted = (<const comparison_state *>state).accepted, relation
     cdef int64_t i
-    cdef int relation
-    if domain_of(self.kind) == REAL:
-        load_reals(self.kind, at[0], steps[0], n, reals[0])
-        load_reals(self.kind, at[1], steps[1], n, reals[1])
-    else:
-        load_wholes(self.kind, at[0], steps[0], n, wholes[0])
-        load_wholes(self.kind, at[1], steps[1], n, wholes[1])
+    cdef double a, b
     for i in range(n):
-        if domain_of(self.kind) == REAL:
-            relation = LESS * (reals[0][i] < reals[1][i]) + EQUAL * (reals[0][i] == reals[1][i])
-            relation += GREATER * (reals[0][i] > reals[1][i])
-            relation = UNORDERED if relation == 0 else relation
-        elif wholes[0][i] == wholes[1][i]:
-            relation = EQUAL
-        elif domain_of(self.kind) == SIGNED:
-            relation = LESS if wholes[0][i] < wholes[1][i] else GREATER
-        else:
-            relation = LESS if <uint64_t>wholes[0][i] < <uint64_t>wholes[1][i] else GREATER
-        at[2][i * steps[2]] = (relation & self.accepted) != 0
+        a, b = inputs[0].reals[i], inputs[1].reals[i]
+        relation = LESS * (a < b) + EQUAL * (a == b) + GREATER * (a > b)
+        inputs[0].reals[i] = ((UNORDERED if relation == 0 else relation) & accepted) != 0
 
 
-cdef int execute_comparison(void *state, const dovetail_call *call) noexcept nogil:
-    return walk_tensors(&(<comparison_state *>state).route, comparison_row, state, call)
+cdef void compare_wholes(const void *state, block *inputs, int64_t n) noexcept nogil:
+    cdef const comparison_state *self = <const comparison_state *>state
+    cdef bint less
+    cdef int64_t i, a, b
+    for i in range(n):
+        a, b = inputs[0].wholes[i], inputs[1].wholes[i]
+        less = a < b if domain_of(self.blocks.kinds[0]) == SIGNED else <uint64_t>a < <uint64_t>b
+        inputs[0].wholes[i] = ((EQUAL if a == b else LESS if less else GREATER) & self.accepted) != 0
 
 
 cdef object _create_comparison(object descriptor, object infos, object result, object strides):
-    capsule = new_workload(execute_comparison, sizeof(comparison_state))
+    capsule = new_block_walk(sizeof(comparison_state), (*infos, result))
     cdef comparison_state *self = <comparison_state *>state_of(capsule)
-    self.kind = element_of(infos[0].dtype)
+    self.blocks.compute = compare_reals if self.blocks.real else compare_wholes
     self.accepted = _ACCEPTED[descriptor.operation.value]
-    plan_walk(&self.route, result.sizes, strides)
+    plan_walk(&self.blocks.route, result.sizes, strides)
     return capsule
 
 

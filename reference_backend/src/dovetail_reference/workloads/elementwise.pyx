@@ -10,13 +10,14 @@ from libc.stdint cimport int32_t, int64_t
 
 from dovetail.abi cimport dovetail_call
 from dovetail_reference.workloads.activations cimport ACTIVATION_NONE, FusedFunction, apply, fused_function
-from dovetail_reference.workloads.blocks cimport REAL, UNSIGNED, domain_of, load_reals, load_wholes, store_reals, store_wholes
-from dovetail_reference.workloads.elements cimport Element, element_of
+from dovetail_reference.workloads.block_walks cimport block, block_row, block_walk, new_block_walk
+from dovetail_reference.workloads.blocks cimport REAL, UNSIGNED, domain_of, load_wholes, store_wholes
+from dovetail_reference.workloads.elements cimport Element
 from dovetail_reference.workloads.operations cimport clamp_whole, real_binary, real_unary, whole_binary, whole_unary
 from dovetail_reference.workloads.operations cimport real_function, real_function2, whole_function, whole_function2
 from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, walk, walk_tensors
-from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
+from dovetail_reference.workloads.workload cimport allow_in_place, state_of
 
 from dovetail import DType
 from dovetail.layers import BinaryOperation, ElementwiseUnary
@@ -44,32 +45,23 @@ def create(layer, dtype):
 
 
 cdef struct unary_state:
-    walk route
-    Element source
-    Element target
+    block_walk blocks
     real_function of_real
     whole_function of_whole
 
 
-cdef void unary_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef unary_state *self = <unary_state *>arg
-    cdef double reals[BLOCK]
-    cdef int64_t wholes[BLOCK]
+cdef void unary_reals(const void *state, block *x, int64_t n) noexcept nogil:
+    cdef real_function function = (<const unary_state *>state).of_real
     cdef int64_t i
-    if self.of_real != NULL:
-        load_reals(self.source, at[0], steps[0], n, reals)
-        for i in range(n):
-            reals[i] = self.of_real(reals[i])
-        store_reals(self.target, reals, n, at[1], steps[1])
-    else:
-        load_wholes(self.source, at[0], steps[0], n, wholes)
-        for i in range(n):
-            wholes[i] = self.of_whole(wholes[i])
-        store_wholes(self.target, wholes, False, n, at[1], steps[1])
+    for i in range(n):
+        x.reals[i] = function(x.reals[i])
 
 
-cdef int execute_unary(void *state, const dovetail_call *call) noexcept nogil:
-    return walk_tensors(&(<unary_state *>state).route, unary_row, state, call)
+cdef void unary_wholes(const void *state, block *x, int64_t n) noexcept nogil:
+    cdef whole_function function = (<const unary_state *>state).of_whole
+    cdef int64_t i
+    for i in range(n):
+        x.wholes[i] = function(x.wholes[i])
 
 
 cdef object _create_unary(object layer):
@@ -78,14 +70,14 @@ cdef object _create_unary(object layer):
         function = real_unary_function(operation)
         table = function_table(function, info.quantization, result.quantization, info.dtype is DType.INT8)
         return mapping_workload(info.elements, table)
-    capsule = new_workload(execute_unary, sizeof(unary_state))
+    capsule = new_block_walk(sizeof(unary_state), (info, result))
     cdef unary_state *self = <unary_state *>state_of(capsule)
-    self.source, self.target = element_of(info.dtype), element_of(result.dtype)
-    if domain_of(self.source) == REAL:
-        self.of_real = real_unary(operation)
+    if self.blocks.real:
+        self.blocks.compute, self.of_real = unary_reals, real_unary(operation)
     else:
-        self.of_whole = whole_unary(operation, domain_of(self.source) == UNSIGNED)
-    plan_walk(&self.route, (info.elements,), ((info.dtype.itemsize,), (result.dtype.itemsize,)))
+        self.blocks.compute = unary_wholes
+        self.of_whole = whole_unary(operation, domain_of(self.blocks.kinds[0]) == UNSIGNED)
+    plan_walk(&self.blocks.route, (info.elements,), ((info.dtype.itemsize,), (result.dtype.itemsize,)))
     if info.dtype is result.dtype:
         allow_in_place(capsule)
     return capsule
@@ -95,10 +87,7 @@ cdef object _create_unary(object layer):
 
 
 cdef struct binary_state:
-    walk route
-    Element a
-    Element b
-    Element target
+    block_walk blocks
     real_function2 of_reals
     whole_function2 of_wholes
     FusedFunction activation
@@ -107,47 +96,37 @@ cdef struct binary_state:
     bint clamped
 
 
-cdef void clamp_stored(const binary_state *self, char *at, int64_t step, int64_t n) noexcept nogil:
-    """Apply the activation of integers: to what was stored, hence wrapped."""
+cdef void binary_reals(const void *state, block *inputs, int64_t n) noexcept nogil:
+    cdef const binary_state *self = <const binary_state *>state
+    cdef double *a = inputs[0].reals
+    cdef int64_t i
+    for i in range(n):
+        a[i] = apply(&self.activation, self.of_reals(a[i], inputs[1].reals[i]))
+
+
+cdef void binary_wholes(const void *state, block *inputs, int64_t n) noexcept nogil:
+    cdef whole_function2 function = (<const binary_state *>state).of_wholes
+    cdef int64_t i
+    for i in range(n):
+        inputs[0].wholes[i] = function(inputs[0].wholes[i], inputs[1].wholes[i])
+
+
+cdef void binary_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
+    """Apply the activation of integers to what was stored, hence wrapped."""
+    cdef const binary_state *self = <const binary_state *>arg
+    cdef Element target = self.blocks.kinds[2]
     cdef int64_t values[BLOCK]
     cdef int64_t i
-    load_wholes(self.target, at, step, n, values)
-    for i in range(n):
-        values[i] = clamp_whole(values[i], self.low, self.high, domain_of(self.target) == UNSIGNED)
-    store_wholes(self.target, values, False, n, at, step)
-
-
-cdef void real_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef binary_state *self = <binary_state *>arg
-    cdef double a[BLOCK]
-    cdef double b[BLOCK]
-    cdef int64_t i
-    load_reals(self.a, at[0], steps[0], n, a)
-    load_reals(self.b, at[1], steps[1], n, b)
-    for i in range(n):
-        a[i] = apply(&self.activation, self.of_reals(a[i], b[i]))
-    store_reals(self.target, a, n, at[2], steps[2])
+    block_row(at, steps, n, arg)
     if self.clamped:
-        clamp_stored(self, at[2], steps[2], n)
-
-
-cdef void whole_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef binary_state *self = <binary_state *>arg
-    cdef int64_t a[BLOCK]
-    cdef int64_t b[BLOCK]
-    cdef int64_t i
-    load_wholes(self.a, at[0], steps[0], n, a)
-    load_wholes(self.b, at[1], steps[1], n, b)
-    for i in range(n):
-        a[i] = self.of_wholes(a[i], b[i])
-    store_wholes(self.target, a, False, n, at[2], steps[2])
-    if self.clamped:
-        clamp_stored(self, at[2], steps[2], n)
+        load_wholes(target, at[2], steps[2], n, values)
+        for i in range(n):
+            values[i] = clamp_whole(values[i], self.low, self.high, domain_of(target) == UNSIGNED)
+        store_wholes(target, values, False, n, at[2], steps[2])
 
 
 cdef int execute_binary(void *state, const dovetail_call *call) noexcept nogil:
-    cdef binary_state *self = <binary_state *>state
-    return walk_tensors(&self.route, whole_row if self.of_reals == NULL else real_row, self, call)
+    return walk_tensors(&(<binary_state *>state).blocks.route, binary_row, state, call)
 
 
 cdef int plan_binary(object capsule, walk *route, object infos, object result) except -1:
@@ -164,21 +143,21 @@ cdef int plan_binary(object capsule, walk *route, object infos, object result) e
 
 
 cdef object _create_binary(object descriptor, object infos, object result):
-    capsule = new_workload(execute_binary, sizeof(binary_state))
+    capsule = new_block_walk(sizeof(binary_state), (*infos, result), execute_binary)
     cdef binary_state *self = <binary_state *>state_of(capsule)
-    self.a, self.b = element_of(infos[0].dtype), element_of(infos[1].dtype)
-    self.target = element_of(result.dtype)
+    cdef Element *kinds = self.blocks.kinds
     self.activation = fused_function(descriptor)
-    if domain_of(self.a) == REAL or domain_of(self.b) == REAL:
-        self.of_reals = real_binary(descriptor.operation)
+    if self.blocks.real:
+        self.blocks.compute, self.of_reals = binary_reals, real_binary(descriptor.operation)
     else:
-        self.of_wholes = whole_binary(descriptor.operation, domain_of(self.a) == UNSIGNED, domain_of(self.b) == UNSIGNED)
-    if descriptor.activation is not None and domain_of(self.target) != REAL:
+        self.blocks.compute = binary_wholes
+        self.of_wholes = whole_binary(descriptor.operation, domain_of(kinds[0]) == UNSIGNED, domain_of(kinds[1]) == UNSIGNED)
+    if descriptor.activation is not None and domain_of(kinds[2]) != REAL:
         alpha, beta = descriptor.activation_alpha, descriptor.activation_beta
         low, high = integer_clamp(descriptor.activation, alpha, beta, result.dtype)
         self.clamped, self.low, self.high = True, low, high
         self.activation.code = ACTIVATION_NONE
-    plan_binary(capsule, &self.route, infos, result)
+    plan_binary(capsule, &self.blocks.route, infos, result)
     return capsule
 
 
@@ -189,8 +168,7 @@ cdef enum:
 
 
 cdef struct quantized_state:
-    walk route
-    Element kind
+    block_walk blocks
     bint multiply
     int32_t zero_a
     int32_t zero_b
@@ -203,36 +181,27 @@ cdef struct quantized_state:
     int32_t high
 
 
-cdef void quantized_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
-    cdef quantized_state *self = <quantized_state *>arg
-    cdef int64_t a[BLOCK]
-    cdef int64_t b[BLOCK]
+cdef void compute_quantized(const void *state, block *inputs, int64_t n) noexcept nogil:
+    cdef const quantized_state *self = <const quantized_state *>state
     cdef int64_t i
     cdef int32_t x, y, raw
-    load_wholes(self.kind, at[0], steps[0], n, a)
-    load_wholes(self.kind, at[1], steps[1], n, b)
     for i in range(n):
-        x, y = <int32_t>a[i] - self.zero_a, <int32_t>b[i] - self.zero_b
+        x, y = <int32_t>inputs[0].wholes[i] - self.zero_a, <int32_t>inputs[1].wholes[i] - self.zero_b
         if self.multiply:
             raw = x * y
         else:
             raw = requantize(x * (1 << HEADROOM), self.of_a) + self.sign * requantize(y * (1 << HEADROOM), self.of_b)
-        a[i] = clamp_int32(requantize(raw, self.of_result) + self.zero, self.low, self.high)
-    store_wholes(self.kind, a, False, n, at[2], steps[2])
-
-
-cdef int execute_quantized(void *state, const dovetail_call *call) noexcept nogil:
-    return walk_tensors(&(<quantized_state *>state).route, quantized_row, state, call)
+        inputs[0].wholes[i] = clamp_int32(requantize(raw, self.of_result) + self.zero, self.low, self.high)
 
 
 cdef object _create_quantized(object descriptor, object infos, object result):
-    capsule = new_workload(execute_quantized, sizeof(quantized_state))
+    capsule = new_block_walk(sizeof(quantized_state), (*infos, result))
     cdef quantized_state *self = <quantized_state *>state_of(capsule)
     # TensorFlow Lite keeps scales as float32 and multiplies them as such.
     cdef float scale_a = infos[0].quantization.scale[0], scale_b = infos[1].quantization.scale[0]
     cdef float scale = result.quantization.scale[0]
     cdef double widest = 2.0 * max(scale_a, scale_b)
-    self.kind = element_of(result.dtype)
+    self.blocks.compute = compute_quantized
     self.multiply = descriptor.operation is BinaryOperation.MUL
     self.sign = -1 if descriptor.operation is BinaryOperation.SUB else 1
     self.zero_a, self.zero_b = infos[0].quantization.zero_point[0], infos[1].quantization.zero_point[0]
@@ -245,5 +214,5 @@ cdef object _create_quantized(object descriptor, object infos, object result):
     self.low, self.high = clamp_range(
         descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, result.dtype, result.quantization
     )
-    plan_binary(capsule, &self.route, infos, result)
+    plan_binary(capsule, &self.blocks.route, infos, result)
     return capsule
