@@ -61,7 +61,7 @@ from .reshaping import (
     Squeeze,
     Tile,
 )
-from .resizing import AspectPolicy, CoordinateMode, NearestRounding, Resize, ResizeMethod, ResizingLayers
+from .resizing import AspectPolicy, CoordinateMode, NearestRounding, Resize, ResizeMethod, ResizeTaps, ResizingLayers
 from .windows import AutoPadding
 
 __all__ = [
@@ -135,6 +135,7 @@ __all__ = [
     "ReshapingLayers",
     "Resize",
     "ResizeMethod",
+    "ResizeTaps",
     "ResizingLayers",
     "ScatterElements",
     "ScatterNd",

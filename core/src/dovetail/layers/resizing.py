@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar
@@ -17,11 +17,16 @@ from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, differ, equal, some_below
 from ..graph.tensor import MAX_RANK, TensorInfo
-from ..ground.limits import ADDRESSABLE
+from ..ground.limits import ADDRESSABLE, budget
+from ..ground.records import NamedTuple
 from .arguments import Operand, as_tuple, choice, number, sequence
 from .shape_rules import attribute_error, integers, normalize_axes, present
 
+Positions = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+
+_TAPS_AT_ONCE = 1 << 18
+"""Taps that are worked out between two looks at the time: some ten milliseconds."""
 
 
 class ResizeMethod(StrEnum):
@@ -60,6 +65,27 @@ class AspectPolicy(StrEnum):
     STRETCH = "stretch"
     NOT_LARGER = "not_larger"  # keep the aspect ratio, inside the sizes
     NOT_SMALLER = "not_smaller"
+
+
+class ResizeTaps(NamedTuple):
+    """Taps of neighbouring results of an axis, all one behind the other.
+
+    A result is the weighted sum of its taps.
+
+    Attributes:
+        first: Index of the first tap of each result, and how many there are in all.
+        position: Index of each tap, inside the axis of the input.
+        weight: Of each tap.
+    """
+
+    first: Positions
+    position: Positions
+    weight: Reals
+
+    @property
+    def most(self) -> int:
+        """The most taps that a result has."""
+        return int(np.diff(self.first).max(initial=0))
 
 
 @descriptor_class
@@ -205,7 +231,7 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         far = 16.0 * size + 64.0
         return np.clip(np.nan_to_num(x, nan=0.0), -far, far)
 
-    def nearest(self, positions: Reals, size: int) -> npt.NDArray[np.int64]:
+    def nearest(self, positions: Reals, size: int) -> Positions:
         """Round positions to indices of an axis of the input, as `rounding` says."""
         floor = np.floor(positions)
         rest = positions - floor
@@ -215,8 +241,79 @@ class Resize(Descriptor, kind="dovetail.Resize"):
             NearestRounding.FLOOR: np.False_,
             NearestRounding.CEIL: rest > 0,
         }[self.rounding]
-        found: npt.NDArray[np.int64] = np.clip(floor + up, 0, size - 1).astype(np.int64)
+        found: Positions = np.clip(floor + up, 0, size - 1).astype(np.int64)
         return found
+
+    def reach(self, scale: float) -> float:
+        """Return how far from a position its taps lie."""
+        reach = {ResizeMethod.NEAREST: 0, ResizeMethod.LINEAR: 1, ResizeMethod.CUBIC: 2}[self.method]
+        return reach / self._stretch(scale)
+
+    def most_taps(self, scale: float) -> int:
+        """Return how many taps a result may have, at most."""
+        return 2 * math.ceil(self.reach(scale)) + 2
+
+    def taps(self, size: int, wanted: int, scale: float) -> Iterator[ResizeTaps]:
+        """Return the taps of every result of an axis, some results at a time.
+
+        Args:
+            size: Of the axis of the input.
+            wanted: Of the axis of the output.
+            scale: Of the axis.
+
+        Raises:
+            LoadTimeoutError: The time of the load under way is over.
+        """
+        step, load = max(1, _TAPS_AT_ONCE // self.most_taps(scale)), budget()
+        for begin in range(0, wanted, step):
+            load.check_time()
+            x = self.positions(size, wanted, scale, range(begin, min(begin + step, wanted)))
+            if self.method is ResizeMethod.NEAREST:
+                yield ResizeTaps(np.arange(len(x) + 1), self.nearest(x, size), np.ones(len(x)))
+            else:
+                yield self._weighted(x, size, scale)
+
+    def _stretch(self, scale: float) -> float:
+        """By what distances to taps are divided.
+
+        Shrinking with antialias stretches the kernel, so that it covers all that a result stands
+        for.
+        """
+        return min(scale, 1.0) if self.antialias else 1.0
+
+    def _weighted(self, x: Reals, size: int, scale: float) -> ResizeTaps:
+        """Return the taps of the results that lie at these positions; LINEAR and CUBIC."""
+        reach = self.reach(scale)
+        begin, end = np.floor(x - reach).astype(np.int64) + 1, np.ceil(x + reach).astype(np.int64)
+        if self.exclude_outside:
+            begin, end = np.maximum(begin, 0), np.minimum(end, size)
+        counts = np.maximum(end - begin, 0)
+        row = np.repeat(np.arange(len(x)), counts)
+        position = np.arange(len(row)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
+        weight = self._kernel((position - x[row]) * self._stretch(scale))
+        # What lies outside is the position at the border: one tap.
+        position = np.clip(position, 0, size - 1)
+        starts = np.flatnonzero((np.diff(position, prepend=-1) != 0) | (np.diff(row, prepend=-1) != 0))
+        weight = np.add.reduceat(weight, starts) if len(starts) else weight
+        row, position = row[starts], position[starts]
+        if self.antialias or self.exclude_outside:
+            totals = np.bincount(row, weight, len(x))
+            lost = np.flatnonzero(totals == 0)  # every tap was excluded: the position lies far outside
+            kept = totals[row] != 0
+            weight = np.concatenate([weight[kept] / totals[row[kept]], np.ones(len(lost))])
+            position = np.concatenate([position[kept], np.clip(np.floor(x[lost]), 0, size - 1).astype(np.int64)])
+            row = np.concatenate([row[kept], lost])
+            order = np.argsort(row, kind="stable")
+            row, position, weight = row[order], position[order], weight[order]
+        return ResizeTaps(np.searchsorted(row, np.arange(len(x) + 1)), position, weight)
+
+    def _kernel(self, distance: Reals) -> Reals:
+        """Return the weights at distances: the triangle, or Keys' cubic convolution (1981)."""
+        d, a = np.abs(distance), self.cubic_coefficient
+        if self.method is ResizeMethod.LINEAR:
+            return np.maximum(1.0 - d, 0.0)
+        near, beyond = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        return np.where(d <= 1, near, np.where(d < 2, beyond, 0.0))
 
 
 _MAX_DENOMINATOR = 1 << 10

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dovetail import PrivateLayer
 from dovetail.graph.descriptor import descriptor_class
+from dovetail.layers import ResizeTaps
 
 from ..geometry.layouts import Image
-from .taps import Taps
 
 
 @descriptor_class
@@ -14,6 +14,6 @@ class Resample(PrivateLayer, kind="CpuAcc.Resample"):
     """Blocked images of another size: per row and column of the result what it is the sum of."""
 
     source: Image
-    rows: Taps
-    columns: Taps
+    rows: ResizeTaps
+    columns: ResizeTaps
     interpolates: bool

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dovetail import Layer
-from dovetail.layers import (
-    Resize,
-    ResizeMethod,
-)
+from dovetail.layers import Resize, ResizeMethod
 
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, blocked_info

@@ -7,8 +7,6 @@ import math
 from dovetail import DataLayout, Layer, Support
 from dovetail.layers import Resize
 
-from .taps import max_taps_of, reach_of
-
 _MAX_TAPS = 1 << 24
 """More weights of an axis are not worked out beforehand."""
 _MAX_TAPS_OF_RESULT = 1 << 20
@@ -33,10 +31,10 @@ def refusal(layer: Layer) -> Support | None:
     scales = descriptor.axis_scales(info)
     if len(scales) != info.rank or not all(math.isfinite(scale) and scale > 0 for scale in scales):
         return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
-    if any(reach_of(descriptor, scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
+    if any(descriptor.reach(scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
         return Support.no("attribute", f"scales {scales} do not fit {info.shape_text} and {result.shape_text}", "scales")
     for size, wanted, scale in zip(info.sizes, result.sizes, scales, strict=True):
-        each = max_taps_of(descriptor, scale)
+        each = descriptor.most_taps(scale)
         if (size != wanted or scale != 1.0) and (each > _MAX_TAPS_OF_RESULT or each * wanted > _MAX_TAPS):
             return Support.no(
                 "shape", f"{wanted} weighted sums of {each} elements each are worked out at load time", "antialias"

@@ -2,7 +2,7 @@
 
 NEAREST picks elements, of any type, through one table per axis. LINEAR and CUBIC are separable: one
 pass in double for each axis that changes, rounded once at the end; integers to nearest, ties to
-even, and clamped. Positions and weights: `resampling.py`.
+even, and clamped. Positions and weights: `dovetail.layers.Resize`.
 """
 
 from libc.math cimport rint
@@ -20,11 +20,11 @@ import math
 import numpy as np
 
 from dovetail import Support
+from dovetail.ground.pieces import assembled
 from dovetail.layers import ResizeMethod
 
 from .movement import Copy, Relation, movement_workload, selection_workload
 from .quantized import integer_range
-from .resampling import most_taps, nearest, reach, taps
 from .strides import contiguous
 
 _MAX_TAPS = 1 << 27             # of an axis: positions and weights of all are worked out beforehand
@@ -41,14 +41,24 @@ def supports(layer):
         return Support.no("attribute", f"scales {scales} are not positive numbers, one per axis", "scales")
     if descriptor.method is ResizeMethod.NEAREST or not result.elements:
         return Support.yes()
-    if any(reach(descriptor, scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
+    if any(descriptor.reach(scale) > 4 * size + 4 for size, scale in zip(info.sizes, scales, strict=True)):
         return Support.no("attribute", f"scales {scales} do not fit {info.shape_text} and {result.shape_text}", "scales")
     for size, wanted, scale in zip(info.sizes, result.sizes, scales, strict=True):
-        each = most_taps(descriptor, scale)
+        each = descriptor.most_taps(scale)
         if (size != wanted or scale != 1.0) and (each > _MAX_TAPS_OF_RESULT or each * wanted > _MAX_TAPS):
             reason = f"{wanted} weighted sums of {each} elements each are too many: the weights are worked out beforehand"
             return Support.no("shape", reason, "antialias")
     return Support.yes()
+
+
+def _nearest(descriptor, size, wanted, scale):
+    """Return the input position of every output position."""
+
+    def part(region):
+        results = range(wanted) if region == (...,) else range(region[0].start, region[0].stop)
+        return descriptor.nearest(descriptor.positions(size, wanted, scale, results), size)
+
+    return assembled((wanted,), np.int64, part)
 
 
 cdef struct tap_row:
@@ -141,7 +151,7 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
 
 
 cdef int plan_pass(axis_pass *one, object sizes, object axis, object wanted, object parts) except -1:
-    """Fill in the pass along one axis from these sizes to `wanted`; `parts` are its `Taps`."""
+    """Fill in the pass along one axis from these sizes to `wanted`; `parts` are its taps."""
     cdef const int64_t[::1] first, position
     cdef const double[::1] weight
     cdef int64_t i, result = 0, used = 0, room = 0
@@ -177,7 +187,7 @@ def create(layer, dtype):
         same = Copy(shape=result.sizes, source_strides=strides, target_strides=strides, relation=Relation.VIEW)
         return movement_workload([same] if result.elements else [], itemsize)
     if descriptor.method is ResizeMethod.NEAREST:
-        return selection_workload([nearest(descriptor, *axis) for axis in axes], strides, itemsize)
+        return selection_workload([_nearest(descriptor, *axis) for axis in axes], strides, itemsize)
     return _create_separable(descriptor, info, result, axes, changed)
 
 
@@ -194,7 +204,7 @@ cdef object _create_separable(object descriptor, object info, object result, obj
     self.passes = <axis_pass *>allocate(len(changed), sizeof(axis_pass))
     for axis in changed:
         self.count += 1
-        plan_pass(&self.passes[self.count - 1], sizes, axis, result.sizes[axis], taps(descriptor, *axes[axis]))
+        plan_pass(&self.passes[self.count - 1], sizes, axis, result.sizes[axis], descriptor.taps(*axes[axis]))
         sizes[axis] = result.sizes[axis]
         self.largest = max(self.largest, <int64_t>math.prod(sizes))
     self.workspace = 2 * <size_t>self.largest * sizeof(double)
