@@ -42,3 +42,9 @@ def reference():
 def samples():
     """The module `samples`: random arrays of every element type."""
     return _sibling("samples")
+
+
+@pytest.fixture(scope="session")
+def random():
+    """`samples.random`: random arrays of any NumPy dtype."""
+    return _sibling("samples").random

@@ -25,6 +25,15 @@ def array(label: str, shape, seed: int = 0, scale: float = 3.0) -> np.ndarray:
     return rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
 
 
+def random(shape, dtype, seed: int = 0) -> np.ndarray:
+    """Floats: standard normal. Integers: the whole range."""
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return rng.standard_normal(shape).astype(dtype)
+
+
 def small(label: str, shape, seed: int = 0, maximum: int = 9) -> np.ndarray:
     """Small whole numbers, exact in every type; negative ones where the type has them."""
     rng = np.random.default_rng(seed)

@@ -16,14 +16,6 @@ def single(value):
     return float(np.float32(value))
 
 
-def random(shape, dtype, seed=0):
-    rng = np.random.default_rng(seed)
-    if np.dtype(dtype).kind in "iu":
-        info = np.iinfo(dtype)
-        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-    return rng.standard_normal(shape).astype(dtype)
-
-
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize(
     ("a", "b"),
@@ -34,7 +26,7 @@ def random(shape, dtype, seed=0):
     ],
     ids=str,
 )  # fmt: skip
-def test_matmul(run_layer, reference, a, b, dtype):
+def test_matmul(random, run_layer, reference, a, b, dtype):
     x, y = random(a, dtype), random(b, dtype, 1)
     [got] = run_layer(lambda net, *s: net.matmul(*s), x, y)
     reference.assert_close(got, np.matmul(x.astype(np.float64), y.astype(np.float64)))
@@ -42,7 +34,7 @@ def test_matmul(run_layer, reference, a, b, dtype):
 
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-def test_transposes(run_layer, reference, transpose_a, transpose_b):
+def test_transposes(random, run_layer, reference, transpose_a, transpose_b):
     a, b = random((3, 5, 7), np.float32), random((3, 7, 21), np.float32, 1)
     wanted = np.matmul(a.astype(np.float64), b.astype(np.float64))
     a = a.swapaxes(1, 2) if transpose_a else a
@@ -51,14 +43,14 @@ def test_transposes(run_layer, reference, transpose_a, transpose_b):
     reference.assert_close(got, wanted)
 
 
-def test_transposes_leave_vectors_alone(run_layer, reference):
+def test_transposes_leave_vectors_alone(random, run_layer, reference):
     a, b = random((5,), np.float32), random((5,), np.float32, 1)
     [got] = run_layer(lambda net, *s: net.matmul(*s, transpose_a=True, transpose_b=True), a, b)
     reference.assert_close(got, a.astype(np.float64) @ b.astype(np.float64))
 
 
 @pytest.mark.parametrize("dtype", [*PLAIN, np.int8, np.uint8], ids=lambda d: np.dtype(d).name)
-def test_integers_wrap(run_layer, dtype):
+def test_integers_wrap(random, run_layer, dtype):
     a, b = random((5, 40), dtype), random((40, 18), dtype, 1)
     with np.errstate(over="ignore"):
         wanted = np.matmul(a, b)
@@ -70,7 +62,7 @@ def test_integers_wrap(run_layer, dtype):
 @pytest.mark.parametrize("dtype", FLOATS + PLAIN, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("shape", [(6, 11), (11,), (2, 3, 11), (0, 11), (40, 11)], ids=str)
 @pytest.mark.parametrize("outputs", [1, 5, 37])
-def test_fully_connected(run_layer, reference, dtype, shape, outputs):
+def test_fully_connected(random, run_layer, reference, dtype, shape, outputs):
     x, weights, bias = random(shape, dtype), random((outputs, 11), dtype, 1), random((outputs,), dtype, 2)
     [got] = run_layer(lambda net, *s: net.fully_connected(*s), x, weights, bias)
     if np.dtype(dtype).kind in "iu":
@@ -80,7 +72,7 @@ def test_fully_connected(run_layer, reference, dtype, shape, outputs):
         reference.assert_close(got, x @ weights.T + bias)
 
 
-def test_fused_activation(run_layer, reference):
+def test_fused_activation(random, run_layer, reference):
     x, weights = random((6, 11), np.float32), random((5, 11), np.float32, 1)
     wanted = reference.activation("bounded_relu", x.astype(np.float64) @ weights.T.astype(np.float64), 6.0, -1.0)
     descriptor = FullyConnected(activation="bounded_relu", activation_alpha=6.0, activation_beta=-1.0)
@@ -88,14 +80,14 @@ def test_fused_activation(run_layer, reference):
     reference.assert_close(got, wanted)
 
 
-def test_same_bits_whichever_side_gives_the_rows(run_layer):
+def test_same_bits_whichever_side_gives_the_rows(random, run_layer):
     a, b = random((60, 50), np.float32), random((50, 3), np.float32, 1)
     [narrow] = run_layer(lambda net, *s: net.matmul(*s), a, b)
     [wide] = run_layer(lambda net, *s: net.matmul(*s), a, np.tile(b, (1, 30)))
     assert (narrow == wide[:, :3]).all()
 
 
-def test_sums_run_along_the_depth_with_two_roundings_a_step(run_layer):
+def test_sums_run_along_the_depth_with_two_roundings_a_step(random, run_layer):
     """Order and roundings are the contract: no fused multiply-add or reordering, anywhere."""
     a, b = random((6, 100), np.float64), random((100, 19), np.float64, 1)
     wanted = np.zeros((6, 19))
@@ -112,7 +104,7 @@ def test_a_sum_that_float32_would_lose(run_layer):
     assert got.item() == 1.0
 
 
-def test_cancel(run_layer, direct):
+def test_cancel(random, run_layer, direct):
     with pytest.raises(direct.Cancelled):
         run_layer(lambda net, *s: net.matmul(*s), random((5, 7), np.float32), random((7, 3), np.float32), cancel=True)
 
@@ -122,7 +114,7 @@ def test_cancel(run_layer, direct):
 @pytest.mark.parametrize("rows", [3, 50])
 @pytest.mark.parametrize("columns", [3, 20])
 @pytest.mark.parametrize("relu", [False, True])
-def test_quantized_fully_connected(run_layer, reference, dtype, per_axis, rows, columns, relu):
+def test_quantized_fully_connected(random, run_layer, reference, dtype, per_axis, rows, columns, relu):
     rng = np.random.default_rng(0)
     signed = dtype is np.int8
     zero, weight_zero, out_zero = (5, 0, -9) if signed else (120, 131, 99)
@@ -150,7 +142,7 @@ def test_quantized_fully_connected(run_layer, reference, dtype, per_axis, rows, 
     np.testing.assert_array_equal(got, wanted)
 
 
-def test_quantized_matmul(run_layer, reference):
+def test_quantized_matmul(random, run_layer, reference):
     from dovetail.layers import MatMul
 
     a, b = random((2, 4, 9), np.int8), random((2, 9, 11), np.int8, 1)

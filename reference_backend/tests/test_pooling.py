@@ -14,14 +14,6 @@ INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint3
 NHWC = (0, 2, 3, 1)
 
 
-def random(shape, dtype, seed=0):
-    rng = np.random.default_rng(seed)
-    if np.dtype(dtype).kind in "iu":
-        info = np.iinfo(dtype)
-        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-    return rng.standard_normal(shape).astype(dtype)
-
-
 def pooled(x, shape, function, size, stride, padding, dilation, count_padding, p=2):
     """Loop over every window; x [N, C, H, W] in float64 or object."""
     y = np.zeros(shape, x.dtype)
@@ -61,7 +53,7 @@ CASES = [
     ("function", "count", "p"), [("max", 0, 2), ("average", 0, 2), ("average", 1, 2), ("lp", 0, 2), ("lp", 0, 3)]
 )
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_windows(run_layer, reference, case, function, count, p, dtype, layout):
+def test_windows(random, run_layer, reference, case, function, count, p, dtype, layout):
     shape, size, stride, padding, dilation, ceil_mode = case
     x = random(shape, dtype)
     descriptor = Pooling2d(
@@ -74,7 +66,7 @@ def test_windows(run_layer, reference, case, function, count, p, dtype, layout):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: np.dtype(d).name)
-def test_integer_maximum(run_layer, dtype):
+def test_integer_maximum(random, run_layer, dtype):
     x = random((2, 3, 7, 8), dtype)
     [y] = run_layer(lambda net, s: net.pooling2d(s, "max", 3, stride=2, padding=1), x)
     wanted = pooled(x.astype(object), y.shape, "max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), False)
@@ -90,7 +82,7 @@ def test_maximum_of_nan_and_infinity(run_layer):
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8], ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("count", [False, True])
 @pytest.mark.parametrize("zero", [0, 17])
-def test_quantized_average(run_layer, dtype, count, zero):
+def test_quantized_average(random, run_layer, dtype, count, zero):
     x, options = random((2, 3, 7, 5), dtype), ((3, 2), (2, 1), (1, 1, 1, 0), (1, 1))
     [y] = run_layer(
         lambda net, s: net.add(
@@ -104,7 +96,7 @@ def test_quantized_average(run_layer, dtype, count, zero):
     np.testing.assert_array_equal(y, wanted.astype(dtype))
 
 
-def test_pooling_that_changes_the_quantization_is_refused(direct):
+def test_pooling_that_changes_the_quantization_is_refused(random, direct):
     backend = direct.ReferenceBackend()
     layer, _ = direct.build_layer(
         lambda net, s: net.add(GlobalPooling(function="average"), s, quantization=Quantization.per_tensor(0.2)),
@@ -118,7 +110,7 @@ def test_pooling_that_changes_the_quantization_is_refused(direct):
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("function", ["max", "average", "lp"])
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 5), (2, 3, 4, 5), (1, 2, 3, 4, 5), (0, 2, 3)], ids=str)
-def test_global(run_layer, reference, shape, function, dtype, layout):
+def test_global(random, run_layer, reference, shape, function, dtype, layout):
     x = random(shape, dtype)
     axes = tuple(range(2, len(shape))) if layout == "NCHW" else tuple(range(1, len(shape) - 1))
     wide = x.astype(np.float64)
@@ -136,7 +128,7 @@ def test_global(run_layer, reference, shape, function, dtype, layout):
 @pytest.mark.parametrize("beta", [1.0, -0.5])
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("in_place", [None, 0])
-def test_softmax(run_layer, reference, shape, axis, beta, log, dtype, in_place):
+def test_softmax(random, run_layer, reference, shape, axis, beta, log, dtype, in_place):
     x = random(shape, dtype)
     method = "log_softmax" if log else "softmax"
     [y] = run_layer(lambda net, s: getattr(net, method)(s, axis, beta), x, in_place=in_place)
@@ -154,7 +146,7 @@ def test_softmax_of_great_numbers(run_layer):
 
 
 @pytest.mark.parametrize("build", [lambda net, s: net.softmax(s), lambda net, s: net.pooling2d(s, "max", 2)])
-def test_cancel(run_layer, direct, build):
+def test_cancel(random, run_layer, direct, build):
     with pytest.raises(direct.Cancelled):
         run_layer(build, random((1, 2, 4, 4), np.float32), cancel=True)
 

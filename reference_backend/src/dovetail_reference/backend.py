@@ -5,17 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dovetail import (
-    BackendId,
-    Capabilities,
-    Device,
-    HostResources,
-    IBackend,
-    IBackendContext,
-    IWorkloadFactory,
-    Layer,
-    Support,
-)
+from dovetail import BackendId, Capabilities, Device, HostResources, IBackend, IBackendContext, IWorkloadFactory, Layer, Support
 
 from .families import FAMILIES, WIDENED
 

@@ -203,9 +203,7 @@ cdef struct one_hot_state:
     Element kind        # of the indices
     int64_t index_bytes
     int64_t itemsize
-    int64_t outer
-    int64_t depth
-    int64_t inner
+    int64_t outer, depth, inner
 
 
 cdef int execute_one_hot(void *state, const dovetail_call *call) noexcept nogil:
@@ -242,9 +240,7 @@ cdef object _create_one_hot(object descriptor, object indices, object result):
 
 cdef struct trilu_state:
     int64_t itemsize
-    int64_t matrices
-    int64_t rows
-    int64_t columns
+    int64_t matrices, rows, columns
     int64_t k
     bint upper
 

@@ -9,9 +9,10 @@ from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free
 
 from dovetail.abi cimport dovetail_call, tensor_data
+from dovetail_reference.workloads.block_walks cimport block
 from dovetail_reference.workloads.blocks cimport load_reals, load_wholes, real_of_whole, store_reals, store_wholes
 from dovetail_reference.workloads.elements cimport FLOAT64, INT64, UINT64, Element, element_of
-from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, run_walk, walk
+from dovetail_reference.workloads.walking cimport plan_walk, run_walk, walk
 from dovetail_reference.workloads.workload cimport allocate, new_workload, state_of
 
 from dovetail.layers import Quantize
@@ -51,43 +52,42 @@ cdef inline int64_t saturated(double value, const quantizing_state *self) noexce
 cdef void quantize_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
     cdef quantizing_state *self = <quantizing_state *>arg
     cdef const channel *by
-    cdef double values[BLOCK]
-    cdef int64_t whole[BLOCK]
+    cdef block values
     cdef int64_t i
     cdef double quotient
-    load_reals(self.source, at[0], steps[0], n, values)
+    load_reals(self.source, at[0], steps[0], n, values.reals)
     for i in range(n):
         by = <const channel *>(at[2] + i * steps[2])
         if self.source == FLOAT64:
-            quotient = rint(values[i] / by.scale)
+            quotient = rint(values.reals[i] / by.scale)
         else:
-            quotient = rint(<float>values[i] / <float>by.scale)
+            quotient = rint(<float>values.reals[i] / <float>by.scale)
         quotient = 0 if isnan(quotient) else quotient
-        whole[i] = saturated(quotient + real_of_whole(by.zero, self.target == UINT64), self)
-    store_wholes(self.target, whole, False, n, at[1], steps[1])
+        values.wholes[i] = saturated(quotient + real_of_whole(by.zero, self.target == UINT64), self)
+    store_wholes(self.target, values.wholes, False, n, at[1], steps[1])
 
 
 cdef void dequantize_row(char **at, const int64_t *steps, int64_t n, void *arg) noexcept nogil:
     cdef quantizing_state *self = <quantizing_state *>arg
     cdef const channel *by
-    cdef double values[BLOCK]
-    cdef int64_t whole[BLOCK]
+    cdef block values
     cdef int64_t i
     cdef uint64_t element, zero
     cdef bint below
-    load_wholes(self.source, at[0], steps[0], n, whole)
+    cdef double difference
+    load_wholes(self.source, at[0], steps[0], n, values.wholes)
     for i in range(n):
         by = <const channel *>(at[2] + i * steps[2])
-        element, zero = <uint64_t>whole[i], <uint64_t>by.zero
-        below = element < zero if self.source == UINT64 else whole[i] < by.zero
+        element, zero = <uint64_t>values.wholes[i], <uint64_t>by.zero
+        below = element < zero if self.source == UINT64 else values.wholes[i] < by.zero
         # The magnitude of a difference fits 64 bits without a sign; the difference itself would
         # wrap.
-        values[i] = -real_of_whole(<int64_t>(zero - element), True) if below else real_of_whole(<int64_t>(element - zero), True)
+        difference = -real_of_whole(<int64_t>(zero - element), True) if below else real_of_whole(<int64_t>(element - zero), True)
         if self.target == FLOAT64:
-            values[i] *= by.scale
+            values.reals[i] = difference * by.scale
         else:
-            values[i] = <float>values[i] * <float>by.scale
-    store_reals(self.target, values, n, at[1], steps[1])
+            values.reals[i] = <float>difference * <float>by.scale
+    store_reals(self.target, values.reals, n, at[1], steps[1])
 
 
 cdef int execute(quantizing_state *self, const dovetail_call *call, bint quantizes) noexcept nogil:

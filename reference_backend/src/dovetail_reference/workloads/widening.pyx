@@ -38,22 +38,18 @@ cdef size_t wide_bytes(const dovetail_tensor *tensor) noexcept nogil:
     return ((<size_t>tensor_elements(tensor) * sizeof(float) + 63) // 64) * 64
 
 
-cdef void narrow(const dovetail_tensor *wide, const dovetail_tensor *half) noexcept nogil:
-    cdef const float *source = <const float *>tensor_data(wide)
-    cdef uint16_t *target = <uint16_t *>tensor_data(half)
+cdef void convert_elements(const dovetail_tensor *half, const dovetail_tensor *wide, bint widens) noexcept nogil:
+    """Fill in a tensor's float32 twin, or else the tensor from its twin."""
+    cdef uint16_t *narrow_at = <uint16_t *>tensor_data(half)
+    cdef float *wide_at = <float *>tensor_data(wide)
     cdef bint brain = half.dtype.code == BFLOAT_CODE
-    cdef int64_t i
-    for i in range(tensor_elements(half)):
-        target[i] = half_of_float(source[i], brain)
-
-
-cdef void widen_elements(const dovetail_tensor *half, const dovetail_tensor *wide) noexcept nogil:
-    cdef const uint16_t *source = <const uint16_t *>tensor_data(half)
-    cdef float *target = <float *>tensor_data(wide)
-    cdef bint brain = half.dtype.code == BFLOAT_CODE
-    cdef int64_t i
-    for i in range(tensor_elements(half)):
-        target[i] = float_of_half(source[i], brain)
+    cdef int64_t i, count = tensor_elements(half)
+    if widens:
+        for i in range(count):
+            wide_at[i] = float_of_half(narrow_at[i], brain)
+    else:
+        for i in range(count):
+            narrow_at[i] = half_of_float(wide_at[i], brain)
 
 
 cdef char *place(const dovetail_tensor *tensors, int count, dovetail_tensor *wide, char *room) noexcept nogil:
@@ -80,7 +76,7 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
     room = place(call.outputs, call.n_outputs, outputs, room)
     for i in range(call.n_inputs):
         if is_half(&call.inputs[i]) and call.inputs[i].data != NULL:
-            widen_elements(&call.inputs[i], &inputs[i])
+            convert_elements(&call.inputs[i], &inputs[i], True)
             if cancelled(call):
                 return DOVETAIL_CANCELLED
     inner.inputs, inner.outputs, inner.workspace = inputs, outputs, room
@@ -89,7 +85,7 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
         return code
     for i in range(call.n_outputs):
         if is_half(&call.outputs[i]):
-            narrow(&outputs[i], &call.outputs[i])
+            convert_elements(&call.outputs[i], &outputs[i], False)
     return DOVETAIL_OK
 
 
