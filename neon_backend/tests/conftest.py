@@ -19,16 +19,26 @@ from dovetail_neon.fusion.rewriting import lower
 from dovetail_neon.kernels import Kernels, instruction_sets
 
 
-def _direct():
-    """Load CpuRef's test harness: guards around every buffer, garbage in every workspace."""
-    name = "dovetail_reference_tests_direct"
+def _module(path: Path):
+    """Import a module of tests, under a name that no other package's tests use."""
+    name = f"dovetail_tests_of_{path.parents[1].name}_{path.stem}"
     if name not in sys.modules:
-        path = Path(__file__).parents[2] / "reference_backend" / "tests" / "direct.py"
         spec = importlib.util.spec_from_file_location(name, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+def _direct():
+    """Load CpuRef's test harness: guards around every buffer, garbage in every workspace."""
+    return _module(Path(__file__).parents[2] / "reference_backend" / "tests" / "direct.py")
+
+
+@pytest.fixture(scope="session")
+def products():
+    """The module `products`: what builds and runs products of every precision."""
+    return _module(Path(__file__).with_name("products.py"))
 
 
 @pytest.fixture(params=[name for name, here in instruction_sets().items() if here])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from dovetail_neon.convolution.kinds import ConvolveBfloat16
 from dovetail_neon.elementwise.codes import FUNCTIONS
 from dovetail_neon.elementwise.functions import Function
 from dovetail_neon.geometry.layouts import Image, plain_info
-from dovetail_neon.geometry.window import POINT, Geometry
+from dovetail_neon.geometry.window import Geometry
 from dovetail_neon.kernels import Kernels, instruction_sets, precisions
 from dovetail_neon.windows.kinds import DepthwiseBfloat16
 
@@ -27,16 +26,6 @@ def rounded(x):
     """To the nearest bfloat16, ties to even; numbers are finite."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-
-
-def close(found, expected, terms):
-    """As sums of so many float32 products are."""
-    scale = max(np.abs(expected).max(), 1.0)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=scale * (terms + 8) * 2.0**-24 * 4)
-
-
-def load(network, threads=1, precision="bfloat16", **options):
-    return dovetail.load(network, backends=["CpuAcc"], threads=threads, options={"CpuAcc": {"precision": precision}}, **options)
 
 
 @pytest.fixture(params=UNITS)
@@ -72,95 +61,41 @@ CASES = [
 ]
 
 
-def kinds_of(net, feeds):
-    with net.profiling() as profile:
-        net.run(feeds)
-    return [layer.kind for layer in profile.layers]
-
-
 @needs_bfloat16
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("passes", [True, False])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions_equal_their_definition(convolved, case, layout, passes):
-    channels, filters, height, width, kernel, stride, padding, dilation, groups = case
-    rng = np.random.default_rng(channels * 1000 + filters)
-    x = rng.standard_normal((2, channels, height, width), np.float32)
-    weights = rng.standard_normal((filters, channels // groups, *kernel), np.float32)
-    bias = rng.standard_normal(filters, np.float32)
-    nhwc = layout == "NHWC"
-    network = dovetail.Network("convolution")
-    source = network.input("x", tuple(np.transpose(x, (0, 2, 3, 1)).shape) if nhwc else x.shape)
-    own = np.ascontiguousarray(weights.transpose(0, 2, 3, 1)) if nhwc else weights
-    y = network.convolution2d(
-        source, own, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
-    )
-    network.output(network.relu(y), "y")
-    feeds = {"x": np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x}
-    with load(network, passes=passes) as net:
-        found = net.run(feeds)["y"]
-        reduced = not passes or "CpuAcc.ConvolveBfloat16" in kinds_of(net, feeds)
-    if passes:
-        assert reduced
-    expected = convolved(rounded(x), rounded(weights), bias, stride, padding, dilation, groups)
-    close(found.transpose(0, 3, 1, 2) if nhwc else found, np.maximum(expected, 0), weights[0].size)
+def test_convolutions_equal_their_definition(products, convolved, case, layout, passes):
+    x, weights, bias, where = products.convolution_of(case)
+    found, kinds = products.run_convolution(x, weights, bias, where, layout, "bfloat16", passes=passes)
+    assert not passes or "CpuAcc.ConvolveBfloat16" in kinds
+    expected = convolved(rounded(x), rounded(weights), bias, **where)
+    products.close(found, np.maximum(expected, 0), weights[0].size)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 33, 128])
 @pytest.mark.parametrize(("channels", "filters"), [(1, 1), (31, 17), (32, 32), (33, 48), (300, 95)])
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("function", [Function(), Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0)])
-def test_products_equal_their_definition(run_layer, rows, channels, filters, adds, function):
+def test_products_equal_their_definition(products, run_layer, rows, channels, filters, adds, function):
     """Each unit: one row and many, sizes near those of tiles, additions, functions in and after."""
     rng = np.random.default_rng(rows * channels)
     x, weights = rng.standard_normal((rows, channels), np.float32), rng.standard_normal((filters, channels), np.float32)
     bias, added = rng.standard_normal(filters, np.float32), rng.standard_normal((rows, filters), np.float32)
-    descriptor = ConvolveBfloat16(
-        infos=(plain_info((rows, filters)),),
-        weights=weights[:, None, :],
-        bias=bias,
-        source=Image(1, channels, rows, 1),
-        target=Image(1, filters, rows, 1),
-        geometry=POINT,
-        function=function,
-    )
+    descriptor = products.product_of_rows(ConvolveBfloat16, weights, bias, rows, function=function)
     [found] = run_layer(lambda net, *slots: net.add(descriptor, *slots), *([x, added] if adds else [x]))
     expected = rounded(x).astype(np.float64) @ rounded(weights).astype(np.float64).T + bias + (added if adds else 0)
     if function.code == 1:
         expected = np.clip(expected, 0, 6)
     if function.code == 12:
         expected = expected / (1 + np.exp(-expected))
-    close(found, expected, channels)
+    products.close(found, expected, channels)
 
 
 @pytest.mark.parametrize("geometry", [Geometry((3, 3), (2, 1), (1, 2), (1, 2)), Geometry((1, 1), (3, 3))])
-def test_channels_last_in_each_unit(run_layer, convolved, geometry):
+def test_channels_last_in_each_unit(products, run_layer, convolved, geometry):
     """Windows, strides, dilation and groups; what lies between groups is not read."""
-    rng = np.random.default_rng(4)
-    x = rng.standard_normal((2, 9, 8, 66), np.float32)
-    rows, columns = geometry.kernel
-    weights = rng.standard_normal((40, rows * columns, 33), np.float32)
-    padding = (*geometry.padding, *geometry.padding)
-    expected = convolved(
-        rounded(x).transpose(0, 3, 1, 2),
-        rounded(weights).reshape(40, rows, columns, 33).transpose(0, 3, 1, 2),
-        np.zeros(40, np.float32),
-        geometry.stride,
-        padding,
-        geometry.dilation,
-        2,
-    ).transpose(0, 2, 3, 1)
-    descriptor = ConvolveBfloat16(
-        infos=(plain_info(expected.shape),),
-        weights=weights,
-        bias=None,
-        source=Image(2, 66, 9, 8),
-        target=Image(2, 40, *expected.shape[1:3]),
-        geometry=geometry,
-        groups=2,
-    )
-    [found] = run_layer(lambda net, slot: net.add(descriptor, slot), x)
-    close(found, expected, weights[0].size)
+    products.close(*products.run_groups(run_layer, convolved, ConvolveBfloat16, geometry, products.normal, rounded))
 
 
 CLAMP, SWISH, LOGARITHM = Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0), Function(FUNCTIONS["log"])
@@ -230,7 +165,7 @@ def test_depthwise_equals_its_definition(run_layer, convolved, case, function):
 
 @needs_bfloat16
 @pytest.mark.parametrize("inside", [True, False])
-def test_a_block_of_a_mobile_network(convolved, inside):
+def test_a_block_of_a_mobile_network(products, convolved, inside):
     """Expansion, depthwise, projection, residual: bfloat16 in between, but for what others read."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((1, 40, 9, 11), np.float32)
@@ -252,8 +187,8 @@ def test_a_block_of_a_mobile_network(convolved, inside):
     expected = convolved(
         convolved(expected, last, none[:40], (1, 1), (0,) * 4, (1, 1), 1) + begun, first, none, (1, 1), (0,) * 4, (1, 1), 1
     )
-    with load(network) as net:
-        found, kinds = net.run({"x": x})["y"], kinds_of(net, {"x": x})
+    with products.load(network, "bfloat16") as net:
+        found, kinds = net.run({"x": x})["y"], products.kinds_of(net, {"x": x})
     assert kinds.count("CpuAcc.DepthwiseBfloat16") == inside
     assert kinds.count("CpuAcc.Depthwise") == (not inside)
     # Ten roundings to 8 bits, of half a unit at most, whose errors add up as those of independent
@@ -281,34 +216,22 @@ def chain(*, all_out):
 
 
 @needs_bfloat16
-def test_what_lies_between_changes_no_bit():
+def test_what_lies_between_changes_no_bit(products):
     """Images that products alone read are kept in bfloat16, as they would round them."""
     (network, feeds), (open_network, _) = chain(all_out=False), chain(all_out=True)
-    with load(network) as net, load(open_network) as apart:
+    with products.load(network, "bfloat16") as net, products.load(open_network, "bfloat16") as apart:
         assert net.run(feeds)["y4"].tobytes() == apart.run(feeds)["y4"].tobytes()
-        assert kinds_of(net, feeds).count("CpuAcc.ConvolveBfloat16") == 5
+        assert products.kinds_of(net, feeds).count("CpuAcc.ConvolveBfloat16") == 5
 
 
 @needs_bfloat16
-def test_the_bits_depend_on_nothing_but_the_input():
-    rng = np.random.default_rng(3)
-    network = dovetail.Network("bits")
-    y = network.input("x", (1, 3, 90, 90))
-    for channels, filters in ((3, 40), (40, 72), (72, 64)):
-        weights = (rng.standard_normal((filters, channels, 3, 3)) / (3 * math.sqrt(channels))).astype(np.float32)
-        y = network.activation(network.convolution2d(y, weights, padding=(1, 1, 1, 1)), "hard_swish")
-    network.output(network.fully_connected(network.flatten(y), rng.standard_normal((7, 64 * 8100), np.float32)), "y")
-    feeds = {"x": rng.standard_normal((1, 3, 90, 90), np.float32)}
-    found = set()
-    for threads in (1, 2, 3):
-        with load(network, threads=threads) as net, ThreadPoolExecutor(3) as pool:
-            found.update(run["y"].tobytes() for run in pool.map(lambda _, net=net: net.run(feeds), range(6)))
-    assert len(found) == 1
+def test_the_bits_depend_on_nothing_but_the_input(products):
+    assert len(products.bits_of_a_network("bfloat16", 90, ((3, 40, 3), (40, 72, 3), (72, 64, 3)), 6)) == 1
 
 
 @needs_bfloat16
 @pytest.mark.parametrize("function", ["gelu", "gelu_tanh", "sigmoid", "swish"])
-def test_functions_before_rounding(function):
+def test_functions_before_rounding(products, function):
     """Between products with unit matrices nothing but the function and its rounding is left."""
     x = rounded(
         np.concatenate([np.linspace(-12, 12, 3000), np.geomspace(1e-30, 90, 520), -np.geomspace(1e-30, 90, 520), np.zeros(24)])
@@ -319,9 +242,9 @@ def test_functions_before_rounding(function):
     y = network.fully_connected(network.input("x", x.shape), unit)
     y = network.multiplication(y, network.sigmoid(y)) if function == "swish" else network.activation(y, function)
     network.output(network.fully_connected(y, unit), "y")
-    with load(network) as net:
+    with products.load(network, "bfloat16") as net:
         found = net.run({"x": x})["y"]
-        assert kinds_of(net, {"x": x}) == ["CpuAcc.ConvolveBfloat16"] * 2
+        assert products.kinds_of(net, {"x": x}) == ["CpuAcc.ConvolveBfloat16"] * 2
     wide = x.astype(np.float64)
     exact = {
         "gelu": lambda: wide * 0.5 * np.vectorize(math.erfc)(-wide / math.sqrt(2)),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import functools
 
 import numpy as np
 import pytest
 
-import dovetail
 from dovetail_neon.convolution.kinds import ConvolveFloat16
 from dovetail_neon.elementwise.codes import FUNCTIONS
 from dovetail_neon.elementwise.functions import IDENTITY, Function
-from dovetail_neon.geometry.layouts import Image, plain_info
-from dovetail_neon.geometry.window import POINT, Geometry
+from dovetail_neon.geometry.window import Geometry
 from dovetail_neon.kernels import Kernels, instruction_sets, precisions
 
 HERE = [name for name, here in instruction_sets().items() if here]
@@ -20,16 +18,6 @@ HALVED = [name for name in HERE if "float16" in precisions(name)]
 needs_float16 = pytest.mark.skipif(not HALVED, reason="no instruction set of this machine multiplies float16")
 RUN = 32  # products that are summed in float16 (convolution/float16.h)
 UNIT = 2.0**-11  # the largest relative error of rounding to float16
-
-
-def load(network, threads=1, precision="float16", **options):
-    return dovetail.load(network, backends=["CpuAcc"], threads=threads, options={"CpuAcc": {"precision": precision}}, **options)
-
-
-def kinds_of(net, feeds):
-    with net.profiling() as profile:
-        net.run(feeds)
-    return [layer.kind for layer in profile.layers]
 
 
 @pytest.fixture
@@ -69,27 +57,12 @@ CASES = [
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("passes", [True, False])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions_of_whole_numbers_are_exact(convolved, case, layout, passes):
+def test_convolutions_of_whole_numbers_are_exact(products, convolved, case, layout, passes):
     """Any step that is left out, taken twice or read elsewhere shows."""
-    channels, filters, height, width, kernel, stride, padding, dilation, groups = case
-    rng = np.random.default_rng(channels * 1000 + filters)
-    x = whole(rng, (2, channels, height, width), 9)
-    weights, bias = whole(rng, (filters, channels // groups, *kernel), 7), whole(rng, filters, 100)
-    nhwc = layout == "NHWC"
-    network = dovetail.Network("convolution")
-    source = network.input("x", tuple(np.transpose(x, (0, 2, 3, 1)).shape) if nhwc else x.shape)
-    own = np.ascontiguousarray(weights.transpose(0, 2, 3, 1)) if nhwc else weights
-    y = network.convolution2d(
-        source, own, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
-    )
-    network.output(network.relu(y), "y")
-    feeds = {"x": np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x}
-    with load(network, passes=passes) as net:
-        found = net.run(feeds)["y"]
-        if passes:
-            assert "CpuAcc.ConvolveFloat16" in kinds_of(net, feeds)
-    expected = np.maximum(convolved(x, weights, bias, stride, padding, dilation, groups), 0)
-    np.testing.assert_array_equal(found.transpose(0, 3, 1, 2) if nhwc else found, expected)
+    x, weights, bias, where = products.convolution_of(case, lambda rng, shape: whole(rng, shape, 100 if len(shape) == 1 else 8))
+    found, kinds = products.run_convolution(x, weights, bias, where, layout, "float16", passes=passes)
+    assert not passes or "CpuAcc.ConvolveFloat16" in kinds
+    np.testing.assert_array_equal(found, np.maximum(convolved(x, weights, bias, **where), 0))
 
 
 def product(x, weights, bias, added):
@@ -104,29 +77,16 @@ def product(x, weights, bias, added):
     return total if added is None else total + added
 
 
-def product_layer(weights, bias, rows, function=IDENTITY):
-    filters, channels = weights.shape
-    return ConvolveFloat16(
-        infos=(plain_info((rows, filters)),),
-        weights=weights[:, None, :],
-        bias=bias,
-        source=Image(1, channels, rows, 1),
-        target=Image(1, filters, rows, 1),
-        geometry=POINT,
-        function=function,
-    )
-
-
 @pytest.mark.parametrize("rows", [1, 2, 6, 7, 9, 10, 33])
 @pytest.mark.parametrize(("channels", "filters"), [(1, 1), (31, 17), (32, 32), (33, 48), (34, 8), (35, 21), (300, 95)])
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("function", [IDENTITY, Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0)])
-def test_products_equal_their_definition(run_layer, rows, channels, filters, adds, function):
+def test_products_equal_their_definition(products, run_layer, rows, channels, filters, adds, function):
     """To the bit: one row and many, sizes near those of tiles, additions, functions in or after."""
     rng = np.random.default_rng(rows * channels)
     x, weights = rng.standard_normal((rows, channels), np.float32), rng.standard_normal((filters, channels), np.float32)
     bias, added = rng.standard_normal(filters, np.float32), rng.standard_normal((rows, filters), np.float32)
-    descriptor = product_layer(weights, bias, rows, function)
+    descriptor = products.product_of_rows(ConvolveFloat16, weights, bias, rows, function=function)
     [found] = run_layer(lambda net, *slots: net.add(descriptor, *slots), *([x, added] if adds else [x]))
     expected = product(x, weights, bias, added if adds else None)
     if function.code == 12:
@@ -137,36 +97,15 @@ def test_products_equal_their_definition(run_layer, rows, channels, filters, add
 
 
 @pytest.mark.parametrize("geometry", [Geometry((3, 3), (2, 1), (1, 2), (1, 2)), Geometry((1, 1), (3, 3))])
-def test_groups_of_channels_last_are_exact(run_layer, convolved, geometry):
+def test_groups_of_channels_last_are_exact(products, run_layer, convolved, geometry):
     """What lies between groups is not read."""
-    rng = np.random.default_rng(4)
-    x = whole(rng, (2, 9, 8, 66), 9)
-    rows, columns = geometry.kernel
-    weights = whole(rng, (40, rows * columns, 33), 7)
-    expected = convolved(
-        x.transpose(0, 3, 1, 2),
-        weights.reshape(40, rows, columns, 33).transpose(0, 3, 1, 2),
-        np.zeros(40, np.float32),
-        geometry.stride,
-        (*geometry.padding, *geometry.padding),
-        geometry.dilation,
-        2,
-    ).transpose(0, 2, 3, 1)
-    descriptor = ConvolveFloat16(
-        infos=(plain_info(expected.shape),),
-        weights=weights,
-        bias=None,
-        source=Image(2, 66, 9, 8),
-        target=Image(2, 40, *expected.shape[1:3]),
-        geometry=geometry,
-        groups=2,
-    )
-    [found] = run_layer(lambda net, slot: net.add(descriptor, slot), x)
+    draw = functools.partial(whole, most=8)
+    found, expected, _ = products.run_groups(run_layer, convolved, ConvolveFloat16, geometry, draw)
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("channels", [64, 4096])
-def test_errors_do_not_grow_with_the_depth(run_layer, channels):
+def test_errors_do_not_grow_with_the_depth(products, run_layer, channels):
     """Factors are numbers of float16, so that only sums are rounded.
 
     Of products with a variance of 1 the i-th sum of a run has one of i; its rounding, spread evenly
@@ -178,67 +117,42 @@ def test_errors_do_not_grow_with_the_depth(run_layer, channels):
     x, weights = (
         rng.standard_normal(shape).astype(np.float16).astype(np.float32) for shape in ((60, channels), (64, channels))
     )
-    [found] = run_layer(lambda net, slot: net.add(product_layer(weights, None, 60), slot), x)
+    layer = products.product_of_rows(ConvolveFloat16, weights, None, 60)
+    [found] = run_layer(lambda net, slot: net.add(layer, slot), x)
     expected = x.astype(np.float64) @ weights.astype(np.float64).T
     error = np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2))
     assert UNIT / 16 < error < UNIT * np.sqrt((RUN + 1) / 6)
 
 
-def test_what_is_too_large_becomes_infinity(run_layer):
+def test_what_is_too_large_becomes_infinity(products, run_layer):
     """Factors from 65520 on, which round to 65536, and sums of a run; float32 holds run sums."""
     x = np.zeros((4, 64), np.float32)
     x[0, 0], x[1, 0], x[2, :2], x[3, [0, 32]] = 65519, 65520, 40000, 40000
     weights = np.ones((8, 64), np.float32)
-    [found] = run_layer(lambda net, slot: net.add(product_layer(weights, None, 4), slot), x)
+    layer = products.product_of_rows(ConvolveFloat16, weights, None, 4)
+    [found] = run_layer(lambda net, slot: net.add(layer, slot), x)
     np.testing.assert_array_equal(found, np.repeat([[65504], [np.inf], [np.inf], [80000]], 8, axis=1))
 
 
 STRIPS = [(17, [(80, 1, 1), (None, 5, 1), (17, 1, 1)], True), (3, [(80, 3, 2), (None, 3, 1), (24, 1, 1)], False)]
 
 
-def make_strips(convolved, channels, stages, adds, height, width):
-    """Return a network, its feeds and the exact result: whole numbers, kept small by limits."""
-    rng = np.random.default_rng(channels)
-    x = whole(rng, (2, channels, height, width), 6)
-    network = dovetail.Network("strips")
-    start = y = network.input("x", x.shape)
-    exact = x.astype(np.float64)
-    for filters, size, stride in stages:
-        before = exact.shape[1]
-        groups = before if filters is None else 1
-        weights, bias = whole(rng, (filters or before, before // groups, size, size), 2), whole(rng, filters or before, 3)
-        y = network.convolution2d(y, weights, bias, stride=(stride, stride), padding=(size // 2,) * 4, groups=groups)
-        y = network.relu6(y)
-        exact = np.clip(convolved(exact, weights, bias, (stride, stride), (size // 2,) * 4, (1, 1), groups), 0, 6)
-    if adds:
-        y, exact = network.addition(y, start), exact + x
-    network.output(y, "y")
-    return network, {"x": x}, exact
-
-
 @needs_float16
 @pytest.mark.parametrize("case", STRIPS, ids=["with a residual", "from an image on"])
-def test_strips_of_whole_numbers_are_exact(convolved, case):
-    network, feeds, exact = make_strips(convolved, *case, 131, 93)
+def test_strips_of_whole_numbers_are_exact(products, convolved, case):
+    """Whole numbers, kept small by limits."""
+
+    def weights(rng, shape):
+        return whole(rng, shape, 2 if len(shape) == 4 else 3)
+
+    images = functools.partial(whole, most=6)
+    network, feeds, exact = products.chain_of(convolved, *case, (131, 93), images, weights, 6)
     for threads in (1, 2, 3):
-        with load(network, threads) as net, net.profiling() as profile:
+        with products.load(network, "float16", threads=threads) as net, net.profiling() as profile:
             np.testing.assert_array_equal(net.run(feeds)["y"], exact)
         assert "CpuAcc.Strips" in [layer.kind for layer in profile.layers]
 
 
 @needs_float16
-def test_the_bits_depend_on_nothing_but_the_input():
-    rng = np.random.default_rng(3)
-    network = dovetail.Network("bits")
-    y = network.input("x", (1, 3, 20, 20))
-    for channels, filters, size in ((3, 40, 3), (40, 72, 1), (72, 24, 5)):
-        weights = (rng.standard_normal((filters, channels, size, size)) / size / np.sqrt(channels)).astype(np.float32)
-        y = network.convolution2d(y, weights, padding=(size // 2,) * 4)
-        y = network.activation(y, "hard_swish")
-    network.output(network.fully_connected(network.flatten(y), rng.standard_normal((7, 24 * 400), np.float32)), "y")
-    feeds = {"x": rng.standard_normal((1, 3, 20, 20), np.float32)}
-    found = set()
-    for threads in (1, 2, 3):
-        with load(network, threads=threads) as net, ThreadPoolExecutor(3) as pool:
-            found.update(run["y"].tobytes() for run in pool.map(lambda _, net=net: net.run(feeds), range(3)))
-    assert len(found) == 1
+def test_the_bits_depend_on_nothing_but_the_input(products):
+    assert len(products.bits_of_a_network("float16", 20, ((3, 40, 3), (40, 72, 1), (72, 24, 5)), 3)) == 1

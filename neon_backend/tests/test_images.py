@@ -11,15 +11,6 @@ from dovetail_neon.kernels import instruction_sets
 HERE = [name for name, here in instruction_sets().items() if here]
 
 
-def load(network, isa, threads=1, **options):
-    return dovetail.load(network, backends=["CpuAcc"], threads=threads, options={"CpuAcc": {"isa": isa}}, **options)
-
-
-def close(found, expected, terms):
-    scale = max(np.abs(expected).max(), 1.0)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=scale * (terms + 8) * 2.0**-24 * 4)
-
-
 CASES = [
     # channels, filters, height, width, kernel, stride, padding, dilation, groups
     (3, 8, 9, 11, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 1),
@@ -45,52 +36,38 @@ CASES = [
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(("channels", "height", "width"), [(3, 7, 5), (16, 1, 6), (37, 25, 5), (64, 8, 8), (5, 1, 1)])
-def test_windows_as_large_as_the_image_are_its_mean(channels, height, width, layout, isa):
+def test_windows_as_large_as_the_image_are_its_mean(products, channels, height, width, layout, isa):
     x = np.random.default_rng(channels).standard_normal((2, channels, height, width), np.float32)
     given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     network = dovetail.Network("mean")
     pooled = network.pooling2d(network.input("x", given.shape), "average", (height, width), layout=layout, name="pool")
     network.output(network.flatten(pooled), "y")
-    net = load(network, isa)
+    net = products.load(network, isa=isa)
     with net.profiling() as profile:
         found = net.run({"x": given})["y"]
-    close(found, x.mean((2, 3), dtype=np.float64), height * width)
+    products.close(found, x.mean((2, 3), dtype=np.float64), height * width)
     assert "CpuAcc.MeanOfImage" in [layer.kind for layer in profile.layers]
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_a_window_as_large_as_the_image_may_hang_over_its_edge(counted):
+def test_a_window_as_large_as_the_image_may_hang_over_its_edge(products, counted):
     x = np.random.default_rng(1).standard_normal((1, 9, 4, 5), np.float32)
     network = dovetail.Network("padded")
     slot = network.input("x", x.shape)
     y = network.pooling2d(slot, "average", (4, 5), stride=(1, 5), padding=(0, 0, 0, 4), count_padding=counted)
     network.output(y, "y")
-    net = load(network, HERE[0])
+    net = products.load(network, isa=HERE[0])
     assert "CpuAcc.Pool" in [row.kind for row in net.placement.layers]
-    close(net.run({"x": x})["y"], x.mean((2, 3), dtype=np.float64, keepdims=True), 20)
+    products.close(net.run({"x": x})["y"], x.mean((2, 3), dtype=np.float64, keepdims=True), 20)
 
 
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions_equal_their_definition(case, layout, isa, convolved):
-    channels, filters, height, width, kernel, stride, padding, dilation, groups = case
-    rng = np.random.default_rng(channels * 1000 + filters)
-    x = rng.standard_normal((2, channels, height, width), np.float32)
-    weights = rng.standard_normal((filters, channels // groups, *kernel), np.float32)
-    bias = rng.standard_normal(filters, np.float32)
-    expected = convolved(x, weights, bias, stride, padding, dilation, groups)
-    nhwc = layout == "NHWC"
-    network = dovetail.Network("convolution")
-    images = network.input("x", tuple(np.transpose(x, (0, 2, 3, 1)).shape) if nhwc else x.shape)
-    own = np.ascontiguousarray(weights.transpose(0, 2, 3, 1)) if nhwc else weights
-    y = network.convolution2d(
-        images, own, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout
-    )
-    network.output(network.relu(y), "y")
-    with load(network, isa) as net:
-        found = net.run({"x": np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if nhwc else x})["y"]
-    close(found.transpose(0, 3, 1, 2) if nhwc else found, np.maximum(expected, 0), weights[0].size)
+def test_convolutions_equal_their_definition(products, case, layout, isa, convolved):
+    x, weights, bias, where = products.convolution_of(case)
+    found, _ = products.run_convolution(x, weights, bias, where, layout, isa=isa)
+    products.close(found, np.maximum(convolved(x, weights, bias, **where), 0), weights[0].size)
 
 
 @pytest.mark.parametrize("isa", HERE)
@@ -103,22 +80,22 @@ def test_convolutions_equal_their_definition(case, layout, isa, convolved):
         ((5, 5), (1, 1), (2, 2, 2, 2), (1, 16, 10, 10)),
     ],
 )
-def test_pooling_equals_its_definition(function, size, stride, padding, shape, isa):
+def test_pooling_equals_its_definition(products, function, size, stride, padding, shape, isa):
     x = np.random.default_rng(5).standard_normal(shape, np.float32)
     network = dovetail.Network("pooling")
     y = network.pooling2d(network.input("x", shape), function, size, stride=stride, padding=padding)
     network.output(y, "y")
-    with load(network, isa) as net:
+    with products.load(network, isa=isa) as net:
         found = net.run({"x": x})["y"]
     top, left, bottom, right = padding
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(padded, size, (2, 3))[:, :, :: stride[0], :: stride[1]]
     expected = np.nanmax(windows, (4, 5)) if function == "max" else np.nanmean(windows, (4, 5))
-    close(found, expected, size[0] * size[1])
+    products.close(found, expected, size[0] * size[1])
 
 
 @pytest.mark.parametrize("isa", HERE)
-def test_a_network_of_blocks_equals_its_layers_one_by_one(isa):
+def test_a_network_of_blocks_equals_its_layers_one_by_one(products, isa):
     """Residuals, uneven concatenation, squeeze and excite, swish: fused in blocks, or by layer."""
     rng = np.random.default_rng(9)
 
@@ -139,12 +116,12 @@ def test_a_network_of_blocks_equals_its_layers_one_by_one(isa):
     network.output(c, "c")
     network.output(network.fully_connected(network.flatten(c), weights(11, 5 * 10 * 9), weights(11)), "d")
     feeds = {"x": rng.standard_normal((2, 3, 19, 17), np.float32)}
-    with load(network, isa) as fused, load(network, isa, passes=False) as apart:
+    with products.load(network, isa=isa) as fused, products.load(network, isa=isa, passes=False) as apart:
         exact = dovetail.load(network, backends=["CpuRef"]).run(feeds)
         for name, value in fused.run(feeds).items():
-            close(value, exact[name], 400)
+            products.close(value, exact[name], 400)
         for name, value in apart.run(feeds).items():
-            close(value, exact[name], 400)
+            products.close(value, exact[name], 400)
         kinds = [step.kind for step in _profile(fused, feeds)]
     assert kinds.count("CpuAcc.ScaleChannels") == kinds.count("CpuAcc.Join") == 1
     assert not any(kind.startswith("dovetail.") for kind in kinds), kinds
@@ -157,7 +134,7 @@ def _profile(net, feeds):
 
 
 @pytest.mark.parametrize("isa", HERE)
-def test_the_bits_depend_on_nothing_but_the_input(isa):
+def test_the_bits_depend_on_nothing_but_the_input(products, isa):
     """1, 2 and 3 threads, and a pool that is busy with another run, give the same bits."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -172,22 +149,22 @@ def test_the_bits_depend_on_nothing_but_the_input(isa):
     feeds = {"x": rng.standard_normal((1, 3, 96, 96), np.float32)}
     found = set()
     for threads in (1, 2, 3):
-        with load(network, isa, threads=threads) as net, ThreadPoolExecutor(3) as pool:
+        with products.load(network, isa=isa, threads=threads) as net, ThreadPoolExecutor(3) as pool:
             found.update(run["y"].tobytes() for run in pool.map(lambda _, net=net: net.run(feeds), range(6)))
     assert len(found) == 1
 
 
-def test_an_instruction_set_that_is_not_there_is_named():
+def test_an_instruction_set_that_is_not_there_is_named(products):
     network = dovetail.Network("relu")
     network.output(network.relu(network.input("x", (4,))), "y")
     with pytest.raises(dovetail.OptionError, match="instruction set 'sse9' cannot be used; this build has"):
-        load(network, "sse9")
+        products.load(network, isa="sse9")
 
 
 @pytest.mark.parametrize("isa", HERE)
-def test_the_mean_of_an_image_without_pixels(isa):
+def test_the_mean_of_an_image_without_pixels(products, isa):
     x = np.zeros((2, 3, 0, 4), np.float32)
     net = dovetail.Network()
     net.output(net.global_pooling(net.input("x", x.shape)), "y")
-    with load(net, isa, fallback=False) as loaded:
+    with products.load(net, isa=isa, fallback=False) as loaded:
         assert np.isnan(loaded.run({"x": x})["y"]).all()

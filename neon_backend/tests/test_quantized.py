@@ -8,20 +8,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail import DataLayout, DType, Network, Quantization
-from dovetail.layers import (
-    ActivationFunction,
-    BinaryOperation,
-    Convolution2d,
-    DepthwiseConvolution2d,
-    Dequantize,
-    ElementwiseBinary,
-    FullyConnected,
-    GlobalPooling,
-    Pooling2d,
-    PoolingFunction,
-    Quantize,
-)
+from dovetail import DataLayout, DType, Network, Quantization, layers
 from dovetail_neon.kernels import Kernels, instruction_sets
 
 NCHW, NHWC = DataLayout.NCHW, DataLayout.NHWC
@@ -29,8 +16,8 @@ HERE = [name for name, here in instruction_sets().items() if here]
 WITH_DOTS = [name for name in HERE if Kernels(name).dot_products]
 ACTIVATIONS = {
     "none": {},
-    "relu": {"activation": ActivationFunction.RELU},
-    "relu6": {"activation": ActivationFunction.BOUNDED_RELU, "activation_alpha": 6.0, "activation_beta": 0.0},
+    "relu": {"activation": layers.ActivationFunction.RELU},
+    "relu6": {"activation": layers.ActivationFunction.BOUNDED_RELU, "activation_alpha": 6.0, "activation_beta": 0.0},
 }
 
 
@@ -145,7 +132,7 @@ def test_convolution(run_layer, convolved, case, how, dtype, layout):
     weights = Weights(rng, how, shape, 0, filters, channels // groups * kernel[0] * kernel[1])
     x, of_x, of_y = whole(rng, dtype, 2, channels, height, width), of_images(dtype), weights.of_result(dtype)
     activation = ("none", "relu", "relu6")[channels % 3]
-    descriptor = Convolution2d(
+    descriptor = layers.Convolution2d(
         stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout, **ACTIVATIONS[activation]
     )
 
@@ -183,7 +170,9 @@ def test_depthwise(run_layer, convolved, case, how, dtype, layout):
     filters = channels * multiplier
     weights = Weights(rng, how, (filters, 1, *kernel), 3 if layout is NHWC else 0, filters, kernel[0] * kernel[1])
     x, of_x, of_y = whole(rng, dtype, 2, channels, height, width), of_images(dtype), weights.of_result(dtype)
-    descriptor = DepthwiseConvolution2d(stride=stride, padding=padding, dilation=dilation, layout=layout, **ACTIVATIONS["relu"])
+    descriptor = layers.DepthwiseConvolution2d(
+        stride=stride, padding=padding, dilation=dilation, layout=layout, **ACTIVATIONS["relu"]
+    )
 
     def build(net, slot):
         slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
@@ -209,7 +198,7 @@ def test_fully_connected(run_layer, shape, filters, how, dtype):
     def build(net, slot):
         slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
         stored = net.constant(weights.value, quantization=weights.quantization)
-        return net.add(FullyConnected(), slot, stored, None, quantization=of_y).output
+        return net.add(layers.FullyConnected(), slot, stored, None, quantization=of_y).output
 
     [found] = run_layer(build, x)
     sums = (x.astype(np.float64) - of_x.zero_point[0]) @ weights.real.T
@@ -229,7 +218,7 @@ def test_addition(run_layer, shape, activation, dtype):
     def build(net, left, right):
         for slot, quantization in ((left, of_a), (right, of_b)):
             slot.quantization, slot.info = quantization, slot.known_info.with_quantization(quantization)
-        descriptor = ElementwiseBinary(operation=BinaryOperation.ADD, **ACTIVATIONS[activation])
+        descriptor = layers.ElementwiseBinary(operation=layers.BinaryOperation.ADD, **ACTIVATIONS[activation])
         return net.add(descriptor, left, right, quantization=of_y).output
 
     [found] = run_layer(build, a, b)
@@ -257,7 +246,7 @@ def pooled(
         columns = [column * stride[1] - padding[1] + tap * dilation[1] for tap in range(size[1])]
         inside = [(i, j) for i in rows for j in columns if 0 <= i < height and 0 <= j < width]
         values = np.stack([x[:, :, i, j] for i, j in inside], -1).astype(np.int64)
-        if function is PoolingFunction.MAX:
+        if function is layers.PoolingFunction.MAX:
             result[:, :, y, column] = values.max(-1)
             continue
         count = len(inside)
@@ -270,13 +259,13 @@ def pooled(
 
 @pytest.mark.parametrize("layout", [NCHW, NHWC])
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-@pytest.mark.parametrize("function", [PoolingFunction.MAX, PoolingFunction.AVERAGE])
+@pytest.mark.parametrize("function", [layers.PoolingFunction.MAX, layers.PoolingFunction.AVERAGE])
 @pytest.mark.parametrize("window", POOLS, ids=str)
 @pytest.mark.parametrize("channels", [3, 16, 21])
 def test_pooling(run_layer, channels, window, function, dtype, layout):
     rng = np.random.default_rng(channels)
     x, of_x = whole(rng, dtype, 2, channels, 9, 8), of_images(dtype)
-    descriptor = Pooling2d(function=function, layout=layout, **window)
+    descriptor = layers.Pooling2d(function=function, layout=layout, **window)
 
     def build(net, slot):
         slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
@@ -292,10 +281,10 @@ def test_pooling(run_layer, channels, window, function, dtype, layout):
 @pytest.mark.parametrize("window", POOLS, ids=str)
 def test_the_greatest_of_plain_integers(run_layer, window, dtype, layout):
     x = whole(np.random.default_rng(5), dtype, 2, 19, 9, 8)
-    descriptor = Pooling2d(function=PoolingFunction.MAX, layout=layout, **window)
+    descriptor = layers.Pooling2d(function=layers.PoolingFunction.MAX, layout=layout, **window)
     [found] = run_layer(lambda net, slot: net.add(descriptor, slot).output, in_layout(x, layout))
     found = from_layout(found, layout)
-    np.testing.assert_array_equal(found, pooled(x, 0, PoolingFunction.MAX, **window, shape=found.shape))
+    np.testing.assert_array_equal(found, pooled(x, 0, layers.PoolingFunction.MAX, **window, shape=found.shape))
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
@@ -306,10 +295,10 @@ def test_global_pooling(run_layer, size, dtype):
 
     def build(net, slot):
         slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
-        return net.add(GlobalPooling(function=PoolingFunction.AVERAGE), slot).output
+        return net.add(layers.GlobalPooling(function=layers.PoolingFunction.AVERAGE), slot).output
 
     [found] = run_layer(build, x)
-    expected = pooled(x, 0, PoolingFunction.AVERAGE, size, (1, 1), shape=found.shape)
+    expected = pooled(x, 0, layers.PoolingFunction.AVERAGE, size, (1, 1), shape=found.shape)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -320,11 +309,11 @@ def test_to_integers_and_back(run_layer, count, dtype):
     quantization = Quantization.per_tensor(0.25, -11 if dtype is DType.INT8 else 7)
     x = (rng.integers(-1200, 1200, count) / 32).astype(np.float32)  # many ties among them
     x[:6] = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0], np.float32)[: min(6, count)]
-    [found] = run_layer(lambda net, slot: net.add(Quantize(dtype=dtype, quantization=quantization), slot).output, x)
+    [found] = run_layer(lambda net, slot: net.add(layers.Quantize(dtype=dtype, quantization=quantization), slot).output, x)
     info = np.iinfo(dtype.numpy)
     expected = np.rint(np.where(np.isnan(x), 0, x.astype(np.float64)) / 0.25) + quantization.zero_point[0]
     np.testing.assert_array_equal(found, np.clip(expected, info.min, info.max).astype(dtype.numpy))
-    [back] = run_layer(lambda net, slot: net.add(Dequantize(quantization=quantization), slot).output, found)
+    [back] = run_layer(lambda net, slot: net.add(layers.Dequantize(quantization=quantization), slot).output, found)
     np.testing.assert_array_equal(back, ((found.astype(np.float64) - quantization.zero_point[0]) * 0.25).astype(np.float32))
 
 
@@ -347,19 +336,24 @@ def residual(dtype, layout, channels=24, size=12):
             value = value.transpose(0, 2, 3, 1)
         return net.constant(np.ascontiguousarray(value), quantization=Quantization.per_tensor(0.01))
 
-    wide = net.add(Convolution2d(layout=layout, **ACTIVATIONS["relu6"]), x, stored(96, channels, 1, 1), None, quantization=of_y)
+    wide = net.add(
+        layers.Convolution2d(layout=layout, **ACTIVATIONS["relu6"]), x, stored(96, channels, 1, 1), None, quantization=of_y
+    )
     deep = net.add(
-        DepthwiseConvolution2d(padding=(1, 1, 1, 1), layout=layout),
+        layers.DepthwiseConvolution2d(padding=(1, 1, 1, 1), layout=layout),
         wide.output,
         stored(96, 1, 3, 3, depthwise=True),
         None,
         quantization=of_y,
     )
-    narrow = net.add(Convolution2d(layout=layout), deep.output, stored(channels, 96, 1, 1), None, quantization=of_y)
+    narrow = net.add(layers.Convolution2d(layout=layout), deep.output, stored(channels, 96, 1, 1), None, quantization=of_y)
     added = net.add(
-        ElementwiseBinary(operation=BinaryOperation.ADD), x, narrow.output, quantization=Quantization.per_tensor(0.9, -2)
+        layers.ElementwiseBinary(operation=layers.BinaryOperation.ADD),
+        x,
+        narrow.output,
+        quantization=Quantization.per_tensor(0.9, -2),
     )
-    net.output(net.add(GlobalPooling(function=PoolingFunction.AVERAGE, layout=layout), added.output).output, "y")
+    net.output(net.add(layers.GlobalPooling(function=layers.PoolingFunction.AVERAGE, layout=layout), added.output).output, "y")
     return net, {"x": whole(rng, dtype, *x.known_info.sizes)}
 
 
@@ -401,9 +395,13 @@ def test_who_counts_axes_in_another_order_reads_another_layout(first, second, qu
         x, options = net.input("x", (1, 64, 2, 64)), {}
         weights = net.constant(in_layout(rng.standard_normal((64, 64, 1, 1)).astype(np.float32), first))
         feed = rng.standard_normal((1, 64, 2, 64)).astype(np.float32)
-    convolved = net.add(Convolution2d(layout=first), x, weights, None, **options)
-    net.output(net.add(Pooling2d(function=PoolingFunction.MAX, size=(1, 1), layout=second), convolved.output).output, "y")
-    net.output(net.add(Pooling2d(function=PoolingFunction.MAX, size=(1, 1), layout=first), convolved.output).output, "z")
+    convolved = net.add(layers.Convolution2d(layout=first), x, weights, None, **options)
+    net.output(
+        net.add(layers.Pooling2d(function=layers.PoolingFunction.MAX, size=(1, 1), layout=second), convolved.output).output, "y"
+    )
+    net.output(
+        net.add(layers.Pooling2d(function=layers.PoolingFunction.MAX, size=(1, 1), layout=first), convolved.output).output, "z"
+    )
     with dovetail.load(net, backends=["CpuAcc"], threads=1) as loaded:
         found = loaded.run({"x": feed})
     np.testing.assert_array_equal(found["y"], found["z"])
@@ -415,8 +413,10 @@ def test_constants_are_operands_too(passes):
     x = net.input("x", (1, 3, 2, 2), DType.INT8, one)
     value = np.arange(12, dtype=np.int8).reshape(1, 3, 2, 2)
     constant = net.constant(value, quantization=one)
-    net.output(net.add(ElementwiseBinary(operation=BinaryOperation.ADD), x, constant, quantization=one).output, "sum")
-    net.output(net.add(Pooling2d(function=PoolingFunction.MAX, size=(1, 1)), constant).output, "same")
+    net.output(
+        net.add(layers.ElementwiseBinary(operation=layers.BinaryOperation.ADD), x, constant, quantization=one).output, "sum"
+    )
+    net.output(net.add(layers.Pooling2d(function=layers.PoolingFunction.MAX, size=(1, 1)), constant).output, "same")
     with dovetail.load(net, backends=["CpuAcc"], threads=1, passes=passes) as loaded:
         found = loaded.run({"x": value})
     np.testing.assert_array_equal(found["sum"], value + value)
@@ -427,9 +427,9 @@ def test_factors_beyond_float32_saturate_and_leave_zero_alone():
     net, zero = Network("far"), 5
     of_x, of_y = Quantization.per_tensor(1e38, 3), Quantization.per_tensor(1e-5, zero)
     a, b = (net.input(name, (4,), DType.INT8, of_x) for name in "ab")
-    net.output(net.add(ElementwiseBinary(operation=BinaryOperation.ADD), a, b, quantization=of_y).output, "sum")
+    net.output(net.add(layers.ElementwiseBinary(operation=layers.BinaryOperation.ADD), a, b, quantization=of_y).output, "sum")
     weights = net.constant(np.ones((1, 4), np.int8), quantization=Quantization.per_tensor(1e10))
-    net.output(net.add(FullyConnected(), a, weights, None, quantization=of_y).output, "product")
+    net.output(net.add(layers.FullyConnected(), a, weights, None, quantization=of_y).output, "product")
     with dovetail.load(net, backends=["CpuAcc"], threads=1) as loaded:
         found = loaded.run({"a": np.array([3, 4, 2, 3], np.int8), "b": np.array([3, 3, 3, 2], np.int8)})
     np.testing.assert_array_equal(found["sum"], np.array([zero, 127, -128, -128], np.int8))
@@ -439,7 +439,7 @@ def test_factors_beyond_float32_saturate_and_leave_zero_alone():
 def test_a_bound_is_rounded_as_tensorflow_lite_rounds_it():
     net, of_y = Network("bound"), Quantization.per_tensor(0.09160305559635162, -100)
     a, b = (net.input(name, (1,), DType.INT8, Quantization.per_tensor(1.0)) for name in "ab")
-    descriptor = ElementwiseBinary(operation=BinaryOperation.ADD, **ACTIVATIONS["relu6"])
+    descriptor = layers.ElementwiseBinary(operation=layers.BinaryOperation.ADD, **ACTIVATIONS["relu6"])
     net.output(net.add(descriptor, a, b, quantization=of_y).output, "y")
     feeds = {"a": np.array([100], np.int8), "b": np.array([100], np.int8)}
     results = []

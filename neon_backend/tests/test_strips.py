@@ -26,10 +26,6 @@ CASES = [
 ]
 
 
-def load(network, isa, threads=1):
-    return dovetail.load(network, backends=["CpuAcc"], threads=threads, options={"CpuAcc": {"isa": isa}})
-
-
 def close(found, expected, terms):
     np.testing.assert_allclose(found, expected, rtol=0, atol=np.abs(expected).max() * (terms + 8) * 2.0**-22)
 
@@ -62,36 +58,36 @@ def make_two_convolutions(convolved, case, height, width, *, reads_both=False):
 
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_two_convolutions_equal_their_definitions(case, isa, two_convolutions):
+def test_two_convolutions_equal_their_definitions(products, case, isa, two_convolutions):
     network, feeds, exact, terms = two_convolutions(case, 67, 61)
-    with load(network, isa) as net, net.profiling() as profile:
+    with products.load(network, isa=isa) as net, net.profiling() as profile:
         found = net.run(feeds)["z"]
     close(found, exact, terms + 25)
     assert "CpuAcc.Strips" in [layer.kind for layer in profile.layers]
 
 
 @pytest.mark.parametrize("isa", HERE)
-def test_the_bits_do_not_depend_on_threads(isa, two_convolutions):
+def test_the_bits_do_not_depend_on_threads(products, isa, two_convolutions):
     network, feeds, _, _ = two_convolutions(CASES[0], 83, 50)
     found = set()
     for threads in (1, 2, 3):
-        with load(network, isa, threads=threads) as net:
+        with products.load(network, isa=isa, threads=threads) as net:
             found.add(net.run(feeds)["z"].tobytes())
     assert len(found) == 1
 
 
-def test_an_image_that_others_read_too_is_kept(two_convolutions):
+def test_an_image_that_others_read_too_is_kept(products, two_convolutions):
     network, feeds, exact, terms = two_convolutions(CASES[0], 67, 61, reads_both=True)
-    with load(network, "auto") as net, net.profiling() as profile:
+    with products.load(network, isa="auto") as net, net.profiling() as profile:
         found = net.run(feeds)
     close(found["z"], exact, terms + 25)
     assert "CpuAcc.Strips" not in [layer.kind for layer in profile.layers]
     assert found["y"].min() == 0
 
 
-def test_small_images_are_not_joined(two_convolutions):
+def test_small_images_are_not_joined(products, two_convolutions):
     network, feeds, exact, terms = two_convolutions(CASES[0], 20, 20)
-    with load(network, "auto") as net, net.profiling() as profile:
+    with products.load(network, isa="auto") as net, net.profiling() as profile:
         close(net.run(feeds)["z"], exact, terms + 25)
     assert "CpuAcc.Depthwise" in [layer.kind for layer in profile.layers]
 
@@ -108,34 +104,21 @@ CHAINS = {
 }
 
 
-def make_chain(convolved, case, height, width):
+def make_chain(products, convolved, case, height, width):
     """Return a network, its feeds and the exact result."""
-    channels, stages, adds = case
-    rng = np.random.default_rng(len(stages))
-    x = rng.standard_normal((2, channels, height, width), np.float32)
-    network = dovetail.Network("chain")
-    start = y = network.input("x", x.shape)
-    exact = x.astype(np.float64)
-    for filters, size, stride in stages:
-        before = exact.shape[1]
-        groups = before if filters is None else 1
-        weights = rng.standard_normal((filters or before, before // groups, size, size), np.float32)
-        weights /= np.float32(np.sqrt(weights[0].size))
-        bias = rng.standard_normal(weights.shape[0], np.float32)
-        padding = (size // 2,) * 4
-        y = network.relu(network.convolution2d(y, weights, bias, stride=(stride, stride), padding=padding, groups=groups))
-        exact = np.maximum(convolved(exact, weights, bias, (stride, stride), padding, (1, 1), groups), 0)
-    if adds:
-        y, exact = network.addition(y, start), exact + x
-    network.output(y, "y")
-    return network, {"x": x}, exact
+
+    def weights(rng, shape):
+        drawn = rng.standard_normal(shape, np.float32)
+        return drawn / np.float32(np.sqrt(drawn[0].size)) if len(shape) == 4 else drawn
+
+    return products.chain_of(convolved, *case, (height, width), products.normal, weights, np.inf)
 
 
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("case", CHAINS.values(), ids=CHAINS)
-def test_chains_equal_their_definitions(case, isa, convolved):
-    network, feeds, exact = make_chain(convolved, case, 131, 93)
-    with load(network, isa) as net, net.profiling() as profile:
+def test_chains_equal_their_definitions(products, case, isa, convolved):
+    network, feeds, exact = make_chain(products, convolved, case, 131, 93)
+    with products.load(network, isa=isa) as net, net.profiling() as profile:
         found = net.run(feeds)["y"]
     np.testing.assert_allclose(found, exact, rtol=0, atol=np.abs(exact).max() * 2.0**-18)
     chains = [layer for layer in profile.layers if layer.kind == "CpuAcc.Strips"]
@@ -146,16 +129,16 @@ def test_chains_equal_their_definitions(case, isa, convolved):
 
 
 @pytest.mark.parametrize("case", CHAINS.values(), ids=CHAINS)
-def test_chains_give_the_same_bits_on_any_number_of_threads(case, convolved):
-    network, feeds, _ = make_chain(convolved, case, 90, 97)
+def test_chains_give_the_same_bits_on_any_number_of_threads(products, case, convolved):
+    network, feeds, _ = make_chain(products, convolved, case, 90, 97)
     found = set()
     for threads in (1, 2, 3, 5):
-        with load(network, "auto", threads=threads) as net:
+        with products.load(network, isa="auto", threads=threads) as net:
             found.add(net.run(feeds)["y"].tobytes())
     assert len(found) == 1
 
 
-def test_a_chain_without_elements_loads_at_once():
+def test_a_chain_without_elements_loads_at_once(products):
     """Its images are as high as numbers go; strips were made lower one row at a time."""
     net = dovetail.Network()
     x = net.input("x", (0, 16, 1 << 33, 8))
@@ -166,6 +149,6 @@ def test_a_chain_without_elements_loads_at_once():
     )
     net.output(y, "y")
     begin = time.perf_counter()
-    with load(net, HERE[0]) as loaded:
+    with products.load(net, isa=HERE[0]) as loaded:
         assert loaded.run({"x": np.zeros((0, 16, 1 << 33, 8), np.float32)})["y"].shape == (0, 16, 1 << 33, 8)
     assert time.perf_counter() - begin < 10

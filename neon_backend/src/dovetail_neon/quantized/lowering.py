@@ -7,18 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import Layer, Quantization, TensorInfo
+from dovetail import Layer, Quantization, TensorInfo, layers
 from dovetail.graph.layer import OutputSlot
 from dovetail.ground.pieces import mapped
-from dovetail.layers import (
-    Convolution2d,
-    DepthwiseConvolution2d,
-    ElementwiseBinary,
-    FullyConnected,
-    GlobalPooling,
-    Pooling2d,
-    PoolingFunction,
-)
 
 from ..arrays import Floats, Ints, Shorts
 from ..convolution.lowering import window_of
@@ -66,13 +57,13 @@ def _zeros(layer: Layer) -> tuple[int, int]:
 def lower_convolution(lowering: Lowering, layer: Layer) -> bool:
     """Make a convolution in bytes."""
     descriptor, source, value = layer.descriptor, layer.inputs[0].source, layer.constant(1)
-    if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d) or source is None or value is None:
+    if not isinstance(descriptor, layers.Convolution2d | layers.DepthwiseConvolution2d) or source is None or value is None:
         return False
     layout, dtype = descriptor.layout, source.known_info.dtype
     image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
     stored, factors, bias = _weights(layer)
     geometry, weights = window_of(descriptor, stored, image, target)
-    groups = image.channels if isinstance(descriptor, DepthwiseConvolution2d) else descriptor.groups
+    groups = image.channels if isinstance(descriptor, layers.DepthwiseConvolution2d) else descriptor.groups
     shared: dict[str, Any] = {
         "infos": (bytes_info(target, dtype),),
         "bias": bias,
@@ -109,7 +100,7 @@ def _define_rows(lowering: Lowering, layer: Layer, made: OutputSlot, image: Imag
 def lower_fully_connected(lowering: Lowering, layer: Layer) -> bool:
     """Make a product with a constant matrix a convolution of one tap."""
     source = layer.inputs[0].source
-    if not isinstance(layer.descriptor, FullyConnected) or source is None:
+    if not isinstance(layer.descriptor, layers.FullyConnected) or source is None:
         return False
     weights, factors, bias = _weights(layer)
     filters, channels = weights.shape
@@ -134,7 +125,7 @@ def lower_fully_connected(lowering: Lowering, layer: Layer) -> bool:
 def lower_addition(lowering: Lowering, layer: Layer) -> bool:
     """Make an addition in bytes."""
     a, b = layer.inputs[0].source, layer.inputs[1].source
-    if not isinstance(layer.descriptor, ElementwiseBinary) or a is None or b is None:
+    if not isinstance(layer.descriptor, layers.ElementwiseBinary) or a is None or b is None:
         return False
     of_a, of_b, result = _quantization(a), _quantization(b), _quantization(layer.output)
     layout, info = lowering.byte_layout(a) or lowering.byte_layout(b), layer.output.known_info
@@ -157,11 +148,11 @@ def lower_addition(lowering: Lowering, layer: Layer) -> bool:
 def lower_pooling(lowering: Lowering, layer: Layer) -> bool:
     """Make a pooling in bytes."""
     descriptor, source = layer.descriptor, layer.inputs[0].source
-    if not isinstance(descriptor, Pooling2d | GlobalPooling) or source is None:
+    if not isinstance(descriptor, layers.Pooling2d | layers.GlobalPooling) or source is None:
         return False
-    layout, averages = descriptor.layout, descriptor.function == PoolingFunction.AVERAGE
+    layout, averages = descriptor.layout, descriptor.function == layers.PoolingFunction.AVERAGE
     image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
-    if isinstance(descriptor, Pooling2d):
+    if isinstance(descriptor, layers.Pooling2d):
         geometry = pooled_window(descriptor, image, target)
         sizes, results = (image.height, image.width), (target.height, target.width)
         along = [elements_that_count(descriptor, axis, sizes[axis], results[axis]) for axis in range(2)]
