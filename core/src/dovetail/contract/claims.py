@@ -66,6 +66,11 @@ class Claim(NamedTuple):
     dtypes: tuple[DType, ...]
     where: tuple[Condition, ...] = ()
 
+    def holds(self, layer: Layer, device: Device) -> bool:
+        """Tell whether a layer of the claim's kind, whose infos are concrete, fits."""
+        dtype = layer.descriptor.computes_in(layer.input_infos, layer.output_infos)
+        return dtype in self.dtypes and all(condition.holds(layer, device) for condition in self.where)
+
 
 class Claims(Mapping[str, tuple[Claim, ...]]):
     """What a manifest claims, by kind.
@@ -84,25 +89,14 @@ class Claims(Mapping[str, tuple[Claim, ...]]):
             raise ClaimsError(f"'claims' must be an object, by kind, not {type(content).__name__}")
         self._sets = {name: entry for name, entry in content.items() if "." not in name and isinstance(entry, dict)}
         self._named: dict[str, tuple[Condition, ...]] = {}
-        self._unread: dict[str, Any] = {}
+        self._unread = by_kind("claims", {names: entries for names, entries in content.items() if names not in self._sets})
         self._read: dict[str, tuple[Claim, ...]] = {}
-        for names, entries in content.items():
-            if names in self._sets:
-                continue
-            for kind in names.replace(",", " ").split():
-                if "." not in kind:
-                    raise ClaimsError(f"{kind!r} in 'claims' is no kind; write it as 'dovetail.Convolution2d'")
-                if kind in self._unread:
-                    raise ClaimsError(f"{kind} stands in 'claims' twice; give it one list")
-                self._unread[kind] = entries
 
     def __getitem__(self, kind: str) -> tuple[Claim, ...]:
         found = self._read.get(kind)
         if found is None:
-            entries = self._unread[kind]
-            if not isinstance(entries, list):
-                raise ClaimsError(f"the claims of {kind} must be a list")
-            found = self._read[kind] = tuple([_claim(kind, entry, self._conditions_of) for entry in entries])
+            entries = listed("claims", kind, self._unread[kind])
+            found = self._read[kind] = tuple([_claim(kind, entry, self.conditions_of) for entry in entries])
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -118,13 +112,17 @@ class Claims(Mapping[str, tuple[Claim, ...]]):
             ClaimsError: They are malformed.
         """
         for name in self._sets:
-            self._conditions_of("", name)
+            self.conditions_of("", name)
         for kind in self:
             self[kind]
         return self
 
-    def _conditions_of(self, of: str, name: str) -> tuple[Condition, ...]:
-        """Return a set of conditions that the claims of a kind name."""
+    def conditions_of(self, of: str, name: str) -> tuple[Condition, ...]:
+        """Return a set of conditions that the claims of a kind name.
+
+        Raises:
+            ClaimsError: There is none of this name, or it is malformed.
+        """
         if name not in self._sets:
             known = ", ".join(map(repr, self._sets)) or "there are none"
             raise ClaimsError(f"'where' of {of} names the conditions {name!r}, which 'claims' does not have: {known}")
@@ -198,9 +196,48 @@ Sets = Callable[[str, str], tuple[Condition, ...]]
 """Returns the conditions of a name, given whose claims name them."""
 
 
+def by_kind(field: str, content: Any) -> dict[str, Any]:
+    """Split what a field of a manifest holds by kind; keys may name several.
+
+    Raises:
+        ClaimsError: It is no object, or a key names no kind, or one that stands there before.
+    """
+    if not isinstance(content, dict):
+        raise ClaimsError(f"{field!r} must be an object, by kind, not {type(content).__name__}")
+    found: dict[str, Any] = {}
+    for names, entries in content.items():
+        for kind in names.replace(",", " ").split():
+            if "." not in kind:
+                raise ClaimsError(f"{kind!r} in {field!r} is no kind; write it as 'dovetail.Convolution2d'")
+            if kind in found:
+                raise ClaimsError(f"{kind} stands in {field!r} twice; give it one list")
+            found[kind] = entries
+    return found
+
+
+def listed(field: str, kind: str, entries: Any) -> list[Any]:
+    """Return what a field of a manifest says of a kind.
+
+    Raises:
+        ClaimsError: It is no list.
+    """
+    if not isinstance(entries, list):
+        raise ClaimsError(f"the {field} of {kind} must be a list")
+    return entries
+
+
 def _claim(kind: str, entry: Any, sets: Sets) -> Claim:
     if not isinstance(entry, dict) or not set(entry) <= {"dtypes", "where"} or "dtypes" not in entry:
         raise ClaimsError(f"a claim of {kind} must be an object of 'dtypes' and, optionally, 'where'")
+    return scope_of(kind, entry, sets)
+
+
+def scope_of(kind: str, entry: Mapping[str, Any], sets: Sets) -> Claim:
+    """Read which layers of a kind an entry speaks of: its `dtypes`, and its `where` if it has one.
+
+    Raises:
+        ClaimsError: They are malformed.
+    """
     labels = entry["dtypes"]
     if not isinstance(labels, list) or not labels or not all(isinstance(label, str) and label in _NAMES for label in labels):
         raise ClaimsError(f"'dtypes' of {kind} must be a list of {', '.join(_NAMES)}")

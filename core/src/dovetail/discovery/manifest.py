@@ -17,7 +17,8 @@ names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
 - `module`, `attribute`: in the section of a Python extension module, its name and the name of the
   `IBackend` in it ("Backend");
 - `version`, `vendor`: for people;
-- `claims`: which layers it takes, see `claims.py`; read when the backend is first used.
+- `claims`: which layers it takes, see `claims.py`; read when the backend is first used;
+- `bit_exact`, `deviations`, `late_failure`: what it promises beyond, see `promises.py`; read by tools.
 
 Fields of other names are left to later versions of the format.
 """
@@ -49,6 +50,9 @@ _OPTIONAL: dict[str, type] = {
     "version": str,
     "vendor": str,
     "claims": dict,
+    "bit_exact": dict,
+    "deviations": dict,
+    "late_failure": dict,
 }
 _LARGEST_NUMBER = 1_000_000_000
 
