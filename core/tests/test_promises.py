@@ -88,7 +88,10 @@ def test_a_deviation_says_what_by_how_much_and_why():
         ({"deviations": {"dovetail.Softmax": [{"dtypes": ["any"]}]}}, "lacks what, why"),
         ({"deviations": {"dovetail.Softmax": [{**DEVIATION, "why": " "}]}}, "'why' in 'deviations' of dovetail.Softmax"),
         ({"deviations": {"dovetail.Softmax": [{**DEVIATION, "what": "a\x1bb"}]}}, "must be a line of text"),
-        ({"deviations": {"dovetail.Softmax": [{**DEVIATION, "absolute": -1}]}}, "must be a finite number of at least 0, not -1"),
+        (
+            {"deviations": {"dovetail.Softmax": [{**DEVIATION, "absolute": -1}]}},
+            "a finite number of at least 0, not -1",
+        ),
         ({"deviations": {"dovetail.Softmax": [{**DEVIATION, "absolute": True}]}}, "must be a finite number"),
         ({"deviations": {"dovetail.Softmax": [{**DEVIATION, "nonfinite": 1}]}}, "'nonfinite' in 'deviations'"),
         ({"deviations": {"dovetail.Softmax": [{**DEVIATION, "absolute": 0}]}}, "must say by how much: give absolute, relative"),

@@ -376,16 +376,24 @@ class Failing:
     fail: bool = False
 
 
+def manifest_of_failing(name: str) -> Mapping[str, Any]:
+    """Return a manifest that names the option under which runs fail."""
+    facts = {"id": name, "device": "cpu", "rank": 0, "description": "fails where it is asked to"}
+    return {**facts, "late_failure": {"fail": True}}
+
+
 class HidesFailures(Honest):
     """Knows an option that should make runs fail, and goes on."""
 
     options_type = Failing
+    manifest = manifest_of_failing("HidesFailures")
 
 
 class FailsWhenAsked(Honest):
     """Nothing wrong: fails where it is asked to."""
 
     options_type = Failing
+    manifest = manifest_of_failing("FailsWhenAsked")
 
     class failing(Work):
         def execute(self, inputs: Arrays, outputs: Arrays) -> None:

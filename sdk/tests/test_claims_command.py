@@ -88,3 +88,40 @@ def test_an_unknown_backend_is_named() -> None:
     code, text = run("CpuNowhere")
     assert code == 1
     assert "'CpuNowhere' is not installed" in text
+
+
+@pytest.fixture
+def promising(manifest: Path) -> Path:
+    """A manifest that promises bits and declares a deviation."""
+    facts = json.loads(manifest.read_text())
+    entry = {"dtypes": ["float32"], "what": "NaN becomes 0", "why": "the unit has no NaN", "nonfinite": True}
+    facts["bit_exact"] = {"dovetail.Convolution2d": [{"dtypes": ["float32"], "standard": "ieee"}]}
+    facts["deviations"] = {"dovetail.Pooling2d": [{**entry, "where": {"function": "max"}, "link": "https://acme.example/7"}]}
+    manifest.write_text(json.dumps(facts))
+    return manifest
+
+
+def test_promises_are_shown_with_the_claims(promising: Path) -> None:
+    code, text = run(str(promising))
+    assert code == 0
+    assert "promised to the bit\n  dovetail.Convolution2d of float32: IEEE 754" in text
+    assert "known deviations\n  dovetail.Pooling2d of float32; function: max: NaN becomes 0 (by anything where" in text
+    data = json.loads(run(str(promising), "--json")[1])
+    assert data["claims"]["dovetail.Pooling2d"][0]["dtypes"] == ["float64", "float32", "float16", "bfloat16"]
+    assert data["deviations"][0]["link"] == "https://acme.example/7"
+    assert data["bit_exact"] == [{"kind": "dovetail.Convolution2d", "dtypes": ["float32"], "where": [], "standard": "ieee"}]
+
+
+def test_deviations_are_told_of_the_layers_of_a_model(promising: Path) -> None:
+    text = run(str(promising), "--model", str(demo_model()))[1]
+    assert "deviates pool1: NaN becomes 0 (by anything where NaN or an infinity is expected), because the unit" in text
+    assert text.count("deviates ") == 2  # of no convolution, and of nothing that is not taken
+
+
+def test_malformed_promises_are_refused(promising: Path) -> None:
+    facts = json.loads(promising.read_text())
+    facts["bit_exact"] = {"dovetail.Convolution2d": [{"dtypes": ["float32"], "standard": "mine"}]}
+    promising.write_text(json.dumps(facts))
+    code, text = run(str(promising))
+    assert code == 1
+    assert "'standard' in 'bit_exact' of dovetail.Convolution2d is 'mine'" in text

@@ -134,6 +134,8 @@ def test_json_says_everything(report: Report, tmp_path: Path) -> None:
             "failed": 1,
             "unclaimed": 0,
             "folded": 0,
+            "exact": 0,
+            "deviating": 0,
         }
     ]
     assert content["not_judged"] == [{"kind": "acme.Swish", "dtype": "int8"}]

@@ -34,11 +34,10 @@ CHECKS = {
     for one in all_checks()
     if one.level in (Level.GRAPHS, Level.STRESS) and not one.id.startswith(("choices.", "guarded."))
 }
-CAREFUL = {"late_failure": {"fail": True}}
 
 
 def judged(check: Check, backend: Any, **settings: Any) -> CheckResult:
-    return run_check(check, Target(backend), Settings(**settings))
+    return run_check(check, Target(backend, manifest=backend.manifest), Settings(**settings))
 
 
 FAULTS = {
@@ -66,7 +65,7 @@ def _marked(kind: Any) -> Any:
 @pytest.mark.parametrize("kind", [_marked(kind) for kind in broken.FINDINGS])
 def test_a_broken_backend_is_found_out_for_the_right_reason(kind: Any) -> None:
     id, text = broken.FINDINGS[kind]
-    result = judged(CHECKS[id], kind(), **CAREFUL)
+    result = judged(CHECKS[id], kind())
     assert result.status is Status.FAILED, result.text
     assert re.search(text, result.text), result.text
     assert result.check.troubleshooting
@@ -75,8 +74,31 @@ def test_a_broken_backend_is_found_out_for_the_right_reason(kind: Any) -> None:
 @pytest.mark.parametrize("id", CHECKS)
 def test_nothing_is_found_where_nothing_is_wrong(id: str) -> None:
     backend = broken.FailsWhenAsked() if "late" in id else broken.PrivateHonest() if "copies" in id else broken.Honest()
-    result = judged(CHECKS[id], backend, **(CAREFUL if "late" in id else {}))
+    result = judged(CHECKS[id], backend)
     assert result.status is Status.PASSED, f"{result.status}: {result.text}"
+
+
+LATE = "stress.late_errors_are_told"
+
+
+def test_late_errors_are_judged_by_the_options_of_the_manifest_or_of_the_run() -> None:
+    unnamed = broken.FailsWhenAsked()
+    unnamed.manifest = None
+    assert judged(CHECKS[LATE], unnamed).status is Status.NOT_APPLICABLE
+    assert judged(CHECKS[LATE], unnamed, late_failure={"fail": True}).status is Status.PASSED
+    overridden = judged(CHECKS[LATE], broken.FailsWhenAsked(), late_failure={"fail": False})
+    assert "three runs succeeded with the options {'fail': False}" in overridden.text
+
+
+def test_a_queue_whose_late_errors_cannot_be_judged_is_told_of() -> None:
+    class Enqueues(broken.Honest):  # type: ignore[misc]  # the module is loaded by its path
+        def capabilities(self) -> Any:
+            return super().capabilities()._replace(asynchronous=True)
+
+    result = judged(CHECKS[LATE], Enqueues())
+    assert result.status is Status.NOT_APPLICABLE
+    assert "its manifest names no 'late_failure' options" in result.notes[0]
+    assert judged(CHECKS[LATE], broken.Honest()).notes == []
 
 
 def test_each_check_has_a_backend_that_it_rejects() -> None:

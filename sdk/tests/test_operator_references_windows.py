@@ -96,12 +96,26 @@ def test_quantized_sums_by_hand():
     x, weights = np.asarray([[3, -5]], np.int8), np.asarray([[2, 4]], np.int8)
     quantizations = (Quantization.per_tensor(0.5, 1), Quantization.per_tensor(0.25, 0), Quantization.per_tensor(0.5, 10))
     # (3 - 1) * 2 + (-5 - 1) * 4 + 8 = -12; -12 * 0.125 = -1.5; -1.5 / 0.5 + 10 = 7
-    got = quantized.quantized_sums(lambda a, b: a @ b.T, (x, weights), np.asarray([8]), quantizations, 1, DType.INT8)
-    assert got.tolist() == [[7]]
+    litert = quantized.CONVOLUTIONS
+    got, bits = quantized.quantized_sums(
+        lambda a, b: a @ b.T, (x, weights), np.asarray([8]), quantizations, 1, DType.INT8, litert=litert
+    )
+    assert got.tolist() == bits["litert"].values.tolist() == bits["onnx"].values.tolist() == [[7]]
     quantizations = (quantizations[0], Quantization.per_axis([0.25, 1.0], axis=0), quantizations[2])
     weights = np.asarray([[2, 4], [1, 1]], np.int8)
-    got = quantized.quantized_sums(lambda a, b: a @ b.T, (x, weights), None, quantizations, 1, DType.INT8)
+    got, _ = quantized.quantized_sums(lambda a, b: a @ b.T, (x, weights), None, quantizations, 1, DType.INT8, litert=litert)
     assert got.tolist() == [[5, 6]]  # -20 * 0.125 / 0.5 + 10 and -4 * 0.5 / 0.5 + 10
+
+
+def test_each_standard_breaks_a_tie_by_its_own_rule():
+    """Sums of 1, 3 and 5 halves, either sign, and an even zero point."""
+    sums = 4 * np.asarray([[1, -1, 3, -3, 5, -5]], np.int8)
+    scales = (Quantization.per_tensor(0.5, 0), Quantization.per_tensor(0.25, 0), Quantization.per_tensor(1.0, 10))
+    litert = quantized.CONVOLUTIONS
+    _, bits = quantized.quantized_sums(lambda a, b: a, (sums, sums), None, scales, 1, DType.INT8, litert=litert)
+    assert (bits["litert"].values - 10).tolist() == [[1, -1, 2, -2, 3, -3]]  # away from zero
+    assert (bits["onnx"].values - 10).tolist() == [[0, 0, 2, -2, 2, -2]]  # to even
+    assert not bits["onnx"].undefined.any()
 
 
 def test_every_order_of_a_float32_sum_is_within_its_tolerance():

@@ -12,6 +12,7 @@ import dovetail
 from dovetail import BackendId, Capabilities, Device, IBackend, IWorkloadFactory, Layer, Support, layers
 from dovetail.contract.claims import DTYPE_GROUPS, Claim, Claims
 from dovetail.contract.device import DEFAULT_DEVICE, Fact
+from dovetail.contract.promises import NOTHING, Promises
 from dovetail.contract.quantities import (
     ATTRIBUTE_FACTS,
     DERIVED,
@@ -76,16 +77,28 @@ def dtypes_text(claim: Claim) -> str:
 
 def as_data(claims: Claims) -> dict[str, Any]:
     """Return claims with all names resolved, for programs."""
+    return {kind: [_scope(claim) for claim in several] for kind, several in claims.items()}
+
+
+def _scope(claim: Claim) -> dict[str, Any]:
     return {
-        kind: [
-            {
-                "dtypes": [dtype.label for dtype in claim.dtypes],
-                "where": [{"quantity": one.quantity.name, "taken": one.taken()} for one in claim.where],
-            }
-            for claim in several
-        ]
-        for kind, several in claims.items()
+        "dtypes": [dtype.label for dtype in claim.dtypes],
+        "where": [{"quantity": one.quantity.name, "taken": one.taken()} for one in claim.where],
     }
+
+
+def promises_as_data(promises: Promises) -> dict[str, Any]:
+    """Return promises with all names resolved, for programs."""
+    exact = [
+        {"kind": kind, **_scope(one.scope), "standard": one.standard}
+        for kind, several in promises.bit_exact.items()
+        for one in several
+    ]
+    deviations = [
+        {"kind": one.kind, **_scope(one.scope), "what": one.what, "why": one.why, "bound": one.bound, "link": one.link}
+        for one in promises.deviations
+    ]
+    return {"bit_exact": exact, "deviations": deviations}
 
 
 class LayerCoverage(NamedTuple):
@@ -95,6 +108,7 @@ class LayerCoverage(NamedTuple):
         name, kind: Of the layer, as the optimizer leaves it.
         taken: Whether it is claimed.
         code, reason: Why not.
+        deviations: What the manifest declares of such layers, for people.
     """
 
     name: str
@@ -102,6 +116,7 @@ class LayerCoverage(NamedTuple):
     taken: bool
     code: str = ""
     reason: str = ""
+    deviations: tuple[str, ...] = ()
 
 
 class Coverage(NamedTuple):
@@ -119,15 +134,18 @@ class Coverage(NamedTuple):
 class _Paper(IBackend):
     """Stands for a backend of which only the claims are there: it is asked and never run."""
 
-    def __init__(self, claims: Claims | None, device: Device = DEFAULT_DEVICE) -> None:
+    def __init__(self, claims: Claims | None, device: Device = DEFAULT_DEVICE, promises: Promises = NOTHING) -> None:
         self.claims = claims
         self._device = device
+        self._promises = promises
+        self.deviations: dict[str, tuple[str, ...]] = {}
 
     @property
     def id(self) -> BackendId:
         return BackendId("Others" if self.claims is None else "Claims")
 
     def supports(self, layer: Layer, options: Any, device: Device) -> Support:
+        self.deviations[layer.name] = tuple(map(str, self._promises.deviations_of(layer, device)))
         return Support.yes() if self.claims is None else self.claims.support(layer, device)
 
     def devices(self) -> tuple[Device, ...]:
@@ -142,7 +160,11 @@ class _Paper(IBackend):
 
 
 def coverage_of(
-    claims: Claims, model: Path, shape: dict[str, tuple[int, ...]], facts: Mapping[str, Fact] | None = None
+    claims: Claims,
+    model: Path,
+    shape: dict[str, tuple[int, ...]],
+    facts: Mapping[str, Fact] | None = None,
+    promises: Promises = NOTHING,
 ) -> Coverage:
     """Place a model by claims alone.
 
@@ -151,6 +173,7 @@ def coverage_of(
         model: Its file.
         shape: Shapes of inputs, by name; open sizes that are not given are taken as one.
         facts: What the device says of itself.
+        promises: What is promised beyond the claims.
     """
     from .options import one_for_open_sizes, shapes_for
 
@@ -160,8 +183,8 @@ def coverage_of(
     network = dovetail.parse(model)
     shapes = shapes_for(network, shape)
     assumed = one_for_open_sizes(network, shapes)
-    backends = [_Paper(claims, device), _Paper(None)]
-    placement = dovetail.optimize(network, backends, shapes={**shapes, **assumed} or None).placement
+    paper = _Paper(claims, device, promises)
+    placement = dovetail.optimize(network, [paper, _Paper(None)], shapes={**shapes, **assumed} or None).placement
     rows = []
     for row in placement.layers:
         if row.backend is None:
@@ -169,5 +192,5 @@ def coverage_of(
         refusal = next((one for one in row.refusals), None)
         taken = row.backend == "Claims"
         said = ("", "") if taken or refusal is None else (refusal.code, refusal.reason)
-        rows.append(LayerCoverage(row.name, row.kind, taken, *said))
+        rows.append(LayerCoverage(row.name, row.kind, taken, *said, paper.deviations.get(row.name, ()) if taken else ()))
     return Coverage(tuple(rows), assumed)

@@ -1,6 +1,6 @@
 """Every conformance test of dovetail, run on this backend.
 
-`dovetail conform AcmeNpu --late-failure fail_at=1` runs the same without pytest.
+`dovetail conform AcmeNpu` runs the same without pytest.
 """
 
 import pytest
@@ -9,8 +9,6 @@ from dovetail_sdk.conformance import BackendConformance
 
 
 class TestAcmeNpu(BackendConformance):
-    late_failure = {"fail_at": 1}
-
     @pytest.fixture
     def backend(self):
         return "AcmeNpu"

@@ -40,6 +40,10 @@ def command(as_json: bool, check: bool, paths: tuple[str, ...]) -> None:
 
     show(backends_table(rows))
     for row in rows:
+        deviations = sum(map(len, (row.manifest or {}).get("deviations", {}).values()))
+        if deviations:
+            known = click.style(f"{deviations} known deviation{'s' if deviations > 1 else ''}", fg="magenta")
+            click.echo(f"{_shortened(row.id)}: {known}: dovetail claims {_shortened(row.id)}")
         if not row.state.is_ready:
             click.echo(f"{_shortened(row.id) or row.source}: {row.code or row.state} at step {row.step}")
             click.echo(f"  why: {row.reason}")

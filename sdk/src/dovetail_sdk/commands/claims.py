@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dovetail.contract.claims import Claims
+    from dovetail.contract.promises import Promises
 
     from ..coverage import Coverage
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(backend: str, model: Path | None, shape: dict[str, tuple[int, ...]], facts: tuple[str, ...], as_json: bool) -> None:
-    """Show what BACKEND, an id or the path of a manifest, takes.
+    """Show what BACKEND, an id or the path of a manifest, takes and promises.
 
     Nothing of it is run, and no device is needed.
 
@@ -40,19 +41,21 @@ def command(backend: str, model: Path | None, shape: dict[str, tuple[int, ...]],
     """
     import json
 
-    from ..coverage import as_data, coverage_of, doubts_about
+    from ..coverage import as_data, coverage_of, doubts_about, promises_as_data
 
     manifest = _manifest(backend)
     claims = _claims(manifest, backend)
     for doubt in doubts_about(claims):
         click.echo(f"{click.style('warning', fg='yellow')} {doubt}", err=True)
+    promises = _promises(manifest, backend)
     if model is None:
         if as_json:
-            click.echo(json.dumps(as_data(claims), indent=2))
+            click.echo(json.dumps({"claims": as_data(claims), **promises_as_data(promises)}, indent=2))
         else:
             _show_claims(claims)
+            _show_promises(promises)
         return
-    coverage = coverage_of(claims, model, shape, dict(map(_fact, facts)))
+    coverage = coverage_of(claims, model, shape, dict(map(_fact, facts)), promises)
     if as_json:
         click.echo(json.dumps([layer._asdict() for layer in coverage.layers], indent=2))
     else:
@@ -97,6 +100,19 @@ def _claims(manifest: Mapping[str, Any], backend: str) -> Claims:
         ) from error
 
 
+def _promises(manifest: Mapping[str, Any], backend: str) -> Promises:
+    from dovetail import BackendError, ErrorCode
+    from dovetail.contract.claims import ClaimsError
+    from dovetail.contract.promises import read_promises
+
+    try:
+        return read_promises(manifest)
+    except ClaimsError as error:
+        raise BackendError(
+            f"in the manifest of {backend!r} {error}", code=ErrorCode.BACKEND_CONTRACT, hint="see docs/promises.md"
+        ) from error
+
+
 def _fact(text: str) -> tuple[str, str | int | float | bool]:
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -122,11 +138,32 @@ def _show_claims(claims: Claims) -> None:
                 click.echo(f"    {condition}")
 
 
+def _show_promises(promises: Promises) -> None:
+    from dovetail.contract.promises import STANDARDS
+
+    from ..coverage import dtypes_text
+
+    if promises.bit_exact:
+        click.echo(click.style("promised to the bit", bold=True))
+    for kind, several in promises.bit_exact.items():
+        for one in several:
+            where = "".join(f"; {condition}" for condition in one.scope.where)
+            click.echo(f"  {kind} of {dtypes_text(one.scope)}{where}: {STANDARDS[one.standard]}")
+    if promises.deviations:
+        click.echo(click.style("known deviations", bold=True, fg="magenta"))
+    for known in promises.deviations:
+        where = "".join(f"; {condition}" for condition in known.scope.where)
+        click.echo(f"  {known.kind} of {dtypes_text(known.scope)}{where}: {known}")
+
+
 def _show_coverage(coverage: Coverage, id: str) -> None:
     from ..rendering import show, table
 
     rows = [(layer.name, layer.kind, "yes" if layer.taken else layer.code, layer.reason) for layer in coverage.layers]
     show(table(["layer", "kind", "taken", "why not"], rows))
+    for layer in coverage.layers:
+        for known in layer.deviations:
+            click.echo(f"{click.style('deviates', fg='magenta')} {layer.name}: {known}")
     taken = sum(layer.taken for layer in coverage.layers)
     click.echo(f"{id} takes {taken} of {len(coverage.layers)} layers by its claims")
     if coverage.assumed:

@@ -13,13 +13,22 @@ from ..options import in_folder, json_option, value_of
 if TYPE_CHECKING:
     from ..conformance.checks import Check
     from ..conformance.endings import Event
-    from ..conformance.results import CheckResult, Report
+    from ..conformance.results import CheckResult, KnownDeviation, Report
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SUFFIXES = (".html", ".json", ".xml")
 _MAX_CASES = 5
 """Failed cases of one check that are shown; a report has them all."""
-STYLES = {"passed": "green", "failed": "red", "failed as expected": "yellow", "not applicable": "dim", "not run": "yellow"}
+_MAX_DEVIATING = 2
+"""Cases of one declared deviation that are shown."""
+STYLES = {
+    "passed": "green",
+    "failed": "red",
+    "failed as expected": "yellow",
+    "deviates as declared": "magenta",
+    "not applicable": "dim",
+    "not run": "yellow",
+}
 
 
 def seconds_of(context: click.Context, parameter: click.Parameter, value: str) -> float:
@@ -70,7 +79,10 @@ def report_path(context: click.Context, parameter: click.Parameter, value: tuple
     multiple=True,
     metavar="NAME=VALUE",
     callback=options_of,
-    help="An option under which work that was enqueued fails on the device. Repeatable.",
+    help="An option under which enqueued work fails on the device, instead of those of the manifest. Repeatable.",
+)
+@click.option(
+    "--bit-exact", is_flag=True, help="Hold results to the bits that standards define, even where these are not promised."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
 @click.option(
@@ -87,6 +99,7 @@ def command(
     reports: tuple[Path, ...],
     options: dict[str, Any],
     late_failure: dict[str, Any],
+    bit_exact: bool,
     seed: int,
     only: tuple[str, ...],
     operators: tuple[str, ...],
@@ -109,7 +122,7 @@ def command(
     checks = checks_up_to(level, only)
     if not checks:
         raise click.UsageError(f"no check up to level {level} matches {' or '.join(only)}")
-    orders = Orders(backend, options, seed, budget, operators, late_failure=late_failure or None)
+    orders = Orders(backend, options, seed, budget, operators, late_failure=late_failure or None, bit_exact=bit_exact)
     with _progress(len(checks), quiet=as_json) as listen:
         report = Supervisor(orders, listen).run(checks, level)
     report.environment = environment(backend, seed=seed, options=options)
@@ -168,7 +181,9 @@ def show_report(report: Report) -> None:
 
     for result in report.problems:
         _show_failure(report, result)
-    if report.problems:
+    for known in report.deviations:
+        _show_deviation(known)
+    if report.problems or report.deviations:
         click.echo()
     applicable = [result for result in report.results if result.status is not Status.NOT_APPLICABLE]
     rows = [
@@ -188,6 +203,7 @@ def show_report(report: Report) -> None:
     if any(kind for kind, _ in report.counts):
         show(counts_table(report))
         _show_strangers(report)
+        _show_bits(report)
     for result in report.results:
         for note in result.notes:
             click.echo(f"note: {result.check.id}: {note}")
@@ -208,6 +224,23 @@ def _show_failure(report: Report, result: CheckResult) -> None:
         click.echo(f"  Troubleshooting: {result.check.troubleshooting}")
 
 
+def _show_deviation(known: KnownDeviation) -> None:
+    style = STYLES["deviates as declared"] if known.cases else "yellow"
+    click.echo(f"\n{click.style(known.state.upper(), fg=style)} {known.described}")
+    cases = list(known.cases.values())
+    for case in cases[:_MAX_DEVIATING]:
+        click.echo(f"  {case.id}\n    {case.text}")
+    if len(cases) > _MAX_DEVIATING:
+        click.echo(f"  ... and {len(cases) - _MAX_DEVIATING} more cases")
+
+
+def _show_bits(report: Report) -> None:
+    how = "asked for" if report.bit_exact else "promised"
+    for standard, kinds in report.bits_by_standard.items():
+        names = ", ".join(f"{kind.removeprefix('dovetail.')} ({number})" for kind, number in sorted(kinds.items()))
+        click.echo(f"bit-exact as {how}, judged with zero tolerance by the standard {standard!r}, cases: {names}")
+
+
 def _show_strangers(report: Report) -> None:
     taken = {kind for (kind, _), counts in report.counts.items() if kind and (counts.claimed or counts.run or counts.failed)}
     refused = sorted({kind for (kind, _), counts in report.counts.items() if kind and counts.refused} - taken)
@@ -225,14 +258,15 @@ def counts_table(report: Report) -> Any:
     from ..rendering import table
 
     taken = {kind for (kind, _), counts in report.counts.items() if kind and (counts.claimed or counts.run or counts.failed)}
+    deviating = ("deviating",) if report.deviations else ()
+    columns = ("claimed", "run", "exact", "refused", *deviating, "failed")
     rows: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for (kind, dtype), counts in report.counts.items():
-        numbers = (counts.claimed, counts.run, counts.refused, counts.failed)
+        numbers = tuple(getattr(counts, name) for name in columns)
         if kind in taken and any(numbers):
             rows.setdefault((kind, numbers), []).append(dtype)
-    columns = ("kind", "each of", "claimed", "run", "refused", "failed")
     cells = [(kind, " ".join(dtypes), *map(str, numbers)) for (kind, numbers), dtypes in rows.items()]
-    return table(columns, cells, right=columns[2:])
+    return table(("kind", "each of", *columns), cells, right=columns)
 
 
 def verdict_text(report: Report) -> str:
@@ -245,9 +279,10 @@ def verdict_text(report: Report) -> str:
             total.add(**counts.as_dict())
     results = [result.status for result in report.results]
     parts = [f"{results.count(status)} {status}" for status in Status if results.count(status)]
+    deviating = f"{total.deviating} deviating as declared, " if report.deviations else ""
     objection = f"\n{report.objection}" if report.objection else ""
     return (
         f"\n{report.backend} at level {report.level}: {report.verdict}{objection}\n"
-        f"checks: {', '.join(parts)}; cases: {total.claimed} claimed, {total.run} run, {total.refused} refused, "
-        f"{total.failed} failed; {report.seconds:.1f} s"
+        f"checks: {', '.join(parts)}; cases: {total.claimed} claimed, {total.run} run, {total.exact} judged to the bit, "
+        f"{total.refused} refused, {deviating}{total.failed} failed; {report.seconds:.1f} s"
     )

@@ -52,8 +52,30 @@ class Tolerance:
     absolute: float = 0.0
     reason: str = "exact: no rounding happens"
 
+    @property
+    def is_exact(self) -> bool:
+        """True if only the nearest value of the type is right."""
+        return self.absolute == 0 and self.relative == 0
+
 
 EXACT = Tolerance()
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """An output as a standard defines it, bit by bit.
+
+    Attributes:
+        values: Of the output's type, or in float64 to be rounded to it once.
+        undefined: True for elements that the standard leaves open; None for none.
+    """
+
+    values: Array
+    undefined: Array | None = None
+
+    def moved(self, move: Callable[[Array], Array]) -> Bits:
+        """Move the elements about."""
+        return Bits(move(self.values), None if self.undefined is None else move(self.undefined))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +90,19 @@ class Case:
         expected: One array per output, computed in float64 (or exactly, in integers), independently
             of dovetail.
         tolerances: One per output.
+        bits: For outputs with a tolerance, the bits by the name of the standard that defines them
+            (`dovetail.contract.promises.STANDARDS`); empty where none does.
     """
 
     build: Callable[[Graph, Sequence[OutputSlot | None]], Sequence[OutputSlot]]
     feeds: tuple[Feed | None, ...]
     expected: tuple[Array, ...]
     tolerances: tuple[Tolerance, ...]
+    bits: tuple[Mapping[str, Bits], ...] = ()
+
+    def bits_of(self, index: int) -> Mapping[str, Bits]:
+        """Return the bits of an output, by standard."""
+        return self.bits[index] if self.bits else {}
 
 
 @dataclass(frozen=True, slots=True)

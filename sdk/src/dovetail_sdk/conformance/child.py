@@ -42,6 +42,7 @@ def main(orders: dict[str, Any]) -> None:
         operators=operators,
         tolerate=tuple(orders["tolerate"]),
         late_failure=orders["late_failure"],
+        bit_exact=orders["bit_exact"],
     )
     tell({"event": "opened", "id": str(target.backend.id)})
     by_id: dict[str, Check] = {check.id: check for check in all_checks()}

@@ -32,7 +32,7 @@ def mismatch(got: Array, expected: Array, tolerance: Tolerance, dtype: DType) ->
     wrong = _wrong_floats(got, expected, tolerance, dtype) if dtype.is_float else _wrong_whole(got, expected, tolerance)
     if not wrong.any():
         return ""
-    shown_got, shown_expected = _readable(got, dtype), _readable(expected, dtype)
+    shown_got, shown_expected = readable(got, dtype), readable(expected, dtype)
     distance = _distance(shown_got, shown_expected)
     index = tuple(int(i) for i in np.unravel_index(np.argmax(np.where(wrong, distance, -1.0)), got.shape))
     bound = tolerance.absolute + tolerance.relative * abs(float(shown_expected[index]))
@@ -43,7 +43,7 @@ def mismatch(got: Array, expected: Array, tolerance: Tolerance, dtype: DType) ->
     )
 
 
-def _readable(array: Array, dtype: DType) -> Array:
+def readable(array: Array, dtype: DType) -> Array:
     """Return values for people and for arithmetic: bits of bfloat16 as float32."""
     return from_bfloat16(array) if dtype is DType.BFLOAT16 and array.dtype == np.uint16 else array
 
@@ -77,11 +77,11 @@ def _nearest(expected: Array, dtype: DType) -> Array:
 
 
 def _wrong_floats(got: Array, expected: Array, tolerance: Tolerance, dtype: DType) -> Array:
-    found = _readable(got, dtype).astype(np.float64)
+    found = readable(got, dtype).astype(np.float64)
     nearest = _nearest(expected, dtype)
     wanted = nearest if expected.dtype == np.uint16 else expected.astype(np.float64)
     same = (found == nearest) | (np.isnan(found) & np.isnan(wanted))
-    if tolerance.absolute == 0 and tolerance.relative == 0:
+    if tolerance.is_exact:
         return np.asarray(~same)
     with np.errstate(all="ignore"):
         close = np.abs(found - wanted) <= tolerance.absolute + tolerance.relative * np.abs(wanted)
@@ -99,7 +99,7 @@ def _largest(dtype: DType) -> float:
 
 
 def _wrong_whole(got: Array, expected: Array, tolerance: Tolerance) -> Array:
-    if tolerance.absolute == 0 and tolerance.relative == 0:
+    if tolerance.is_exact:
         return np.asarray(got != expected)
     distance = _distance(got, expected)
     return np.asarray(distance > tolerance.absolute + tolerance.relative * np.abs(expected.astype(np.float64)))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dovetail import Constant, DataLayout, DType, Layer, Quantization, TensorInfo
+from dovetail.contract.promises import Deviation
 from dovetail.graph.descriptor import Input, Output
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
@@ -59,13 +60,16 @@ class Estimate:
         return Estimate(move(self.value), move(self.worst), move(self.typical))
 
 
-def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Estimate]:
+def evaluate(
+    graph: Graph, feeds: Mapping[str, Array], deviations: Callable[[Layer], Sequence[Deviation]] = lambda layer: ()
+) -> dict[str, Estimate]:
     """Return what each output of a graph must be.
 
     Args:
         graph: Of the kinds in `KINDS`; every info concrete, or independent of the sizes of the
             feeds.
         feeds: By name of the input.
+        deviations: Returns those that the backend declares for a layer: bounds have room for them.
     """
     known: dict[OutputSlot, Estimate] = {}
     results = {}
@@ -81,8 +85,19 @@ def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Estimate]:
             results[layer.name] = known[source]
         else:
             operands = [None if slot.source is None else known[slot.source] for slot in layer.inputs]
-            known.update(zip(layer.outputs, compute(layer, operands), strict=True))
+            computed = [_with_room(one, deviations(layer)) for one in compute(layer, operands)]
+            known.update(zip(layer.outputs, computed, strict=True))
     return results
+
+
+def _with_room(one: Estimate, deviations: Sequence[Deviation]) -> Estimate:
+    """Widen the bounds by what is declared; where NaN or an infinity may become anything, nothing is known."""
+    for deviation in deviations:
+        room = deviation.absolute + deviation.relative * np.abs(one.value)
+        if deviation.nonfinite:
+            room = np.where(np.isfinite(one.value), room, np.inf)
+        one = Estimate(one.value, one.worst + room, np.hypot(one.typical, room))
+    return one
 
 
 def compute(layer: Layer, operands: Sequence[Estimate | None]) -> list[Estimate]:

@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from dovetail import Constant, DataLayout, DType, GraphError, Layer, Network, Quantization
+from dovetail.contract.promises import Deviation
 from dovetail.graph.descriptor import Input
 from dovetail.graph.layer import OutputSlot
 
@@ -65,12 +66,14 @@ class RandomGraph:
         feeds: By name of the input.
         layers: Names of the layers that compute.
         style: What its tensors are like.
+        deviations: Returns the deviations that the backend under test declares for a layer.
     """
 
     network: Network
     feeds: dict[str, Array]
     layers: list[str]
     style: Style
+    deviations: Callable[[Layer], Sequence[Deviation]] = lambda layer: ()
 
     def more_feeds(self, random: np.random.Generator) -> dict[str, Array]:
         """Return other feeds of the same kind."""

@@ -17,6 +17,7 @@ class Status(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     EXPECTED = "failed as expected"
+    DEVIATES = "deviates as declared"
     NOT_APPLICABLE = "not applicable"
     NOT_RUN = "not run"
 
@@ -41,6 +42,8 @@ class Counts:
         unclaimed: Of those run, how many no claim covers.
         folded: Cases that the core computed beforehand, from constants, so that they prove nothing
             of the backend.
+        exact: Of those taken, how many were judged with zero tolerance.
+        deviating: Of those run, how many differ as the manifest declares.
     """
 
     claimed: int = 0
@@ -49,6 +52,8 @@ class Counts:
     failed: int = 0
     unclaimed: int = 0
     folded: int = 0
+    exact: int = 0
+    deviating: int = 0
 
     def add(self, **numbers: int) -> None:
         """Add to some of the numbers."""
@@ -69,6 +74,47 @@ class FailedCase:
 
 
 @dataclass(slots=True)
+class KnownDeviation:
+    """A deviation that the manifest declares, and what became of it.
+
+    Attributes:
+        facts: Kind, element types, conditions, what deviates, by how much, why, a link.
+        looked_for: Cases of its kind were judged.
+        cases: Those that differ as declared.
+    """
+
+    facts: dict[str, Any]
+    looked_for: bool = False
+    cases: dict[str, FailedCase] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """How it ended, for people and for programs."""
+        if self.cases:
+            return "deviates as declared"
+        return "declared, not seen" if self.looked_for else "declared, not judged"
+
+    @property
+    def described(self) -> str:
+        """All that the manifest says of it, in one line."""
+        facts = self.facts
+        where = f", where {'; '.join(facts['where'])}" if facts["where"] else ""
+        link = f"; see {facts['link']}" if facts["link"] else ""
+        of = f"{facts['kind']} of {', '.join(facts['dtypes'])}{where}"
+        return f"{of}: {facts['what']} ({facts['bound']}), because {facts['why']}{link}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        cases = [{"id": case.id, "text": case.text} for case in self.cases.values()]
+        return {**self.facts, "state": self.state, "cases": cases}
+
+    def add(self, other: KnownDeviation) -> None:
+        """Add what another check found of it."""
+        self.looked_for |= other.looked_for
+        self.cases |= other.cases
+
+
+@dataclass(slots=True)
 class CheckResult:
     """What became of one check.
 
@@ -84,6 +130,9 @@ class CheckResult:
         not_judged: Kinds and element types that are claimed and that nothing could judge.
         unreached: Kinds, element types, and what of their claims no case reached: a value, or a
             side of a limit.
+        bits: How many cases were held to the bits of a standard, by standard, kind and element
+            type.
+        deviations: What the manifest declares of kinds that it looked at, by its number there.
         last_step: What it was doing when it ended.
     """
 
@@ -97,6 +146,8 @@ class CheckResult:
     cases: list[FailedCase] = field(default_factory=list)
     not_judged: list[tuple[str, str]] = field(default_factory=list)
     unreached: list[tuple[str, str, str]] = field(default_factory=list)
+    bits: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    deviations: dict[int, KnownDeviation] = field(default_factory=dict)
     last_step: str = ""
 
     def take(self, event: Event) -> None:
@@ -111,6 +162,15 @@ class CheckResult:
                 counts.add(**event["numbers"])
             case "case":
                 self.cases.append(FailedCase(event["id"], event["text"]))
+            case "bits":
+                key = (event["standard"], event["kind"], event["dtype"])
+                self.bits[key] = self.bits.get(key, 0) + 1
+            case "declared":
+                known = self.deviations.setdefault(event["number"], KnownDeviation(event["facts"]))
+                known.looked_for |= event["looked_for"]
+            case "deviates":
+                known = self.deviations.setdefault(event["number"], KnownDeviation(event["facts"]))
+                known.cases.setdefault(event["id"], FailedCase(event["id"], event["text"]))
             case "not judged":
                 what = event.get("what")
                 if what:
@@ -132,6 +192,7 @@ class Report:
         results: One per check, in the order in which they were to run.
         environment: Versions, machine, hashes, seed, date.
         seconds: How long it took.
+        bit_exact: Bits were asked for even where they are not promised.
     """
 
     backend: str
@@ -139,6 +200,26 @@ class Report:
     results: list[CheckResult] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    bit_exact: bool = False
+
+    @property
+    def deviations(self) -> list[KnownDeviation]:
+        """What the manifest declares, in its order, and what became of it."""
+        found: dict[int, KnownDeviation] = {}
+        for result in self.results:
+            for number, known in result.deviations.items():
+                found.setdefault(number, KnownDeviation(known.facts)).add(known)
+        return [found[number] for number in sorted(found)]
+
+    @property
+    def bits_by_standard(self) -> dict[str, dict[str, int]]:
+        """Cases that were held to the bits of a standard, by standard and kind."""
+        found: dict[str, dict[str, int]] = {}
+        for result in self.results:
+            for (standard, kind, _), number in result.bits.items():
+                kinds = found.setdefault(standard, {})
+                kinds[kind] = kinds.get(kind, 0) + number
+        return found
 
     @property
     def not_judged(self) -> list[tuple[str, str]]:
@@ -174,7 +255,7 @@ class Report:
     @property
     def objection(self) -> str:
         """Why the run as a whole proves nothing; empty if it does."""
-        if not any(result.status in (Status.PASSED, Status.EXPECTED, Status.FAILED) for result in self.results):
+        if all(result.status in (Status.NOT_APPLICABLE, Status.NOT_RUN) for result in self.results):
             return "no check ran"
         judged = [result for result in self.results if result.check.level == 2 and result.check.item is not None]
         if judged and all(result.status in (Status.NOT_APPLICABLE, Status.PASSED) for result in judged):

@@ -60,11 +60,14 @@ def perform(check: Check, target: Target, settings: Settings, emit: Callable[[Ev
     started = time.monotonic()
     failed: list[str] = []
     expected: list[str] = []
+    deviating: dict[str, None] = {}
 
     def passed_on(event: Event) -> None:
         if event["event"] == "case":
             is_expected = any(fnmatchcase(event["id"], pattern) for pattern in settings.tolerate)
             (expected if is_expected else failed).append(event["id"])
+        elif event["event"] == "deviates":
+            deviating[event["id"]] = None
         emit(event)
 
     def ended(status: Status, text: str = "", **facts: object) -> Event:
@@ -91,12 +94,14 @@ def perform(check: Check, target: Target, settings: Settings, emit: Callable[[Ev
         outcome = ended(Status.FAILED, _summary(failed))
     elif expected and outcome["status"] == Status.PASSED:
         outcome = ended(Status.EXPECTED, _summary(expected))
+    elif deviating and outcome["status"] == Status.PASSED:
+        outcome = ended(Status.DEVIATES, _summary(list(deviating), "differ by no more than the manifest declares"))
     return outcome
 
 
-def _summary(cases: list[str]) -> str:
+def _summary(cases: list[str], what: str = "failed") -> str:
     shown = ", ".join(cases[:3]) + (", ..." if len(cases) > 3 else "")
-    return f"{len(cases)} case{'s' if len(cases) > 1 else ''} failed: {shown}"
+    return f"{len(cases)} case{'s' if len(cases) > 1 else ''} {what}: {shown}"
 
 
 def _stack_of(thread: threading.Thread) -> str:
@@ -116,6 +121,7 @@ def run_checks(
     selected = tuple(checks)
     started = time.monotonic()
     report = Report(str(target.backend.id), level if level is not None else max((one.level for one in selected), default=0))
+    report.bit_exact = settings is not None and settings.bit_exact
     report.results = [run_check(one, target, settings, listen) for one in selected]
     report.seconds = time.monotonic() - started
     return report

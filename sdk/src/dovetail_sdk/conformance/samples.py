@@ -14,7 +14,6 @@ from dovetail import LoadedNetwork
 
 from .cases import Array, Operator
 from .catalogue import all_operators
-from .comparing import mismatch
 from .endings import ConformanceFailure, NotApplicable
 from .subject import RUN_SECONDS, Subject, Target
 from .trials import Batch, Trial, prepare
@@ -85,11 +84,10 @@ def run_and_judge(loaded: LoadedNetwork, batch: Batch, when: str) -> dict[str, A
         ConformanceFailure: A result is wrong.
     """
     results = loaded.run(arrays_of(batch), timeout=RUN_SECONDS)
-    for trial, names in zip(batch.trials, batch.outputs, strict=True):
-        for index, name in enumerate(names):
-            problem = mismatch(results[name], trial.case.expected[index], trial.case.tolerances[index], batch.dtypes[name])
-            if problem:
-                raise ConformanceFailure(f"{when}: {trial.described}: {problem}", case=trial.id)
+    for number, trial in enumerate(batch.trials):
+        problem = batch.judged(number, results).problem
+        if problem:
+            raise ConformanceFailure(f"{when}: {trial.described}: {problem}", case=trial.id)
     return results
 
 

@@ -27,6 +27,7 @@ from dovetail import (
     optimize,
 )
 from dovetail.contract.claims import Claim, Claims, ClaimsError
+from dovetail.contract.promises import NOTHING, Deviation, Promises, read_promises
 from dovetail.discovery.manifest import manifest_of
 from dovetail.discovery.reasons import Refused
 from dovetail.discovery.registry import BackendRow, default_registry
@@ -35,6 +36,7 @@ from dovetail.optimizer import build_options
 from dovetail.optimizer.assignment import is_workload
 
 from .endings import BudgetExhausted, ConformanceFailure, Event
+from .judging import Rule, rule_of
 
 if TYPE_CHECKING:
     from .cases import Operator
@@ -124,8 +126,9 @@ class Settings:
         kinds: Where samples of what the backend takes are looked for; empty for all.
         tolerate: Ids, or globs over ids, of cases that are known to fail; they do not fail their
             check.
-        late_failure: Options under which work that was enqueued fails on the device; None if the
-            backend has none like that.
+        late_failure: Options under which work that was enqueued fails on the device; None for those
+            that the manifest names.
+        bit_exact: Hold results to the bits that standards define even where they are not promised.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -136,6 +139,7 @@ class Settings:
     kinds: Sequence[str] = ()
     tolerate: Sequence[str] = ()
     late_failure: Mapping[str, Any] | None = None
+    bit_exact: bool = False
 
 
 class Subject:
@@ -191,6 +195,22 @@ class Subject:
             return self.backend.claims
         except ClaimsError:
             return None
+
+    @cached_property
+    def promises(self) -> Promises:
+        """What the manifest promises beyond its claims; nothing if that is malformed, which level 0 reports."""
+        try:
+            return read_promises(self.target.manifest)
+        except ClaimsError:
+            return NOTHING
+
+    def rule_of(self, layer: Layer) -> Rule:
+        """Return how the results of a layer are judged."""
+        return rule_of(self.promises, layer, self.device, bit_exact=self.settings.bit_exact)
+
+    def deviations_of(self, layer: Layer) -> Sequence[Deviation]:
+        """Return the deviations that the manifest declares for a layer."""
+        return self.promises.deviations_of(layer, self.device)
 
     def claims_of(self, kind: str) -> tuple[Claim, ...]:
         """Return what the manifest claims of a kind."""
@@ -319,6 +339,24 @@ class Subject:
                 judged.
         """
         self._emit({"event": "not judged", "kind": kind, "dtype": dtype, "what": what})
+
+    def held_to(self, kind: str, dtype: str, standard: str) -> None:
+        """Report that a case was held, with zero tolerance, to the bits that a standard defines."""
+        self._emit({"event": "bits", "kind": kind, "dtype": dtype, "standard": standard})
+
+    def declared(self, deviation: Deviation, *, looked_for: bool) -> None:
+        """Report a deviation that the manifest declares, and whether this check looks for it."""
+        self._emit({"event": "declared", **self._named(deviation), "looked_for": looked_for})
+
+    def deviating_case(self, id: str, deviation: Deviation, text: str) -> None:
+        """Report a case that differs as the manifest declares; it fails nothing."""
+        self._emit({"event": "deviates", **self._named(deviation), "id": id, "text": text})
+
+    def _named(self, deviation: Deviation) -> dict[str, Any]:
+        facts = {name: getattr(deviation, name) for name in ("kind", "what", "why", "bound", "link")}
+        dtypes = [dtype.label for dtype in deviation.scope.dtypes]
+        where = [str(condition) for condition in deviation.scope.where]
+        return {"number": self.promises.deviations.index(deviation), "facts": {**facts, "dtypes": dtypes, "where": where}}
 
     def failed_case(self, id: str, text: str) -> None:
         """Report a case that went wrong; the check goes on and fails at its end."""

@@ -18,6 +18,7 @@ its reason, and fails once it passes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -38,6 +39,7 @@ from .subject import Settings, Target, open_target
 _MAY_BE_SET = frozenset(
     {
         "backend",
+        "bit_exact",
         "expected_failures",
         "late_failure",
         "level",
@@ -59,8 +61,9 @@ class BackendConformance:
     Class attributes:
         level: Checks up to this level run.
         options: Options of the backend, by name.
-        late_failure: Options under which work that was enqueued fails on the device; None if the
-            backend has none like that.
+        late_failure: Options under which work that was enqueued fails on the device; None for those
+            that the manifest names.
+        bit_exact: Hold results to the bits that standards define even where they are not promised.
         seed: Of all random numbers.
         manifest: Of a backend that the fixture returns as an object.
         operators: How kinds of your own are judged.
@@ -74,6 +77,7 @@ class BackendConformance:
     level: ClassVar[int] = 4
     options: ClassVar[Mapping[str, Any]] = {}
     late_failure: ClassVar[Mapping[str, Any] | None] = None
+    bit_exact: ClassVar[bool] = False
     seed: ClassVar[int] = 0
     manifest: ClassVar[Mapping[str, Any] | None] = None
     operators: ClassVar[Sequence[Operator]] = ()
@@ -142,6 +146,8 @@ class BackendConformance:
                 )
         if result.status is Status.FAILED:
             pytest.fail(failure_text(str(target.backend.id), result), pytrace=False)
+        if result.status is Status.DEVIATES:
+            pytest.xfail(f"{result.status}: {result.text}")
         if result.status is Status.NOT_APPLICABLE:
             pytest.skip(result.text)
 
@@ -160,7 +166,8 @@ class BackendConformance:
             pytest.skip("only a part of the suite was run")
         if missing:
             pytest.fail(f"{len(missing)} checks of the suite did not run: {', '.join(missing[:5])}", pytrace=False)
-        report = Report(str(target.backend.id), suite.level, [suite._results[check.id] for check in wanted])
+        results = [suite._results[check.id] for check in wanted]
+        report = Report(str(target.backend.id), suite.level, results, bit_exact=suite.bit_exact)
         if suite.report is not None:
             name = target.name or str(target.backend.id)
             report.environment = environment(name, seed=suite.seed, options=dict(suite.options))
@@ -170,6 +177,9 @@ class BackendConformance:
         problems += _void_expectations(report, suite.expected_failures)
         if problems:
             pytest.fail("\n".join(problems), pytrace=False)
+        for known in report.deviations:
+            if not known.cases and known.looked_for:
+                warnings.warn(f"{known.state}: {known.described}", stacklevel=1)
 
     def _settings(self) -> Settings:
         checks = {check.id for check in all_checks()}
@@ -180,6 +190,7 @@ class BackendConformance:
             operators=self.operators,
             tolerate=cases,
             late_failure=self.late_failure,
+            bit_exact=self.bit_exact,
         )
 
 

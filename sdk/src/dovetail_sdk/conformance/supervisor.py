@@ -43,8 +43,9 @@ class Orders:
         seconds: Time for everything; None for any.
         operators: Modules with an `OPERATOR` each, for kinds of the vendor's own.
         tolerate: Globs over ids of cases that are known to fail.
-        late_failure: Options under which work that was enqueued fails on the device; None if there
-            are none like that.
+        late_failure: Options under which work that was enqueued fails on the device; None for those
+            that the manifest names.
+        bit_exact: Hold results to the bits that standards define even where they are not promised.
     """
 
     target: str
@@ -54,6 +55,7 @@ class Orders:
     operators: Sequence[str] = ()
     tolerate: Sequence[str] = ()
     late_failure: Mapping[str, Any] | None = None
+    bit_exact: bool = False
 
 
 class Supervisor:
@@ -93,7 +95,7 @@ class Supervisor:
                 self._finish(ending, Status.PASSED, "")
             if done:
                 break
-        report = Report(self.id, level, [opening, *results.values()])
+        report = Report(self.id, level, [opening, *results.values()], bit_exact=self.orders.bit_exact)
         if level >= EXITS.level and ending.status is not Status.NOT_RUN:
             report.results.append(ending)
         report.seconds = time.monotonic() - started

@@ -12,7 +12,7 @@ from dovetail import Layer, LoadedNetwork
 from .cases import Array
 from .endings import ConformanceFailure, NotApplicable
 from .evaluation import complaint, evaluate
-from .random_graphs import RandomGraph, Style, draw, known_styles, single_layer
+from .random_graphs import Accepts, RandomGraph, Style, draw, known_styles, single_layer
 from .subject import RUN_SECONDS, Subject
 
 _STYLES: dict[int, tuple[object, list[tuple[Style, tuple[str, ...]]]]] = {}
@@ -47,6 +47,15 @@ class _Accepts:
         return self.subject.ask(layer).supported
 
 
+def draw_for(
+    subject: Subject, style: Style, random: np.random.Generator, *, form: str = "mixed", wanted: Accepts | None = None
+) -> RandomGraph:
+    """Draw a graph of wanted layers, by default of those that the backend takes."""
+    graph = draw(style, wanted or accepts(subject), random, form=form)
+    graph.deviations = subject.deviations_of
+    return graph
+
+
 def random_graphs(
     subject: Subject, name: str, count: int, *, form: str = "mixed", style: Style | None = None
 ) -> Iterator[RandomGraph]:
@@ -62,7 +71,7 @@ def random_graphs(
             return
         subject.require_time(f"{count - drawn} of {count} graphs")
         chosen = styles[number % len(styles)]
-        graph = draw(chosen, accepts(subject), subject.rng(f"{name}/{number}"), form=form)
+        graph = draw_for(subject, chosen, subject.rng(f"{name}/{number}"), form=form)
         if not graph.layers:
             continue
         graph.network.name = f"{name}_{number}"
@@ -84,6 +93,7 @@ def single_layers(subject: Subject) -> Iterator[RandomGraph]:
         for block in blocks:
             graph = single_layer(style, block, accepts(subject), subject.rng(f"single/{style}/{block}"))
             if graph is not None:
+                graph.deviations = subject.deviations_of
                 graph.network.name = f"single_{block}"
                 subject.step(f"one {block} of {style}")
                 subject.count(run=1)
@@ -120,7 +130,7 @@ class Judge:
 
     def problem(self, results: Mapping[str, Array], feeds: Mapping[str, Array] | None = None) -> str:
         """Say what is wrong, or nothing."""
-        expected = evaluate(self.graph.network, self.graph.feeds if feeds is None else feeds)
+        expected = evaluate(self.graph.network, self.graph.feeds if feeds is None else feeds, self.graph.deviations)
         for name, estimate in expected.items():
             source = self.graph.network.layer(name).inputs[0].source
             assert source is not None

@@ -5,8 +5,8 @@ The guilty one of a batch that fails is searched for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dovetail.optimizer import Chooser
 from dovetail.optimizer.assignment import is_workload
 
 from .cases import Array, Case, Feed, Operator
-from .comparing import mismatch
+from .judging import RIGHT, Finding, Rule
 from .subject import RUN_SECONDS, Subject, described
 from .variants import Variant
 
@@ -37,12 +37,14 @@ class Trial:
         case: What to build, to feed and to expect.
         layer: The layer in a network of its own, for asking and for claims.
         support: What the backend says of the case's layers: yes, or its first refusal.
+        rule: How its results are judged.
     """
 
     id: str
     case: Case
     layer: Layer
     support: Support
+    rule: Rule
 
     @property
     def is_taken(self) -> bool:
@@ -78,7 +80,8 @@ def prepare(subject: Subject, operator: Operator, dtype: DType, variant: Variant
     judged = [layer for layer in layers if layer.kind == operator.kind]
     if not judged:
         raise ValueError(f"the case {id} of the kit builds no layer of {operator.kind}")
-    return Trial(id, case, judged[0], next((answer for answer in answers if not answer.supported), answers[0]))
+    support = next((answer for answer in answers if not answer.supported), answers[0])
+    return Trial(id, case, judged[0], support, subject.rule_of(judged[0]))
 
 
 def add_case(graph: Graph, case: Case, prefix: str) -> tuple[dict[str, Feed], Sequence[OutputSlot]]:
@@ -128,21 +131,26 @@ class Batch:
                 self.dtypes[name] = slot.dtype
             self.outputs.append(names)
 
-    def run(self, loaded: LoadedNetwork, subject: Subject) -> dict[int, str]:
+    def run(self, loaded: LoadedNetwork, subject: Subject) -> dict[int, Finding]:
         """Run three times: as users do, into poisoned bound arrays, from awkward arrays.
 
-        The result is what is wrong, by case.
+        The result is what is found, by case.
         """
         arrays = {name: feed.value for feeds in self.feeds for name, feed in feeds.items()}
         plain = {name: _fresh(array) for name, array in arrays.items()}
         before = {name: array.tobytes() for name, array in plain.items()}
-        wrong: dict[int, str] = {}
+        found: dict[int, Finding] = {}
 
         def judge(results: dict[str, Array], how: str) -> None:
             for number in range(len(self.trials)):
-                problem = self._wrong(number, results) or self._touched(number, plain, before)
-                if problem and number not in wrong:
-                    wrong[number] = f"{problem}{how}"
+                if number in found and found[number].problem:
+                    continue
+                finding = self.judged(number, results)
+                touched = "" if finding.problem else self._touched(number, plain, before)
+                if touched:
+                    finding = Finding(touched)
+                if finding.problem or (finding.text and number not in found):
+                    found[number] = replace(finding, text=f"{finding.text}{how}")
 
         first = loaded.run(plain, timeout=RUN_SECONDS)
         judge(first, "")
@@ -156,16 +164,13 @@ class Batch:
             ", from read-only inputs that are unaligned or not contiguous: is anything kept from the run before?",
         )
         if subject.backend.capabilities().deterministic:
-            self._compare_bits(first, second, wrong)
-        return wrong
+            self._compare_bits(first, second, found)
+        return found
 
-    def _wrong(self, number: int, results: dict[str, Array]) -> str:
-        case = self.trials[number].case
-        for index, name in enumerate(self.outputs[number]):
-            problem = mismatch(results[name], case.expected[index], case.tolerances[index], self.dtypes[name])
-            if problem:
-                return f"output {index}: {problem}" if len(self.outputs[number]) > 1 else problem
-        return ""
+    def judged(self, number: int, results: Mapping[str, Array]) -> Finding:
+        """Judge the results of one case."""
+        trial, names = self.trials[number], self.outputs[number]
+        return trial.rule.judge(trial.case, [results[name] for name in names], [self.dtypes[name] for name in names])
 
     def _touched(self, number: int, arrays: dict[str, Array], before: dict[str, bytes]) -> str:
         for index, name in enumerate(self.feeds[number]):
@@ -176,10 +181,12 @@ class Batch:
                 return f"the workload wrote to its constant {index}, which all plans and networks share"
         return ""
 
-    def _compare_bits(self, first: dict[str, Array], second: dict[str, Array], wrong: dict[int, str]) -> None:
+    def _compare_bits(self, first: dict[str, Array], second: dict[str, Array], found: dict[int, Finding]) -> None:
+        text = "two runs of the same inputs differ in their bits, though the backend says it is deterministic"
         for number, names in enumerate(self.outputs):
-            if number not in wrong and any(first[name].tobytes() != second[name].tobytes() for name in names):
-                wrong[number] = "two runs of the same inputs differ in their bits, though the backend says it is deterministic"
+            known = found.get(number, RIGHT).problem
+            if not known and any(first[name].tobytes() != second[name].tobytes() for name in names):
+                found[number] = Finding(text)
 
     def on_backend(self, loaded: LoadedNetwork, id: str) -> set[int]:
         """Return cases that the backend computes itself: neither folded nor left to the core."""
@@ -194,12 +201,17 @@ class Outcome:
     Attributes:
         trial: Which.
         ran: True if the backend computed it.
-        problem: What is wrong; empty if nothing is.
+        finding: What is wrong with its results.
     """
 
     trial: Trial
     ran: bool
-    problem: str = ""
+    finding: Finding = RIGHT
+
+    @property
+    def problem(self) -> str:
+        """What is wrong; empty if nothing is, or if a declared deviation explains it."""
+        return self.finding.problem
 
 
 def try_all(subject: Subject, trials: Sequence[Trial], *, passes: bool, tuned: bool | Chooser = True) -> Iterator[Outcome]:
@@ -226,17 +238,19 @@ def _try_batch(subject: Subject, trials: Sequence[Trial], passes: bool, tuned: b
         batch = Batch(trials)
         with subject.load(batch.network, passes=passes, tuned=tuned) as loaded:
             mine = batch.on_backend(loaded, subject.id)
-            wrong = batch.run(loaded, subject)
+            found = batch.run(loaded, subject)
     except DovetailError as error:
         problem = f"{type(error).__name__} {error}"
     if not problem:
-        return [Outcome(trial, number in mine or number in wrong, wrong.get(number, "")) for number, trial in enumerate(trials)]
+        return [
+            Outcome(trial, number in mine or number in found, found.get(number, RIGHT)) for number, trial in enumerate(trials)
+        ]
     if len(trials) == 1:
-        return [Outcome(trials[0], True, f"it is accepted, but then: {problem}")]
+        return [Outcome(trials[0], True, Finding(f"it is accepted, but then: {problem}"))]
     middle = len(trials) // 2
     halves = [outcome for half in (trials[:middle], trials[middle:]) for outcome in _try_batch(subject, half, passes, tuned)]
     if not any(outcome.problem for outcome in halves):
-        halves[0] = Outcome(trials[0], True, f"alone it is right, but with {len(trials) - 1} other cases: {problem}")
+        halves[0] = Outcome(trials[0], True, Finding(f"alone it is right, but with {len(trials) - 1} other cases: {problem}"))
     return halves
 
 

@@ -273,6 +273,13 @@ class TestDevice(IBackend):
     __test__ = False  # the name is not that of a test
 
     options_type = DeviceOptions
+    manifest: ClassVar[dict[str, Any]] = {
+        "id": "TestDevice",
+        "device": "test",
+        "rank": 0,
+        "description": "an asynchronous device in software",
+        "late_failure": {"fail_at": 0},
+    }
 
     def __init__(self, memory_type: type[DeviceMemoryManager] = DeviceMemoryManager) -> None:
         self.state = "ready"

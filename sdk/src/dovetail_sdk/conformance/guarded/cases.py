@@ -17,12 +17,10 @@ from dovetail.graph.graph import Graph
 
 from ..cases import Array, Operator
 from ..catalogue import all_operators
-from ..comparing import mismatch
 from ..endings import NotApplicable
-from ..random_graphs import draw
 from ..samples import arrays_of
 from ..subject import RUN_SECONDS, Subject
-from ..trial_graphs import Judge, accepts, same_bits, styles_of
+from ..trial_graphs import Judge, draw_for, same_bits, styles_of
 from ..trials import Batch, Trial, prepare
 from ..variants import Variant, label_of, variants
 
@@ -162,11 +160,7 @@ class Cases:
         batch = Batch([trial])
 
         def problem(results: Mapping[str, Array]) -> str:
-            wrong = [
-                mismatch(results[name], trial.case.expected[index], trial.case.tolerances[index], batch.dtypes[name])
-                for index, name in enumerate(batch.outputs[0])
-            ]
-            return next(filter(None, wrong), "")
+            return batch.judged(0, results).problem
 
         passes, threads = bool(random.integers(2)), int(random.choice([1, 1, 2]))
         return GuardedCase(
@@ -199,7 +193,7 @@ class Cases:
         known = styles[number % len(styles)][0]
         for attempt in range(_TRIES):
             style = known if attempt == _TRIES - 1 else replace(known, channels=int(random.choice(_CHANNELS)))
-            graph = draw(style, accepts(self.subject), random, form=str(random.choice(_FORMS)))
+            graph = draw_for(self.subject, style, random, form=str(random.choice(_FORMS)))
             if graph.layers:
                 break
         else:

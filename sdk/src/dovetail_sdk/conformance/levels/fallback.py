@@ -12,9 +12,9 @@ from dovetail.optimizer.assignment import is_workload
 from ..checks import check
 from ..endings import ConformanceFailure, NotApplicable
 from ..numpy_backend import NAME, NumpyBackend
-from ..random_graphs import DTYPES, RandomGraph, Style, draw
+from ..random_graphs import DTYPES, RandomGraph, Style
 from ..subject import Subject
-from ..trial_graphs import Judge, accepts, describe, random_graphs, run, styles_of
+from ..trial_graphs import Judge, accepts, describe, draw_for, random_graphs, run, styles_of
 
 GRAPHS = 12
 
@@ -65,10 +65,11 @@ def refused_layers_fall_back(subject: Subject) -> None:
     strange = [Style(dtype, None, 8) for dtype in DTYPES if all(style.dtype is not dtype for style in styles)]
     tried = [*styles, *(Style(style.dtype, style.layout, 5, style.batch) for style in styles[:2]), *strange]
     for number in range(2 * GRAPHS):
-        graph = draw(
+        graph = draw_for(
+            subject,
             tried[number % len(tried)],
-            lambda layer: other.supports(layer, None, Device()).supported,
             subject.rng(f"refused/{number}"),
+            wanted=lambda layer: other.supports(layer, None, Device()).supported,
         )
         if not graph.layers:
             continue

@@ -11,7 +11,8 @@ from typing import Any
 
 from dovetail import BackendError, BackendId, Capabilities, Descriptor, Device, OptionError, layers
 from dovetail.contract.abi_version import ABI_VERSION, abi_refusal
-from dovetail.contract.claims import ClaimsError, read_claims
+from dovetail.contract.claims import Claim, Claims, ClaimsError, read_claims
+from dovetail.contract.promises import read_promises
 from dovetail.discovery.manifest import check as check_manifest
 from dovetail.discovery.reasons import Refused
 from dovetail.discovery.registry import BackendState, default_registry
@@ -113,6 +114,36 @@ def claims_are_wellformed(subject: Subject) -> None:
     problems = doubts_about(claims)
     if problems:
         raise ConformanceFailure("\n".join(problems))
+
+
+@check(level=0, title="promises what can be held against it")
+def promises_are_wellformed(subject: Subject) -> None:
+    """Read what the manifest promises beyond its claims, and look up every kind and quantity in it.
+
+    Troubleshooting: docs/promises.md describes `bit_exact`, `deviations` and `late_failure`. A
+    misspelt quantity fits no layer, so that the promise would be void; `late_failure` names options
+    of the backend's `options_type`.
+    """
+    manifest = subject.target.manifest or {}
+    if not any(name in manifest for name in ("bit_exact", "deviations", "late_failure")):
+        raise NotApplicable("its manifest promises nothing beyond its claims")
+    try:
+        promises = read_promises(manifest)
+    except ClaimsError as error:
+        raise ConformanceFailure(str(error)) from error
+    by_kind: dict[str, tuple[Claim, ...]] = {}
+    for kind, scope in promises.scopes():
+        by_kind[kind] = (*by_kind.get(kind, ()), scope)
+    problems = doubts_about(Claims(by_kind))
+    if problems:
+        raise ConformanceFailure("\n".join(problems))
+    if promises.late_failure is not None:
+        try:
+            build_options(subject.backend, {**subject.options, **promises.late_failure})
+        except (BackendError, OptionError) as error:
+            raise ConformanceFailure(f"the options of 'late_failure' in its manifest cannot be built: {error}") from error
+    for deviation in subject.promises.deviations:
+        subject.declared(deviation, looked_for=False)
 
 
 @check(level=0, title="is listed without being imported or opened")

@@ -73,6 +73,9 @@ def judge_operator(subject: Subject, operator: Operator) -> None:
     """
     asked = 0
     refusals: dict[str, str] = {}
+    for deviation in subject.promises.deviations:
+        if deviation.kind == operator.kind:
+            subject.declared(deviation, looked_for=True)
     for dtype in operator.dtypes:
         asked += _judge_dtype(subject, operator, dtype, refusals)
     if not asked:
@@ -106,6 +109,7 @@ def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: d
         else:
             for what in unreached(claims, dtype, trials, subject.device):
                 subject.not_judged(operator.kind, str(dtype), what)
+    _tell_bits(subject, operator, dtype, accepted)
     problems: dict[str, str] = {}
     for passes in (False, True) if subject.rewrites else (False,):
         ready = [trial for trial in accepted if trial.id not in problems]
@@ -136,13 +140,30 @@ def ask_all(subject: Subject, operator: Operator, dtype: DType, claims: Sequence
     return trials
 
 
+def _tell_bits(subject: Subject, operator: Operator, dtype: DType, trials: Sequence[Trial]) -> None:
+    """Count what is judged with zero tolerance; tell by which standard, and which promised bits no standard defines."""
+    kind, unheld = operator.kind, dict[str, list[str]]()
+    for trial in trials:
+        held, promised = trial.rule.held_to(trial.case), trial.rule.standard
+        subject.count(kind, str(dtype), exact=int(bool(held)))
+        if held and (promised is not None or trial.rule.bit_exact):
+            subject.held_to(kind, str(dtype), promised or held)
+        elif promised is not None:
+            unheld.setdefault(promised, []).append(trial.id.rpartition("/")[2])
+    for standard, cases in unheld.items():
+        subject.not_judged(kind, str(dtype), f"bits by the standard {standard!r}, as in the case {cases[0]}")
+
+
 def _try(subject: Subject, operator: Operator, dtype: DType, trials: list[Trial], *, passes: bool) -> dict[str, str]:
     problems: dict[str, str] = {}
     for outcome in try_all(subject, trials, passes=passes):
+        how = " after the optimizer and the backend have rewritten it" if passes else ""
+        text, deviation = f"{outcome.trial.described}{how}: {outcome.finding.text}", outcome.finding.deviation
         if outcome.problem:
             problems[outcome.trial.id] = outcome.problem
-            how = " after the optimizer and the backend have rewritten it" if passes else ""
-            subject.failed_case(outcome.trial.id, f"{outcome.trial.described}{how}: {outcome.problem}")
-        ran = {"run": int(outcome.ran), "folded": int(not outcome.ran)} if not passes else {}
-        subject.count(operator.kind, str(dtype), **ran, failed=int(bool(outcome.problem)))
+            subject.failed_case(outcome.trial.id, text)
+        elif deviation is not None:
+            subject.deviating_case(outcome.trial.id, deviation, text)
+        ran = {"run": int(outcome.ran), "folded": int(not outcome.ran), "deviating": int(deviation is not None)}
+        subject.count(operator.kind, str(dtype), **({} if passes else ran), failed=int(bool(outcome.problem)))
     return problems

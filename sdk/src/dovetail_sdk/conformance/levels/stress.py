@@ -312,12 +312,17 @@ def late_errors_are_told(subject: Subject) -> None:
     A run must fail and name layers; the others are right.
 
     Troubleshooting: `queue_wait` returns the failure of enqueued work, once, with a text from
-    `queue_error`. The options come from the attribute `late_failure` of the vendor's test class,
-    such as {"fail_at": 0}; a backend without such options cannot be checked for this.
+    `queue_error`. The options stand under `late_failure` in the manifest, such as {"fail_at": 1};
+    `--late-failure`, or the attribute of the vendor's test class, tries others.
     """
-    options = subject.settings.late_failure
+    options = subject.settings.late_failure or subject.promises.late_failure
     if options is None:
-        raise NotApplicable("no options were given under which enqueued work fails (late_failure)")
+        if subject.backend.capabilities().asynchronous:
+            subject.note(
+                "it enqueues work, and its manifest names no 'late_failure' options: whether it tells of work that fails "
+                "on the device cannot be judged"
+            )
+        raise NotApplicable("no options are known under which enqueued work fails (late_failure in the manifest)")
     graph = one_graph(subject, "late")
     runtime = subject.runtime()
     healthy = subject.load(graph.network, runtime=runtime)

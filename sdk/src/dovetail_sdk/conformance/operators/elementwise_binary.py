@@ -13,12 +13,20 @@ from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import LOGICAL_OPERATIONS, SHIFT_OPERATIONS, ActivationFunction, BinaryOperation, ElementwiseBinary
 
-from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
+from ..cases import EXACT, Array, Bits, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples
 from ..references.fused import CLAMPS, PARAMETERS, activated, fused_tolerance, parameters_for
 from ..references.precision import units
-from ..references.quantized_elementwise import ONE_QUANTUM, combined
+from ..references.quantized_elementwise import ONE_QUANTUM, combined, real
 from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
+from ..references.standards import (
+    correctly_rounded,
+    is_power_of_two,
+    litert_bits,
+    litert_product,
+    litert_sum,
+    onnx_bits,
+)
 
 _REMAINDERS = (BinaryOperation.MOD, BinaryOperation.FMOD)
 _EXTREMES = (BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM)
@@ -197,8 +205,31 @@ def _make_quantized(
     quantizations = _quantizations(how, dtype)
     a, b = (samples.anything(dtype, shape, rng) for shape in shapes)
     expected = combined(_ON_REALS[operation], (a, b), quantizations, dtype, activation)
-    tolerance = EXACT if operation in _EXTREMES and activation is None else ONE_QUANTUM
-    return _case(parameters, (a, b), (dtype, dtype), quantizations, expected, tolerance)
+    if operation in _EXTREMES and activation is None:
+        return _case(parameters, (a, b), (dtype, dtype), quantizations, expected, EXACT)
+    bits = _quantized_bits(operation, (a, b), quantizations, dtype, activation)
+    return _case(parameters, (a, b), (dtype, dtype), quantizations, expected, ONE_QUANTUM, bits=bits)
+
+
+def _quantized_bits(
+    operation: BinaryOperation,
+    operands: tuple[Array, Array],
+    quantizations: tuple[Quantization, Quantization, Quantization],
+    dtype: DType,
+    activation: ActivationFunction | None,
+) -> dict[str, Bits]:
+    """Return the bits of a quantized result, by standard; LiteRT has no maximum with a clamp."""
+    x, y = (real(operand, one) for operand, one in zip(operands, quantizations[:2], strict=True))
+    result, is_exact = quantizations[2], is_power_of_two(*quantizations)
+    bits = {"onnx": onnx_bits(_ON_REALS[operation](x, y), result, dtype, activation, is_exact=is_exact)}
+    whole = [operand.astype(np.int64) - one.zero_point[0] for operand, one in zip(operands, quantizations[:2], strict=True)]
+    scales = (quantizations[0].scale[0], quantizations[1].scale[0], result.scale[0])
+    if operation is BinaryOperation.MUL:
+        bits["litert"] = litert_bits(litert_product(whole[0], whole[1], scales), result, dtype, activation)
+    elif operation in (BinaryOperation.ADD, BinaryOperation.SUB):
+        sign = 1 if operation is BinaryOperation.ADD else -1
+        bits["litert"] = litert_bits(litert_sum(whole[0], whole[1], scales, sign), result, dtype, activation)
+    return bits
 
 
 def _activation(parameters: Parameters) -> ActivationFunction | None:
@@ -213,6 +244,7 @@ def _case(
     expected: Array,
     tolerance: Tolerance,
     fused: tuple[float, float] | None = None,
+    bits: Mapping[str, Bits] | None = None,
 ) -> Case:
     activation = _activation(parameters)
     alpha, beta = fused or PARAMETERS[activation]
@@ -230,7 +262,7 @@ def _case(
         Feed(value, parameters["constant"] == name, one, quantization)
         for name, value, one, quantization in zip("ab", operands, dtypes, quantizations[:2], strict=True)
     )
-    return Case(build, feeds, (np.asarray(expected),), (tolerance,))
+    return Case(build, feeds, (np.asarray(expected),), (tolerance,), (bits or {},))
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -264,7 +296,9 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     if fused is None:
         return None
     expected = activated(expected, activation, fused)
-    return _case(parameters, operands, (dtype, second), (None, None, None), expected, tolerance, fused)
+    is_single = dtype.is_float and operation in _FOUR and activation in CLAMPS
+    bits = correctly_rounded(expected) if is_single else None
+    return _case(parameters, operands, (dtype, second), (None, None, None), expected, tolerance, fused, bits)
 
 
 def _logic() -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from ..references.precision import units
 from ..references.quantized_elementwise import ONE_QUANTUM, quantized, real
 from ..references.shapes import SIZES, quantities_of, shape_of
 from ..references.single_layer import layer_case
+from ..references.standards import correctly_rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ _QUANTIZED = (
     UnaryOperation.ASINH,
 )
 """Functions without jumps, defined for all real numbers that are tried."""
+_SINGLE = (UnaryOperation.SQRT, UnaryOperation.RECIPROCAL)
+"""Operations of IEEE 754, which round once."""
 _SPECIAL = (np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5)
 """Results by C's Annex F; no negative zero, whose reciprocal root differs between libraries."""
 
@@ -148,7 +151,8 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         expected = np.logical_not(x)
     else:
         return None
-    return layer_case(descriptor, [Feed(x, dtype=dtype)], np.asarray(expected), tolerance=tolerance)
+    bits = correctly_rounded(np.asarray(expected)) if dtype.is_float and operation in _SINGLE else None
+    return layer_case(descriptor, [Feed(x, dtype=dtype)], np.asarray(expected), tolerance=tolerance, bits=bits)
 
 
 OPERATOR = Operator(

@@ -13,7 +13,7 @@ from dovetail.layers import ActivationFunction, FullyConnected
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, Weighted, weighted_case
-from ..references.quantized import EIGHT_BITS
+from ..references.quantized import EIGHT_BITS, FULLY_CONNECTED
 from ..references.single_layer import layer_case
 from ..references.whole_products import summed, whole_operand
 
@@ -37,7 +37,9 @@ def _whole_case(parameters: Parameters, shape: tuple[int, ...], dtype: DType, rn
     own = ("own", dtype.label)
     if parameters["weights.dtype"] not in own or parameters["bias.dtype"] not in (*own, None):
         return None
-    if parameters["activation"] is not None or parameters["weights quantization"] == "per_axis":
+    if parameters["activation"] is not None or parameters["values"] != "plain":
+        return None
+    if parameters["weights quantization"] == "per_axis":
         return None
     inputs, outputs = parameters["inputs"], parameters["outputs"]
     x, weights = (whole_operand(dtype, one, inputs, rng) for one in (shape, (outputs, inputs)))
@@ -71,6 +73,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         filters=outputs,
         output_axis=len(shape) - 1,
         weights_axis=0,
+        litert=FULLY_CONNECTED,
     )
     return weighted_case(layer, parameters, dtype, rng)
 

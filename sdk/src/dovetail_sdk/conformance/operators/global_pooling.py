@@ -12,7 +12,7 @@ from dovetail.layers import GlobalPooling, PoolingFunction
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.images import LAYOUTS
-from ..references.pooling import judged, pooled, pooling_input, pooling_tolerance, quantization_of
+from ..references.pooling import judged, pooled, pooling_bits, pooling_input, pooling_tolerance, quantization_of
 from ..references.products import LARGEST
 from ..references.quantized import QUANTIZATIONS, of_type
 from ..references.single_layer import layer_case
@@ -59,6 +59,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         [Feed(x, dtype=dtype, quantization=quantization)],
         result,
         tolerance=pooling_tolerance(function, dtype, pixels, p, greatest),
+        bits=pooling_bits(result),
     )
 
 

@@ -6,6 +6,7 @@ They are of floats, of plain integers and of quantized ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from dovetail import DType, Quantization
 from dovetail.layers import MatMul
 
-from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
+from ..cases import EXACT, Array, Bits, Case, Feed, Operator, Parameters, Tolerance
 from ..references import quantized, samples
 from ..references.products import LARGEST, operand, sum_tolerance, weight_scale
 from ..references.quantized_elementwise import ONE_QUANTUM
@@ -74,13 +75,14 @@ def _case(
     expected: Array,
     tolerance: Tolerance = EXACT,
     quantizations: tuple[Quantization | None, Quantization | None, Quantization | None] = (None, None, None),
+    bits: Mapping[str, Bits] | None = None,
 ) -> Case:
     feeds = [
         Feed(_transposed(value, parameters[f"transpose_{name}"]), parameters["constant"] == name, dtype, quantization)
         for name, value, quantization in zip("ab", operands, quantizations[:2], strict=True)
     ]
     descriptor = MatMul(transpose_a=parameters["transpose_a"], transpose_b=parameters["transpose_b"])
-    return layer_case(descriptor, feeds, np.asarray(expected), tolerance=tolerance, quantization=quantizations[2])
+    return layer_case(descriptor, feeds, np.asarray(expected), tolerance=tolerance, quantization=quantizations[2], bits=bits)
 
 
 def _float_case(parameters: Parameters, shapes: _Shapes, dtype: DType, rng: np.random.Generator) -> Case:
@@ -100,11 +102,16 @@ def _whole_case(parameters: Parameters, shapes: _Shapes, dtype: DType, rng: np.r
 
 
 def _quantized_case(parameters: Parameters, shapes: _Shapes, dtype: DType, rng: np.random.Generator) -> Case:
-    given, weighed = quantized.input_quantization(dtype), _QUANTIZATION_B[dtype]
-    result = quantized.result_quantization(weighed, parameters["inner"], dtype)
-    a, b = (quantized.eight_bits(dtype, shape, rng) for shape in shapes)
-    expected = quantized.quantized_sums(lambda x, y: product(x, y), (a, b), None, (given, weighed, result), 0, dtype)
-    return _case(parameters, (a, b), dtype, expected, ONE_QUANTUM, (given, weighed, result))
+    if parameters["values"] == quantized.TIES:
+        a, b, scales = quantized.ties(dtype, dtype, shapes, parameters["inner"], rng)
+    else:
+        given, weighed = quantized.input_quantization(dtype), _QUANTIZATION_B[dtype]
+        scales = (given, weighed, quantized.result_quantization(weighed, parameters["inner"], dtype))
+        a, b = (quantized.eight_bits(dtype, shape, rng) for shape in shapes)
+    expected, bits = quantized.quantized_sums(
+        lambda x, y: product(x, y), (a, b), None, scales, 0, dtype, litert=quantized.BATCHED_PRODUCTS
+    )
+    return _case(parameters, (a, b), dtype, expected, ONE_QUANTUM, scales, bits)
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -113,7 +120,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         return None
     if how == "per_tensor":
         return _quantized_case(parameters, shapes, dtype, rng)
-    if how != "none":
+    if how != "none" or parameters["values"] != "plain":
         return None
     return (_float_case if dtype.is_float else _whole_case)(parameters, shapes, dtype, rng)
 
@@ -153,6 +160,7 @@ OPERATOR = Operator(
         "transpose_b": (False, True),
         "constant": (None, "b", "a"),
         "quantization": quantized.QUANTIZATIONS,
+        "values": ("plain", quantized.TIES),
     },
     make=_make,
     quantities={

@@ -12,7 +12,7 @@ from dovetail.layers import Pooling2d, PoolingFunction
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, fitted, image_from_nchw
-from ..references.pooling import judged, pooled, pooling_input, pooling_tolerance, quantization_of
+from ..references.pooling import judged, pooled, pooling_bits, pooling_input, pooling_tolerance, quantization_of
 from ..references.products import LARGEST
 from ..references.quantized import QUANTIZATIONS, of_type
 from ..references.windows import positions, seen
@@ -69,6 +69,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         feeds=(feed,),
         expected=(image_from_nchw(expected, layout),),
         tolerances=(pooling_tolerance(function, dtype, math.prod(kernel), p, greatest),),
+        bits=(pooling_bits(image_from_nchw(expected, layout)),),
     )
 
 

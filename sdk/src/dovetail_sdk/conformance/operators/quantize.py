@@ -7,7 +7,7 @@ import numpy as np
 from dovetail import DType, Quantization
 from dovetail.layers import Quantize
 
-from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
+from ..cases import EXACT, Array, Bits, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples
 from ..references.shapes import SIZES, quantities_of, shape_of
 from ..references.single_layer import layer_case
@@ -63,6 +63,14 @@ def quantized_reals(x: Array, quantization: Quantization, dtype: DType) -> Array
     return np.asarray(np.clip(rounded, max(minimum, -_LARGEST_EXACT), min(maximum, _LARGEST_EXACT))).astype(dtype.numpy)
 
 
+def _by_float32(x: Array, quantization: Quantization, dtype: DType, target: DType) -> Array:
+    """Divide in float32, as QuantizeLinear of ONNX does, and round ties to even; no element is special."""
+    scale = per_axis_column(np.asarray(quantization.scale, np.float32), x.ndim, quantization.axis)
+    zero = per_axis_column(np.asarray(quantization.zero_point, np.float64), x.ndim, quantization.axis)
+    quotient = samples.reals(x, dtype).astype(np.float32) / scale
+    return np.asarray(np.clip(np.rint(quotient) + zero, *samples.limits(target))).astype(target.numpy)
+
+
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     shape, target, axis = shape_of(parameters), DType.of(parameters["dtype"]), parameters["axis"]
     if shape is None:
@@ -101,6 +109,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         [Feed(x, dtype=dtype)],
         expected,
         tolerance=EXACT if power else ONE_STEP,
+        bits=None if power or dtype is DType.FLOAT64 else {"onnx": Bits(_by_float32(x, quantization, dtype, target))},
     )
 
 

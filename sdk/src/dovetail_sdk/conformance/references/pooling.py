@@ -9,7 +9,7 @@ import numpy as np
 from dovetail import DType, Quantization
 from dovetail.layers import PoolingFunction
 
-from ..cases import EXACT, Array, Tolerance
+from ..cases import EXACT, Array, Bits, Tolerance
 from . import samples
 from .precision import SMALLEST_NORMAL, UNIT
 from .products import operand, sum_tolerance
@@ -80,6 +80,11 @@ def pooling_tolerance(function: PoolingFunction, dtype: DType, terms: int, p: in
     relative = (min(terms + p, 6 * math.sqrt(terms + p)) * rounding) + powers * UNIT[dtype] * (1 + 1 / p)
     reason = f"{terms} positive terms, each a power within {powers:g} units (OpenCL C), summed, and a root within as many"
     return Tolerance(relative, SMALLEST_NORMAL[dtype], reason)
+
+
+def pooling_bits(expected: Array) -> dict[str, Bits]:
+    """Return the bits of averages of integers, which LiteRT rounds halves away from zero; floats have none."""
+    return {"litert": Bits(expected)} if expected.dtype.kind in "iu" else {}
 
 
 def quantization_of(how: str, dtype: DType) -> Quantization | None:

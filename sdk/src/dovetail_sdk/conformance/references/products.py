@@ -29,10 +29,11 @@ WEIGHTED: Mapping[str, Sequence[Any]] = {
     "bias.constant": (True, False),
     "activation": tuple(PARAMETERS),
     "quantization": ("per_tensor",),
+    "values": ("plain", quantized.TIES),
 }
 """Parameters of what has weights; `own` is the element type that a plain layer has.
 
-Floats know no quantization.
+Floats know no quantization, and no ties.
 
 The labels stand before None, so that of a claim such as `"bias.dtype": [null, "int32"]` the case
 with a bias is the plain one.
@@ -109,6 +110,7 @@ class Weighted:
         filters: Count.
         output_axis: Axis of the sums that counts the filters.
         weights_axis: Axis of the placed weights that counts the filters.
+        litert: How LiteRT's kernel of the kind rescales quantized sums.
         place_input, place_weights, place_output: Bring arrays from the plain layout into the
             layer's.
     """
@@ -121,6 +123,7 @@ class Weighted:
     filters: int
     output_axis: int
     weights_axis: int
+    litert: quantized.LitertScaling = quantized.CONVOLUTIONS
     place_input: Callable[[Array], Array] = np.ascontiguousarray
     place_weights: Callable[[Array], Array] = np.ascontiguousarray
     place_output: Callable[[Array], Array] = np.ascontiguousarray
@@ -196,6 +199,8 @@ def _float_case(
     own = ("own", dtype.label)
     if parameters["weights.dtype"] not in own or parameters["bias.dtype"] not in (*own, None):
         return None
+    if parameters["values"] != "plain":
+        return None
     if "per_axis" in (parameters["weights quantization"], parameters["quantization"]):
         return None
     x = operand(dtype, layer.input_shape, rng)
@@ -238,23 +243,34 @@ def _quantized_case(
         return None
     if parameters["bias.dtype"] not in ("own", "int32", None) or (how == "per_axis" and not layer.filters):
         return None
-    x = quantized.eight_bits(dtype, layer.input_shape, rng)
-    weights = quantized.eight_bit_weights(stored, layer.weights_shape, rng)
-    given = quantized.input_quantization(dtype)
-    weighed = quantized.weights_quantization(stored, layer.filters, layer.weights_axis if how == "per_axis" else None, rng)
-    result = quantized.result_quantization(weighed, layer.terms, dtype)
+    if parameters["values"] == quantized.TIES:
+        if how == "per_axis":
+            return None
+        shapes = (layer.input_shape, layer.weights_shape)
+        x, weights, (given, weighed, result) = quantized.ties(dtype, stored, shapes, layer.terms, rng)
+        unit = 32  # a bias moves no sum off its tie
+    else:
+        x = quantized.eight_bits(dtype, layer.input_shape, rng)
+        weights = quantized.eight_bit_weights(stored, layer.weights_shape, rng)
+        given = quantized.input_quantization(dtype)
+        weighed = quantized.weights_quantization(stored, layer.filters, layer.weights_axis if how == "per_axis" else None, rng)
+        result = quantized.result_quantization(weighed, layer.terms, dtype)
+        unit = 1
     bias = None
     if parameters["bias.dtype"] is not None:
-        maximum = int(4000 * math.sqrt(max(layer.terms, 1)))
+        maximum = int(4000 * math.sqrt(max(layer.terms, 1))) // unit // unit
         bias = samples.led_by(
-            np.asarray([maximum, -maximum], np.int32), rng.integers(-maximum, maximum, layer.filters, np.int32)
+            np.asarray([maximum, -maximum], np.int32), rng.integers(-maximum, maximum + 1, layer.filters, np.int32)
         )
-    expected = quantized.quantized_sums(
-        layer.sums, (x, weights), bias, (given, weighed, result), layer.output_axis, dtype, function
+        bias *= np.int32(unit)
+    expected, bits = quantized.quantized_sums(
+        layer.sums, (x, weights), bias, (given, weighed, result), layer.output_axis, dtype, function, litert=layer.litert
     )
+    scale_of_bias = quantized.bias_quantization(given, weighed)
     feeds = (
         Feed(layer.place_input(x), quantization=given),
         Feed(layer.place_weights(weights), parameters["weights.constant"], quantization=weighed),
-        None if bias is None else Feed(bias, parameters["bias.constant"], quantization=quantized.bias_quantization(weighed)),
+        None if bias is None else Feed(bias, parameters["bias.constant"], quantization=scale_of_bias),
     )
-    return layer_case(descriptor, feeds, layer.place_output(expected), tolerance=ONE_QUANTUM, quantization=result)
+    placed = {name: one.moved(layer.place_output) for name, one in bits.items()}
+    return layer_case(descriptor, feeds, layer.place_output(expected), tolerance=ONE_QUANTUM, quantization=result, bits=placed)

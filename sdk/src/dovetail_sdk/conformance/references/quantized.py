@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from dovetail import DType, Quantization
 from dovetail.layers import ActivationFunction
 
-from ..cases import Array
+from ..cases import Array, Bits
 from .quantized_elementwise import quantized
+from .standards import fixed_point, in_double, is_power_of_two, litert_bits, onnx_bits
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
 QUANTIZATIONS = ("per_tensor", "none")
@@ -29,6 +31,29 @@ _TYPICAL = 74.0
 """Root of the mean square of integers spread over 8 bits."""
 _SPREAD = 40.0
 """Quanta in a result's standard deviation: few results saturate, one term is many quanta."""
+
+
+@dataclass(frozen=True, slots=True)
+class LitertScaling:
+    """How a kernel of LiteRT turns sums into results.
+
+    Attributes:
+        rescale: Multiplies integers by real factors.
+        single: Element types for which the scales of input and weights are multiplied in float32.
+    """
+
+    rescale: Callable[[Array, Array], Array] = fixed_point
+    single: tuple[DType, ...] = ()
+
+    def is_single(self, dtype: DType) -> bool:
+        """Tell whether the scales of input and weights are multiplied in float32."""
+        return dtype in self.single
+
+
+CONVOLUTIONS = LitertScaling(single=(DType.UINT8,))
+"""kernel_util.cc, GetQuantizedConvolutionMultipler and PopulateConvolutionQuantizationParams."""
+BATCHED_PRODUCTS = LitertScaling(single=EIGHT_BITS)
+FULLY_CONNECTED = LitertScaling(in_double)
 
 
 def of_type(how: str, dtype: DType) -> str:
@@ -63,12 +88,33 @@ def result_quantization(weights: Quantization, terms: int, dtype: DType) -> Quan
     return Quantization.per_tensor(float(np.float32(scale)), -7 if dtype is DType.INT8 else 100)
 
 
-def bias_quantization(weights: Quantization) -> Quantization:
+def bias_quantization(given: Quantization, weights: Quantization) -> Quantization:
     """Quantization of an int32 bias: the scale of the products, zero point 0."""
-    scales = [float(np.float32(INPUT_SCALE * scale)) for scale in weights.scale]
+    scales = [float(np.float32(given.scale[0] * scale)) for scale in weights.scale]
     if weights.is_per_axis:
         return Quantization.per_axis(scales, [0] * len(scales), axis=0)
     return Quantization.per_tensor(scales[0])
+
+
+TIES = "ties"
+"""Values of which every second result lies between two integers: scales are powers of two, and so is what sums are made of."""
+
+
+def ties(
+    dtype: DType, stored: DType, shapes: tuple[tuple[int, ...], tuple[int, ...]], terms: int, rng: np.random.Generator
+) -> tuple[Array, Array, tuple[Quantization, Quantization, Quantization]]:
+    """Make operands whose sums are multiples of half a quantum, about 40 quanta wide, and the quantizations of all three.
+
+    Zero points of results are even: at a tie, standards that round before it is added and
+    standards that round after it then agree.
+    """
+    zero, weights_zero = (-3 if dtype is DType.INT8 else 120), _weights_zero(stored)
+    reach = max(1, round(_SPREAD * math.sqrt(3.0 / max(terms, 1))))
+    x = rng.integers(-min(reach, 100), min(reach, 100), shapes[0], endpoint=True) + zero
+    weights = 32 * rng.choice([-3, -2, -1, 1, 2, 3], shapes[1]) + weights_zero
+    given, weighed = Quantization.per_tensor(2.0**-4, zero), Quantization.per_tensor(2.0**-7, weights_zero)
+    result = Quantization.per_tensor(2.0**-5, -6 if dtype is DType.INT8 else 100)
+    return x.astype(dtype.numpy), weights.astype(stored.numpy), (given, weighed, result)
 
 
 def eight_bits(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -95,7 +141,9 @@ def quantized_sums(
     filter_axis: int,
     dtype: DType,
     activation: ActivationFunction | None = None,
-) -> Array:
+    *,
+    litert: LitertScaling,
+) -> tuple[Array, dict[str, Bits]]:
     """Sum integer products without zero points, exactly; then rescale, clamp and round to nearest.
 
     Args:
@@ -106,6 +154,10 @@ def quantized_sums(
         filter_axis: Axis of the sums that counts the filters.
         dtype: Of the result.
         activation: A clamp.
+        litert: How LiteRT's kernel of the kind rescales.
+
+    Returns:
+        The result, and its bits by standard.
     """
     given, weighed, result = quantizations
     x = operands[0].astype(np.int64) - given.zero_point[0]
@@ -114,6 +166,14 @@ def quantized_sums(
     along = tuple(-1 if axis == filter_axis else 1 for axis in range(total.ndim))
     if bias is not None:
         total = total + bias.astype(np.int64).reshape(along)
-    scales = np.asarray(weighed.scale, np.float32).astype(np.float64)
+    scales = np.asarray(weighed.scale, np.float32)
     factors = scales.reshape(along) if weighed.is_per_axis else scales[0]
-    return quantized(total * (float(np.float32(given.scale[0])) * factors), result, dtype, activation)
+    scale = np.float32(given.scale[0])
+    reals = total * (float(scale) * factors.astype(np.float64))
+    product = scale * factors if litert.is_single(dtype) else float(scale) * factors.astype(np.float64)
+    rescaled = litert.rescale(total, np.asarray(product, np.float64) / float(np.float32(result.scale[0])))
+    bits = {
+        "litert": litert_bits(rescaled, result, dtype, activation),
+        "onnx": onnx_bits(reals, result, dtype, activation, is_exact=is_power_of_two(given, weighed, result)),
+    }
+    return quantized(reals, result, dtype, activation), bits

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dovetail import Descriptor, DType, Quantization
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 
-from ..cases import EXACT, Array, Case, Feed, Tolerance
+from ..cases import EXACT, Array, Bits, Case, Feed, Tolerance
 
 
 def layer_case(
@@ -17,6 +17,7 @@ def layer_case(
     *expected: Array,
     tolerance: Tolerance = EXACT,
     quantization: Quantization | None = None,
+    bits: Mapping[str, Bits] | None = None,
 ) -> Case:
     """Make a case of one layer.
 
@@ -26,12 +27,13 @@ def layer_case(
         expected: Its outputs.
         tolerance: Of every output.
         quantization: Of the first output, where the kind does not imply it.
+        bits: Of every output, by the standard that defines them.
     """
 
     def build(graph: Graph, slots: Sequence[OutputSlot | None]) -> Sequence[OutputSlot]:
         return graph.add(descriptor, *slots, quantization=quantization).outputs
 
-    return Case(build, tuple(feeds), expected, (tolerance,) * len(expected))
+    return Case(build, tuple(feeds), expected, (tolerance,) * len(expected), (bits or {},) * len(expected))
 
 
 def carries(how: str | None, dtype: DType) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from ..results import CheckResult, Report, Status
+from ..results import CheckResult, KnownDeviation, Report, Status
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -23,6 +23,12 @@ def as_junit(report: Report) -> str:
         suite.set("skipped", str(sum(entry.find("skipped") is not None for entry in entries)))
         suite.set("errors", "0")
         suite.set("time", f"{sum(result.seconds for result in results):.3f}")
+    if report.deviations:
+        entries = [_of_deviation(known) for known in report.deviations]
+        suite = ElementTree.SubElement(suites, "testsuite", name="declared deviations", failures="0", errors="0")
+        suite.extend(entries)
+        suite.set("tests", str(len(entries)))
+        suite.set("skipped", str(len(entries)))
     if report.objection:  # a build server must not show green for a run that proves nothing
         suite = ElementTree.SubElement(suites, "testsuite", name="the run as a whole", tests="1", failures="1", errors="0")
         entry = ElementTree.SubElement(suite, "testcase", classname="run", name="something ran")
@@ -38,7 +44,7 @@ def _entries(result: CheckResult) -> list[ElementTree.Element]:
     if result.status is Status.FAILED:
         failure = ElementTree.SubElement(entry, "failure", message=_clean(result.text.partition("\n")[0]))
         failure.text = _clean(f"{result.text}\nTroubleshooting: {check.troubleshooting}")
-    elif result.status in (Status.NOT_APPLICABLE, Status.NOT_RUN, Status.EXPECTED):
+    elif result.status is not Status.PASSED:
         ElementTree.SubElement(entry, "skipped", message=_clean(f"{result.status}: {result.text}"))
     entries = [entry]
     for case in result.cases if result.status is Status.FAILED else ():
@@ -46,6 +52,14 @@ def _entries(result: CheckResult) -> list[ElementTree.Element]:
         ElementTree.SubElement(one, "failure", message=_clean(case.text.partition("\n")[0])).text = _clean(case.text)
         entries.append(one)
     return entries
+
+
+def _of_deviation(known: KnownDeviation) -> ElementTree.Element:
+    """Return an entry that is neither green nor red, with the cases that differ."""
+    entry = ElementTree.Element("testcase", classname="deviation", name=_clean(known.described))
+    cases = "\n".join(f"{case.id}: {case.text}" for case in known.cases.values())
+    ElementTree.SubElement(entry, "skipped", message=_clean(f"{known.state}: {len(known.cases)} cases")).text = _clean(cases)
+    return entry
 
 
 def _clean(text: str) -> str:

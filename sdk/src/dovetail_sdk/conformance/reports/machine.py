@@ -24,6 +24,8 @@ def as_dict(report: Report) -> dict[str, Any]:
         "counts": [
             {"kind": kind, "dtype": dtype, **counts.as_dict()} for (kind, dtype), counts in report.counts.items() if kind
         ],
+        "bit_exact": {"asked": report.bit_exact, "cases": report.bits_by_standard},
+        "deviations": [known.as_dict() for known in report.deviations],
         "not_judged": [{"kind": kind, "dtype": dtype} for kind, dtype in report.not_judged],
         "unreached": [
             {"kind": kind, "dtypes": dtypes, "what": what} for (kind, what), dtypes in report.unreached_by_kind.items()

@@ -13,12 +13,13 @@ from dovetail import DType
 
 from ..results import CheckResult, Counts, FailedCase, Report, Status, Verdict
 
-LETTERS = {"passed": "P", "partial": "S", "failed": "F", "refused": "R", "unknown": "?", "folded": "C"}
+LETTERS = {"passed": "P", "partial": "S", "failed": "F", "deviates": "D", "refused": "R", "unknown": "?", "folded": "C"}
 """What stands in a cell of the matrix besides its colour."""
 MEANINGS = {
     "passed": "every case ran and is right",
     "partial": "some ran and are right, others were refused with a reason",
     "failed": "a case is wrong",
+    "deviates": "a case differs as the manifest declares",
     "refused": "every case was refused with a reason",
     "unknown": "claimed, but nothing could judge it",
     "folded": "computed by the core beforehand",
@@ -27,6 +28,7 @@ _CHECK_STATES = {
     Status.PASSED: "passed",
     Status.FAILED: "failed",
     Status.EXPECTED: "unknown",
+    Status.DEVIATES: "deviates",
     Status.NOT_APPLICABLE: "refused",
     Status.NOT_RUN: "unknown",
 }
@@ -51,6 +53,7 @@ def as_page(report: Report) -> str:
             "<body>",
             _head(report),
             _failures(report),
+            _deviations(report),
             _matrix(report),
             _checks(report),
             _notes(report),
@@ -83,7 +86,8 @@ def _head(report: Report) -> str:
         (statuses.count(status), f"checks {status}") for status in Status if statuses.count(status)
     ]
     numbers += [(total.claimed, "cases claimed"), (total.run, "cases run"), (total.refused, "cases refused")]
-    numbers.append((total.failed, "cases failed"))
+    numbers += [(total.failed, "cases failed"), (total.exact, "cases judged to the bit")]
+    numbers += [(total.deviating, "cases deviate as declared")] if report.deviations else []
     boxes = "".join(f"<div><b>{number:,}</b><span>{escape(what)}</span></div>" for number, what in numbers)
     return "\n".join([*lines, f'<div class="numbers">{boxes}</div>'])
 
@@ -94,12 +98,28 @@ def _failures(report: Report) -> str:
     return "\n".join(["<h2>What failed</h2>", *(_check(result, opened=True) for result in report.problems)])
 
 
+def _deviations(report: Report) -> str:
+    """Show what the manifest declares, and what became of it."""
+    if not report.deviations:
+        return ""
+    lines = ["<h2>Declared deviations</h2>"]
+    for known in report.deviations:
+        badge = _badge("deviates" if known.cases else "unknown", known.state)
+        lines.append(
+            f'<details><summary>{badge}<span class="what">{escape(known.described)}</span></summary>'
+            f'<div class="inside">{"".join(_cases(list(known.cases.values())))}</div></details>'
+        )
+    return "\n".join(lines)
+
+
 def cell_state(counts: Counts | None, *, not_judged: bool) -> str:
     """Return the state of a cell of the matrix, or an empty string if there is nothing to say."""
     if counts is not None and counts.failed:
         return "failed"
     if not_judged:
         return "unknown"
+    if counts is not None and counts.deviating:
+        return "deviates"
     if counts is None or not (counts.run or counts.refused):
         return "folded" if counts is not None and counts.folded else ""
     if not counts.run:
@@ -158,7 +178,13 @@ def _cell(state: str, counts: Counts | None, what: str) -> str:
 
 def _checks(report: Report) -> str:
     states = dict.fromkeys(_CHECK_STATES[result.status] for result in report.results)
-    words = {"passed": "passed", "failed": "failed", "refused": "not applicable", "unknown": "not run, or expected to fail"}
+    words = {
+        "passed": "passed",
+        "failed": "failed",
+        "deviates": "deviates as declared",
+        "refused": "not applicable",
+        "unknown": "not run, or expected to fail",
+    }
     boxes = " ".join(
         f'<label><input type="checkbox" value="{state}" checked>{_badge(state, words[state])}</label>'
         for state in words
