@@ -1,4 +1,4 @@
-"""The bits that the kit asks for are those of LiteRT and ONNX Runtime; backends that promise them keep them."""
+"""The bits that the kit asks for are those of LiteRT and ONNX Runtime, and backends keep them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_ties_tell_the_standards_apart(kind):
 
 
 def litert_cases():
-    """Yield the facts of each case and its arrays; the last one is what LiteRT made of the others."""
+    """Yield facts and arrays of each case; the last array is what LiteRT made of the others."""
     with np.load(LITERT, allow_pickle=False) as archive:
         facts, data, at = json.loads(archive["facts"].tobytes()), archive["bytes"].tobytes(), 0
     for case in facts:

@@ -1,4 +1,4 @@
-"""Promised bits and declared deviations: held against backends that keep them and backends that do not."""
+"""Promised bits and declared deviations: backends that keep them, and backends that do not."""
 
 from __future__ import annotations
 

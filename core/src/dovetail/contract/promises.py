@@ -1,4 +1,4 @@
-"""What a manifest promises beyond its claims: exact bits, deviations that are known, and how a device is made to fail.
+"""What a manifest promises beyond its claims: exact bits, known deviations, late failures.
 
 The page docs/promises.md describes it; in short::
 
@@ -17,7 +17,7 @@ The page docs/promises.md describes it; in short::
     "late_failure": {"fail_at": 1}
 
 `dtypes` and `where` are those of claims, and may name the sets of conditions of `claims`. The core
-decides nothing by promises; tools show them, and the conformance kit holds the backend against them.
+decides nothing by promises; tools show them, and the conformance kit judges by them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
   `IBackend` in it ("Backend");
 - `version`, `vendor`: for people;
 - `claims`: which layers it takes, see `claims.py`; read when the backend is first used;
-- `bit_exact`, `deviations`, `late_failure`: what it promises beyond, see `promises.py`; read by tools.
+- `bit_exact`, `deviations`, `late_failure`: promises, see `promises.py`; read by tools.
 
 Fields of other names are left to later versions of the format.
 """

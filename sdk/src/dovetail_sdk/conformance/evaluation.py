@@ -91,7 +91,7 @@ def evaluate(
 
 
 def _with_room(one: Estimate, deviations: Sequence[Deviation]) -> Estimate:
-    """Widen the bounds by what is declared; where NaN or an infinity may become anything, nothing is known."""
+    """Widen the bounds by what is declared; nothing bounds what NaN may become."""
     for deviation in deviations:
         room = deviation.absolute + deviation.relative * np.abs(one.value)
         if deviation.nonfinite:

@@ -71,7 +71,7 @@ class Rule:
         return RIGHT
 
     def held_to(self, case: Case) -> str:
-        """Name the standards whose bits a case is held to; empty if one of its outputs has a tolerance."""
+        """Name the standards whose bits a case is held to; empty if an output has a tolerance."""
         names = dict.fromkeys(" or ".join(self._standards(case, index)) for index in range(len(case.expected)))
         return "" if not names or "" in names else next((name for name in names if name != KIND), KIND)
 

@@ -198,7 +198,7 @@ class Subject:
 
     @cached_property
     def promises(self) -> Promises:
-        """What the manifest promises beyond its claims; nothing if that is malformed, which level 0 reports."""
+        """What the manifest promises; nothing if that is malformed, which level 0 reports."""
         try:
             return read_promises(self.target.manifest)
         except ClaimsError:

@@ -141,7 +141,7 @@ def ask_all(subject: Subject, operator: Operator, dtype: DType, claims: Sequence
 
 
 def _tell_bits(subject: Subject, operator: Operator, dtype: DType, trials: Sequence[Trial]) -> None:
-    """Count what is judged with zero tolerance; tell by which standard, and which promised bits no standard defines."""
+    """Count what is judged to the bit, by standard; tell which promised bits none defines."""
     kind, unheld = operator.kind, dict[str, list[str]]()
     for trial in trials:
         held, promised = trial.rule.held_to(trial.case), trial.rule.standard

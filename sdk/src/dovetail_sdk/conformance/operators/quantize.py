@@ -64,7 +64,7 @@ def quantized_reals(x: Array, quantization: Quantization, dtype: DType) -> Array
 
 
 def _by_float32(x: Array, quantization: Quantization, dtype: DType, target: DType) -> Array:
-    """Divide in float32, as QuantizeLinear of ONNX does, and round ties to even; no element is special."""
+    """Divide in float32, as ONNX's QuantizeLinear does; round ties to even. No NaN, no infinity."""
     scale = per_axis_column(np.asarray(quantization.scale, np.float32), x.ndim, quantization.axis)
     zero = per_axis_column(np.asarray(quantization.zero_point, np.float64), x.ndim, quantization.axis)
     quotient = samples.reals(x, dtype).astype(np.float32) / scale

@@ -83,7 +83,7 @@ def pooling_tolerance(function: PoolingFunction, dtype: DType, terms: int, p: in
 
 
 def pooling_bits(expected: Array) -> dict[str, Bits]:
-    """Return the bits of averages of integers, which LiteRT rounds halves away from zero; floats have none."""
+    """Return the bits of averages of integers: LiteRT rounds halves away from zero."""
     return {"litert": Bits(expected)} if expected.dtype.kind in "iu" else {}
 
 

@@ -97,13 +97,13 @@ def bias_quantization(given: Quantization, weights: Quantization) -> Quantizatio
 
 
 TIES = "ties"
-"""Values of which every second result lies between two integers: scales are powers of two, and so is what sums are made of."""
+"""Values of which every second result lies between two integers, by scales of powers of two."""
 
 
 def ties(
     dtype: DType, stored: DType, shapes: tuple[tuple[int, ...], tuple[int, ...]], terms: int, rng: np.random.Generator
 ) -> tuple[Array, Array, tuple[Quantization, Quantization, Quantization]]:
-    """Make operands whose sums are multiples of half a quantum, about 40 quanta wide, and the quantizations of all three.
+    """Make operands whose sums are multiples of half a quantum, and all quantizations.
 
     Zero points of results are even: at a tie, standards that round before it is added and
     standards that round after it then agree.

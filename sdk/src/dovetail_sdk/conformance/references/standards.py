@@ -26,7 +26,7 @@ from . import samples
 from .fused import PARAMETERS, clamp
 
 _FLOAT32 = 2.0**-20
-"""How near to a tie a number of 8 bits can come in float32: a few roundings, relative to its size."""
+"""How near to a tie float32 can tell, relative to a number's size: a few roundings."""
 
 
 def is_power_of_two(*quantizations: Quantization) -> bool:
@@ -88,7 +88,7 @@ def fixed_point(x: Array, factor: Array | float) -> Array:
 
 
 def in_double(x: Array, factor: Array | float) -> Array:
-    """Multiply integers by real factors in double, halves away from zero, as LiteRT's fully connected layers do."""
+    """Multiply integers by factors in double, as LiteRT's fully connected layers do."""
     product = x * np.asarray(factor, np.float64)
     return np.asarray(np.copysign(np.floor(np.abs(product) + 0.5), product)).astype(np.int64)
 
@@ -98,7 +98,10 @@ _HEADROOM = 20
 
 
 def litert_sum(x: Array, y: Array, scales: tuple[float, float, float], sign: int) -> Array:
-    """Add or subtract integers without their zero points, of these scales and that of the result (reference_ops::Add)."""
+    """Add or subtract integers less their zero points, as reference_ops::Add does.
+
+    The scales are those of both operands and of the result.
+    """
     a, b, result = (float(np.float32(scale)) for scale in scales)
     widest = 2.0 * max(a, b)
     left, right = (fixed_point(one << _HEADROOM, scale / widest) for one, scale in ((x, a), (y, b)))
@@ -106,13 +109,16 @@ def litert_sum(x: Array, y: Array, scales: tuple[float, float, float], sign: int
 
 
 def litert_product(x: Array, y: Array, scales: tuple[float, float, float]) -> Array:
-    """Multiply integers without their zero points (reference_integer_ops::Mul); the factor is formed in float32."""
+    """Multiply integers less their zero points, as reference_integer_ops::Mul does.
+
+    The scales are those of both operands and of the result; the factor is formed in float32.
+    """
     a, b, result = (np.float32(scale) for scale in scales)
     return fixed_point(x * y, float(a * b / result))
 
 
 def correctly_rounded(expected: Array) -> Mapping[str, Bits]:
-    """Return the bits of one operation of floats: its float64 result, which rounds to theirs as the exact one does.
+    """Return the bits of one operation of floats, given its result in float64.
 
     Two roundings are as good as one, since float64 has more than twice their digits (Figueroa
     1995).
