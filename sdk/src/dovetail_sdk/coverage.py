@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from dovetail.contract.quantities import (
 from dovetail.graph.descriptor import Descriptor
 
 
-def doubts_about(claims: Claims) -> list[str]:
+def doubts_about(claims: Mapping[str, Sequence[Claim]]) -> list[str]:
     """Look up every kind and quantity; returns a sentence for each that dovetail does not know."""
     known = {one.kind: one for one in vars(layers).values() if isinstance(one, type) and issubclass(one, Descriptor)}
     problems: list[str] = []

@@ -145,7 +145,9 @@ def read_promises(manifest: Mapping[str, Any] | None) -> Promises:
             for kind, several in exact.items()
         },
         tuple(
-            _deviation(kind, entry, sets) for kind, several in deviations.items() for entry in listed("deviations", kind, several)
+            _deviation(kind, entry, sets)
+            for kind, several in deviations.items()
+            for entry in listed("deviations", kind, several)
         ),
         late,
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from dovetail import BackendError, BackendId, Capabilities, Descriptor, Device, OptionError, layers
 from dovetail.contract.abi_version import ABI_VERSION, abi_refusal
-from dovetail.contract.claims import Claim, Claims, ClaimsError, read_claims
+from dovetail.contract.claims import Claim, ClaimsError, read_claims
 from dovetail.contract.promises import read_promises
 from dovetail.discovery.manifest import check as check_manifest
 from dovetail.discovery.reasons import Refused
@@ -134,7 +134,7 @@ def promises_are_wellformed(subject: Subject) -> None:
     by_kind: dict[str, tuple[Claim, ...]] = {}
     for kind, scope in promises.scopes():
         by_kind[kind] = (*by_kind.get(kind, ()), scope)
-    problems = doubts_about(Claims(by_kind))
+    problems = doubts_about(by_kind)
     if problems:
         raise ConformanceFailure("\n".join(problems))
     if promises.late_failure is not None:
