@@ -6,6 +6,7 @@ They are chosen by tensor, hold scratch, and are copied by mapping where the hos
 from __future__ import annotations
 
 import ctypes
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -267,6 +268,87 @@ class Moving:
         nbytes = inputs[0].nbytes
         values = np.frombuffer(ctypes.string_at(source, nbytes), np.float32)
         ctypes.memmove(target, self.function(values, 0).astype(np.float32).tobytes(), nbytes)
+
+
+class MovingFactory(IWorkloadFactory):
+    def __init__(self, backend: Py) -> None:
+        self.backend = backend
+
+    def create_workload(self, layer: Layer) -> Any:
+        return Moving(self.backend, np.maximum)
+
+
+class Interrupted(Handle):
+    """Raises something, once, at a moment of its mapping."""
+
+    moment, what = "", ""
+
+    def map(self, offset: int, nbytes: int, *, writes: bool) -> int:
+        self.interrupt("before map")
+        address = super().map(offset, nbytes, writes=writes)
+        self.interrupt("after map")
+        return address
+
+    def unmap(self) -> None:
+        if self.seen is None:
+            return
+        self.interrupt("before unmap")
+        super().unmap()
+        self.interrupt("after unmap")
+
+    def interrupt(self, moment: str) -> None:
+        if moment != Interrupted.moment:
+            return
+        Interrupted.moment = ""
+        if Interrupted.what == "error":
+            raise OSError("the window is stuck")
+        signal.raise_signal(signal.SIGINT if Interrupted.what == "Ctrl-C" else signal.SIGUSR1)
+
+
+@pytest.fixture
+def mapping(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Yield a network whose inputs and outputs are mapped in Python, and its backend."""
+
+    def leave(number: int, frame: Any) -> None:
+        raise SystemExit(7)
+
+    backend = Py()
+    monkeypatch.setattr(backend, "create_workload_factory", lambda *_: MovingFactory(backend))
+    monkeypatch.setattr(Manager, "allocate", lambda self, nbytes, alignment: Interrupted(self, nbytes))
+    made = dovetail.Network("through")
+    made.output(made.relu(made.input("a", (2, 3))), "y")
+    before = signal.signal(signal.SIGUSR1, leave)
+    with dovetail.Runtime() as runtime, dovetail.load(made, backend, runtime=runtime, passes=False) as net:
+        yield net, backend
+    signal.signal(signal.SIGUSR1, before)
+    assert not backend.handles, "every allocation was released"
+
+
+@pytest.mark.parametrize("moment", ["before map", "after map", "before unmap", "after unmap"])
+@pytest.mark.parametrize(("what", "expected"), [("Ctrl-C", KeyboardInterrupt), ("handler", SystemExit)])
+def test_what_interrupts_a_mapping_in_python_ends_the_run(mapping: Any, moment: str, what: str, expected: Any) -> None:
+    """It reaches the caller as it is, nothing stays mapped, and the network runs again."""
+    net, backend = mapping
+    for _ in range(2):
+        Interrupted.moment, Interrupted.what = moment, what
+        with pytest.raises(expected):
+            net.run({"a": FEEDS["a"]})
+        assert Interrupted.moment == "", "it was interrupted"
+        assert all(handle.seen is None for handle in backend.handles.values())
+        np.testing.assert_array_equal(net.run({"a": FEEDS["a"]})["y"], np.maximum(FEEDS["a"], 0))
+
+
+@pytest.mark.parametrize("moment", ["before map", "before unmap"])
+def test_an_error_of_a_mapping_in_python_is_the_cause_of_that_of_the_run(mapping: Any, moment: str) -> None:
+    net, backend = mapping
+    Interrupted.moment, Interrupted.what = moment, "error"
+    with pytest.raises(RunError, match=r"the window is stuck|could not be unmapped") as caught:
+        net.run({"a": FEEDS["a"]})
+    assert caught.value.code is ErrorCode.STEP_FAILED
+    assert isinstance(caught.value.__cause__, OSError)
+    for handle in backend.handles.values():  # an unmap that fails is the backend's own matter
+        handle.seen = None
+    np.testing.assert_array_equal(net.run({"a": FEEDS["a"]})["y"], np.maximum(FEEDS["a"], 0))
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,8 @@ class ITensorHandle(ABC):
     def unmap(self) -> None:
         """(optional) End a `map`: whatever is enqueued later sees what the host wrote.
 
-        Default: nothing.
+        Where Ctrl-C or a signal's handler raises inside `map` or `unmap`, the core calls `unmap`
+        once more before the run ends: make it harmless where nothing is mapped. Default: nothing.
         """
         return
 

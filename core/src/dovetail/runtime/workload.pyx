@@ -43,6 +43,8 @@ import numpy as np
 
 from ..contract.backend_calls import backend_call
 from ..ground.errors import BackendError, ErrorCode
+from ..ground.host_exceptions import is_of_host
+from ..ground.logs import Log
 from .aliases import Alias, Relation
 
 cnp.import_array()
@@ -81,6 +83,8 @@ cdef size_t MEMORY_LIMIT = 1 << 47  # the address space of a process on today's 
 cdef dict _RELATIONS = {relation.value: relation for relation in Relation}
 
 inside = threading.local()
+
+_log = Log("dovetail")
 
 
 def inside_python_workload():
@@ -181,22 +185,54 @@ cdef int map_handle(
     dovetail_answer *why,
 ) noexcept with gil:
     """Map an allocation of a Python memory manager, which is found by its address."""
+    handle = None
     try:
-        pointer = (<dict>state)[<size_t>data].map(offset, nbytes, writes=bool(access & DOVETAIL_MAP_WRITE))
+        handle = (<dict>state)[<size_t>data]
+        pointer = handle.map(offset, nbytes, writes=bool(access & DOVETAIL_MAP_WRITE))
         address[0] = <void *><size_t>pointer
         return DOVETAIL_OK
     except BaseException as error:
+        _failed_mapping(handle, error)
         text = _described(error)[:sizeof(why.text) - 1]
         memcpy(why.text, PyBytes_AS_STRING(text), len(text))
         return DOVETAIL_FAILED
 
 
 cdef int unmap_handle(void *state, void *context, int32_t memory, void *data) noexcept with gil:
+    handle = None
     try:
-        (<dict>state)[<size_t>data].unmap()
+        handle = (<dict>state)[<size_t>data]
+        handle.unmap()
         return DOVETAIL_OK
-    except BaseException:
+    except BaseException as error:
+        _failed_mapping(handle, error)
         return DOVETAIL_FAILED
+
+
+cdef void _failed_mapping(handle, error) noexcept:
+    """Keep what a mapping raised for the run; end a mapping that was interrupted half-way."""
+    inside.__dict__.setdefault("raised", error)     # of this thread, on which the copy is executed
+    if handle is None or not is_of_host(error):
+        return
+    try:
+        handle.unmap()
+    except BaseException as second:     # the run ends with what interrupted it
+        _log.debug("unmap() after an interruption raised %r", second)
+
+
+cdef int execute_mapped_copy(void *state, const dovetail_call *call) noexcept nogil:
+    cdef int status = dvt_mapped_copy_execute(state, call)
+    if status != DOVETAIL_OK:
+        with gil:
+            _tell_run(call, status)
+    return status
+
+
+cdef void _tell_run(const dovetail_call *call, int status) noexcept:
+    """Have the runner raise what a mapping raised, or name it as the cause."""
+    raised = inside.__dict__.pop("raised", None)
+    if raised is not None and (status != DOVETAIL_CANCELLED or is_of_host(raised)):
+        (<object>(<dvt_context *>call.context).owner).exception = raised
 
 
 cdef class MappedCopy:
@@ -333,7 +369,7 @@ cdef class Workload:
         cdef Workload self = Workload.__new__(Workload)
         cdef MappedCopy state = MappedCopy(source, target)
         self.own.size = sizeof(dovetail_workload)
-        self.own.execute = dvt_mapped_copy_execute
+        self.own.execute = execute_mapped_copy
         self.own.state = <void *>&state.c
         self.table = &self.own
         self.kept = state
