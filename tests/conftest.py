@@ -2,7 +2,6 @@
 
 import functools
 import gc
-import hashlib
 import json
 import os
 import re
@@ -17,8 +16,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))  # pytest's importlib mode leaves it out
+sys.path.append(str(ROOT / "tests" / "hard_customers"))
 sys.path.append(str(ROOT / "benchmarks"))  # where `python benchmarks/deadlines.py` finds what it imports
 
+import build_customers  # noqa: E402
+from build_once import build_once  # noqa: E402
 from faults.fixtures import built, built_table, neighbour, runtime, scene  # noqa: E402, F401  # fixtures
 
 NOT_SOURCE = shutil.ignore_patterns("*.so", "*.pyd", "build", "dist", "*.egg-info", "__pycache__", ".*")
@@ -44,10 +46,7 @@ def members():
 @pytest.fixture(scope="session")
 def hard():
     """The backends of `hard_customers`, built as a vendor builds them."""
-    sys.path.insert(0, str(ROOT / "tests" / "hard_customers"))
-    from build_customers import build
-
-    sys.path.insert(0, str(build()))
+    sys.path.insert(0, str(build_customers.build()))
     from dovetail_hard import backends
 
     return backends
@@ -173,27 +172,12 @@ def npu_library(npu_template):
     from dovetail import get_include
 
     sources = [npu_template / "pyproject.toml", *(npu_template / "csrc").iterdir(), *(npu_template / "src").rglob("*.json")]
-    contents = [path.read_bytes() for path in [*sorted(sources), *sorted(Path(get_include()).glob("*.h"))]]
-    folder = npu_template / "build" / f"lib-{hashlib.sha256(b''.join(contents)).hexdigest()[:16]}"
-    if not folder.exists():
-        unfinished = folder.with_name(f"{folder.name}-{os.getpid()}")
-        words = [
-            "-c",
-            "import setuptools; setuptools.setup()",
-            "-q",
-            "build",
-            "--build-lib",
-            unfinished,
-            "--build-temp",
-            f"{unfinished}-temp",
-        ]
-        check(sys.executable, *words, cwd=npu_template)
-        try:
-            unfinished.rename(folder)
-        except OSError:  # another process was first, with the same
-            shutil.rmtree(unfinished, ignore_errors=True)
-            if not folder.is_dir():
-                raise
+    sources = [*sorted(sources), *sorted(Path(get_include()).glob("*.h"))]
+
+    def build(words):
+        check(sys.executable, "-c", "import setuptools; setuptools.setup()", *words, cwd=npu_template)
+
+    folder = build_once(npu_template / "build", sources, build)
     (library,) = folder.rglob("*.so")
     return library
 

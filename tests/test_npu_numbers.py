@@ -6,15 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from dovetail import DataLayout, Device, Network, Quantization, Runtime
-from dovetail.layers import (
-    Convolution2d,
-    DepthwiseConvolution2d,
-    ElementwiseBinary,
-    FullyConnected,
-    GlobalPooling,
-    Pooling2d,
-)
+from dovetail import DataLayout, Device, Network, Quantization, Runtime, layers
 from dovetail_reference import ReferenceBackend
 
 RELU = {"activation": "relu"}
@@ -84,7 +76,7 @@ def expected(layer, *arrays):
     q = [info and info.quantization for info in layer.input_infos]
     out = layer.output.known_info.quantization
     x = arrays[0].astype(np.int64)
-    if isinstance(d, ElementwiseBinary):
+    if isinstance(d, layers.ElementwiseBinary):
         a, b, y = (np.float32(one.scale[0]) for one in (*q, out))
         widest = 2.0 * max(float(a), float(b))
         parts = [
@@ -93,8 +85,8 @@ def expected(layer, *arrays):
         ]
         total = fixed_point(parts[0] + parts[1], widest / (2.0**20 * float(y)))
         return clamp(total + out.zero_point[0], d, out)
-    if isinstance(d, GlobalPooling | Pooling2d):
-        pooling = isinstance(d, Pooling2d)
+    if isinstance(d, layers.GlobalPooling | layers.Pooling2d):
+        pooling = isinstance(d, layers.Pooling2d)
         kernel, stride = (d.size, d.stride) if pooling else (x.shape[1:3], (1, 1))
         padding = d.padding if pooling else (0, 0, 0, 0)
         if d.function == "max":
@@ -107,13 +99,13 @@ def expected(layer, *arrays):
         w.shape[0 if w.ndim == 2 else -1] if len(q[1].scale) == 1 else 1
     )
     real = x - q[0].zero_point[0]
-    if isinstance(d, FullyConnected):
+    if isinstance(d, layers.FullyConnected):
         return clamp(
             away((real @ (w - q[1].zero_point[0]).T + bias) * np.array(factors[: w.shape[0]])) + out.zero_point[0], d, out
         )
     seen = windows(real, w.shape[1:3], d.stride, d.padding, 0)
     zeros = np.array(q[1].zero_point)
-    if isinstance(d, Convolution2d):
+    if isinstance(d, layers.Convolution2d):
         sums = np.einsum("yxcij,oijc->yxo", seen, w - zeros.reshape(-1, 1, 1, 1)) + bias
     else:
         many = w.shape[3] // x.shape[3]
@@ -160,7 +152,7 @@ class Maker:
     def convolution(self, net):
         (kernel, window), channels, filters = self.window(), self.pick(1, 3, 4, 8, 24), self.pick(8, 16)
         x = self.image(net, "x", (1, int(self.rng.integers(7, 12)), int(self.rng.integers(7, 12)), channels))
-        descriptor = Convolution2d(layout=DataLayout.NHWC, **window, **self.pick({}, RELU, RELU6))
+        descriptor = layers.Convolution2d(layout=DataLayout.NHWC, **window, **self.pick({}, RELU, RELU6))
         return net.add(
             descriptor,
             x,
@@ -172,30 +164,30 @@ class Maker:
     def depthwise(self, net):
         (kernel, window), channels, many = self.window(), self.pick(8, 16), self.pick(1, 1, 2, 3)
         x = self.image(net, "x", (1, int(self.rng.integers(7, 12)), int(self.rng.integers(7, 12)), channels))
-        descriptor = DepthwiseConvolution2d(layout=DataLayout.NHWC, **window, **self.pick({}, RELU, RELU6))
+        descriptor = layers.DepthwiseConvolution2d(layout=DataLayout.NHWC, **window, **self.pick({}, RELU, RELU6))
         weights = self.weights(net, (1, *kernel, channels * many), 3)
         return net.add(descriptor, x, weights, self.bias(net, channels * many), quantization=self.scheme())
 
     def connected(self, net):
         depth, units = self.pick(16, 48, 160), int(self.rng.integers(1, 12))
         x = self.image(net, "x", (1, depth))
-        descriptor = FullyConnected(**self.pick({}, RELU, RELU6))
+        descriptor = layers.FullyConnected(**self.pick({}, RELU, RELU6))
         return net.add(descriptor, x, self.weights(net, (units, depth), 0), self.bias(net, units), quantization=self.scheme())
 
     def pooling(self, net):
         kernel, window = self.window()
         x = self.image(net, "x", (1, int(self.rng.integers(7, 12)), int(self.rng.integers(7, 12)), self.pick(8, 16)))
-        return net.add(Pooling2d(function=self.pick("max", "average"), size=kernel, layout=DataLayout.NHWC, **window), x)
+        return net.add(layers.Pooling2d(function=self.pick("max", "average"), size=kernel, layout=DataLayout.NHWC, **window), x)
 
     def global_pooling(self, net):
         x = self.image(net, "x", (1, int(self.rng.integers(1, 17)), int(self.rng.integers(1, 17)), self.pick(8, 16)))
-        return net.add(GlobalPooling(function=self.pick("max", "average"), layout=DataLayout.NHWC), x)
+        return net.add(layers.GlobalPooling(function=self.pick("max", "average"), layout=DataLayout.NHWC), x)
 
     def addition(self, net):
         shape = (2, 3, 4, 5)[: int(self.rng.integers(0, 5))]
         other = [size if self.rng.random() < 0.7 else 1 for size in shape][int(self.rng.integers(0, len(shape) + 1)) :]
         operands = [self.image(net, "x", shape), self.image(net, "b", other)]
-        descriptor = ElementwiseBinary(operation="add", **self.pick({}, RELU, RELU6))
+        descriptor = layers.ElementwiseBinary(operation="add", **self.pick({}, RELU, RELU6))
         return net.add(descriptor, *(operands if self.rng.random() < 0.5 else operands[::-1]), quantization=self.scheme())
 
 
@@ -261,24 +253,26 @@ class Careless(Maker):
         match self.rng.integers(0, 6):
             case 0:
                 shape = (filters, *kernel, channels) if layout is DataLayout.NHWC else (filters, channels, *kernel)
-                return net.add(Convolution2d(**window, **activation), self.slot(net, image), self.operand(net, shape, 0), **out)
+                return net.add(
+                    layers.Convolution2d(**window, **activation), self.slot(net, image), self.operand(net, shape, 0), **out
+                )
             case 1:
                 shape, axis = ((1, *kernel, channels), 3) if layout is DataLayout.NHWC else ((channels, 1, *kernel), 0)
-                descriptor = DepthwiseConvolution2d(**window, **activation)
+                descriptor = layers.DepthwiseConvolution2d(**window, **activation)
                 return net.add(descriptor, self.slot(net, image), self.operand(net, shape, axis), **out)
             case 2:
                 rows, depth = self.some(1, self.pick(16, 32))
                 x = self.slot(net, self.pick((rows, depth), (rows, depth), (rows, 1, depth)))
-                return net.add(FullyConnected(**activation), x, self.operand(net, (filters, depth), 0), **out)
+                return net.add(layers.FullyConnected(**activation), x, self.operand(net, (filters, depth), 0), **out)
             case 3:
                 flags = {"ceil_mode": self.rng.random() < 0.1, "count_padding": self.rng.random() < 0.1}
                 window["padding"] = tuple(min(p, k - 1) for p, k in zip(window["padding"], (*kernel, *kernel), strict=True))
                 function = self.pick("max", "average", "average", "lp")
-                return net.add(Pooling2d(function=function, size=kernel, **window, **flags), self.slot(net, image))
+                return net.add(layers.Pooling2d(function=function, size=kernel, **window, **flags), self.slot(net, image))
             case 4:
                 size = self.some(16, 16)
                 shape = (n, *size, channels) if layout is DataLayout.NHWC else (n, channels, *size)
-                return net.add(GlobalPooling(function=self.pick("max", "average"), layout=layout), self.slot(net, shape))
+                return net.add(layers.GlobalPooling(function=self.pick("max", "average"), layout=layout), self.slot(net, shape))
         shape = self.pick((4,), (2, 3), (1, 2, 3, 4), (1, 1, 2, 3, 4))
         x = self.slot(net, shape)
         other = (
@@ -286,7 +280,7 @@ class Careless(Maker):
             if self.rng.random() < 0.8
             else net.constant(np.zeros(shape, x.dtype.numpy), quantization=x.known_info.quantization)
         )
-        return net.add(ElementwiseBinary(operation=self.pick("add", "add", "mul"), **activation), x, other, **out)
+        return net.add(layers.ElementwiseBinary(operation=self.pick("add", "add", "mul"), **activation), x, other, **out)
 
     def operand(self, net, shape, axis):
         dtype = net.layers[0].output.dtype
@@ -325,8 +319,8 @@ def test_what_no_backend_can_take_is_refused(npu):
     net = Network("wrong")
     x = net.input("x", (1, 8, 8, 8), "int8", scale(0.1))
     along_inputs = net.constant(np.ones((8, 1, 1, 8), np.int8), quantization=Quantization.per_axis([0.1] * 8, axis=3))
-    convolution = net.add(Convolution2d(layout=DataLayout.NHWC), x, along_inputs, quantization=scale(0.1))
-    pooling = net.add(Pooling2d(function="max", size=(2, 2), layout=DataLayout.NHWC), x, quantization=scale(0.2))
+    convolution = net.add(layers.Convolution2d(layout=DataLayout.NHWC), x, along_inputs, quantization=scale(0.1))
+    pooling = net.add(layers.Pooling2d(function="max", size=(2, 2), layout=DataLayout.NHWC), x, quantization=scale(0.2))
     for layer, subject in ((convolution, "weights"), (pooling, "output")):
         refused = npu.supports(layer, npu.options_type(), npu.devices()[0])
         assert (refused.code, refused.attribute) == ("quantization", subject)

@@ -7,7 +7,7 @@ import logging
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,17 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, value: Se
     return list(dict.fromkeys(map(int, texts)))
 
 
+def _seconds(name: str, default: float, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an option of seconds above 0."""
+    above = click.FloatRange(min=0, min_open=True)
+    return click.option(name, type=above, default=default, show_default=True, metavar="SECONDS", help=help)
+
+
+def _count(name: str, least: int, default: int, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an option that counts."""
+    return click.option(name, type=click.IntRange(min=least), default=default, show_default=True, help=help)
+
+
 @click.command(cls=Beside, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.argument("models", metavar="[MODEL...]", nargs=-1, type=click.Path(path_type=Path), callback=_models)
 @backends_option
@@ -98,14 +109,7 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, value: Se
     callback=_thread_counts,
     help="CPU threads at most; several are compared. Default: all.",
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give up a runtime that does not answer for so long.",
-)
+@_seconds("--timeout", 120.0, "Give up a runtime that does not answer for so long.")
 @click.option(
     "--versus",
     "peers",
@@ -118,29 +122,10 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, value: Se
     ".tflite beside the model). An empty text: dovetail alone.",
 )
 @click.option("--peer-python", metavar="PATH", help="Interpreter that has these installed. Default: the one of dovetail.")
-@click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="Turns of each.")
-@click.option(
-    "--block",
-    type=click.FloatRange(min=0, min_open=True),
-    default=0.2,
-    show_default=True,
-    metavar="SECONDS",
-    help="Length of a turn.",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(min=0),
-    default=30,
-    show_default=True,
-    help="Turns measured again, per model and number of threads, because other processes took CPU time.",
-)
-@click.option(
-    "--starts",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    help="Processes of each in which loading and the first run are timed.",
-)
+@_count("--rounds", 1, 10, "Turns of each.")
+@_seconds("--block", 0.2, "Length of a turn.")
+@_count("--repeats", 0, 30, "Turns measured again, per model and number of threads, because other processes took CPU time.")
+@_count("--starts", 1, 3, "Processes of each in which loading and the first run are timed.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables in Markdown.")
 @json_file_option
 @click.pass_context

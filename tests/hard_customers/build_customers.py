@@ -1,11 +1,11 @@
 """Build these backends once per state of their sources."""
 
-import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from build_once import build_once
 
 HERE = Path(__file__).resolve().parent
 
@@ -24,32 +24,16 @@ def build() -> Path:
     sources += [core / name for name in ("include/abi.h", "abi.pxd")] + sorted(
         Path(dovetail_build.__file__).parent.glob("*.py")
     )
-    digest = hashlib.sha256(sys.version.encode())
-    for path in sorted(path for path in sources if path.suffix != ".pyc"):
-        digest.update(path.read_bytes())
-    library = HERE / "build" / f"lib-{digest.hexdigest()[:16]}"
-    if not library.exists():
-        unfinished = library.with_name(f"{library.name}-{os.getpid()}")
-        command = [
-            sys.executable,
-            "setup.py",
-            "-q",
-            "build",
-            "--build-lib",
-            str(unfinished),
-            "--build-temp",
-            f"{unfinished}-temp",
-        ]
-        done = subprocess.run(command, cwd=HERE, env=environment(), capture_output=True, text=True, check=False, timeout=300)
-        if done.returncode:
-            raise RuntimeError(f"the hard customers do not build:\n{done.stdout}\n{done.stderr}")
-        try:
-            unfinished.rename(library)
-        except OSError:  # another process was first, with the same
-            shutil.rmtree(unfinished, ignore_errors=True)
-            if not library.is_dir():
-                raise
-    return library
+    sources = sorted(path for path in sources if path.suffix != ".pyc")
+    return build_once(HERE / "build", sources, setup, sys.version.encode())
+
+
+def setup(words: list[str]) -> None:
+    """Run setup.py with these words."""
+    command = [sys.executable, "setup.py", *words]
+    done = subprocess.run(command, cwd=HERE, env=environment(), capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"the hard customers do not build:\n{done.stdout}\n{done.stderr}")
 
 
 def environment(*folders: Path) -> dict[str, str]:
