@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dovetail import ErrorCode, ModelError
 from dovetail.ground.limits import budget
 from dovetail.ground.records import NamedTuple
 
+from .malformed import malformed
 from .messages import AttributeProto, FunctionProto, GraphProto, NodeProto
 from .scope import plain_domain
 
@@ -86,10 +86,9 @@ class Expansion:
 
     def _check(self, work: int) -> None:
         if work > self._allowed:
-            raise ModelError(
+            raise malformed(
                 f"{self._origin} becomes many times larger than its file when its functions are expanded: "
                 f"{work} names and numbers, and {self._allowed} are allowed for a file of its size",
-                code=ErrorCode.MODEL_MALFORMED,
                 hint="its functions call each other over and over; export it with its functions inlined",
             )
 
@@ -114,9 +113,8 @@ class Expansion:
     def _called(self, key: FunctionKey, depth: int, callers: tuple[FunctionKey, ...]) -> _Size:
         if key in callers:
             chain = " -> ".join(repr(name) for _, name, _ in (*callers, key))
-            raise ModelError(
+            raise malformed(
                 f"function {key[1]!r} of {self._origin} calls itself: {chain}",
-                code=ErrorCode.MODEL_MALFORMED,
                 hint="ONNX has no recursion",
             )
         known = self._whole.get(key)

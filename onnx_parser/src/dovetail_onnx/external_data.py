@@ -12,6 +12,7 @@ from dovetail import DovetailError, ErrorCode, ModelError
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import read_into
 
+from .malformed import malformed
 from .messages import TensorProto
 
 
@@ -47,9 +48,8 @@ class ExternalData:
             )
         offset, length = (_count(tensor.name, key, entries.get(key)) for key in ("offset", "length"))
         if length is not None and length != nbytes:
-            raise ModelError(
+            raise malformed(
                 f"tensor {tensor.name!r} needs {nbytes} bytes, but its external data is said to have {length}",
-                code=ErrorCode.MODEL_MALFORMED,
                 hint="export the model again",
                 tensor=tensor.name,
             )
@@ -79,9 +79,8 @@ def _read(file: RawIOBase, path: str, offset: int, nbytes: int, name: str) -> np
         found = np.empty(nbytes, np.uint8)
         if read_into(file, found) == nbytes:  # else it became shorter meanwhile
             return found
-    raise ModelError(
+    raise malformed(
         f"tensor {name!r} needs {nbytes} bytes from offset {offset} of {os.path.basename(path)!r}, which has {size}",
-        code=ErrorCode.MODEL_MALFORMED,
         hint="the data file is cut short or belongs to another model",
         tensor=name,
     )
@@ -92,9 +91,8 @@ def _count(name: str, key: str, text: str | None) -> int | None:
         return None
     # isdecimal alone would take digits of other scripts, and int() underscores and signs.
     if not text.isascii() or not text.isdecimal() or len(text) > 18:
-        raise ModelError(
+        raise malformed(
             f"external data of tensor {name!r} has {key} {text!r}",
-            code=ErrorCode.MODEL_MALFORMED,
             hint="expected a non-negative integer",
             tensor=name,
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dovetail import ErrorCode, ModelError
 from dovetail.graph.expressions import Expression
 
+from .malformed import malformed
 from .messages import AttributeProto, FunctionProto, NodeProto
 
 if TYPE_CHECKING:
@@ -129,10 +129,9 @@ def resolve_references(node: NodeProto, bound: dict[str, AttributeProto] | None,
         if not attribute.ref_attr_name:
             resolved[attribute.name] = attribute
         elif bound is None:
-            raise ModelError(
+            raise malformed(
                 f"{reader}: attribute {attribute.name!r} refers to attribute {attribute.ref_attr_name!r} of a function, "
                 "and the node is in none",
-                code=ErrorCode.MODEL_MALFORMED,
                 hint="check the file with onnx.checker, or export the model again",
             )
         elif attribute.ref_attr_name in bound:

@@ -13,6 +13,7 @@ from dovetail.ground.limits import budget
 from dovetail.ground.records import NamedTuple
 
 from .large_tensors import OddEncodingError, joined, read_apart, read_bytes
+from .malformed import malformed
 from .messages import ModelProto
 from .wire import WireError
 
@@ -86,13 +87,12 @@ def _read(path: str, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray[
 
 def _decode(data: bytes | bytearray, origin: str) -> ModelProto:
     if not data:
-        raise ModelError(f"{origin} is empty", code=ErrorCode.MODEL_MALFORMED, hint=_EXPORT_AGAIN)
+        raise malformed(f"{origin} is empty", hint=_EXPORT_AGAIN)
     try:
         model = ModelProto.read(data)
     except WireError as error:
-        raise ModelError(
+        raise malformed(
             f"{origin} is not an ONNX model ({len(data)} bytes, not a protobuf message of it): {error}",
-            code=ErrorCode.MODEL_MALFORMED,
             hint=_EXPORT_AGAIN,
         ) from error
     return _plausible(model, origin)
@@ -102,17 +102,16 @@ def _encoded(model: onnx.ModelProto) -> bytes:
     try:
         return model.SerializeToString()
     except Exception as error:  # protobuf's own, whatever they are: above 2 GiB it cannot
-        raise ModelError(
+        raise malformed(
             f"the model cannot be encoded: {error}",
-            code=ErrorCode.MODEL_MALFORMED,
             hint="save it with external data and give the path of the file",
         ) from error
 
 
 def _plausible(model: ModelProto, origin: str) -> ModelProto:
     if not model.has("graph") or not model.graph.output:
-        raise ModelError(f"{origin} holds no graph with outputs", code=ErrorCode.MODEL_MALFORMED, hint=_EXPORT_AGAIN)
+        raise malformed(f"{origin} holds no graph with outputs", hint=_EXPORT_AGAIN)
     if not model.opset_import and model.ir_version >= 3:
         found = f"{origin} does not say which operator set it uses"
-        raise ModelError(found, code=ErrorCode.MODEL_MALFORMED, hint=_EXPORT_AGAIN)
+        raise malformed(found, hint=_EXPORT_AGAIN)
     return model

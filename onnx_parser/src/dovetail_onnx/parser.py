@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dovetail import DovetailError, ErrorCode, ModelError, Network
+from dovetail import DovetailError, Network
 from dovetail.ground.limits import limited
 
 from .external_data import ExternalData
+from .malformed import malformed
 from .model_file import LOW_LEVEL_ERRORS, ModelFile, read_model
 from .translation import translate
 
@@ -68,8 +69,7 @@ def _translated(found: ModelFile, external: ExternalData) -> Network:
     except LOW_LEVEL_ERRORS as error:
         # A file may lie in ways that no check foresees; whatever Python then says is about the
         # file.
-        raise ModelError(
+        raise malformed(
             f"{found.origin} is malformed: {type(error).__name__}: {error}",
-            code=ErrorCode.MODEL_MALFORMED,
             hint="check the file with onnx.checker, or export the model again",
         ) from error

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dovetail import DType, ErrorCode, ModelError
+from dovetail import DType, ModelError
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import mapped
 from dovetail.ground.records import NamedTuple
 
 from .external_data import ExternalData
 from .making import Making
+from .malformed import malformed
 from .messages import SparseTensorProto, TensorProto
 from .unsupported import Unsupported
 
@@ -165,9 +166,8 @@ def _from_bytes(data: bytes | npt.NDArray[Any], dtype: DType, shape: tuple[int, 
 
 
 def _misfit(tensor: TensorProto, found: str) -> ModelError:
-    return ModelError(
+    return malformed(
         f"tensor {tensor.name!r} {found}",
-        code=ErrorCode.MODEL_MALFORMED,
         hint="the file is damaged; export the model again",
         tensor=tensor.name,
     )

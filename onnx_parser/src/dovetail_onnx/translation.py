@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from dovetail import ErrorCode, GraphError, ModelError, Network
+from dovetail import GraphError, ModelError, Network
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
 
@@ -16,6 +16,7 @@ from .expansion import Expansion, function_key
 from .external_data import ExternalData
 from .functions import bound_attributes, encoded_type, is_function, resolve_references, schema_function, schema_of
 from .making import Making
+from .malformed import malformed
 from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, SparseTensorProto, ValueInfoProto
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
@@ -147,9 +148,8 @@ class _Translation:
                 slot = current.values[name] = self._add_initializer(name, current.initializers[name], current)
                 return slot
             current = current.parent
-        raise ModelError(
+        raise malformed(
             f"{reader} reads {name!r}, which no input, initializer or earlier node provides",
-            code=ErrorCode.MODEL_MALFORMED,
             hint="nodes must stand in topological order; check the model with onnx.checker",
             tensor=name,
         )
@@ -178,9 +178,8 @@ class _Translation:
             opset = scope.opsets.get(domain, 0)
             for name in proto.output:
                 if name and name in scope.values:
-                    raise ModelError(
+                    raise malformed(
                         f"node {label!r} ({proto.op_type}) writes {name!r}, which is there already",
-                        code=ErrorCode.MODEL_MALFORMED,
                         hint="every tensor is written once; check the model with onnx.checker",
                         node=label,
                     )
@@ -193,9 +192,8 @@ class _Translation:
                 error.details.setdefault("node", label)
                 raise
             except LOW_LEVEL_ERRORS as error:
-                raise ModelError(
+                raise malformed(
                     f"node {label!r} ({proto.op_type}, opset {opset}) is malformed: {type(error).__name__}: {error}",
-                    code=ErrorCode.MODEL_MALFORMED,
                     hint=f"see the specification of {proto.op_type}",
                     node=label,
                 ) from error
@@ -294,9 +292,8 @@ class _Translation:
     ) -> list[Found]:
         inner = scope.call(label, opsets, bound)
         if len(inputs) > len(function.input):
-            raise ModelError(
+            raise malformed(
                 f"node {label!r} hands {len(inputs)} inputs to function {function.name!r}, which has {len(function.input)}",
-                code=ErrorCode.MODEL_MALFORMED,
                 hint="check the model with onnx.checker",
                 node=label,
             )
@@ -365,7 +362,7 @@ class _Translation:
         self._unsupported.append(Entry(op=op, domain=domain, opset=opset, node=node, reason=reason, attribute=attribute))
 
     def _malformed(self, found: str) -> ModelError:
-        return ModelError(f"{self._origin} {found}", code=ErrorCode.MODEL_MALFORMED, hint="check the model with onnx.checker")
+        return malformed(f"{self._origin} {found}", hint="check the model with onnx.checker")
 
 
 def _fresh(preferred: str, taken: set[str]) -> str:
