@@ -7,6 +7,7 @@ on constants. The set of kinds is open: a vendor's descriptor class is as good a
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cache
@@ -32,9 +33,31 @@ def descriptor_class(cls: type[_Class]) -> type[_Class]:
 
     It is what `dataclass(frozen=True, kw_only=True)` makes, whose place it can take. That one
     compiles six methods per class, which for all kinds together took half of the time of the first
-    import; these are inherited from `Descriptor`.
+    import; these are inherited from `Descriptor`. The fields of a kind are worked out when they are
+    first asked for: few networks have layers of many kinds.
     """
-    return dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
+    type.__setattr__(cls, "__dataclass_fields__", _LATE_FIELDS)
+    return cls
+
+
+class _LateFields:
+    """The fields of a class until they are asked for, by a first descriptor or by `dataclasses`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # again for the fields of a base
+
+    def __get__(self, descriptor: object, kind: Any) -> dict[str, dataclasses.Field[Any]]:
+        with self._lock:
+            for owner in kind.__mro__:
+                if vars(owner).get("__dataclass_fields__") is self:
+                    del owner.__dataclass_fields__
+                    dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(owner)
+                    break
+            fields: dict[str, dataclasses.Field[Any]] = kind.__dataclass_fields__
+            return fields
+
+
+_LATE_FIELDS = _LateFields()
 
 
 class Descriptor:
