@@ -8,16 +8,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_MANY = 10_000
+_MANY = 40_000
 """Containers made since the last collection.
 
-A network of some hundred layers has about as many, and keeps them.
+The modules that a first load imports and a network of some hundred layers have half as many, and
+are kept.
 """
 
-_SELDOM = 500
+_SELDOM = 125
 """Collections of these before what survived them is looked at again.
 
-That is five million containers, more than 50,000 layers leave.
+They are five million containers, more than 50,000 layers leave.
 """
 
 _HEAVY = 64 << 20
