@@ -6,7 +6,7 @@ The order of the passes stands in `pipeline.py`, each pass in a module of its ow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..contract.backend_calls import backend_call, checked
 from ..graph.descriptor import Array, Constant, Input, Output
@@ -15,6 +15,7 @@ from ..graph.graph_limits import check_graph
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 from ..ground.errors import ErrorCode, GraphError, OptionError
+from ..ground.late_names import late_names
 from ..ground.limits import limited, watched
 from ..ground.logs import Log
 from ..ground.progress import listening
@@ -23,7 +24,6 @@ from ..layers import Quantize
 from .assignment import Assigner, is_workload
 from .candidate import Absent, Assigned, GivenBack, Refusal
 from .candidates import BackendLike, resolve
-from .choosing import Chooser
 from .constraints import Constraints
 from .copies import CopyReport
 from .core_kinds import Debug, MemoryCopy
@@ -31,7 +31,6 @@ from .open_sizes import OpenSizes
 from .optimized import OptimizedNetwork, TensorSpec, complete
 from .options import build_options
 from .partition import partition
-from .passes.share_constants import SharedConstants
 from .pipeline import PIPELINE, Compilation, run_pipeline
 from .placement import LayerReport, PartitionReport, Placement
 from .policy import Answer, Answers, FirstWilling, PlacementPolicy
@@ -67,6 +66,12 @@ __all__ = [
     "optimize",
     "require_network",
 ]
+
+if TYPE_CHECKING:
+    from .choosing import Chooser as Chooser
+    from .passes.share_constants import SharedConstants as SharedConstants
+else:
+    __getattr__ = late_names(__name__, {"choosing": ("Chooser",), "passes.share_constants": ("SharedConstants",)})
 
 _log = Log("dovetail.optimizer")
 _UNASSIGNED = (Input, Output, Constant)

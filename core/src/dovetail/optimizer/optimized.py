@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ..contract.interfaces import MemoryDomain
 from ..graph.graph import Graph
@@ -15,10 +16,12 @@ from ..ground.records import NamedTuple, Record
 from .candidate import Assigned, GivenBack
 from .open_sizes import OpenSizes
 from .passes.fix_inputs import Shapes, Values
-from .passes.share_constants import SharedConstants
 from .placement import Placement
 from .request import CompileRequest, DebugCallback
 from .source import NetworkSource
+
+if TYPE_CHECKING:
+    from .passes.share_constants import SharedConstants
 
 _log = Log("dovetail.optimizer")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ..graph.graph import Graph
 from ..graph.layer import Layer
@@ -11,36 +11,20 @@ from ..graph.tensor import DType
 from ..ground.errors import ErrorCode, GraphError, OptionError
 from ..ground.limits import budget
 from ..ground.records import NamedTuple, Record, field
+from . import passes
 from .assignment import Assigner
 from .candidate import Assigned
-from .choosing import Chooser, TakeChoices
 from .copies import InsertCopies
 from .folding import FoldingBudget
 from .open_sizes import OpenSizes
-from .passes import (
-    DropUnused,
-    FixShapes,
-    FixValues,
-    FoldBatchNormalization,
-    FoldPad,
-    FuseActivation,
-    InferAndFold,
-    InsertDebug,
-    IntegerLayers,
-    InversePermutes,
-    MergeConstants,
-    MergeReshapes,
-    Pass,
-    PermuteAsReshape,
-    ReduceFloat,
-    RemoveIdentities,
-    ShareConstants,
-    Validate,
-)
+from .passes.base import Pass
 from .passes.fix_inputs import open_symbols
-from .passes.share_constants import SharedConstants
 from .request import CompileRequest
 from .substitution import OptimizeSubgraphs
+
+if TYPE_CHECKING:
+    from .choosing import Chooser
+    from .passes.share_constants import SharedConstants
 
 _MAX_ROUNDS = 8
 """Rounds of a repeated group.
@@ -71,11 +55,13 @@ class Compilation(Record):
     def share_constants(self) -> Pass:
         """Create the pass that shares constants with earlier plans."""
         assert self.shared is not None  # the step runs only then
-        return ShareConstants(self.shared)
+        return passes.ShareConstants(self.shared)
 
     def take_choices(self) -> Pass:
         """Create the pass that takes what was tuned; its notes on layers go into the report."""
         assert self.chooser is not None  # the step runs only then
+        from .choosing import TakeChoices
+
         return TakeChoices(self.assigner, self.chooser, self.tuned, fallback=self.request.fallback)
 
     def insert_copies(self) -> Pass:
@@ -105,8 +91,24 @@ class Step(NamedTuple):
         when: Says whether they run.
     """
 
-    make: tuple[Callable[[Compilation], Pass], ...]
+    make: tuple[Making, ...]
     when: Callable[[Compilation], bool]
+
+
+class Making(NamedTuple):
+    """How a pass is created, and imported.
+
+    Attributes:
+        make: Creates it.
+        kinds: It runs only where a graph has layers of one of these; none: always.
+    """
+
+    make: Callable[[Compilation], Pass]
+    kinds: frozenset[str] = frozenset()
+
+
+def _of(*kinds: str) -> Callable[[Callable[[Compilation], Pass]], Making]:
+    return lambda make: Making(make, frozenset(f"dovetail.{kind}" for kind in kinds))
 
 
 def _always(context: Compilation) -> bool:
@@ -118,43 +120,43 @@ def _optional(context: Compilation) -> bool:
 
 
 FIX_SIZES: tuple[Step, ...] = (
-    Step((lambda c: Validate(),), _always),
-    Step((lambda c: DropUnused(),), _optional),
-    Step((lambda c: FixShapes(c.request.shapes),), _always),
-    Step((lambda c: FixValues(c.request.values),), _always),
+    Step((Making(lambda c: passes.Validate()),), _always),
+    Step((Making(lambda c: passes.DropUnused()),), _optional),
+    Step((Making(lambda c: passes.FixShapes(c.request.shapes)),), _always),
+    Step((Making(lambda c: passes.FixValues(c.request.values)),), _always),
 )
 """What `optimize` does first; sizes that are open then stay open until a run brings them."""
 
 WITH_SIZES: tuple[Step, ...] = (
-    Step((lambda c: InferAndFold(keep_dequantize=bool(c.computing_integers), folding=c.folding),), _always),
-    Step((lambda c: IntegerLayers(c.accepts_integers, c.home),), lambda c: bool(c.computing_integers)),
-    Step((lambda c: InferAndFold(folding=c.folding),), lambda c: bool(c.computing_integers)),
+    Step((Making(lambda c: passes.InferAndFold(keep_dequantize=bool(c.computing_integers), folding=c.folding)),), _always),
+    Step((Making(lambda c: passes.IntegerLayers(c.accepts_integers, c.home)),), lambda c: bool(c.computing_integers)),
+    Step((Making(lambda c: passes.InferAndFold(folding=c.folding)),), lambda c: bool(c.computing_integers)),
     Step(
         (
-            lambda c: DropUnused(),
-            lambda c: InversePermutes(),
-            lambda c: MergeReshapes(),
-            lambda c: PermuteAsReshape(),
-            lambda c: RemoveIdentities(),
-            lambda c: FoldPad(),
-            lambda c: FoldBatchNormalization(),
+            Making(lambda c: passes.DropUnused()),
+            _of("Permute")(lambda c: passes.InversePermutes()),
+            _of("Reshape", "ExpandDims", "Squeeze", "Flatten")(lambda c: passes.MergeReshapes()),
+            _of("Permute")(lambda c: passes.PermuteAsReshape()),
+            Making(lambda c: passes.RemoveIdentities()),
+            _of("Pad")(lambda c: passes.FoldPad()),
+            _of("BatchNormalization")(lambda c: passes.FoldBatchNormalization()),
         ),
         _optional,
     ),
     Step(
-        (lambda c: ReduceFloat(c.request.reduced_dtype or DType.FLOAT16, c.assigner),),
+        (Making(lambda c: passes.ReduceFloat(c.request.reduced_dtype or DType.FLOAT16, c.assigner)),),
         lambda c: bool(c.request.reduced_dtype),
     ),
-    Step((lambda c: MergeConstants(),), _optional),
-    Step((lambda c: c.share_constants(),), lambda c: c.shared is not None),
-    Step((lambda c: AssignBackends(c.assigner),), _always),
-    Step((lambda c: FuseActivation(c.assigner),), _optional),
-    Step((lambda c: RequireHomes(c.assigner),), _always),
-    Step((lambda c: OptimizeSubgraphs(c.assigner, fallback=c.request.fallback, apart=not c.request.passes),), _always),
-    Step((lambda c: c.take_choices(),), lambda c: c.chooser is not None),
-    Step((lambda c: DropUnused(),), _optional),
-    Step((lambda c: InsertDebug(),), lambda c: bool(c.request.debug)),
-    Step((lambda c: c.insert_copies(),), _always),
+    Step((_of("Constant")(lambda c: passes.MergeConstants()),), _optional),
+    Step((Making(lambda c: c.share_constants()),), lambda c: c.shared is not None),
+    Step((Making(lambda c: AssignBackends(c.assigner)),), _always),
+    Step((_of("Activation")(lambda c: passes.FuseActivation(c.assigner)),), _optional),
+    Step((Making(lambda c: RequireHomes(c.assigner)),), _always),
+    Step((Making(lambda c: OptimizeSubgraphs(c.assigner, fallback=c.request.fallback, apart=not c.request.passes)),), _always),
+    Step((Making(lambda c: c.take_choices()),), lambda c: c.chooser is not None),
+    Step((Making(lambda c: passes.DropUnused()),), _optional),
+    Step((Making(lambda c: passes.InsertDebug()),), lambda c: bool(c.request.debug)),
+    Step((Making(lambda c: c.insert_copies()),), _always),
 )
 """What `optimize` does then, in order.
 
@@ -227,9 +229,12 @@ def _run(steps: Sequence[Step], graph: Graph, context: Compilation) -> None:
             continue
         for _ in range(_MAX_ROUNDS if len(step.make) > 1 else 1):
             changes = 0
-            for make in step.make:
+            kinds = {layer.kind for layer in graph} if any(making.kinds for making in step.make) else set()
+            for making in step.make:
+                if making.kinds and making.kinds.isdisjoint(kinds):
+                    continue
                 budget().check_time()
-                one = make(context)
+                one = making.make(context)
                 made = one.run(graph)
                 counts[one.name] = counts.get(one.name, 0) + made
                 changes += made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..discovery.registry import default_registry
 from ..graph.descriptor import Array
@@ -15,10 +15,12 @@ from ..ground.progress import Listener
 from ..ground.records import Record, field
 from .candidate import GivenBack, Registry
 from .candidates import BackendLike, Options
-from .choosing import Chooser
 from .constraints import Forbid, Require
 from .passes.fix_inputs import Shapes, Values
 from .policy import FirstWilling, PlacementPolicy
+
+if TYPE_CHECKING:
+    from .choosing import Chooser
 
 DebugCallback = Callable[[str, int, Array], None]
 """Called with a layer's name, the index of its output, and the tensor.

@@ -21,7 +21,6 @@ from ..optimizer import (
     CompileRequest,
     NetworkSource,
     OptimizedNetwork,
-    SharedConstants,
     TensorSpec,
     compile_network,
     require_network,
@@ -33,6 +32,7 @@ from .resources import Resources
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
+    from ..optimizer import SharedConstants
     from .guard import Guard
 
 _log = Log("dovetail")
@@ -160,7 +160,7 @@ class Runtime:
                 source.keep()  # so is each set of values that shape results
             outputs = _open_outputs(source.network, fixed) if optimized is None else optimized.outputs
             inputs = tuple(TensorSpec(name, info.shape, info.dtype, info.quantization) for name, info in infos.items())
-            shared = None if source.is_consumable else SharedConstants()  # else it is made of other arrays each time
+            shared = None if source.is_consumable else _shared_constants()  # else it is made of other arrays each time
 
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork | OpenSizes:
                 return compile_network(origin, request.replaced(shapes=shapes, values={**fixed, **values}), shared)
@@ -224,6 +224,12 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _shared_constants() -> SharedConstants:
+    from ..optimizer import SharedConstants
+
+    return SharedConstants()
 
 
 def _open_outputs(network: Graph, values: Mapping[str, Any]) -> tuple[TensorSpec, ...] | None:

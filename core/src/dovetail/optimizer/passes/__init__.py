@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from .base import Pass
-from .drop_unused import DropUnused
-from .fix_inputs import FixShapes, FixValues
-from .fold_batch_normalization import FoldBatchNormalization
-from .fold_pad import FoldPad
-from .fuse_activation import FuseActivation
-from .infer_and_fold import InferAndFold
-from .insert_debug import InsertDebug
-from .integer_layers import IntegerLayers
-from .inverse_permutes import InversePermutes
-from .merge_constants import MergeConstants
-from .merge_reshapes import MergeReshapes
-from .permute_as_reshape import PermuteAsReshape
-from .reduce_float import ReduceFloat
-from .remove_identities import RemoveIdentities
-from .share_constants import ShareConstants
-from .validate import Validate
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DropUnused",
-    "FixShapes",
-    "FixValues",
-    "FoldBatchNormalization",
-    "FoldPad",
-    "FuseActivation",
-    "InferAndFold",
-    "InsertDebug",
-    "IntegerLayers",
-    "InversePermutes",
-    "MergeConstants",
-    "MergeReshapes",
-    "Pass",
-    "PermuteAsReshape",
-    "ReduceFloat",
-    "RemoveIdentities",
-    "ShareConstants",
-    "Validate",
-]
+from ...ground.late_names import late_names
+
+if TYPE_CHECKING:
+    from .base import Pass as Pass
+    from .drop_unused import DropUnused as DropUnused
+    from .fix_inputs import FixShapes as FixShapes
+    from .fix_inputs import FixValues as FixValues
+    from .fold_batch_normalization import FoldBatchNormalization as FoldBatchNormalization
+    from .fold_pad import FoldPad as FoldPad
+    from .fuse_activation import FuseActivation as FuseActivation
+    from .infer_and_fold import InferAndFold as InferAndFold
+    from .insert_debug import InsertDebug as InsertDebug
+    from .integer_layers import IntegerLayers as IntegerLayers
+    from .inverse_permutes import InversePermutes as InversePermutes
+    from .merge_constants import MergeConstants as MergeConstants
+    from .merge_reshapes import MergeReshapes as MergeReshapes
+    from .permute_as_reshape import PermuteAsReshape as PermuteAsReshape
+    from .reduce_float import ReduceFloat as ReduceFloat
+    from .remove_identities import RemoveIdentities as RemoveIdentities
+    from .share_constants import ShareConstants as ShareConstants
+    from .validate import Validate as Validate
+
+_MODULES = {
+    "base": ("Pass",),
+    "drop_unused": ("DropUnused",),
+    "fix_inputs": (
+        "FixShapes",
+        "FixValues",
+    ),
+    "fold_batch_normalization": ("FoldBatchNormalization",),
+    "fold_pad": ("FoldPad",),
+    "fuse_activation": ("FuseActivation",),
+    "infer_and_fold": ("InferAndFold",),
+    "insert_debug": ("InsertDebug",),
+    "integer_layers": ("IntegerLayers",),
+    "inverse_permutes": ("InversePermutes",),
+    "merge_constants": ("MergeConstants",),
+    "merge_reshapes": ("MergeReshapes",),
+    "permute_as_reshape": ("PermuteAsReshape",),
+    "reduce_float": ("ReduceFloat",),
+    "remove_identities": ("RemoveIdentities",),
+    "share_constants": ("ShareConstants",),
+    "validate": ("Validate",),
+}
+
+__all__ = sorted([name for names in _MODULES.values() for name in names])  # type checkers go by the imports above
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _MODULES)

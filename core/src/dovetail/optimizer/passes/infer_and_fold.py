@@ -11,11 +11,9 @@ from ...graph.layer import Layer
 from ...graph.tensor import DType, TensorInfo
 from ...ground.errors import DovetailError, ErrorCode, GraphError
 from ...ground.limits import budget
-from ...layers import Conditional, Dequantize
 from ..folding import FoldingBudget
 from ..rewriting import drop_constants, drop_unread_constants, inputs_behind, value_required
 from .base import Pass
-from .branches import Branches
 from .fix_inputs import open_symbols
 
 _UNFOLDED = (Input, Constant)
@@ -50,7 +48,9 @@ class InferAndFold(Pass):
         if unknown is not None:
             raise unknown
         self.folding.begin(graph)
-        if any(isinstance(layer.descriptor, Conditional) for layer in graph):
+        if any(layer.kind == "dovetail.Conditional" for layer in graph):
+            from .branches import Branches
+
             changes = Branches(graph, self._advance, both=self.both).settle()
         else:
             changes, load = 0, budget()
@@ -97,7 +97,7 @@ class InferAndFold(Pass):
         descriptor = layer.descriptor
         unknown = any(slot.info is None for slot in layer.outputs)
         folds = type(descriptor).evaluate is not Descriptor.evaluate and not isinstance(descriptor, _UNFOLDED)
-        if folds and self.keep_dequantize and isinstance(descriptor, Dequantize):
+        if folds and self.keep_dequantize and descriptor.kind == "dovetail.Dequantize":
             folds = False
         values = [layer.constant(i) for i in range(len(layer.inputs))] if folds else []
         if folds and not unknown and not self.folding.allows(layer, values):

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...graph.descriptor import Descriptor
 from ...graph.graph import Graph
 from ...graph.tensor import TensorInfo
-from ...layers import (
-    Activation,
-    ActivationFunction,
-    BroadcastTo,
-    Cast,
-    Concat,
-    ExpandDims,
-    Flatten,
-    Pad,
-    Permute,
-    Reduce,
-    ReduceFunction,
-    Reshape,
-    Resize,
-    Split,
-    Squeeze,
-    StridedSlice,
-    Tile,
-)
 from ..rewriting import bypass
 from .base import Pass
 
-_PASS_THROUGH = {ReduceFunction.SUM, ReduceFunction.MEAN, ReduceFunction.MAX, ReduceFunction.MIN, ReduceFunction.PROD}
+if TYPE_CHECKING:
+    from ...layers import Activation, Pad, Permute, Reduce, Resize, StridedSlice
+
+_PASS_THROUGH = {"sum", "mean", "max", "min", "prod"}
 
 
 def _always(descriptor: Descriptor, info: TensorInfo) -> bool:
@@ -58,26 +42,26 @@ def _resize(descriptor: Resize, info: TensorInfo) -> bool:
 
 
 def _linear(descriptor: Activation, info: TensorInfo) -> bool:
-    return descriptor.function is ActivationFunction.LINEAR and descriptor.alpha == 1.0 and descriptor.beta == 0.0
+    return descriptor.function == "linear" and descriptor.alpha == 1.0 and descriptor.beta == 0.0
 
 
 # Each is asked only where input and output have one and the same info.
-_IS_IDENTITY: dict[type[Descriptor], Callable[[Any, TensorInfo], bool]] = {
-    Activation: _linear,
-    BroadcastTo: _always,
-    Cast: _always,
-    Concat: _always,
-    ExpandDims: _always,
-    Flatten: _always,
-    Pad: _pad,
-    Permute: _permute,
-    Reduce: _reduce,
-    Reshape: _always,
-    Resize: _resize,
-    Split: _always,
-    Squeeze: _always,
-    StridedSlice: _slice,
-    Tile: _always,
+_IS_IDENTITY: dict[str, Callable[[Any, TensorInfo], bool]] = {
+    "dovetail.Activation": _linear,
+    "dovetail.BroadcastTo": _always,
+    "dovetail.Cast": _always,
+    "dovetail.Concat": _always,
+    "dovetail.ExpandDims": _always,
+    "dovetail.Flatten": _always,
+    "dovetail.Pad": _pad,
+    "dovetail.Permute": _permute,
+    "dovetail.Reduce": _reduce,
+    "dovetail.Reshape": _always,
+    "dovetail.Resize": _resize,
+    "dovetail.Split": _always,
+    "dovetail.Squeeze": _always,
+    "dovetail.StridedSlice": _slice,
+    "dovetail.Tile": _always,
 }
 
 
@@ -93,7 +77,7 @@ class RemoveIdentities(Pass):
     def run(self, graph: Graph) -> int:
         changes = 0
         for layer in graph:
-            is_identity = _IS_IDENTITY.get(type(layer.descriptor))
+            is_identity = _IS_IDENTITY.get(layer.kind)
             if is_identity is None or len(layer.outputs) != 1 or len(layer.inputs) != 1:
                 continue
             info = layer.inputs[0].info
