@@ -168,3 +168,14 @@ def test_records_are_copied_and_pickled(record) -> None:
     for again in (copy.copy(record), copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
         assert again == record
         assert again.names == record.names
+
+
+def test_functions_of_dataclasses_take_records() -> None:
+    assert dataclasses.is_dataclass(Frozen)
+    assert [one.name for one in dataclasses.fields(Frozen)] == ["count", "names"]
+    assert Frozen.__dataclass_params__.frozen  # type: ignore[attr-defined]  # as `dataclasses` has it
+    assert not Mutable.__dataclass_params__.frozen  # type: ignore[attr-defined]  # as `dataclasses` has it
+    record = Mutable(1, ["a"])
+    assert dataclasses.asdict(record) == {"count": 1, "names": ["a"]}
+    assert dataclasses.replace(record, count=2) == Mutable(2, ["a"])
+    assert dataclasses.fields(Mutable)[1].default_factory is list

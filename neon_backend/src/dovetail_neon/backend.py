@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,14 +19,14 @@ from dovetail import (
     SubgraphView,
     Support,
 )
+from dovetail.ground.records import Record
 
 from .families import found
 
 _ID = BackendId("CpuAcc")
 
 
-@dataclass(frozen=True)
-class CpuAccOptions:
+class CpuAccOptions(Record, frozen=True):
     """What users may choose.
 
     Attributes:

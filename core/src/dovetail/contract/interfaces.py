@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -278,8 +277,7 @@ class IBackendContext:
         """(optional) The runtime closes: give the device back."""
 
 
-@dataclass(frozen=True)
-class NoOptions:
+class NoOptions(Record, frozen=True):
     """Options of a backend that has none."""
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from ..graph.descriptor import Array, Constant
 from ..graph.layer import Layer, OutputSlot
-from ..ground.records import Record
 
 
 class PartLike(Protocol):
@@ -93,21 +92,12 @@ def plain(value: Any, arrays: list[Array] | None = None) -> Any:
         if inside:
             raise TypeError("arrays in a set have no order to know them by; use a tuple")
         return facts
-    fields = _fields(value)
-    if fields is not None:
-        return [type(value).__name__, {name: plain(one, arrays) for name, one in fields.items()}]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {one.name: plain(getattr(value, one.name), arrays) for one in dataclasses.fields(value)}
+        return [type(value).__name__, fields]
     if "__repr__" not in {name for one in type(value).__mro__[:-1] for name in vars(one)}:
         raise TypeError(f"a {type(value).__name__} has no content to know it by; give it a __repr__, or make it a dataclass")
     return [type(value).__name__, repr(value)]
-
-
-def _fields(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a record or a dataclass; None if it is none."""
-    if isinstance(value, Record):
-        return value.as_dict()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
-    return None
 
 
 def text(facts: Any) -> str:

@@ -42,8 +42,9 @@ class Distribution:
             UnicodeDecodeError: It is not UTF-8.
         """
         try:
-            with open(os.path.join(self._metadata, name), encoding="utf-8") as file:
-                return file.read()
+            # Bytes and no buffer: a load reads a file of every distribution.
+            with open(os.path.join(self._metadata, name), "rb", buffering=0) as file:
+                return file.read().decode("utf-8")
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError):
             return None
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from ..ground.host_exceptions import is_of_host
+from ..ground.limits import under_way
 from ..ground.logs import Log
 from ..ground.records import NamedTuple
 from .distributions import folders_of_metadata, normalized
@@ -75,16 +76,18 @@ class _Scan:
     Attributes:
         place: Where it was found, to see whether it still holds.
         is_settled: False if a folder changed so lately that it may change again without a new time.
+        load: The load in which it was found, for which it holds then too.
         entries: Distributions that mention dovetail, and their lists of entry points.
         named: The first distribution of each name, which is the one that counts, as it does for
             imports.
         offers: What they offer, by group, as far as it was asked for.
     """
 
-    __slots__ = ("entries", "is_settled", "named", "offers", "place")
+    __slots__ = ("entries", "is_settled", "load", "named", "offers", "place")
 
     def __init__(self, place: _Place) -> None:
         self.place = place
+        self.load = under_way()
         self.is_settled = max((modified_ns for _, _, modified_ns in place.folders), default=0) < time.time_ns() - RACY_NS
         self.entries: list[tuple[Any, str]] = []
         self.named: dict[str, Any] = {}
@@ -157,7 +160,7 @@ def reference(value: str) -> tuple[str, str]:
 def _scanned() -> _Scan:
     global _last
     place, scan = _place(), _last
-    if scan is None or scan.place != place or not scan.is_settled:
+    if scan is None or scan.place != place or not (scan.is_settled or scan.load is under_way() is not None):
         scan = _last = _Scan(place)
     return scan
 

@@ -184,8 +184,7 @@ class Registry:
         return entries
 
     def _look_into_quarantine(self, entry: _Entry, candidate: Candidate) -> None:
-        folder = settings.cache_folder()
-        if self._verdicts is None and (folder is None or not os.path.isdir(os.path.join(folder, "quarantine"))):
+        if self._verdicts is None and not settings.has_kept("quarantine"):
             return  # so that listing need not import what remembers verdicts
         from .content import files_of
 

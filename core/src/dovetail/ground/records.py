@@ -130,6 +130,28 @@ def _values(record: Any) -> tuple[Any, ...]:
     return tuple([getattr(record, name) for name in record._fields])
 
 
+class _ForDataclasses:
+    """What `dataclasses` looks up in a class, made when it does: its functions take records too."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, record: object, kind: Any) -> Any:
+        from dataclasses import MISSING, make_dataclass
+        from dataclasses import field as field_of
+
+        fields = []
+        for name in kind._fields:
+            default = kind._field_defaults.get(name, MISSING)
+            declared = field_of(default_factory=default.make) if type(default) is _Factory else field_of(default=default)
+            fields.append((name, kind.__annotations__[name], declared))
+        frozen = kind.__setattr__ is _refuse_change
+        alike = make_dataclass(kind.__name__, fields, frozen=frozen, kw_only=not kind._positional)
+        for name in ("__dataclass_fields__", "__dataclass_params__"):
+            setattr(kind, name, getattr(alike, name))
+        return getattr(kind, self._name)
+
+
 @dataclass_transform(field_specifiers=(field,))
 class _RecordType(type):
     """Gives each class of records its slots.
@@ -175,6 +197,8 @@ class Record(metaclass=_RecordType):
     """
 
     if not TYPE_CHECKING:  # for type checkers each class has the arguments of its fields
+        __dataclass_fields__ = _ForDataclasses("__dataclass_fields__")
+        __dataclass_params__ = _ForDataclasses("__dataclass_params__")
 
         def __init__(self, *values, **named):
             kind = type(self)

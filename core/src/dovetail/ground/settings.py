@@ -123,6 +123,12 @@ def cache_folder() -> str | None:
     return _home("XDG_CACHE_HOME", ".cache")
 
 
+def has_kept(kind: str) -> bool:
+    """Tell whether there may be files of a kind that `KeptFiles` keeps."""
+    folder = cache_folder()
+    return folder is not None and os.path.isdir(os.path.join(folder, kind))
+
+
 def configuration() -> dict[str, Any]:
     """Return the user's `config.toml`, empty if there is none that may be heeded."""
     folder = _home("XDG_CONFIG_HOME", ".config")

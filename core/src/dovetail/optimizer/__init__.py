@@ -14,6 +14,7 @@ from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
 from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
+from ..ground import settings
 from ..ground.errors import ErrorCode, GraphError, OptionError
 from ..ground.late_names import late_names
 from ..ground.limits import limited, watched
@@ -209,9 +210,11 @@ def _chooser(request: CompileRequest) -> Chooser | None:
     if not request.passes:
         return None
     if request.tuned is True:
-        from .tuned_choices import StoredChoices, is_in_use
+        if not settings.tuning() or not settings.has_kept("tuning"):
+            return None  # so that loads need not import what reads findings
+        from .tuned_choices import StoredChoices
 
-        return StoredChoices(request.threads) if is_in_use() else None
+        return StoredChoices(request.threads)
     return request.tuned or None
 
 

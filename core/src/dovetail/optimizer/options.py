@@ -15,6 +15,7 @@ from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, ErrorCode, OptionError
 from ..ground.foreign_text import described
 from ..ground.host_exceptions import is_of_host
+from ..ground.records import Record
 
 
 def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = None) -> Any:
@@ -33,7 +34,7 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
     """
     with backend_call(f"backend {str(backend.id)!r}", "options_type"):
         kind = backend.options_type
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+    if not (isinstance(kind, type) and (issubclass(kind, Record) or dataclasses.is_dataclass(kind))):
         raise _contract(backend, f"its options_type {type(kind).__name__!r} is no dataclass")
     if isinstance(given, kind):
         return given
@@ -43,7 +44,7 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
             code=ErrorCode.OPTION_INVALID,
             hint=f"options={{{str(backend.id)!r}: {{name: value}}}}",
         )
-    fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
+    fields = _fields(kind)
     hints = _hints(kind) if given else {}  # evaluating annotations takes longer than all else here
     values: dict[str, Any] = {}
     for name, value in (given or {}).items():
@@ -55,9 +56,7 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
                 option=name,
             )
         values[name] = _fitted(backend, name, value, hints.get(name, Any))
-    required = [
-        f.name for f in fields.values() if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
+    required = [name for name, has_default in fields.items() if not has_default]
     if required:
         raise _contract(backend, f"its options {', '.join(required)} have no defaults")
     try:
@@ -73,6 +72,14 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
         if is_of_host(error):
             raise
         raise _contract(backend, f"its options_type raised {described(error)}") from error
+
+
+def _fields(kind: Any) -> dict[str, bool]:
+    """Return the options by name, and whether each has a default."""
+    if issubclass(kind, Record):
+        return {name: name in kind._field_defaults for name in kind._fields}
+    missing = dataclasses.MISSING
+    return {f.name: f.default is not missing or f.default_factory is not missing for f in dataclasses.fields(kind) if f.init}
 
 
 def _contract(backend: IBackend, problem: str) -> BackendError:

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..contract.subgraph import Choice
-from ..ground import settings
 from ..ground.host_exceptions import is_of_host
 from ..ground.kept_files import KeptFiles
 from ..ground.logs import Log
@@ -92,11 +91,6 @@ class Findings:
         wanted = None if ids is None else set(ids)
         names = [name for name in self._files.names() if wanted is None or name.partition("-")[0] in wanted]
         return sum(1 for name in names if self._files.remove(name))
-
-
-def is_in_use() -> bool:
-    """Tell whether loads are to take what was found: unless `DOVETAIL_TUNING=off`."""
-    return settings.tuning()
 
 
 class StoredChoices:
