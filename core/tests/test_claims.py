@@ -107,6 +107,15 @@ class TestQuantities:
         }.items():
             assert values(layer, quantity) == expected, quantity
 
+    def test_elements_of_an_attribute_that_an_input_may_bring_are_the_attributes(self):
+        net = Network("scales")
+        layer = net.resize(net.input("x", (1, 3, 4, 4)), scales=(1.0, 1.25, 2.0, 2.0)).layer
+        assert [list(Quantity(f"scales.{axis}").values(layer, Device())) for axis in (0, 1, -1)] == [[1.0], [1.25], [2.0]]
+        sized = net.resize(net.input("y", (1, 3, 4, 4)), sizes=(1, 3, 8, 8)).layer
+        assert list(Quantity("scales.0").values(sized, Device())) == []
+        assert not Quantity("scales.0").is_of_tensor(type(layer.descriptor))
+        assert Quantity("input.0").is_of_tensor(type(layer.descriptor))
+
     def test_what_windows_reach_over(self):
         layer = convolution(kernel=3, dilation=(2, 1), padding=(1, 2, 0, 0))
         found = {

@@ -89,7 +89,17 @@ class Quantity:
 
     def is_of_tensor(self, kind: type[Descriptor]) -> bool:
         """Tell whether it speaks of a tensor of this kind rather than of an attribute."""
-        return bool(self.fact) and _slots_of(kind, self.subject) is not None
+        return bool(self.fact) and self._slots_of(kind) is not None
+
+    def _slots_of(self, kind: type[Descriptor]) -> Callable[[Layer], Sequence[OutputSlot]] | None:
+        """Return what finds the tensors that it speaks of.
+
+        None if it speaks of none, as does an element of an attribute that an input may bring:
+        attributes are resolved when a layer is asked about.
+        """
+        if _is_index(self.fact) and self.subject in getattr(kind, "__dataclass_fields__", ()):
+            return None
+        return _slots_of(kind, self.subject)
 
     def _reader(self, kind: type[Descriptor]) -> Reader:
         if self.name == "products":
@@ -98,7 +108,7 @@ class Quantity:
             return _attribute(self.subject)
         if self.name in DERIVED:
             return _extent(self.subject, self.fact)
-        slots = _slots_of(kind, self.subject)
+        slots = self._slots_of(kind)
         if slots is None:
             return _attribute_fact(self.subject, self.fact)
         if self.fact == "count":
@@ -110,6 +120,10 @@ class Quantity:
         if self.fact == "quantized_axis":
             return _quantized_axis(slots, self.subject)
         return _axis(slots, self.subject, self.fact)
+
+
+def _is_index(fact: str) -> bool:
+    return fact.lstrip("-").isdecimal()
 
 
 def _device_fact(device: Device, name: str) -> Values:
@@ -156,7 +170,7 @@ def _attribute_fact(name: str, fact: str) -> Reader:
         return lambda layer: (math.prod(whole(layer)),) if whole(layer) else _NONE
     if fact == "axis":
         return _axis_of_quantization(name)
-    if not fact.lstrip("-").isdecimal():
+    if not _is_index(fact):
         return lambda layer: _NONE
     index = int(fact)
 
@@ -209,7 +223,7 @@ def _info_fact(slots: Callable[[Layer], Sequence[OutputSlot]], fact: Callable[[T
 
 
 def _axis(slots: Callable[[Layer], Sequence[OutputSlot]], slot: str, name: str) -> Reader:
-    number = int(name) if name.lstrip("-").isdecimal() else None
+    number = int(name) if _is_index(name) else None
 
     def read(layer: Layer) -> Values:
         sizes = []

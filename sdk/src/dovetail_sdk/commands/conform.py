@@ -209,8 +209,8 @@ def show_report(report: Report) -> None:
             click.echo(f"note: {result.check.id}: {note}")
     for kind, dtypes in report.not_judged_by_kind.items():
         click.echo(f"not judged: {kind} of {', '.join(dtypes)}: claimed, but no case of the kit lies within the claim")
-    for (kind, what), dtypes in report.unreached_by_kind.items():
-        click.echo(f"claimed, not judged: {kind} of {', '.join(dtypes)}: {what}")
+    for (kind, what, reason), dtypes in report.unreached_by_kind.items():
+        click.echo(f"claimed, not judged: {kind} of {', '.join(dtypes)}: {what}{f' ({reason})' if reason else ''}")
     click.echo(verdict_text(report))
 
 

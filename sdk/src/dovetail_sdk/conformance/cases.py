@@ -119,6 +119,10 @@ class Operator:
             (`dovetail.contract.claims`), by quantity, so that the kit can step on both sides of a
             declared boundary. Attributes that are parameters of that name need none.
         together: Combinations beyond one-at-a-time: parameters that differ from the defaults.
+        reaching: For a quantity that no single parameter governs: what to change so that it has a
+            value.
+        impossible: Why no case can have what a claim may state, by a glob over an element type and
+            what the kit says of it, such as "int8: operation shift_*" or "*: p below *".
     """
 
     kind: str
@@ -127,3 +131,5 @@ class Operator:
     make: Callable[[Parameters, DType, np.random.Generator], Case | None]
     quantities: Mapping[str, str] = field(default_factory=dict)
     together: Sequence[Parameters] = ()
+    reaching: Mapping[str, Callable[[Any], Parameters]] = field(default_factory=dict)
+    impossible: Mapping[str, str] = field(default_factory=dict)

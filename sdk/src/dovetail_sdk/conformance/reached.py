@@ -4,46 +4,73 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
 from dovetail import Device, DType, Layer
 from dovetail.contract.claims import Claim
 from dovetail.contract.conditions import Condition, Range
 from dovetail.contract.quantities import Quantity
 
+from .cases import Operator
 from .trials import Trial
+from .variants import MOST
 
 
-def unreached(claims: Sequence[Claim], dtype: DType, trials: Sequence[Trial], device: Device) -> list[str]:
-    """Name what no case reached, in a few words each; nothing for an unclaimed element type.
+class Unreached(NamedTuple):
+    """What of a claim no case reached.
+
+    Attributes:
+        what: A value or a side of a limit, in a few words.
+        reason: Why no case can; empty if nothing is known that stands against one.
+    """
+
+    what: str
+    reason: str = ""
+
+
+def unreached(
+    operator: Operator, claims: Sequence[Claim], dtype: DType, trials: Sequence[Trial], device: Device
+) -> list[Unreached]:
+    """Name what no case reached; nothing for an unclaimed element type.
 
     Args:
+        operator: How the kind is judged.
         claims: All that is claimed of the kind.
         dtype: Element type of the cases.
         trials: The cases that were made, taken or not.
         device: The device that was asked about.
     """
-    found: list[str] = []
+    found: list[Unreached] = []
     layers = [trial.layer for trial in trials]
     for claim in claims:
         if dtype not in claim.dtypes:
             continue
         inside = [layer for layer in layers if all(one.holds(layer, device) for one in claim.where)]
         if not inside:
-            found.append(" and ".join(map(str, claim.where)))
+            found.append(Unreached(" and ".join(map(str, claim.where))))
             continue
         for condition in claim.where:
             if condition.quantity.subject != "device":
-                found += _missed(condition, inside, layers, device)
-    return list(dict.fromkeys(found))
+                found += _missed(condition, claim, inside, layers, device)
+    return [_with_reason(one, operator, dtype) for one in dict.fromkeys(found)]
 
 
-def _missed(condition: Condition, inside: Sequence[Layer], layers: Sequence[Layer], device: Device) -> Iterator[str]:
+def _with_reason(one: Unreached, operator: Operator, dtype: DType) -> Unreached:
+    text = f"{dtype}: {one.what}"
+    known = next((reason for pattern, reason in operator.impossible.items() if fnmatchcase(text, pattern)), "")
+    return one._replace(reason=known or one.reason)
+
+
+def _missed(
+    condition: Condition, claim: Claim, inside: Sequence[Layer], layers: Sequence[Layer], device: Device
+) -> Iterator[Unreached]:
     name = condition.quantity.name
     tried = _tried(condition, inside, device)
     for value in condition.one_of:
         if (isinstance(value, bool), value) not in tried:
-            yield f"{name} {'none' if value is None else str(value).lower() if isinstance(value, bool) else value}"
+            word = "none" if value is None else str(value).lower() if isinstance(value, bool) else value
+            yield Unreached(f"{name} {word}", _in_the_way(condition, value, claim, layers, device))
     if not condition.ranges:
         return
     asked = _tried(condition, layers, device)
@@ -51,11 +78,21 @@ def _missed(condition: Condition, inside: Sequence[Layer], layers: Sequence[Laye
         for bound, outward in zip(_bounds(limits), (-1, 1), strict=True):
             if bound is None:
                 continue
+            large = f"the kit tries nothing beyond {MOST}" if bound > MOST else ""
             if (False, bound) not in tried:
-                yield f"{name} {bound}"
+                yield Unreached(f"{name} {bound}", large or _in_the_way(condition, bound, claim, layers, device))
             possible = bound + outward >= 0 or any(value < 0 for _, value in asked if isinstance(value, int | float))
             if possible and not any(_is_beyond(value, bound, outward) for _, value in asked):
-                yield f"{name} {'above' if outward > 0 else 'below'} {bound}"
+                yield Unreached(f"{name} {'above' if outward > 0 else 'below'} {bound}", large)
+
+
+def _in_the_way(condition: Condition, value: Any, claim: Claim, layers: Sequence[Layer], device: Device) -> str:
+    """Name what other limits of the claim cases with a value break, of those that break fewest."""
+    wanted = (isinstance(value, bool), value)
+    having = [layer for layer in layers if wanted in _tried(condition, [layer], device)]
+    broken = [[one.quantity.name for one in claim.where if not one.holds(layer, device)] for layer in having]
+    closest = min(broken, key=len, default=[])
+    return f"cases with it are outside the limit of {' and '.join(closest)}" if closest else ""
 
 
 def _tried(condition: Condition, layers: Sequence[Layer], device: Device) -> set[tuple[bool, Any]]:

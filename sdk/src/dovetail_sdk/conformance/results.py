@@ -128,8 +128,8 @@ class CheckResult:
         counts: Cases, by (kind, element type); layers of graphs and the like stand under ("", "").
         cases: The cases that failed.
         not_judged: Kinds and element types that are claimed and that nothing could judge.
-        unreached: Kinds, element types, and what of their claims no case reached: a value, or a
-            side of a limit.
+        unreached: Kinds, element types, what of their claims no case reached (a value, or a side of
+            a limit), and why none can, if that is known.
         bits: How many cases were held to the bits of a standard, by standard, kind and element
             type.
         deviations: What the manifest declares of kinds that it looked at, by its number there.
@@ -145,7 +145,7 @@ class CheckResult:
     counts: dict[tuple[str, str], Counts] = field(default_factory=dict)
     cases: list[FailedCase] = field(default_factory=list)
     not_judged: list[tuple[str, str]] = field(default_factory=list)
-    unreached: list[tuple[str, str, str]] = field(default_factory=list)
+    unreached: list[tuple[str, str, str, str]] = field(default_factory=list)
     bits: dict[tuple[str, str, str], int] = field(default_factory=dict)
     deviations: dict[int, KnownDeviation] = field(default_factory=dict)
     last_step: str = ""
@@ -174,7 +174,7 @@ class CheckResult:
             case "not judged":
                 what = event.get("what")
                 if what:
-                    self.unreached.append((event["kind"], event["dtype"], what))
+                    self.unreached.append((event["kind"], event["dtype"], what, event.get("reason", "")))
                 else:
                     self.not_judged.append((event["kind"], event["dtype"]))
             case "end":
@@ -235,11 +235,11 @@ class Report:
         return found
 
     @property
-    def unreached_by_kind(self) -> dict[tuple[str, str], list[str]]:
-        """Element types, by kind and by what of its claims no case reached."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for kind, dtype, what in sorted({one for result in self.results for one in result.unreached}):
-            found.setdefault((kind, what), []).append(dtype)
+    def unreached_by_kind(self) -> dict[tuple[str, str, str], list[str]]:
+        """Element types, by kind, what of its claims no case reached, and why none can."""
+        found: dict[tuple[str, str, str], list[str]] = {}
+        for kind, dtype, what, reason in sorted({one for result in self.results for one in result.unreached}):
+            found.setdefault((kind, what, reason), []).append(dtype)
         return found
 
     @property

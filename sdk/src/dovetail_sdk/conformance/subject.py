@@ -329,7 +329,7 @@ class Subject:
         """
         self._emit({"event": "count", "kind": kind, "dtype": dtype, "numbers": numbers})
 
-    def not_judged(self, kind: str, dtype: str, what: str = "") -> None:
+    def not_judged(self, kind: str, dtype: str, what: str = "", reason: str = "") -> None:
         """Report that a kind is claimed in an element type in which nothing could judge it.
 
         Args:
@@ -337,8 +337,9 @@ class Subject:
             dtype: The element type.
             what: The value or the limit of a claim that no case reached; empty: nothing of it was
                 judged.
+            reason: Why no case can reach it; empty if nothing stands against one.
         """
-        self._emit({"event": "not judged", "kind": kind, "dtype": dtype, "what": what})
+        self._emit({"event": "not judged", "kind": kind, "dtype": dtype, "what": what, "reason": reason})
 
     def held_to(self, kind: str, dtype: str, standard: str) -> None:
         """Report that a case was held, with zero tolerance, to the bits that a standard defines."""

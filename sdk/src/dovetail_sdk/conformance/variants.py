@@ -17,7 +17,7 @@ from dovetail.contract.quantities import Quantity
 
 from .cases import Operator, Parameters
 
-_MOST = 1 << 16
+MOST = 1 << 16
 """A boundary beyond this is not stepped over: the tensors would be too large for a test."""
 
 
@@ -63,10 +63,13 @@ def variants(operator: Operator, dtype: DType, claims: Sequence[Claim]) -> list[
         for parameters in _around(operator, base):
             add(parameters, is_invented)
         for condition in claim.where:
-            name = parameter_of(operator, condition.quantity.name)
+            name, reach = parameter_of(operator, condition.quantity.name), operator.reaching.get(condition.quantity.name)
             if name is not None:
                 for value in boundary_values(condition, base[name]):
                     add({**base, name: value}, True)
+            if reach is not None:
+                for value in boundary_values(condition, None):
+                    add({**base, **reach(value)}, True)
     return list(found.values())
 
 
@@ -129,7 +132,7 @@ def boundary_values(condition: Condition, like: Any) -> list[Any]:
 
 
 def _is_too_large(value: Any) -> bool:
-    return isinstance(value, int | float) and value > _MOST
+    return isinstance(value, int | float) and value > MOST
 
 
 def _around_limits(limits: Range, like: Any) -> list[Any]:
@@ -144,7 +147,7 @@ def _around_limits(limits: Range, like: Any) -> list[Any]:
     if high is not None:
         numbers += [high - high % step, high, high - 1, high + 1]
     whole = all(isinstance(one, int) for one in numbers)
-    sensible = [one for one in dict.fromkeys(numbers) if not whole or 0 <= one <= _MOST]
+    sensible = [one for one in dict.fromkeys(numbers) if not whole or 0 <= one <= MOST]
     return [shaped for one in sensible for shaped in _shapes_of(one, like)]
 
 

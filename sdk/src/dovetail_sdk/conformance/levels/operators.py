@@ -107,8 +107,8 @@ def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: d
         if not claimed:
             subject.not_judged(operator.kind, str(dtype))
         else:
-            for what in unreached(claims, dtype, trials, subject.device):
-                subject.not_judged(operator.kind, str(dtype), what)
+            for what, reason in unreached(operator, claims, dtype, trials, subject.device):
+                subject.not_judged(operator.kind, str(dtype), what, reason)
     _tell_bits(subject, operator, dtype, accepted)
     problems: dict[str, str] = {}
     for passes in (False, True) if subject.rewrites else (False,):
@@ -151,7 +151,9 @@ def _tell_bits(subject: Subject, operator: Operator, dtype: DType, trials: Seque
         elif promised is not None:
             unheld.setdefault(promised, []).append(trial.id.rpartition("/")[2])
     for standard, cases in unheld.items():
-        subject.not_judged(kind, str(dtype), f"bits by the standard {standard!r}, as in the case {cases[0]}")
+        subject.not_judged(
+            kind, str(dtype), f"bits by the standard {standard!r}", f"it defines none in cases such as {cases[0]}"
+        )
 
 
 def _try(subject: Subject, operator: Operator, dtype: DType, trials: list[Trial], *, passes: bool) -> dict[str, str]:

@@ -71,6 +71,10 @@ OPERATOR = Operator(
         **{f"{name}.dtype": f"{name} dtype" for name in OPERANDS},
         **{f"{name}.constant": "constant" for name in OPERANDS},
     },
+    impossible={
+        "*: *.dtype none": "the kind needs all of its inputs",
+        "*: *.constant none": "the kind needs all of its inputs",
+    },
     together=[
         {f"{name} dtype": "float32" for name in OPERANDS},
         {"layout": "NHWC", "constant": False},

@@ -38,7 +38,7 @@ OPERATOR = Operator(
         "quantization": (None, "kept"),
     },
     make=_make,
-    quantities=quantities_of("output"),
+    quantities={**quantities_of("output"), "outputs.rank": "rank", "input.rank": "rank"},
     together=[
         {"broadcast": "none", "written": "scalar"},
         {"broadcast": "none", "written": "one"},

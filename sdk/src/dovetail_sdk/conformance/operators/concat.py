@@ -65,7 +65,7 @@ OPERATOR = Operator(
         "quantization": (None, "kept", "differing"),
     },
     make=_make,
-    quantities={**quantities_of("inputs"), "output.rank": "rank"},
+    quantities={**quantities_of("inputs"), "inputs.count": "count", "output.rank": "rank"},
     together=[
         {"rank": 1, "axis": 0},
         {"rank": 1, "axis": 0, "count": 5, "parts": "growing"},

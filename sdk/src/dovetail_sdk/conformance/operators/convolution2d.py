@@ -11,7 +11,7 @@ from dovetail.layers import ActivationFunction, Convolution2d
 
 from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, fitted
+from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, WITHOUT_WINDOW, fitted
 from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, weighted_case, weighted_images
 from ..references.windows import convolution
 
@@ -20,7 +20,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     batch, channels, filters, groups = (parameters[name] for name in ("batch", "channels", "filters", "groups"))
     kernel = (parameters["kernel height"], parameters["kernel width"])
     size, layout = fitted(parameters, kernel), DataLayout(parameters["layout"])
-    if size is None or groups < 1 or channels % groups or filters % groups or min(channels, filters) < 1:
+    if size is None or groups < 1 or channels % groups or filters % groups or channels < 1:
         return None
     terms = channels // groups * math.prod(kernel)
     if batch * math.prod(size) * filters * terms > LARGEST:
@@ -54,6 +54,8 @@ OPERATOR = Operator(
         **WEIGHTED,
     },
     make=_make,
+    impossible=WITHOUT_WINDOW,
+    reaching={f"weights.{fact}": lambda size: {"filters": size} for fact in ("shape", "elements")},
     quantities={
         **IMAGE_QUANTITIES,
         **WEIGHTED_QUANTITIES,

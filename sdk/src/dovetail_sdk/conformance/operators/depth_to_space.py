@@ -9,7 +9,7 @@ from dovetail.layers import DepthToSpace
 
 from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.pixels import BLOCKS, PIXEL_QUANTITIES, depth_to_space, moved_case
+from ..references.pixels import BLOCKS, PIXEL_IMPOSSIBLE, PIXEL_QUANTITIES, depth_to_space, moved_case
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -32,6 +32,7 @@ OPERATOR = Operator(
     },
     make=_make,
     quantities=PIXEL_QUANTITIES,
+    impossible=PIXEL_IMPOSSIBLE,
     together=[
         {"batch": 2, "layout": DataLayout.NHWC},
         {"block": 3, "channels": 18},

@@ -11,7 +11,7 @@ from dovetail.layers import ActivationFunction, DepthwiseConvolution2d
 
 from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, filters_first, fitted
+from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, WITHOUT_WINDOW, filters_first, fitted
 from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, weighted_case, weighted_images
 from ..references.windows import depthwise
 
@@ -54,6 +54,7 @@ OPERATOR = Operator(
         **WEIGHTED,
     },
     make=_make,
+    impossible={**WITHOUT_WINDOW, "*: weights.* below 1": "the kind takes images that have channels"},
     quantities={
         **IMAGE_QUANTITIES,
         **WEIGHTED_QUANTITIES,

@@ -148,8 +148,12 @@ def _integers(
     elif operation is BinaryOperation.POW:
         ranges = [(-3, 3), (0, 4)]
     elif operation in SHIFT_OPERATIONS:
-        # Only of a left shift does the descriptor say what a count of the width or more gives.
-        ranges = [(0, maximum), (0, dtype.bits + (1 if operation is BinaryOperation.SHIFT_LEFT else -1))]
+        # Only of a left shift does the descriptor say what a count of the width or more gives, and
+        # of no signed integer what becomes of its sign.
+        if operation is BinaryOperation.SHIFT_RIGHT:
+            ranges = [(0, maximum), (0, dtype.bits - 1)]
+        else:
+            ranges = [(0, 7), (0, dtype.bits - 5)] if signed else [(0, maximum), (0, dtype.bits + 1)]
     elif operation in (BinaryOperation.DIV, *_REMAINDERS):
         dividend = samples.whole(dtype, first, rng, minimum + signed, maximum)
         divisor = samples.whole(dtype, second, rng, -9, 9)
@@ -180,7 +184,7 @@ def _expected(operation: BinaryOperation, a: Array, b: Array, dtype: DType, seco
             return None
         with np.errstate(all="ignore"):
             return _ON_REALS[operation](samples.reals(a, dtype), samples.reals(b, second))
-    if operation in LOGICAL_OPERATIONS or (operation in SHIFT_OPERATIONS and dtype.is_signed):
+    if operation in LOGICAL_OPERATIONS:
         return None
     return _combine_integers(operation, a, b, dtype)
 

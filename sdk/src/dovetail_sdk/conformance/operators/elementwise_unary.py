@@ -141,7 +141,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
             tolerance = FUNCTIONS[operation].tolerance(dtype)
         with np.errstate(all="ignore"):
             expected = (_TO_BOOL[operation] if operation in _TO_BOOL else FUNCTIONS[operation].of)(samples.reals(x, dtype))
-    elif dtype.is_integer and operation in _ON_INTEGERS and (dtype.is_signed or operation is not UnaryOperation.NEG):
+    elif dtype.is_integer and operation in _ON_INTEGERS:
         minimum, maximum = samples.limits(dtype)
         # The least number has no opposite of its type; what abs and neg give for it is open.
         x = samples.whole(dtype, shape, rng, minimum + dtype.is_signed, maximum)

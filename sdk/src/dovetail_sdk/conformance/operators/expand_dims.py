@@ -45,5 +45,6 @@ OPERATOR = Operator(
     },
     make=_make,
     quantities=quantities_of("input"),
+    reaching={slot: lambda rank: {"rank": rank, "axes": ()} for slot in ("input.rank", "outputs.rank")},
     together=[{"rank": 0, "axes": (0, 1)}, {"rank": 0, "axes": (-1,)}, {"rank": 1, "axes": (1,)}, {"rank": 2, "axes": (0, 3)}],
 )

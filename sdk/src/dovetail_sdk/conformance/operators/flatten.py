@@ -34,5 +34,6 @@ OPERATOR = Operator(
     parameters={**SIZES, "axis": (1, 0, 2, 3, 4, -1, -2, -4), "quantization": (None, "kept")},
     make=_make,
     quantities=quantities_of("input"),
+    impossible={"*: output*.rank *": "results of the kind have rank 2"},
     together=[{"rank": 0, "axis": 0}, {"rank": 1, "axis": 0}, {"rank": 6, "axis": 5}, {"channels": 0, "axis": 4}],
 )

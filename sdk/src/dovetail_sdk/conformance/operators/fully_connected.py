@@ -105,6 +105,7 @@ OPERATOR = Operator(
         "output.-1": "outputs",
         "output.rank": "input.rank",
     },
+    reaching={f"weights.{fact}": lambda size: {"outputs": size} for fact in ("shape", "elements")},
     together=[
         {"batch": 1, "inputs": 1, "outputs": 1},
         {"inputs": 16, "outputs": 16},

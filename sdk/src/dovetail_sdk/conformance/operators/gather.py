@@ -52,6 +52,7 @@ OPERATOR = Operator(
     },
     make=_make,
     quantities={**quantities_of("input"), "input.constant": "constant_input", **INDEX_QUANTITIES},
+    reaching={"indices.rank": lambda rank: {"indices": (*(1,) * (rank - 1), 2)[-rank or 1 :], "rank": 1, "axis": 0}},
     together=[
         *({"axis": axis, "batch_dims": batch} for axis in (1, 2, 3) for batch in (1, 2)),
         {"axis": 3, "batch_dims": 3},

@@ -12,9 +12,19 @@ from dovetail.layers import GlobalPooling, PoolingFunction
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.images import LAYOUTS
-from ..references.pooling import judged, pooled, pooling_bits, pooling_input, pooling_tolerance, quantization_of
+from ..references.pooling import (
+    POOLED_QUANTIZATIONS,
+    WITHOUT_NORM,
+    judged,
+    pooled,
+    pooling_bits,
+    pooling_input,
+    pooling_tolerance,
+    quantization_of,
+    zeros_of,
+)
 from ..references.products import LARGEST
-from ..references.quantized import QUANTIZATIONS, of_type
+from ..references.quantized import of_type
 from ..references.single_layer import layer_case
 
 
@@ -43,8 +53,8 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     if batch * channels * pixels > LARGEST or not pixels:
         return None
     x = pooling_input(function, dtype, (batch, channels, *spatial), rng)
-    quantization = quantization_of(how, dtype)
-    zero = 0 if quantization is None else quantization.zero_point[0]
+    quantization = quantization_of(how, dtype, channels, layout.channel_axis % (2 + len(spatial)))
+    zero = zeros_of(quantization, 0)
     windows = _windows(samples.reals(x, dtype) if dtype.is_float else x)
     inside, divisor = np.ones(windows.shape, np.bool_), np.asarray(pixels)
     expected = pooled(windows, inside, function, divisor, p, zero, dtype if dtype.is_integer else None)
@@ -88,7 +98,7 @@ OPERATOR = Operator(
         "channels": (4, 1, 3, 8, 17),
         "p": (2, 1, 3),
         "layout": LAYOUTS,
-        "quantization": QUANTIZATIONS,
+        "quantization": POOLED_QUANTIZATIONS,
     },
     make=_make,
     quantities={
@@ -97,6 +107,14 @@ OPERATOR = Operator(
         "input.width": "width",
         "input.0": "batch",
         "output.0": "batch",
+    },
+    impossible={
+        **WITHOUT_NORM,
+        "*: input.height below 1": "nothing has no greatest element, and no average",
+        "*: input.width below 1": "nothing has no greatest element, and no average",
+    },
+    reaching={
+        "input.elements": lambda count: {"rank": 4, "batch": 1, "channels": 1, "height": 1, "width": count},
     },
     together=[
         *_EDGES,

@@ -16,7 +16,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     groups, channels, rank = parameters["groups"], parameters["channels"], parameters["rank"]
     if rank < 2 or groups < 1 or channels % groups:
         return None
-    sizes = (parameters["height"], parameters["width"], 2, 1)
+    sizes = (parameters["height"], parameters["width"], 2, *(1,) * max(rank - 5, 0))
     shape = (parameters["batch"], channels, *sizes[: rank - 2])
     if len(shape) != rank:
         return None

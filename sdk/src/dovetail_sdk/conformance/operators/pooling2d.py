@@ -11,10 +11,20 @@ from dovetail.layers import Pooling2d, PoolingFunction
 
 from ..cases import Array, Case, Feed, Operator, Parameters
 from ..references import samples
-from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, fitted, image_from_nchw
-from ..references.pooling import judged, pooled, pooling_bits, pooling_input, pooling_tolerance, quantization_of
+from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, WITHOUT_WINDOW, fitted, image_from_nchw
+from ..references.pooling import (
+    POOLED_QUANTIZATIONS,
+    WITHOUT_NORM,
+    judged,
+    pooled,
+    pooling_bits,
+    pooling_input,
+    pooling_tolerance,
+    quantization_of,
+    zeros_of,
+)
 from ..references.products import LARGEST
-from ..references.quantized import QUANTIZATIONS, of_type
+from ..references.quantized import of_type
 from ..references.windows import positions, seen
 
 
@@ -34,8 +44,8 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         positions(size[i], kernel[i], stride[i], padding[i], padding[i + 2], dilation[i], partial=partial) for i in range(2)
     )
     x = pooling_input(function, dtype, (batch, channels, *size), rng)
-    quantization = quantization_of(how, dtype)
-    zero = 0 if quantization is None else quantization.zero_point[0]
+    quantization = quantization_of(how, dtype, channels, layout.channel_axis % 4)
+    zero = zeros_of(quantization, 2)
 
     def windows(image: Array) -> Array:
         return seen(image, kernel, stride, padding, dilation, counts=(rows, columns))
@@ -74,6 +84,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
 
 
 _AVERAGE, _NORM = PoolingFunction.AVERAGE, PoolingFunction.LP
+_ONE_ROW = {"batch": 1, "channels": 1, "height": 1, "size": (1, 1)}
 _EDGES: list[dict[str, object]] = [
     {"size": (1, 1)},
     {"size": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1), "layout": DataLayout.NHWC},
@@ -104,7 +115,7 @@ OPERATOR = Operator(
         "ceil_mode": (False, True),
         "p": (2, 1, 3),
         "layout": LAYOUTS,
-        "quantization": QUANTIZATIONS,
+        "quantization": POOLED_QUANTIZATIONS,
     },
     make=_make,
     quantities={
@@ -112,6 +123,11 @@ OPERATOR = Operator(
         "output.channels": "channels",
         "input.quantization": "quantization",
         "output.quantization": "quantization",
+    },
+    impossible={**WITHOUT_NORM, **WITHOUT_WINDOW},
+    reaching={
+        **{f"{slot}.elements": lambda count: {**_ONE_ROW, "width": count} for slot in ("input", "output")},
+        "padding": lambda edge: {"padding": (edge,) * 4, "size": (edge + 1,) * 2},
     },
     together=[
         *_EDGES,

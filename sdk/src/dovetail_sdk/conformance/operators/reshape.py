@@ -62,6 +62,7 @@ OPERATOR = Operator(
     },
     make=_make,
     quantities=quantities_of("input"),
+    reaching={"outputs.rank": lambda rank: {"rank": max(rank - 2, 0), "target": "ones"}},
     together=[
         {"rank": 0, "target": "scalar"},
         {"rank": 0, "target": "ones"},

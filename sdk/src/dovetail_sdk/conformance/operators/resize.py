@@ -16,7 +16,7 @@ from ..references import samples
 from ..references.interpolation import Interpolation, along, is_ambiguous, weights
 from ..references.precision import SMALLEST_NORMAL, UNIT
 from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
+from ..references.single_layer import layer_case, marked
 from ..references.tolerances import gamma
 
 _ONE_STEP = Tolerance(0.0, 1.0, "rounded to the nearest integer: in float32, one near a tie may fall to the other side")
@@ -48,7 +48,7 @@ def _tolerance(x: Array, matrices: Sequence[Array], dtype: DType) -> Tolerance:
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     shape, method = shape_of(parameters), ResizeMethod(parameters["method"])
-    if shape is None or not carries(parameters["quantization"], dtype):
+    if shape is None or (parameters["quantization"] is not None and not dtype.is_integer):
         return None
     if method is not ResizeMethod.NEAREST and dtype is DType.BOOL:
         return None
@@ -109,6 +109,8 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
 
 _DOWN, _ODD = (1.0, 0.5, 0.5, 1.0), (1.0, 1.0, 1.75, 2.2)
 _DOUBLE = (1.0, 1.0, 2.0, 2.0)
+_SAME_SIZE = (1.0, 1.3, 2.0, 2.0)
+_ASYMMETRIC = CoordinateMode.ASYMMETRIC
 _STRETCH = (1.0, 1.0, 1.75, 2.5)
 _SMOOTH = (ResizeMethod.LINEAR, ResizeMethod.CUBIC)
 
@@ -138,6 +140,11 @@ OPERATOR = Operator(
     },
     make=_make,
     quantities=quantities_of("input"),
+    reaching={
+        "output.elements": lambda count: {"rank": 4, "elements": count, "factors": (1.0, 1.0, 1.0, 1.0)},
+        **{f"scales.{axis}": lambda scale: {"by": "scales"} for axis in range(4)},
+    },
+    impossible={"*float*: input.quantization per_tensor": "a quantization of floats means nothing"},
     together=[
         *(
             {"coordinates": coordinates, "rounding": rounding, "factors": factors}
@@ -163,5 +170,7 @@ OPERATOR = Operator(
         {"coordinates": CoordinateMode.ALIGN_CORNERS, "factors": _ODD},
         {"method": ResizeMethod.LINEAR, "factors": (1.0, 3.0, 0.25, 1.0)},
         {"method": ResizeMethod.LINEAR, "channels": 0},
+        # A scale other than 1 that leaves the size as it is still moves the positions.
+        *({"method": method, "by": "scales", "factors": _SAME_SIZE, "coordinates": _ASYMMETRIC} for method in ResizeMethod),
     ],
 )

@@ -9,7 +9,7 @@ from dovetail.layers import SpaceToDepth
 
 from ..cases import Case, Operator, Parameters
 from ..references import samples
-from ..references.pixels import BLOCKS, PIXEL_QUANTITIES, moved_case, space_to_depth
+from ..references.pixels import BLOCKS, PIXEL_IMPOSSIBLE, PIXEL_QUANTITIES, moved_case, space_to_depth
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -31,6 +31,7 @@ OPERATOR = Operator(
     },
     make=_make,
     quantities=PIXEL_QUANTITIES,
+    impossible=PIXEL_IMPOSSIBLE,
     together=[
         {"batch": 2, "layout": DataLayout.NHWC},
         {"block": 3, "height": 6},

@@ -50,7 +50,7 @@ OPERATOR = Operator(
         "quantization": (None, "kept"),
     },
     make=_make,
-    quantities=quantities_of("input"),
+    quantities={**quantities_of("input"), "outputs.count": "parts"},
     together=[
         {"rank": 1, "axis": 0, "parts": 5},
         {"rank": 1, "axis": 0, "parts": 4},  # 5 elements as 2, 2, 1 and 0

@@ -42,6 +42,7 @@ OPERATOR = Operator(
     },
     make=_make,
     quantities=quantities_of("input"),
+    reaching={"outputs.rank": lambda rank: {"rank": rank, "ones": (), "named": True}},
     together=[
         {"ones": (1, 2), "named": False},
         {"ones": (0, 1, 2, 3), "named": False},

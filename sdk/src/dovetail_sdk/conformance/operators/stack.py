@@ -35,7 +35,8 @@ OPERATOR = Operator(
         "quantization": (None, "kept"),
     },
     make=_make,
-    quantities=quantities_of("inputs"),
+    quantities={**quantities_of("inputs"), "inputs.count": "count"},
+    reaching={"output.rank": lambda rank: {"rank": rank - 1}},
     together=[
         {"rank": 0, "axis": -1, "count": 5},
         {"rank": 1, "axis": 1, "count": 3},

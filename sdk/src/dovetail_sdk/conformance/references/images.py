@@ -27,6 +27,16 @@ SLIDING: Mapping[str, Sequence[Any]] = {
 }
 """How a window slides."""
 
+_NO_STEP, _NO_WINDOW = "a step of 0 leads nowhere", "a window without elements has no result"
+WITHOUT_WINDOW: Mapping[str, str] = {
+    "*: stride below 1": _NO_STEP,
+    "*: dilation below 1": _NO_STEP,
+    "*: size below 1": _NO_WINDOW,
+    "*: weights.height below 1": _NO_WINDOW,
+    "*: weights.width below 1": _NO_WINDOW,
+}
+"""Sides of limits on which there are no layers; see `Operator.impossible`."""
+
 LAYOUTS = tuple(DataLayout)
 
 IMAGE_QUANTITIES: Mapping[str, str] = {f"input.{name}": name for name in ("batch", "height", "width", "channels")} | {

@@ -22,6 +22,7 @@ BLOCKS: Mapping[str, Sequence[Any]] = {
 """Parameters of a layer that moves blocks of pixels, but for the other sizes of its images."""
 
 PIXEL_QUANTITIES: Mapping[str, str] = {f"input.{name}": name for name in ("batch", "channels", "height", "width")}
+PIXEL_IMPOSSIBLE: Mapping[str, str] = {"*: *put*.rank *": "images of the kind have rank 4"}
 
 
 def laid_out(x: Array, layout: DataLayout) -> Array:

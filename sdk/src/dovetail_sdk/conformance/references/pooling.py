@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -19,7 +20,13 @@ _POWER_UNITS = {16: 4.0, 32: 16.0, 64: 16.0}
 
 
 def pooled(
-    windows: Array, inside: Array, function: PoolingFunction, divisor: Array, p: int, zero: int = 0, of: DType | None = None
+    windows: Array,
+    inside: Array,
+    function: PoolingFunction,
+    divisor: Array,
+    p: int,
+    zero: Array | int = 0,
+    of: DType | None = None,
 ) -> Array:
     """Reduce the last two axes.
 
@@ -35,7 +42,8 @@ def pooled(
     if function is PoolingFunction.MAX:
         minimum = -np.inf if windows.dtype.kind == "f" else np.iinfo(windows.dtype).min
         return np.asarray(np.where(inside, windows, windows.dtype.type(minimum)).max(axis=(-2, -1)))
-    wide = np.where(inside, windows.astype(np.float64) - zero, 0.0)
+    zero = np.asarray(zero)
+    wide = np.where(inside, windows.astype(np.float64) - zero[..., None, None], 0.0)
     if function is PoolingFunction.AVERAGE:
         average = wide.sum(axis=(-2, -1)) / divisor + zero
         if of is None:
@@ -87,11 +95,28 @@ def pooling_bits(expected: Array) -> dict[str, Bits]:
     return {"litert": Bits(expected)} if expected.dtype.kind in "iu" else {}
 
 
-def quantization_of(how: str, dtype: DType) -> Quantization | None:
-    """Return the quantization that pooling keeps."""
+POOLED_QUANTIZATIONS = ("per_tensor", "none", "per_axis")
+"""What 8-bit integers may stand for; with scales of their own, channels."""
+WITHOUT_NORM: Mapping[str, str] = {"*: p below 1": "a norm of an exponent below 1 is none"}
+
+
+def quantization_of(how: str, dtype: DType, channels: int, axis: int) -> Quantization | None:
+    """Return the quantization that pooling keeps, given the count of channels and their axis."""
+    zero = 17 if dtype is DType.INT8 else 140
     if how == "none":
         return None
-    return Quantization.per_tensor(float(np.float32(0.1)), 17 if dtype is DType.INT8 else 140)
+    if how == "per_axis":
+        numbers = range(channels)
+        return Quantization.per_axis([0.1 + 0.01 * i for i in numbers], [zero - 3 * i % 11 for i in numbers], axis=axis)
+    return Quantization.per_tensor(float(np.float32(0.1)), zero)
+
+
+def zeros_of(quantization: Quantization | None, axes: int) -> Array:
+    """Return the zero points of averages [N, C, ...] with so many axes behind the channels."""
+    if quantization is None:
+        return np.zeros((), np.float64)
+    zeros = np.asarray(quantization.zero_point, np.float64)
+    return zeros.reshape(-1, *(1,) * axes) if quantization.is_per_axis else zeros.reshape(())
 
 
 def judged(function: PoolingFunction, dtype: DType, how: str) -> bool:
@@ -102,5 +127,5 @@ def judged(function: PoolingFunction, dtype: DType, how: str) -> bool:
     if dtype.is_float:
         return how == "none"
     if function is PoolingFunction.AVERAGE:
-        return how == "per_tensor" or dtype is DType.INT16
+        return how != "none" or dtype is DType.INT16
     return function is PoolingFunction.MAX

@@ -58,7 +58,7 @@ FULLY_CONNECTED = LitertScaling(in_double)
 
 def of_type(how: str, dtype: DType) -> str:
     """Return the quantization that a tensor of this type has."""
-    return how if dtype in EIGHT_BITS or how not in QUANTIZATIONS else "none"
+    return how if dtype in EIGHT_BITS else "none" if how in QUANTIZATIONS else how
 
 
 def input_quantization(dtype: DType) -> Quantization:

@@ -45,7 +45,7 @@ def operands(
     Whole numbers, exact in every type and in every order: up to eight sums of 4, or three factors
     of 2, keep within int8.
     """
-    if dtype is DType.BOOL and reduction is not ScatterReduction.NONE:
+    if dtype is DType.BOOL and reduction in (ScatterReduction.ADD, ScatterReduction.MUL):
         return None
     if reduction is ScatterReduction.NONE:
         return samples.anything(dtype, shape, rng), samples.anything(dtype, update_shape, rng)

@@ -28,7 +28,8 @@ def shape_of(parameters: Parameters) -> tuple[int, ...] | None:
             return () if elements == 1 else None
         return (*(1,) * (rank - 1), elements)
     sizes = (parameters["batch"], parameters["height"], parameters["width"], parameters["channels"])
-    return (*(1, 2)[max(0, 6 - rank) :], *sizes[max(0, 4 - rank) :])
+    leading = (*(1,) * max(0, rank - 6), *(1, 2)[max(0, 6 - rank) :])
+    return (*leading, *sizes[max(0, 4 - rank) :])
 
 
 def quantities_of(*slots: str) -> dict[str, str]:

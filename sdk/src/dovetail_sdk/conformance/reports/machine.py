@@ -28,7 +28,8 @@ def as_dict(report: Report) -> dict[str, Any]:
         "deviations": [known.as_dict() for known in report.deviations],
         "not_judged": [{"kind": kind, "dtype": dtype} for kind, dtype in report.not_judged],
         "unreached": [
-            {"kind": kind, "dtypes": dtypes, "what": what} for (kind, what), dtypes in report.unreached_by_kind.items()
+            {"kind": kind, "dtypes": dtypes, "what": what, "reason": reason}
+            for (kind, what, reason), dtypes in report.unreached_by_kind.items()
         ],
         "checks": [_check(result) for result in report.results],
     }

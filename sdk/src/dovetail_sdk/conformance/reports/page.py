@@ -244,7 +244,8 @@ def _notes(report: Report) -> str:
     ]
     notes += [
         f"<code>{escape(kind)}</code> of {escape(', '.join(dtypes))}: claimed, not judged: {escape(what)}"
-        for (kind, what), dtypes in report.unreached_by_kind.items()
+        f"{escape(f' ({reason})' if reason else '')}"
+        for (kind, what, reason), dtypes in report.unreached_by_kind.items()
     ]
     if not notes:
         return ""
