@@ -177,3 +177,21 @@ def test_options_that_are_no_dataclass_are_the_backends_fault() -> None:
     with pytest.raises(BackendError) as caught:
         optimize(small(), [Broken("Broken")])
     assert caught.value.code is ErrorCode.BACKEND_CONTRACT
+
+
+def test_the_report_tells_once_what_is_known_of_each_device() -> None:
+    class Two(Choosing):
+        def devices(self) -> Sequence[Device]:
+            large = Device(1, "npu1", 1 << 30, half_precision=True, revision="B1", facts={"tiles": 4, "driver": "535.1"})
+            return (Device(0, "npu0", half_precision=False), large)
+
+    placement = optimize(small(), [Two("Npu"), "Npu:1"], registry=Registry(Two("Npu")), require={"soft": "Npu:1"}).placement
+    lines = [line for line in placement.explain().splitlines() if line.startswith("device ")]
+    assert lines == [
+        "device Npu: npu0, no half precision",
+        "device Npu:1: npu1, 1073741824 bytes of memory, half precision, revision B1, driver 535.1, tiles 4",
+    ]
+    assert [(one["backend"], one["facts"]) for one in placement.to_dict()["devices"]] == [
+        ("Npu", {}),
+        ("Npu:1", {"driver": "535.1", "tiles": 4}),
+    ]

@@ -21,7 +21,6 @@ from typing import Any
 from ..ground.foreign_text import shown
 from ..ground.records import NamedTuple
 from ..ground.trusted_files import read_trusted
-from . import elf
 from .candidates import Candidate, Form
 from .reasons import ReasonCode, Refused
 
@@ -124,6 +123,8 @@ def check_libraries(candidate: Candidate, files: Files) -> None:
         Refused: `NOT_ELF`, `TRUNCATED`, `WRONG_ARCH`, `PY_ABI`, or the library of the manifest is
             missing.
     """
+    from . import elf  # not for a backend that is known
+
     library = candidate.library
     if library is not None and not os.path.isfile(library):
         raise Refused(ReasonCode.UNREADABLE, f"the library {shown(library)} is missing", path=library)

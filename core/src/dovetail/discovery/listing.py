@@ -6,7 +6,7 @@ Listing runs none of their code.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..contract.abi_version import ABI_VERSION, abi_refusal
 from ..contract.backend_id import BackendId
@@ -18,7 +18,9 @@ from .candidates import Candidate
 from .entry_points import Offer, offers
 from .manifest import find_manifest
 from .reasons import ReasonCode, Refused
-from .scanning import FolderReport, search
+
+if TYPE_CHECKING:
+    from .scanning import FolderReport
 
 
 def installed(group: str) -> list[Candidate]:
@@ -28,7 +30,12 @@ def installed(group: str) -> list[Candidate]:
 
 def scanned(folders: Sequence[SearchFolder], trusted: Sequence[str]) -> list[FolderReport]:
     """Search the folders of the caller, then those of the environment and the configuration."""
-    reports = search([*folders, *search_folders()], [*trusted, *trusted_paths()])
+    wanted = [*folders, *search_folders()]
+    if not wanted:
+        return []
+    from .scanning import search
+
+    reports = search(wanted, [*trusted, *trusted_paths()])
     for report in reports:
         report.candidates = [_versioned(_identified(candidate)) for candidate in report.candidates]
     return reports

@@ -21,7 +21,6 @@ from .candidates import Candidate, Form
 from .content import read_lock
 from .entry_points import load_object, reference
 from .host_state import interrupts_told_apart, restored
-from .locked_imports import import_from_sources
 from .manifest import claims_of
 from .reasons import ReasonCode, Refused
 from .search_path import Fingerprint
@@ -123,6 +122,8 @@ def _claims(candidate: Candidate) -> Claims | None:
 def _entry_point(candidate: Candidate) -> Any:
     lock = lock_file()
     if lock is not None and candidate.id in read_lock(lock):
+        from .locked_imports import import_from_sources
+
         import_from_sources(candidate.module)
     try:
         reference(candidate.value)

@@ -28,11 +28,11 @@ from .candidates import Candidate
 from .listing import duplicates, installed, scanned
 from .manifest import check, claims_of
 from .reasons import ReasonCode, Refused, Step
-from .scanning import FolderReport
 
 if TYPE_CHECKING:
     from ..contract.interfaces import IBackend
     from .content import Files, Stamp
+    from .scanning import FolderReport
     from .verdicts import VerdictStore
 
 __all__ = ["GROUP", "BackendRow", "BackendState", "Registry", "backends", "default_registry"]

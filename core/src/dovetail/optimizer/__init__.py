@@ -33,7 +33,7 @@ from .optimized import OptimizedNetwork, TensorSpec, complete
 from .options import build_options
 from .partition import partition
 from .pipeline import PIPELINE, Compilation, run_pipeline
-from .placement import LayerReport, PartitionReport, Placement
+from .placement import DeviceReport, LayerReport, PartitionReport, Placement
 from .policy import Answer, Answers, FirstWilling, PlacementPolicy
 from .request import CompileRequest
 from .source import NetworkSource
@@ -166,6 +166,7 @@ def compile_network(
             tuple(context.counts.items()),
             (*absent, *assigner.absent),
             declared.folded(order),
+            tuple(DeviceReport(one.label, one.device) for one in assigner.opened),
         ),
         name=name,
         inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),

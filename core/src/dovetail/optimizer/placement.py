@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ..contract.device import Device
 from ..ground.records import NamedTuple, Record
 from .candidate import BY_THE_CALLER, Absent, Refusal
 from .copies import CopyReport
@@ -54,6 +55,26 @@ class PartitionReport(Record, frozen=True):
     layers: tuple[str, ...]
 
 
+class DeviceReport(NamedTuple):
+    """A device that was asked about layers, as its backend states it.
+
+    Attributes:
+        label: Id of the backend, and the device where it is not the first.
+        device: What is known of it without opening it.
+    """
+
+    label: str
+    device: Device
+
+    def __str__(self) -> str:
+        device = self.device
+        half = {True: "half precision", False: "no half precision", None: ""}[device.half_precision]
+        memory = "" if device.memory_bytes is None else f"{device.memory_bytes} bytes of memory"
+        revision = f"revision {device.revision}" if device.revision else ""
+        facts = [f"{name} {value}" for name, value in sorted(device.facts.items())]
+        return f"device {self.label}: {', '.join(filter(None, [device.name, memory, half, revision, *facts]))}"
+
+
 class Placement(NamedTuple):
     """What the optimizer did, as data; `explain` prints it.
 
@@ -65,6 +86,7 @@ class Placement(NamedTuple):
         passes: (name, number of changes), in order.
         absent: Backends that might be absent and are.
         folded: Layers of the original network, constants apart, that nothing stands for any more.
+        devices: Those that were asked, in order of preference.
     """
 
     network: str
@@ -74,6 +96,7 @@ class Placement(NamedTuple):
     passes: tuple[tuple[str, int], ...] = ()
     absent: tuple[Absent, ...] = ()
     folded: tuple[str, ...] = ()
+    devices: tuple[DeviceReport, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Placement of {self.summary()}>"
@@ -125,7 +148,13 @@ class Placement(NamedTuple):
 
         It has a table of layers, each refusal, partitions, copies, passes, and what fell back.
         """
-        blocks = [self.summary(), self._layer_table(), self._partition_table(), self._copy_table()]
+        blocks = [
+            self.summary(),
+            "\n".join(map(str, self.devices)),
+            self._layer_table(),
+            self._partition_table(),
+            self._copy_table(),
+        ]
         done = ", ".join(f"{name} {count}" for name, count in self.passes if count)
         blocks.append(f"passes: {done or 'nothing to change'}")
         if self.folded:
@@ -177,6 +206,7 @@ class Placement(NamedTuple):
             "passes": [{"name": name, "changes": changes} for name, changes in self.passes],
             "absent": [{"request": str(one.request), "state": one.state, "reason": one.reason} for one in self.absent],
             "folded": list(self.folded),
+            "devices": [{"backend": one.label, **one.device.identity} for one in self.devices],
         }
 
     def to_json(self, indent: int | None = None) -> str:
