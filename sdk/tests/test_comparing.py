@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail import DType
+from dovetail import DType, TensorInfo
 from dovetail_sdk.conformance.cases import EXACT, Tolerance
 from dovetail_sdk.conformance.comparing import mismatch
+from dovetail_sdk.conformance.evaluation import Estimate, complaint
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
@@ -23,3 +24,11 @@ def test_the_distance_of_the_extremes_of_64_bits_does_not_wrap():
     limits = np.iinfo(np.int64)
     got, expected = np.asarray(limits.max), np.asarray(limits.min)
     assert mismatch(got, expected, Tolerance(0.0, 1e19, "less than 2^64 - 1"), DType.INT64)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(DType.FLOAT32, np.uint32(0x7F800001)), (DType.FLOAT16, np.uint16(0x7C01))])
+def test_what_nobody_wrote_is_wrong_without_a_warning(dtype, bits):
+    """A NaN that signals, of which NumPy warns where it is widened."""
+    got = np.array([bits, 0]).astype(bits.dtype).view(dtype.numpy)
+    assert "1 of 2 elements are wrong, worst at [0]: got nan" in mismatch(got, np.zeros(2), Tolerance(0.1, 0, "some"), dtype)
+    assert "is nan" in complaint(got, Estimate.exact(np.zeros(2)), TensorInfo((2,), dtype))

@@ -48,6 +48,12 @@ def readable(array: Array, dtype: DType) -> Array:
     return from_bfloat16(array) if dtype is DType.BFLOAT16 and array.dtype == np.uint16 else array
 
 
+def widened(result: Array) -> Array:
+    """Return a result in float64, also where it holds what NumPy would warn of: nobody wrote it."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(result.astype(np.float64))
+
+
 def from_bfloat16(bits: Array) -> Array:
     """Return bfloat16 bits as float32, which holds each of them exactly."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
@@ -77,7 +83,7 @@ def _nearest(expected: Array, dtype: DType) -> Array:
 
 
 def _wrong_floats(got: Array, expected: Array, tolerance: Tolerance, dtype: DType) -> Array:
-    found = readable(got, dtype).astype(np.float64)
+    found = widened(readable(got, dtype))
     nearest = _nearest(expected, dtype)
     wanted = nearest if expected.dtype == np.uint16 else expected.astype(np.float64)
     same = (found == nearest) | (np.isnan(found) & np.isnan(wanted))

@@ -23,6 +23,7 @@ from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 
 from .cases import Array
+from .comparing import widened
 
 ROUNDOFF = {DType.FLOAT64: 2.0**-53, DType.FLOAT32: 2.0**-24, DType.FLOAT16: 2.0**-11}
 """Half the distance of neighbouring numbers, relative."""
@@ -401,8 +402,9 @@ def complaint(found: Array, expected: Estimate, info: TensorInfo) -> str:
     """Say what is wrong with a result, or nothing."""
     if found.shape != expected.value.shape:
         return f"has shape {list(found.shape)}, expected {list(expected.value.shape)}"
-    got = found.astype(np.float64)
-    error = np.abs(got - expected.value)
+    got = widened(found)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got - expected.value)
     error[~np.isfinite(got)] = np.inf
     if got.size == 0:
         return ""
