@@ -11,6 +11,7 @@ Slow tests run with ``--all``, or where they are asked for by ``-m``.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -41,6 +42,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         items[:] = [item for item in items if item not in slow]
         config.hook.pytest_deselected(items=list(slow))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep the tests themselves out of each collection: many tests wait for one, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
