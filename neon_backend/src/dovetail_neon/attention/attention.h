@@ -12,6 +12,20 @@
 
 namespace dovetail_acc::ACC_ISA {
 
+/* Call pack(first, v, vectors) for vector v of each panel, of which `first` is the first; false if
+ * the run should end. */
+template <typename Pack> INLINE bool pack_panels(const acc_job *job, bool polls, int64_t vectors, int64_t panels, Pack pack) {
+    for (int64_t number = 0; number < panels; number++) {
+        const int64_t first = first_of_panel(vectors, panels, number);
+        const int64_t count = first_of_panel(vectors, panels, number + 1) - first;
+        for (int64_t v = 0; v < count; v++) {
+            if (polls && acc_stopped(job)) return false;
+            pack(first, v, count);
+        }
+    }
+    return true;
+}
+
 static void pack_attention(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_attention &a = *(const acc_attention *)job->parameters;
@@ -22,28 +36,20 @@ static void pack_attention(int64_t begin, int64_t end, int32_t, void *arg) {
         const int64_t batch = item / a.heads, head = item % a.heads;
         const float *keys = (const float *)job->inputs[1] + batch * a.keys * key_step + head * a.size;
         float *out = (float *)job->workspace + item * key_vectors * LANES * a.size;
-        for (int64_t number = 0; number < a.key_panels; number++) {
-            const int64_t first = first_of_panel(key_vectors, a.key_panels, number);
-            const int64_t vectors = first_of_panel(key_vectors, a.key_panels, number + 1) - first;
-            for (int64_t v = 0; v < vectors; v++) {
-                if (polls && acc_stopped(job)) return;
-                const int64_t token = (first + v) * LANES;
-                pack_transposed(keys + token * key_step, key_step, a.size, (int)lesser<int64_t>(LANES, a.keys - token),
-                                out + first * LANES * a.size + v * LANES, vectors * LANES);
-            }
-        }
+        const auto pack_keys = [&](int64_t first, int64_t v, int64_t vectors) {
+            const int64_t token = (first + v) * LANES;
+            pack_transposed(keys + token * key_step, key_step, a.size, (int)lesser<int64_t>(LANES, a.keys - token),
+                            out + first * LANES * a.size + v * LANES, vectors * LANES);
+        };
+        if (!pack_panels(job, polls, key_vectors, a.key_panels, pack_keys)) return;
         const float *values = (const float *)job->inputs[2] + batch * a.keys * value_step + head * a.value_size;
         out = (float *)job->workspace + a.packed_values + item * value_vectors * LANES * a.keys;
-        for (int64_t number = 0; number < a.value_panels; number++) {
-            const int64_t first = first_of_panel(value_vectors, a.value_panels, number);
-            const int64_t vectors = first_of_panel(value_vectors, a.value_panels, number + 1) - first;
-            for (int64_t v = 0; v < vectors; v++) {
-                if (polls && acc_stopped(job)) return;
-                const int64_t lane = (first + v) * LANES;
-                pack_columns(values + lane, value_step, a.keys, (int)lesser<int64_t>(LANES, a.value_size - lane),
-                             out + first * LANES * a.keys + v * LANES, vectors * LANES);
-            }
-        }
+        const auto pack_values = [&](int64_t first, int64_t v, int64_t vectors) {
+            const int64_t lane = (first + v) * LANES;
+            pack_columns(values + lane, value_step, a.keys, (int)lesser<int64_t>(LANES, a.value_size - lane),
+                         out + first * LANES * a.keys + v * LANES, vectors * LANES);
+        };
+        if (!pack_panels(job, polls, value_vectors, a.value_panels, pack_values)) return;
     }
 }
 

@@ -137,27 +137,42 @@ template <int depth> INLINE void add_rows(const float *x, const float *right, in
     }
 }
 
+/* A chunk of the columns of one product: `column_step` elements of the right matrix lie between the
+ * first two. */
+struct MatmulItem {
+    const float *left, *right;
+    float *out;
+    int64_t columns;
+
+    INLINE_MEMBER MatmulItem(const acc_job *job, const acc_matmul &m, int64_t item, int64_t column_step) {
+        const int64_t batch = item / m.chunks;
+        int64_t first, last;
+        chunk_of_columns(m, item % m.chunks, first, last);
+        left = left_of(job, m, batch);
+        right = (const float *)job->inputs[m.right] + right_matrix_of(m, batch) * m.depth * m.columns + first * column_step;
+        out = (float *)job->outputs[0] + batch * m.rows * m.columns + first;
+        columns = last - first;
+    }
+};
+
 /* Few rows: each run of the right matrix is read once from memory, and again from the cache by the
  * rows but for the first. */
 static void matmul_few(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_matmul &m = *(const acc_matmul *)job->parameters;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t batch = item / m.chunks;
-        int64_t first, last;
-        chunk_of_columns(m, item % m.chunks, first, last);
-        const float *left = left_of(job, m, batch);
-        const float *right = (const float *)job->inputs[m.right] + right_matrix_of(m, batch) * m.depth * m.columns + first;
-        float *out = (float *)job->outputs[0] + batch * m.rows * m.columns + first;
+        const MatmulItem chunk(job, m, item, 1);
+        const float *left = chunk.left, *right = chunk.right;
+        float *out = chunk.out;
         int64_t k = 0;
         for (; k + 8 <= m.depth; k += 8) {
             if (k % (SPAN / 256) == 0 && k && acc_stopped(job)) return;
             for (int64_t row = 0; row < m.rows; row++)
-                add_rows<8>(left + row * m.depth + k, right + k * m.columns, m.columns, out + row * m.columns, last - first, k == 0);
+                add_rows<8>(left + row * m.depth + k, right + k * m.columns, m.columns, out + row * m.columns, chunk.columns, k == 0);
         }
         for (; k < m.depth; k++)
             for (int64_t row = 0; row < m.rows; row++)
-                add_rows<1>(left + row * m.depth + k, right + k * m.columns, m.columns, out + row * m.columns, last - first, k == 0);
+                add_rows<1>(left + row * m.depth + k, right + k * m.columns, m.columns, out + row * m.columns, chunk.columns, k == 0);
     }
 }
 
@@ -203,17 +218,12 @@ static void matmul_dots(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_matmul &m = *(const acc_matmul *)job->parameters;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t batch = item / m.chunks;
-        int64_t first, last;
-        chunk_of_columns(m, item % m.chunks, first, last);
-        const float *left = left_of(job, m, batch);
-        const float *right = (const float *)job->inputs[m.right] + (right_matrix_of(m, batch) * m.columns + first) * m.depth;
-        float *out = (float *)job->outputs[0] + batch * m.rows * m.columns + first;
+        const MatmulItem chunk(job, m, item, m.depth);
         switch (m.rows) {
-        case 1: dot_columns<1>(job, left, right, m, out, last - first); break;
-        case 2: dot_columns<2>(job, left, right, m, out, last - first); break;
-        case 3: dot_columns<3>(job, left, right, m, out, last - first); break;
-        case 4: dot_columns<4>(job, left, right, m, out, last - first); break;
+        case 1: dot_columns<1>(job, chunk.left, chunk.right, m, chunk.out, chunk.columns); break;
+        case 2: dot_columns<2>(job, chunk.left, chunk.right, m, chunk.out, chunk.columns); break;
+        case 3: dot_columns<3>(job, chunk.left, chunk.right, m, chunk.out, chunk.columns); break;
+        case 4: dot_columns<4>(job, chunk.left, chunk.right, m, chunk.out, chunk.columns); break;
         }
     }
 }

@@ -84,8 +84,7 @@ INLINE void add_words(Integers (&sum)[pixels][vectors], Pixels in, const char *&
 struct ByteBand {
     const acc_quantized_convolution *self;
     const acc_job *job;
-    const char *in;
-    const char *weights;
+    const char *in, *weights;
     const int32_t *bias;
     const float *factors;
     Byte *out;

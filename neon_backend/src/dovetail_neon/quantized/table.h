@@ -8,18 +8,20 @@
 
 namespace dovetail_acc::ACC_ISA {
 
+/* A kernel by unit. */
+#if ACC_HAS_QUADS
+#define ACC_BY_UNIT(kernel) {kernel<Halves>, kernel<Quads>}
+#else
+#define ACC_HAS_QUADS 0
+#define ACC_BY_UNIT(kernel) {kernel<Halves>, nullptr}
+#endif
+
 static const acc_quantized_kernels quantized_kernels = {
     ACC_TEXT(ACC_ISA),
     SIGNED_BYTES,
-#if ACC_HAS_QUADS
-    1,
-    {convolve_bytes<Halves>, convolve_bytes<Quads>},
-    {depthwise_bytes<Halves>, depthwise_bytes<Quads>},
-#else
-    0,
-    {convolve_bytes<Halves>, nullptr},
-    {depthwise_bytes<Halves>, nullptr},
-#endif
+    ACC_HAS_QUADS,
+    ACC_BY_UNIT(convolve_bytes),
+    ACC_BY_UNIT(depthwise_bytes),
     widen_bytes,
     pool_bytes<Largest>,
     pool_bytes<Mean>,
@@ -30,13 +32,8 @@ static const acc_quantized_kernels quantized_kernels = {
     dequantize,
     MAX_FILTER_BLOCKS,
     {0, tile_pixels(1), tile_pixels(2), tile_pixels(3), tile_pixels(4)},
-#if ACC_HAS_QUADS
-    {pack_bytes<Halves>, pack_bytes<Quads>},
-    {pack_byte_windows<Halves>, pack_byte_windows<Quads>},
-#else
-    {pack_bytes<Halves>, nullptr},
-    {pack_byte_windows<Halves>, nullptr},
-#endif
+    ACC_BY_UNIT(pack_bytes),
+    ACC_BY_UNIT(pack_byte_windows),
 };
 
 } // namespace dovetail_acc::ACC_ISA

@@ -1,0 +1,48 @@
+/* What AVX2 and AVX-512 share of bytes: ACC_X86 is the intrinsic of the width at hand, and ACC_VNNI
+ * that of dot products, where this file is compiled with them. */
+
+/* What the units share: a word is broadcast from memory by the load itself. */
+struct BroadcastWords {
+    typedef const char *Piece;
+    static INLINE_MEMBER Piece piece(const char *at) { return at; }
+    static INLINE_MEMBER Integers spread(const char *at) { return (Integers)ACC_X86(set1_epi32)(load_word(at)); }
+};
+
+struct Halves : BroadcastWords {
+    typedef int16_t Factor;
+    static constexpr int DEPTH = 2;
+    static INLINE_MEMBER Integers dot(Integers sum, Integers w, Integers x) {
+#ifdef ACC_VNNI
+        return (Integers)ACC_VNNI(dpwssd)((Register)sum, (Register)w, (Register)x);
+#else
+        return sum + (Integers)ACC_X86(madd_epi16)((Register)w, (Register)x);
+#endif
+    }
+    template <int i> static INLINE_MEMBER Integers dot(Integers sum, Integers w, Piece x) { return dot(sum, w, spread(x + 4 * i)); }
+    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[BLOCK_VECTORS]) {
+#pragma GCC unroll 2
+        for (int v = 0; v < BLOCK_VECTORS; v++) x[v] = load_bytes(rows[0] + v * LANES) | load_bytes(rows[1] + v * LANES) << 16;
+    }
+    static constexpr int place(int lane, int i) { return lane * DEPTH + i; }
+};
+
+#ifdef ACC_VNNI
+#define ACC_HAS_QUADS 1
+struct Quads : BroadcastWords {
+    typedef int8_t Factor;
+    static constexpr int DEPTH = 4;
+    static INLINE_MEMBER Integers dot(Integers sum, Integers w, Integers x) {
+        return (Integers)ACC_VNNI(dpbusd)((Register)sum, (Register)x, (Register)w);
+    }
+    template <int i> static INLINE_MEMBER Integers dot(Integers sum, Integers w, Piece x) { return dot(sum, w, spread(x + 4 * i)); }
+    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[BLOCK_VECTORS]) {
+#pragma GCC unroll 2
+        for (int v = 0; v < BLOCK_VECTORS; v++) {
+            const int at = v * LANES;
+            x[v] = (load_bytes(rows[0] + at) | load_bytes(rows[1] + at) << 8) |
+                   (load_bytes(rows[2] + at) << 16 | load_bytes(rows[3] + at) << 24);
+        }
+    }
+    static constexpr int place(int lane, int i) { return lane * DEPTH + i; }
+};
+#endif
