@@ -3,9 +3,7 @@
 from libc.stdint cimport int64_t
 
 from dovetail_neon.attention.parameters cimport acc_attention
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport Workload, new_workload
+from dovetail_neon.workload.making cimport Kernels, Workload, new_workload, parts
 
 import math
 

@@ -2,17 +2,10 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.convolution.parameters cimport (
-    acc_bfloat16,
-    acc_bfloat16_image,
-    acc_bfloat16_kernels,
-)
-from dovetail_neon.workload.packing cimport acc_packing
+from dovetail_neon.convolution.parameters cimport acc_bfloat16, acc_bfloat16_image, acc_bfloat16_kernels
 from dovetail_neon.geometry.window cimport acc_window_flatten, acc_window_taps, fill_window
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.packed cimport Block, PackedConstants, Packing, new_block
-from dovetail_neon.workload.workload cimport Workload, chunks_of, keep_integers, new_workload
+from dovetail_neon.workload.making cimport Block, Kernels, PackedConstants, Packing, Workload, acc_packing, chunks_of
+from dovetail_neon.workload.making cimport keep_integers, new_block, new_workload, parts
 
 import numpy as np
 

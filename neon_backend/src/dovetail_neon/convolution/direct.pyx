@@ -3,12 +3,9 @@
 from libc.stdint cimport int32_t, int64_t
 
 from dovetail_neon.convolution.parameters cimport acc_convolution, acc_convolution_kernels, acc_pixels
-from dovetail_neon.workload.packing cimport acc_packing
 from dovetail_neon.geometry.window cimport acc_window_reaches_out, acc_window_taps, fill_window
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.packed cimport Block, Packing, new_block
-from dovetail_neon.workload.workload cimport Workload, chunks_of, new_workload
+from dovetail_neon.workload.making cimport Block, Kernels, Packing, Workload, acc_packing, chunks_of, new_block, new_workload
+from dovetail_neon.workload.making cimport parts
 
 import numpy as np
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dovetail import PrivateLayer
 from dovetail.graph.descriptor import descriptor_class
 
-from ..arrays import Floats
-from ..elementwise.functions import IDENTITY, Function
-from ..geometry.layouts import Image
-from ..geometry.window import Geometry
+from ..filters import Filters
 
 
 @descriptor_class
-class Convolve(PrivateLayer, kind="CpuAcc.Convolve"):
+class Convolve(Filters, kind="CpuAcc.Convolve"):
     """Convolution or product with constant weights [filters, taps, channels of a group].
 
     Strides are arbitrary. A matrix [M, K] is an image of M pixels by 1 with K channels. Where a
@@ -27,13 +23,7 @@ class Convolve(PrivateLayer, kind="CpuAcc.Convolve"):
 
     Each precision has kinds of its own: its kernels follow from the kind.
     """
-    weights: Floats
-    bias: Floats | None
-    source: Image
-    target: Image
-    geometry: Geometry
     groups: int = 1
-    function: Function = IDENTITY
     run: int = 1
     """Width of the window, over a framed image of few channels.
 
@@ -60,7 +50,7 @@ class ConvolveFloat16(Convolve, kind="CpuAcc.ConvolveFloat16"):
 
 
 @descriptor_class
-class WinogradConvolve(PrivateLayer, kind="CpuAcc.WinogradConvolve"):
+class WinogradConvolve(Filters, kind="CpuAcc.WinogradConvolve"):
     """`Convolve` by Winograd tiles of `tile` results a side.
 
     Images are blocked, windows 3 x 3 with stride and dilation 1, in one group. `tile` is 2 or 4;
@@ -68,30 +58,18 @@ class WinogradConvolve(PrivateLayer, kind="CpuAcc.WinogradConvolve"):
     or a NaN, all results of its tile may be NaN.
     """
 
-    weights: Floats
-    bias: Floats | None
-    source: Image
-    target: Image
-    geometry: Geometry
-    function: Function = IDENTITY
     tile: int = 2
 
 
 @descriptor_class
-class ConvolveBfloat16(PrivateLayer, kind="CpuAcc.ConvolveBfloat16"):
+class ConvolveBfloat16(Filters, kind="CpuAcc.ConvolveBfloat16"):
     """`Convolve` whose weights and pixels are rounded to bfloat16, and whose sums are float32.
 
     Either side, and what is added, may be blocked images of bfloat16: [N, C / 32, H, W, 32].
     """
 
     precision: ClassVar[str] = "bfloat16"
-    weights: Floats
-    bias: Floats | None
-    source: Image
-    target: Image
-    geometry: Geometry
     groups: int = 1
-    function: Function = IDENTITY
     run: int = 1
     """Width of the window, over a plain image of at most 4 channels.
 

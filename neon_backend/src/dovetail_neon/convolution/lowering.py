@@ -105,16 +105,7 @@ def fastest(convolve: Convolve, lanes: int) -> PrivateLayer:
     tile = winograd_tile(convolve.source, convolve.target, lanes)
     if not tile or not allows_winograd(convolve.weights):
         return convolve
-    return WinogradConvolve(
-        infos=convolve.infos,
-        weights=convolve.weights,
-        bias=convolve.bias,
-        source=convolve.source,
-        target=convolve.target,
-        geometry=convolve.geometry,
-        function=convolve.function,
-        tile=tile,
-    )
+    return WinogradConvolve(**convolve.as_filters(), tile=tile)
 
 
 def _lower_few_channels(lowering: Lowering, chain: Chain, convolve: Convolve, source: OutputSlot, layout: DataLayout) -> bool:

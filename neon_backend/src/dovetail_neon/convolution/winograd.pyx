@@ -2,13 +2,9 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail_neon.workload.packing cimport acc_packing
 from dovetail_neon.convolution.parameters cimport acc_winograd
 from dovetail_neon.geometry.window cimport fill_window
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.packed cimport Block, Packing, new_block
-from dovetail_neon.workload.workload cimport Workload, new_workload
+from dovetail_neon.workload.making cimport Block, Kernels, Packing, Workload, acc_packing, new_block, new_workload, parts
 
 import numpy as np
 

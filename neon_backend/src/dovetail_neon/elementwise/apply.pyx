@@ -2,11 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
 from dovetail_neon.elementwise.parameters cimport acc_flat, acc_scale
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport LONG_PLANE, Workload, new_workload
+from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, LONG_PLANE, Kernels, Workload, new_workload, parts
 
 from dovetail_neon.geometry.layouts import blocks, elements
 

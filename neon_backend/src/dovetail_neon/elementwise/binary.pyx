@@ -2,18 +2,14 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
 from dovetail_neon.elementwise.parameters cimport ACC_MAX_AXES, acc_elementwise
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport LONG_ROW, Workload, new_workload
+from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, LONG_ROW, Kernels, Workload, new_workload, parts
 
 import math
 
 from dovetail_neon.elementwise.codes import OPERATIONS
 from dovetail_neon.elementwise.functions import IDENTITY, function_of
 from dovetail_neon.geometry.layouts import elements
-
 
 
 def create_binary(layer, Kernels kernels):

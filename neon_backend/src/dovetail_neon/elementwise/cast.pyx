@@ -1,16 +1,7 @@
 """From one element type to another."""
 
-from dovetail_neon.elementwise.parameters cimport (
-    ACC_BOOL,
-    ACC_FLOAT32,
-    ACC_FLOAT64,
-    ACC_INT8,
-    ACC_INT32,
-    ACC_INT64,
-    ACC_UINT8,
-)
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.workload cimport Workload, new_workload
+from dovetail_neon.elementwise.parameters cimport ACC_BOOL, ACC_FLOAT32, ACC_FLOAT64, ACC_INT32, ACC_INT64, ACC_INT8, ACC_UINT8
+from dovetail_neon.workload.making cimport Kernels, Workload, new_workload
 
 from dovetail import DType
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from dovetail import Layer, PrivateLayer
+from dovetail import Layer
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 from dovetail.ground.pieces import put
@@ -53,19 +53,7 @@ def _round_to_bfloat16(graph: Graph) -> None:
         if isinstance(descriptor, Convolve) and descriptor.run > 1:
             _round_few(graph, layer, descriptor)
         elif isinstance(descriptor, Convolve | WinogradConvolve) and _fills(descriptor):
-            graph.replace_descriptor(
-                layer,
-                ConvolveBfloat16(
-                    infos=descriptor.infos,
-                    weights=descriptor.weights,
-                    bias=descriptor.bias,
-                    source=descriptor.source,
-                    target=descriptor.target,
-                    geometry=descriptor.geometry,
-                    groups=_groups(descriptor),
-                    function=descriptor.function,
-                ),
-            )
+            graph.replace_descriptor(layer, ConvolveBfloat16(**descriptor.as_filters(), groups=_groups(descriptor)))
     for slot in _kept(graph):
         _keep(graph, slot.layer)
 
@@ -99,17 +87,12 @@ def _round_few(graph: Graph, layer: Layer, descriptor: Convolve) -> None:
     order = (filters, rows, columns, image.channels) if last else (filters, rows, image.channels, columns)
     weights = np.zeros((filters, rows, columns, FEW), np.float32)
     put(weights[..., : image.channels], descriptor.weights.reshape(order).transpose((0, 1, 2, 3) if last else (0, 1, 3, 2)))
-    rounded = ConvolveBfloat16(
-        infos=descriptor.infos,
-        weights=weights.reshape(filters, rows, columns * FEW),
-        bias=descriptor.bias,
-        source=image,
-        target=descriptor.target,
-        geometry=Geometry((rows, columns), descriptor.geometry.stride, padding=(top, left)),
-        function=descriptor.function,
-        run=columns,
-        channels_last=last,
-    )
+    changed = {
+        "weights": weights.reshape(filters, rows, columns * FEW),
+        "source": image,
+        "geometry": Geometry((rows, columns), descriptor.geometry.stride, padding=(top, left)),
+    }
+    rounded = ConvolveBfloat16(**descriptor.as_filters() | changed, run=columns, channels_last=last)
     graph.replace_descriptor(layer, rounded)
     if isinstance(frame, Frame) and slot.layer.inputs[0].source is not None:
         source = slot.layer.inputs[0].source
@@ -170,20 +153,10 @@ def _whole(image: Image, descriptor: ConvolveBfloat16) -> bool:
 def _keep(graph: Graph, layer: Layer) -> None:
     descriptor = layer.descriptor
     if isinstance(descriptor, Depthwise):
-        kept: PrivateLayer = DepthwiseBfloat16(
-            infos=(bfloat16_info(descriptor.target),),
-            weights=descriptor.weights,
-            bias=descriptor.bias,
-            source=descriptor.source,
-            target=descriptor.target,
-            geometry=descriptor.geometry,
-            function=descriptor.function,
-        )
-    elif isinstance(descriptor, ConvolveBfloat16):
-        kept = replace(descriptor, infos=(bfloat16_info(descriptor.target),))
-    else:
+        descriptor = DepthwiseBfloat16(**descriptor.as_filters())
+    elif not isinstance(descriptor, ConvolveBfloat16):
         raise TypeError(f"{layer.kind} makes no bfloat16")
-    graph.replace_descriptor(layer, kept)
+    graph.replace_descriptor(layer, replace(descriptor, infos=(bfloat16_info(descriptor.target),)))
     graph.infer(layer)
 
 

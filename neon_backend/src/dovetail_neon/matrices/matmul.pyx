@@ -3,9 +3,7 @@
 from libc.stdint cimport int64_t
 
 from dovetail_neon.matrices.parameters cimport acc_matmul, acc_matmul_kernels
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport Workload, chunks_of, new_workload
+from dovetail_neon.workload.making cimport Kernels, Workload, chunks_of, new_workload, parts
 
 import math
 

@@ -3,23 +3,10 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from dovetail.abi cimport (
-    DOVETAIL_ALIAS_PART,
-    DOVETAIL_ALIAS_VIEW,
-    DOVETAIL_WORKLOAD_ELIDABLE,
-)
-from dovetail_neon.movement.parameters cimport (
-    ACC_MOVED_AXES,
-    ACC_RUN,
-    ACC_STRIDED,
-    ACC_TRANSPOSED,
-    ACC_TRANSPOSED_FLOATS,
-    acc_move,
-    acc_moves,
-)
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport Workload, new_workload
+from dovetail.abi cimport DOVETAIL_ALIAS_PART, DOVETAIL_ALIAS_VIEW, DOVETAIL_WORKLOAD_ELIDABLE
+from dovetail_neon.movement.parameters cimport ACC_MOVED_AXES, ACC_RUN, ACC_STRIDED, ACC_TRANSPOSED, ACC_TRANSPOSED_FLOATS
+from dovetail_neon.movement.parameters cimport acc_move, acc_moves
+from dovetail_neon.workload.making cimport Kernels, Workload, new_workload, parts
 
 import math
 

@@ -4,18 +4,11 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t
 from libc.stdio cimport snprintf
 
-from dovetail.abi cimport (
-    DOVETAIL_CANCELLED,
-    DOVETAIL_FAILED,
-    DOVETAIL_WORKLOAD_CAPSULE,
-    dovetail_call,
-    dovetail_execute,
-    dovetail_workload,
-    tensor_data,
-)
-from dovetail_neon.kernels cimport Kernels
+from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_FAILED, DOVETAIL_WORKLOAD_CAPSULE, dovetail_call, dovetail_execute
+from dovetail.abi cimport dovetail_workload, tensor_data
 from dovetail_neon.movement.parameters cimport acc_gather
-from dovetail_neon.workload.workload cimport Workload, acc_state, new_workload
+from dovetail_neon.workload.making cimport Kernels, Workload, new_workload
+from dovetail_neon.workload.workload cimport acc_state
 
 import math
 

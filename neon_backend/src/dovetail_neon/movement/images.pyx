@@ -4,8 +4,7 @@ from libc.stdint cimport int64_t
 
 from dovetail.abi cimport DOVETAIL_ALIAS_PART, DOVETAIL_ALIAS_VIEW, DOVETAIL_WORKLOAD_ELIDABLE
 from dovetail_neon.movement.parameters cimport acc_frame, acc_interleave, acc_join
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.workload cimport Workload, new_workload
+from dovetail_neon.workload.making cimport Kernels, Workload, new_workload
 
 from dovetail_neon.geometry.layouts import blocks
 

@@ -3,10 +3,7 @@
 from libc.stdint cimport int64_t
 
 from dovetail_neon.movement.parameters cimport acc_reorder
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport LONG_PLANE, Workload, new_workload
-
+from dovetail_neon.workload.making cimport LONG_PLANE, Kernels, Workload, new_workload, parts
 
 
 def create(layer, Kernels kernels):

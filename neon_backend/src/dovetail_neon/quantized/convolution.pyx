@@ -2,25 +2,12 @@
 
 from libc.stdint cimport int16_t, int32_t, int64_t
 
-from dovetail_neon.quantized.parameters cimport acc_quantized_convolution, acc_quantized_kernels
-from dovetail_neon.workload.packing cimport acc_packing
 from dovetail_neon.geometry.window cimport acc_window_reaches_out, fill_window
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.quantized.requantization cimport (
-    BLOCK,
-    CHUNK_NANOSECONDS,
-    CHUNKS_PER_WORKER,
-    MAX_CHUNKS,
-    SLACK,
-    UNIT_BYTES,
-    outside,
-    requantize,
-    shift_of,
-    unit_of,
-)
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.packed cimport Block, Packing, new_block
-from dovetail_neon.workload.workload cimport Workload, chunks_of, new_workload
+from dovetail_neon.quantized.parameters cimport acc_quantized_convolution, acc_quantized_kernels
+from dovetail_neon.quantized.requantization cimport BLOCK, CHUNKS_PER_WORKER, CHUNK_NANOSECONDS, MAX_CHUNKS, SLACK, UNIT_BYTES
+from dovetail_neon.quantized.requantization cimport outside, requantize, shift_of, unit_of
+from dovetail_neon.workload.making cimport Block, Kernels, Packing, Workload, acc_packing, chunks_of, new_block, new_workload
+from dovetail_neon.workload.making cimport parts
 
 import numpy as np
 

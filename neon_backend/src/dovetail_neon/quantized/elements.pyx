@@ -2,11 +2,9 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
-from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.quantized.parameters cimport acc_quantize, acc_quantized_reorder, acc_quantized_sum
 from dovetail_neon.quantized.requantization cimport BLOCK, shift_of
-from dovetail_neon.workload.workload cimport LONG_PLANE, Workload, new_workload
+from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, LONG_PLANE, Kernels, Workload, new_workload
 
 from dovetail_neon.geometry.layouts import pixel_bytes
 

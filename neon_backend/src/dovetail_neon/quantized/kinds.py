@@ -13,15 +13,14 @@ from ..geometry.window import Geometry
 
 
 @descriptor_class
-class ConvolveQuantized(PrivateLayer, kind="CpuAcc.ConvolveQuantized"):
-    """Convolution of quantized images in bytes, or product of quantized matrix rows.
+class QuantizedFilters(PrivateLayer):
+    """Base of kinds that slide integer weights over images in bytes.
 
-    Sums are exact, in 32 bits. Weights [filters, taps, channels of a group] are less their zero
-    points. A result is its zero point plus the sum, with its bias, times the factor of the filter,
-    rounded to nearest and clamped to `bounds`.
+    Sums are exact, in 32 bits. Weights are less their zero points. A result is its zero point plus
+    the sum, with its bias, times the factor of the filter, rounded to nearest and clamped to
+    `bounds`.
     """
 
-    precision: ClassVar[str] = "int8"
     weights: Shorts
     bias: Ints | None
     factors: Floats
@@ -32,25 +31,27 @@ class ConvolveQuantized(PrivateLayer, kind="CpuAcc.ConvolveQuantized"):
     """Zero points of the image and of the result."""
     bounds: tuple[int, int]
     """Least and greatest result, as stored."""
+
+
+@descriptor_class
+class ConvolveQuantized(QuantizedFilters, kind="CpuAcc.ConvolveQuantized"):
+    """Convolution of quantized images in bytes, or product of quantized matrix rows.
+
+    Weights are [filters, taps, channels of a group].
+    """
+
+    precision: ClassVar[str] = "int8"
     groups: int = 1
 
 
 @descriptor_class
-class DepthwiseQuantized(PrivateLayer, kind="CpuAcc.DepthwiseQuantized"):
+class DepthwiseQuantized(QuantizedFilters, kind="CpuAcc.DepthwiseQuantized"):
     """Depthwise convolution of quantized images in bytes; weights [channels, taps].
 
-    Each channel has a filter of its own. All else as in `ConvolveQuantized`.
+    Each channel has a filter of its own.
     """
 
     precision: ClassVar[str] = "int8"
-    weights: Shorts
-    bias: Ints | None
-    factors: Floats
-    source: Image
-    target: Image
-    geometry: Geometry
-    zeros: tuple[int, int]
-    bounds: tuple[int, int]
 
 
 @descriptor_class

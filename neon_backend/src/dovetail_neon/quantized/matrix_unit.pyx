@@ -2,23 +2,12 @@
 
 from libc.stdint cimport int16_t, int32_t, int64_t
 
-from dovetail_neon.quantized.parameters cimport acc_quantized_matrix, acc_quantized_matrix_kernels
-from dovetail_neon.workload.packing cimport acc_packing
 from dovetail_neon.geometry.window cimport acc_window_flatten, fill_window
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.quantized.requantization cimport (
-    BLOCK,
-    CHUNK_NANOSECONDS,
-    CHUNKS_PER_WORKER,
-    MAX_CHUNKS,
-    SLACK,
-    requantize,
-    shift_of,
-    unit_of,
-)
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.packed cimport Block, PackedConstants, Packing, new_block
-from dovetail_neon.workload.workload cimport Workload, chunks_of, keep_integers, new_workload
+from dovetail_neon.quantized.parameters cimport acc_quantized_matrix, acc_quantized_matrix_kernels
+from dovetail_neon.quantized.requantization cimport BLOCK, CHUNKS_PER_WORKER, CHUNK_NANOSECONDS, MAX_CHUNKS, SLACK, requantize
+from dovetail_neon.quantized.requantization cimport shift_of, unit_of
+from dovetail_neon.workload.making cimport Block, Kernels, PackedConstants, Packing, Workload, acc_packing, chunks_of
+from dovetail_neon.workload.making cimport keep_integers, new_block, new_workload, parts
 
 import numpy as np
 

@@ -38,10 +38,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
     ctypedef struct acc_quantized_matrix:
         int64_t images
         acc_window window
-        int64_t groups
-        int64_t channels
-        int64_t filters
-        int64_t blocks
+        int64_t groups, channels, filters, blocks
         int64_t pieces
         int64_t step
         int64_t out_step

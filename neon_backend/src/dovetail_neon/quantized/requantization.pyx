@@ -2,10 +2,9 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.quantized.parameters cimport acc_requantization
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport Workload, fill
+from dovetail_neon.workload.making cimport Kernels, Workload, parts
+from dovetail_neon.workload.workload cimport fill
 
 import numpy as np
 

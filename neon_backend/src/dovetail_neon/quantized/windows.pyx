@@ -3,12 +3,9 @@
 from libc.stdint cimport int16_t, int32_t, int64_t
 
 from dovetail_neon.geometry.window cimport fill_window
-from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.quantized.parameters cimport acc_quantized_kernels, acc_quantized_windows
 from dovetail_neon.quantized.requantization cimport BLOCK, SLACK, UNIT_BYTES, kept, outside, requantize, shift_of, unit_of
-from dovetail_neon.workload.packed cimport Block, new_block
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport Workload, new_workload
+from dovetail_neon.workload.making cimport Block, Kernels, Workload, new_block, new_workload, parts
 
 import numpy as np
 

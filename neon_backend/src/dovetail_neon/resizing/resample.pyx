@@ -3,11 +3,9 @@
 from libc.stdint cimport int64_t
 
 from dovetail_neon.resizing.parameters cimport acc_resize, acc_taps
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.workload cimport LONG_ROW, Workload, keep, keep_integers, new_workload
+from dovetail_neon.workload.making cimport LONG_ROW, Kernels, Workload, keep, keep_integers, new_workload
 
 from dovetail_neon.geometry.layouts import blocks
-
 
 
 cdef enum:

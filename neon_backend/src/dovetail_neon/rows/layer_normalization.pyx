@@ -1,9 +1,7 @@
 """Layer normalization of rows."""
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
-from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.rows.parameters cimport acc_layer_normalization
-from dovetail_neon.workload.workload cimport Workload, keep, new_workload
+from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, Kernels, Workload, keep, new_workload
 
 import math
 

@@ -2,11 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
 from dovetail_neon.rows.parameters cimport acc_affine, acc_column_normalization, acc_group_normalization
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport Workload, keep, new_workload
+from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, Kernels, Workload, keep, new_workload, parts
 
 import math
 from functools import partial
@@ -15,7 +12,6 @@ import numpy as np
 
 from dovetail.ground.pieces import mapped
 from dovetail import DataLayout
-
 
 
 def create_batch(layer, Kernels kernels):

@@ -2,25 +2,11 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.rows.parameters cimport (
-    ACC_AFTER_FACTOR,
-    ACC_AFTER_LOGARITHM,
-    ACC_AFTER_NOTHING,
-    ACC_AFTER_ROOT,
-    ACC_BEFORE_ABSOLUTE,
-    ACC_BEFORE_NOTHING,
-    ACC_BEFORE_SQUARE,
-    ACC_REDUCE_LOG_SUM_EXP,
-    ACC_REDUCE_MAXIMUM,
-    ACC_REDUCE_MINIMUM,
-    ACC_REDUCE_PRODUCT,
-    ACC_REDUCE_SUM,
-    acc_reduction,
-    acc_reduction_stage,
-)
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport LONG_ROW, Workload, new_workload
+from dovetail_neon.rows.parameters cimport ACC_AFTER_FACTOR, ACC_AFTER_LOGARITHM, ACC_AFTER_NOTHING, ACC_AFTER_ROOT
+from dovetail_neon.rows.parameters cimport ACC_BEFORE_ABSOLUTE, ACC_BEFORE_NOTHING, ACC_BEFORE_SQUARE, ACC_REDUCE_LOG_SUM_EXP
+from dovetail_neon.rows.parameters cimport ACC_REDUCE_MAXIMUM, ACC_REDUCE_MINIMUM, ACC_REDUCE_PRODUCT, ACC_REDUCE_SUM
+from dovetail_neon.rows.parameters cimport acc_reduction, acc_reduction_stage
+from dovetail_neon.workload.making cimport LONG_ROW, Kernels, Workload, new_workload, parts
 
 import math
 

@@ -2,10 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail.abi cimport DOVETAIL_ALIAS_IN_PLACE
 from dovetail_neon.rows.parameters cimport acc_softmax
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.workload cimport LONG_ROW, Workload, new_workload
+from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, LONG_ROW, Kernels, Workload, new_workload
 
 import math
 

@@ -2,11 +2,10 @@
 
 from libc.stdint cimport int64_t
 
-from dovetail_neon.strips.parameters cimport ACC_LONGEST_CHAIN, acc_stage, acc_strips
-from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.convolution cimport direct as convolution
+from dovetail_neon.strips.parameters cimport ACC_LONGEST_CHAIN, acc_stage, acc_strips
 from dovetail_neon.windows cimport windows
-from dovetail_neon.workload.workload cimport Workload, new_workload
+from dovetail_neon.workload.making cimport Kernels, Workload, new_workload
 
 from dovetail_neon.windows.kinds import Depthwise
 

@@ -1,10 +1,8 @@
 """Convolve images in bfloat16 depthwise; weights, products and sums are float32."""
 
 from dovetail_neon.geometry.window cimport acc_window_taps, fill_window
-from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.windows.parameters cimport acc_windows
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport Workload, keep, keep_packed, new_workload
+from dovetail_neon.workload.making cimport Kernels, Workload, keep, keep_packed, new_workload, parts
 
 import numpy as np
 

@@ -15,15 +15,7 @@ def lower_depthwise(lowering: Lowering, chain: Chain, convolve: Convolve, source
     """A convolution with as many groups as channels and as filters, to which nothing is added."""
     if not convolve.groups == convolve.source.channels == convolve.target.channels > 1 or chain.adds is not None:
         return False
-    depthwise = Depthwise(
-        infos=convolve.infos,
-        weights=convolve.weights[:, :, 0],
-        bias=convolve.bias,
-        source=convolve.source,
-        target=convolve.target,
-        geometry=convolve.geometry,
-        function=convolve.function,
-    )
+    depthwise = Depthwise(**convolve.as_filters() | {"weights": convolve.weights[:, :, 0]})
     made = lowering.emit(depthwise, [lowering.blocked(source, layout)], chain.layers)
     lowering.define(chain.output, made.output, "blocked", layout)
     return True

@@ -8,13 +8,13 @@ from dovetail import PrivateLayer
 from dovetail.graph.descriptor import descriptor_class
 
 from ..arrays import Floats
-from ..elementwise.functions import IDENTITY, Function
+from ..filters import Filters
 from ..geometry.layouts import Image
 from ..geometry.window import Geometry
 
 
 @descriptor_class
-class Depthwise(PrivateLayer, kind="CpuAcc.Depthwise"):
+class Depthwise(Filters, kind="CpuAcc.Depthwise"):
     """Depthwise convolution of blocked images; weights [channels, taps]."""
 
     precision: ClassVar[str] = "float32"
@@ -22,25 +22,13 @@ class Depthwise(PrivateLayer, kind="CpuAcc.Depthwise"):
 
     Each precision has kinds of its own: its kernels follow from the kind.
     """
-    weights: Floats
-    bias: Floats | None
-    source: Image
-    target: Image
-    geometry: Geometry
-    function: Function = IDENTITY
 
 
 @descriptor_class
-class DepthwiseBfloat16(PrivateLayer, kind="CpuAcc.DepthwiseBfloat16"):
+class DepthwiseBfloat16(Filters, kind="CpuAcc.DepthwiseBfloat16"):
     """`Depthwise` of images in bfloat16 blocks; weights, products and sums are float32."""
 
     precision: ClassVar[str] = "bfloat16"
-    weights: Floats
-    bias: Floats | None
-    source: Image
-    target: Image
-    geometry: Geometry
-    function: Function = IDENTITY
 
 
 @descriptor_class

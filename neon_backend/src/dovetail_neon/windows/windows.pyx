@@ -3,11 +3,9 @@
 from libc.stdint cimport int64_t
 
 from dovetail.abi cimport dovetail_body
-from dovetail_neon.windows.parameters cimport acc_windows
 from dovetail_neon.geometry.window cimport fill_window
-from dovetail_neon.kernels cimport Kernels
-from dovetail_neon.workload.rounding cimport parts
-from dovetail_neon.workload.workload cimport Workload, keep, keep_packed, new_workload
+from dovetail_neon.windows.parameters cimport acc_windows
+from dovetail_neon.workload.making cimport Kernels, Workload, keep, keep_packed, new_workload, parts
 
 import numpy as np
 

@@ -1,0 +1,30 @@
+"""What private kinds of filters over images share, whatever they multiply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dovetail import PrivateLayer
+from dovetail.graph.descriptor import descriptor_class
+
+from .arrays import Floats
+from .elementwise.functions import IDENTITY, Function
+from .geometry.layouts import Image
+from .geometry.window import Geometry
+
+
+@descriptor_class
+class Filters(PrivateLayer):
+    """Base of kinds that slide float32 weights over images, and apply a function to the sums."""
+
+    weights: Floats
+    bias: Floats | None
+    source: Image
+    target: Image
+    geometry: Geometry
+    function: Function = IDENTITY
+
+    def as_filters(self) -> dict[str, Any]:
+        """Return what another kind over the same filters takes of this one."""
+        names = ("infos", "weights", "bias", "source", "target", "geometry", "function")
+        return {name: getattr(self, name) for name in names}
