@@ -30,9 +30,26 @@ def _module(path: Path):
     return sys.modules[name]
 
 
+def _of_cpuref(name: str):
+    return _module(Path(__file__).parents[2] / "reference_backend" / "tests" / f"{name}.py")
+
+
 def _direct():
     """Load CpuRef's test harness: guards around every buffer, garbage in every workspace."""
-    return _module(Path(__file__).parents[2] / "reference_backend" / "tests" / "direct.py")
+    return _of_cpuref("direct")
+
+
+@pytest.fixture(scope="session")
+def reference():
+    """CpuRef's module `reference`: independent definitions in NumPy, float64."""
+    return _of_cpuref("reference")
+
+
+def pytest_generate_tests(metafunc):
+    """Give tests of a reduced precision the cases of all, and those of their own module."""
+    if "reduced_case" in metafunc.fixturenames:
+        shared = _module(Path(__file__).with_name("products.py")).CONVOLUTIONS
+        metafunc.parametrize("reduced_case", [*shared, *metafunc.module.CASES], ids=str)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,23 @@ import dovetail
 from dovetail_neon.geometry.layouts import Image, plain_info
 from dovetail_neon.geometry.window import POINT
 
+CONVOLUTIONS = [
+    # channels, filters, height, width, kernel, stride, padding, dilation, groups
+    (17, 33, 7, 5, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    (32, 70, 13, 15, (1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+    (19, 16, 11, 6, (3, 3), (2, 1), (0, 2, 1, 0), (2, 2), 1),
+    (40, 130, 7, 7, (3, 2), (1, 1), (2, 1, 2, 1), (1, 1), 1),
+    (65, 31, 9, 23, (5, 3), (3, 2), (2, 1, 2, 1), (1, 1), 1),
+    (36, 54, 6, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 3),
+    (30, 45, 1, 1, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    (3, 24, 19, 18, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 1),
+    (3, 64, 37, 41, (7, 7), (2, 2), (3, 3, 3, 3), (1, 1), 1),
+    (4, 17, 9, 33, (2, 11), (3, 1), (0, 5, 1, 2), (1, 1), 1),
+    (1, 40, 12, 12, (4, 3), (1, 3), (0, 0, 0, 0), (1, 1), 1),
+    (2, 8, 5, 5, (3, 2), (5, 4), (6, 7, 0, 1), (1, 1), 1),
+]
+"""Cases of every reduced precision: `reduced_case` is one of these or of a module's own `CASES`."""
+
 
 def load(network, precision="float32", isa="auto", threads=1, **options):
     own = {"precision": precision, "isa": isa}

@@ -33,33 +33,22 @@ def whole(rng, shape, most):
 
 
 CASES = [
-    # channels, filters, height, width, kernel, stride, padding, dilation, groups
-    (17, 33, 7, 5, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
-    (32, 70, 13, 15, (1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+    # as `products.CONVOLUTIONS`
     (24, 40, 10, 9, (5, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
-    (19, 16, 11, 6, (3, 3), (2, 1), (0, 2, 1, 0), (2, 2), 1),
-    (40, 130, 7, 7, (3, 2), (1, 1), (2, 1, 2, 1), (1, 1), 1),
-    (65, 31, 9, 23, (5, 3), (3, 2), (2, 1, 2, 1), (1, 1), 1),
     (16, 17, 3, 2, (3, 3), (1, 2), (4, 5, 6, 7), (1, 1), 1),
     (64, 64, 6, 6, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 2),
-    (36, 54, 6, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 3),
     (35, 47, 1, 1, (3, 3), (1, 2), (1, 1, 1, 1), (1, 1), 1),
-    (30, 45, 1, 1, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
-    (3, 24, 19, 18, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 1),
-    (3, 64, 37, 41, (7, 7), (2, 2), (3, 3, 3, 3), (1, 1), 1),
-    (4, 17, 9, 33, (2, 11), (3, 1), (0, 5, 1, 2), (1, 1), 1),
-    (1, 40, 12, 12, (4, 3), (1, 3), (0, 0, 0, 0), (1, 1), 1),
-    (2, 8, 5, 5, (3, 2), (5, 4), (6, 7, 0, 1), (1, 1), 1),
 ]
 
 
 @needs_float16
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("passes", [True, False])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions_of_whole_numbers_are_exact(products, convolved, case, layout, passes):
+def test_convolutions_of_whole_numbers_are_exact(products, convolved, reduced_case, layout, passes):
     """Any step that is left out, taken twice or read elsewhere shows."""
-    x, weights, bias, where = products.convolution_of(case, lambda rng, shape: whole(rng, shape, 100 if len(shape) == 1 else 8))
+    x, weights, bias, where = products.convolution_of(
+        reduced_case, lambda rng, shape: whole(rng, shape, 100 if len(shape) == 1 else 8)
+    )
     found, kinds = products.run_convolution(x, weights, bias, where, layout, "float16", passes=passes)
     assert not passes or "CpuAcc.ConvolveFloat16" in kinds
     np.testing.assert_array_equal(found, np.maximum(convolved(x, weights, bias, **where), 0))

@@ -49,17 +49,11 @@ UNARY = {
     "abs": (abs, 0),
     "neg": (np.negative, 0),
     # What the library of C answers: bounds that leave room for another one.
-    "sin": (np.sin, 2),
-    "cos": (np.cos, 2),
+    **{name: (getattr(np, name), 2) for name in ("sin", "cos")},
+    **{name: (getattr(np, name), 4) for name in ("sinh", "cosh")},
     "tan": (np.tan, 3),
-    "asin": (np.arcsin, 3),
-    "acos": (np.arccos, 3),
-    "atan": (np.arctan, 3),
-    "sinh": (np.sinh, 4),
-    "cosh": (np.cosh, 4),
-    "asinh": (np.arcsinh, 4),
-    "acosh": (np.arccosh, 4),
-    "atanh": (np.arctanh, 4),
+    **{f"a{name}": (getattr(np, f"arc{name}"), 3) for name in ("sin", "cos", "tan")},
+    **{f"a{name}": (getattr(np, f"arc{name}"), 4) for name in ("sinh", "cosh", "tanh")},
 }
 ACTIVATIONS = {
     "sigmoid": (sigmoid, 2.5),

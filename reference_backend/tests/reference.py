@@ -126,3 +126,18 @@ def assert_close(got, wanted, dtype=None, scale=1.0):
     minimum = {"float64": 1e-300, "float32": 1e-44, "float16": 2.0**-23, "bfloat16": 1e-38}[name]
     absolute = minimum + (1e-12 * (np.abs(finite).max() if finite.size else 0.0))
     np.testing.assert_allclose(got, wanted, rtol=RELATIVE[name] * scale, atol=absolute * scale)
+
+
+BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "pow": np.power,
+    "mod": np.mod,
+    "fmod": np.fmod,
+    "squared_difference": lambda a, b: (a - b) ** 2,
+}
+"""Functions of two numbers."""

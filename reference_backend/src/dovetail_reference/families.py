@@ -50,10 +50,10 @@ _KINDS = (
     ("ArgMinMax TopK", Family("selection", widens=False)),
     ("Reshape ExpandDims Squeeze Flatten Permute BroadcastTo Tile Shape", Family("reshaping", widens=False)),
     ("SpaceToDepth DepthToSpace", Family("reshaping", widens=False)),
+    ("Resize", Family("resizing", _DOUBLE, widens=False)),
     ("Concat Stack Split Pad", Family("joining", widens=False)),
     ("StridedSlice Gather GatherElements GatherNd OneHot Trilu Fill", Family("indexing", widens=False)),
     ("ScatterElements ScatterNd", Family("scattering", widens=False)),
-    ("Resize", Family("resizing", _DOUBLE, widens=False)),
     ("Quantize Dequantize", Family("quantizing", widens=False)),
 )
 
