@@ -46,10 +46,13 @@ def reference():
 
 
 def pytest_generate_tests(metafunc):
-    """Give tests of a reduced precision the cases of all, and those of their own module."""
-    if "reduced_case" in metafunc.fixturenames:
-        shared = _module(Path(__file__).with_name("products.py")).CONVOLUTIONS
-        metafunc.parametrize("reduced_case", [*shared, *metafunc.module.CASES], ids=str)
+    """Give a test of convolutions in a reduced precision its cases, in every layout and way."""
+    shared = _module(Path(__file__).with_name("products.py"))
+    for precision, own in shared.MORE_CONVOLUTIONS.items():
+        if f"{precision}_case" in metafunc.fixturenames:
+            metafunc.parametrize(f"{precision}_case", [*shared.CONVOLUTIONS, *own], ids=str)
+            metafunc.parametrize("layout", ["NCHW", "NHWC"])
+            metafunc.parametrize("passes", [True, False])
 
 
 @pytest.fixture(scope="session")

@@ -39,21 +39,9 @@ def kernels(request):
         pytest.skip(f"this machine has no {request.param}")
 
 
-CASES = [
-    # as `products.CONVOLUTIONS`
-    (24, 40, 10, 9, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
-    (16, 16, 3, 2, (3, 3), (1, 1), (4, 5, 6, 7), (1, 1), 1),
-    (64, 64, 6, 6, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 2),
-    (48, 96, 8, 5, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 3),
-    (35, 47, 1, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
-]
-
-
 @needs_bfloat16
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("passes", [True, False])
-def test_convolutions_equal_their_definition(products, convolved, reduced_case, layout, passes):
-    x, weights, bias, where = products.convolution_of(reduced_case)
+def test_convolutions_equal_their_definition(products, convolved, bfloat16_case, layout, passes):
+    x, weights, bias, where = products.convolution_of(bfloat16_case)
     found, kinds = products.run_convolution(x, weights, bias, where, layout, "bfloat16", passes=passes)
     assert not passes or "CpuAcc.ConvolveBfloat16" in kinds
     expected = convolved(rounded(x), rounded(weights), bias, **where)
