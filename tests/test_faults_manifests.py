@@ -4,8 +4,11 @@ import json
 import os
 import time
 
+import numpy as np
 import pytest
 from faults.building import compile_c, manifest
+
+import dovetail
 
 MANIFESTS = {
     "empty": "",
@@ -30,6 +33,28 @@ MANIFESTS = {
     "claims": json.dumps(manifest("Faulty", claims=[])),
     "no UTF-8": b'{"id": "\xff"}',
 }
+
+CLAIMS = {
+    "bound beyond floats": {"input.rank": {"max": 10**400}},
+    "multiple beyond floats": {"input.rank": {"multiple_of": 10**400}},
+    "value beyond floats": {"input.rank": 10**400},
+    "axis of many digits": {"input." + "9" * 5000: 1},
+    "axis of two signs": {"input.--5": 1},
+    "limit of two signs": {"input.rank": {"max": "input.--5"}},
+    "nothing between": {"input.rank": {"min": 5, "max": 1}},
+    "what Python has": {"__class__": 1},
+}
+
+
+def claiming(where, **changes):
+    return manifest("Faulty", claims={"dovetail.Activation": [{"dtypes": ["float32"], "where": where}]}, **changes)
+
+
+@pytest.mark.fault(38)
+@pytest.mark.parametrize("kind", CLAIMS)
+def test_claims_that_no_layer_can_be_held_against(scene, kind):
+    folder = scene.add(source="raise SystemExit('imported')", content=claiming(CLAIMS[kind]))
+    scene.refused("BAD_MANIFEST", where=folder)
 
 
 @pytest.mark.fault(38)
@@ -75,6 +100,17 @@ def test_claims_are_looked_at_before_the_backend_is_loaded(scene):
     )
     error = scene.refused("BAD_MANIFEST")
     assert "dtypes" in error.message
+
+
+@pytest.mark.fault(38)
+def test_a_bound_beyond_floats_hides_no_other_backend(scene):
+    """A default load, which looks at every backend for the CPU, goes on to the next one."""
+    scene.add(source="raise SystemExit('imported')", content=claiming(CLAIMS["bound beyond floats"], device="cpu", rank=1000))
+    assert scene.registry.default_preferences()[0] == "Faulty"
+    network = dovetail.Network("net")
+    network.output(network.relu(network.input("x", (2,))), "y")
+    with dovetail.load(dovetail.optimize(network, registry=scene.registry)) as loaded:
+        assert loaded.run({"x": np.float32([-1, 2])})["y"].tolist() == [0, 2]
 
 
 @pytest.mark.fault(38)

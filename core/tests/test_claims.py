@@ -96,6 +96,10 @@ class TestQuantities:
         assert claims(where={"bias.elements": None}).support(layer).supported
         assert not claims(where={"bias.elements": None}).support(convolution()).supported
 
+    def test_a_product_is_of_numbers(self):
+        assert values(convolution(), "layout.product") == []
+        assert values(addition(), "operation.product") == []
+
     def test_attributes_have_elements(self):
         layer = convolution(stride=(1, 2))
         for quantity, expected in {
@@ -323,12 +327,35 @@ def test_an_answer_has_no_truth_value():
         ({"a.B": [{"dtypes": ["int8"], "where": {"x": {"multiple_of": 0}}}]}, "positive integer"),
         ({"a.B": [{"dtypes": ["int8"], "where": {"x": {"max": float("nan")}}}]}, "must be a number or"),
         ({"a.B": [{"dtypes": ["int8"], "where": {"x": {"max": True}}}]}, "must be a number or"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"x": {"max": 10**400}}}]}, "must be a number or"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"x": {"multiple_of": 10**400}}}]}, "positive integer"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"x": 10**400}}]}, "a list of values"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"x": {"min": 5, "max": 1}}}]}, "above its 'max' of 1: nothing fits"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"x.--5": 1}}]}, "'x.--5' of a.B is no quantity"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"x.²": 1}}]}, "is no quantity"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"__class__": 1}}]}, "'__class__' of a.B is no quantity"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"x": {"max": "a b"}}}]}, "'a b' of a.B is no quantity"),
+        ({"a.B": [{"dtypes": ["int8"], "where": {"x": {"same_as": ".y"}}}]}, "'.y' of a.B is no quantity"),
+        ({"a": ["b"], "b": {"x": 1}, "a.B": [{"dtypes": ["int8"], "where": "a"}]}, "names no other set"),
         ({"a.B": [{"dtypes": ["int8"], "where": {"x": [[1]]}}]}, "a list of values"),
     ],
 )
 def test_malformed(content, word):
     with pytest.raises(ClaimsError, match=re.escape(word)):
         read_claims(content)
+
+
+def test_no_quantization_is_what_null_claims():
+    assert claims("dovetail.ElementwiseBinary", where={"a.quantization": None}).support(addition()).supported
+    refused = claims("dovetail.ElementwiseBinary", ["int8"], {"a.quantization": None}).support(
+        addition(dtype="int8", quantizations=(ONE_SCALE,) * 3)
+    )
+    assert refused.reason == "a.quantization is per_tensor; none is taken"
+
+
+def test_what_two_lack_is_not_the_same():
+    refused = claims("dovetail.ElementwiseBinary", where={"a.scale": {"same_as": "output.scale"}}).support(addition())
+    assert refused.reason == "a.scale is none; the same as output.scale, where there is one, is taken"
 
 
 def test_claims_of_a_kind_are_read_when_they_are_asked_for():

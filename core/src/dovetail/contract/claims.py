@@ -26,13 +26,15 @@ A name without a dot is a set of conditions, for use in `where`.
 
 from __future__ import annotations
 
-import math
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..graph.layer import Layer
 from ..graph.tensor import DType
 from ..ground.close_names import close_names
+from ..ground.foreign_text import shown
 from ..ground.records import NamedTuple
 from .conditions import Condition, Limit, Range, are, joined
 from .device import DEFAULT_DEVICE, Device
@@ -48,6 +50,7 @@ DTYPE_GROUPS: Mapping[str, tuple[DType, ...]] = {
 _MAX_NAMED = 4
 """Kinds that a refusal names, if there are no more."""
 _RANGE = ("min", "max", "multiple_of")
+_QUANTITY = re.compile(r"device\..+|[A-Za-z][A-Za-z0-9_]*(\.(-?[0-9]{1,4}|[A-Za-z][A-Za-z0-9_]*))?")
 _NAMES: Mapping[str, tuple[DType, ...]] = {**DTYPE_GROUPS, **{dtype.label: (dtype,) for dtype in DType}}
 
 
@@ -88,6 +91,12 @@ class Claims(Mapping[str, tuple[Claim, ...]]):
         if not isinstance(content, dict):
             raise ClaimsError(f"'claims' must be an object, by kind, not {type(content).__name__}")
         self._sets = {name: entry for name, entry in content.items() if "." not in name and isinstance(entry, dict)}
+        for name, entry in content.items():
+            if "." not in name and name not in self._sets and name.replace(",", " ").split() == [name]:
+                raise ClaimsError(
+                    f"{shown(name)} in 'claims' is no kind, as 'dovetail.Convolution2d' is, and no set of conditions, "
+                    f"which is an object by quantity and names no other set, not {shown(entry)}"
+                )
         self._named: dict[str, tuple[Condition, ...]] = {}
         self._unread = by_kind("claims", {names: entries for names, entries in content.items() if names not in self._sets})
         self._read: dict[str, tuple[Claim, ...]] = {}
@@ -261,18 +270,32 @@ def _condition(of: str, quantity: str, wanted: Any) -> Condition:
     one_of: list[Any] = []
     ranges: list[Range] = []
     same_as: list[Quantity] = []
+    own = _quantity(of, quantity)
     for alternative in wanted if isinstance(wanted, list) else [wanted]:
         if isinstance(alternative, dict) and "same_as" in alternative:
             same_as.append(_other(of, quantity, alternative))
         elif isinstance(alternative, dict):
             ranges.append(_range(of, quantity, alternative))
-        elif alternative is None or isinstance(alternative, str | int | float):
+        elif alternative is None or isinstance(alternative, str | bool) or is_number(alternative):
             one_of += _values(quantity, alternative)
         else:
             raise ClaimsError(_expected(of, quantity))
     if not (one_of or ranges or same_as):
         raise ClaimsError(_expected(of, quantity))
-    return Condition(Quantity(quantity), one_of, ranges, same_as)
+    return Condition(own, one_of, ranges, same_as)
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Tell whether a value is a number, finite and not beyond the range of a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _quantity(of: str, name: str) -> Quantity:
+    if not _QUANTITY.fullmatch(name):
+        raise ClaimsError(
+            f"{shown(name)} of {of} is no quantity; write the name of an attribute, or subject and fact as in 'input.rank'"
+        )
+    return Quantity(name)
 
 
 def _expected(of: str, quantity: str) -> str:
@@ -284,8 +307,11 @@ def _expected(of: str, quantity: str) -> str:
 
 def _values(quantity: str, value: Any) -> list[Any]:
     """Return what a value stands for: of element types a name may stand for several."""
-    if quantity.rpartition(".")[2] == "dtype" and isinstance(value, str) and value in DTYPE_GROUPS:
+    fact = quantity.partition(".")[2]
+    if fact == "dtype" and isinstance(value, str) and value in DTYPE_GROUPS:
         return [dtype.label for dtype in DTYPE_GROUPS[value]]
+    if fact == "quantization" and value is None:
+        return [None, "none"]  # the slot may be left out; a tensor without quantization says "none"
     return [value]
 
 
@@ -293,7 +319,7 @@ def _other(of: str, quantity: str, wanted: Mapping[str, Any]) -> Quantity:
     name = wanted["same_as"]
     if len(wanted) != 1 or not isinstance(name, str) or not name:
         raise ClaimsError(f"'same_as' of {quantity!r} of {of} must stand alone and be the name of a quantity")
-    return Quantity(name)
+    return _quantity(of, name)
 
 
 def _range(of: str, quantity: str, wanted: Mapping[str, Any]) -> Range:
@@ -303,15 +329,17 @@ def _range(of: str, quantity: str, wanted: Mapping[str, Any]) -> Range:
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ClaimsError(f"{quantity!r} of {of} takes {', '.join(_RANGE)}, not {', '.join(unknown) or 'nothing'}{hint}")
     step = wanted.get("multiple_of", 1)
-    if isinstance(step, bool) or not isinstance(step, int) or step < 1:
-        raise ClaimsError(f"'multiple_of' of {quantity!r} of {of} must be a positive integer")
+    if not is_number(step) or not isinstance(step, int) or step < 1:
+        raise ClaimsError(f"'multiple_of' of {quantity!r} of {of} must be a positive integer, not {shown(step)}")
     low, high = (_limit(of, quantity, name, wanted.get(name)) for name in _RANGE[:2])
+    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+        raise ClaimsError(f"'min' of {quantity!r} of {of} is {low}, above its 'max' of {high}: nothing fits")
     return Range(low, high, step)
 
 
 def _limit(of: str, quantity: str, name: str, value: Any) -> Limit:
     if value is None or (isinstance(value, str) and value):
-        return Quantity(value) if value else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ClaimsError(f"{name!r} of {quantity!r} of {of} must be a number or the name of a quantity")
+        return _quantity(of, value) if value else None
+    if not is_number(value):
+        raise ClaimsError(f"{name!r} of {quantity!r} of {of} must be a number or the name of a quantity, not {shown(value)}")
     return value

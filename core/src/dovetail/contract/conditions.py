@@ -128,9 +128,10 @@ class Condition:
         words = [_shown(value) for value in self.one_of if value is not None] + ["none"] * self._absent
         texts = words + [one.taken(layer, device) for one in self.ranges]
         for other in self.same_as:
-            value = "" if layer is None else f" ({_all_shown(other.meanings(layer, device))})"
+            values = () if layer is None else other.meanings(layer, device)
+            value = f" ({_all_shown(values)})" if values else "" if layer is None else ", where there is one,"
             texts.append(f"the same as {other.name}{value}")
-        return texts
+        return list(dict.fromkeys(texts))
 
     def found(self, layer: Layer, device: Device) -> str:
         """Say what a layer has, for people."""

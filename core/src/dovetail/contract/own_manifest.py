@@ -52,7 +52,7 @@ def _entries(kind: type) -> list[Mapping[str, Any]]:
         try:
             with open(path, "rb") as file:
                 content = json.loads(file.read())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise BackendError(
                 f"the manifest {path} of backend class {kind.__qualname__} cannot be read: {error}",
                 code=ErrorCode.BACKEND_CONTRACT,

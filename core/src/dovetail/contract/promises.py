@@ -22,13 +22,13 @@ decides nothing by promises; tools show them, and the conformance kit judges by 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..graph.layer import Layer
+from ..ground.foreign_text import shown
 from ..ground.records import NamedTuple
-from .claims import Claim, Claims, ClaimsError, Sets, by_kind, listed, scope_of
+from .claims import Claim, Claims, ClaimsError, Sets, by_kind, is_number, listed, scope_of
 from .device import Device
 
 KIND = "kind"
@@ -181,8 +181,8 @@ def _deviation(kind: str, entry: Any, sets: Sets) -> Deviation:
             raise ClaimsError(f"{name!r} in 'deviations' of {kind} must be a line of text, not {text!r}")
     for name in ("absolute", "relative"):
         value = fields.get(name, 0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            raise ClaimsError(f"{name!r} in 'deviations' of {kind} must be a finite number of at least 0, not {value!r}")
+        if not is_number(value) or value < 0:
+            raise ClaimsError(f"{name!r} in 'deviations' of {kind} must be a finite number of at least 0, not {shown(value)}")
     if not isinstance(fields.get("nonfinite", False), bool):
         raise ClaimsError(f"'nonfinite' in 'deviations' of {kind} must be true or false")
     given = {name: fields[name] for name in (*_BOUNDS, *_WORDS) if name in fields}

@@ -167,7 +167,7 @@ def _attribute_fact(name: str, fact: str) -> Reader:
     if fact == "count":
         return lambda layer: (len(whole(layer)),) if getattr(layer.descriptor, name, None) is not None else _NONE
     if fact == "product":
-        return lambda layer: (math.prod(whole(layer)),) if whole(layer) else _NONE
+        return lambda layer: _product(whole(layer))
     if fact == "axis":
         return _axis_of_quantization(name)
     if not _is_index(fact):
@@ -179,6 +179,10 @@ def _attribute_fact(name: str, fact: str) -> Reader:
         return (values[index],) if -len(values) <= index < len(values) else _NONE
 
     return element
+
+
+def _product(values: Values) -> Values:
+    return (math.prod(values),) if values and all(isinstance(value, int | float) for value in values) else _NONE
 
 
 def _axis_of_quantization(name: str) -> Reader:

@@ -32,7 +32,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..contract.own_manifest import FILE_NAME
-from ..ground.foreign_text import shown
+from ..ground.foreign_text import described, shown
+from ..ground.host_exceptions import is_of_host
 from .reasons import ReasonCode, Refused
 
 if TYPE_CHECKING:
@@ -173,8 +174,11 @@ def claims_of(manifest: Mapping[str, Any] | None, path: str | None = None, *, at
     try:
         claims = Claims(manifest["claims"])
         return claims.read() if at_once else claims
-    except ClaimsError as error:
-        raise Refused(ReasonCode.BAD_MANIFEST, f"in the manifest {error}", path=path) from error
+    except Exception as error:  # whatever one vendor's manifest holds, the other backends must stay usable
+        if is_of_host(error) or isinstance(error, MemoryError):
+            raise
+        text = str(error) if isinstance(error, ClaimsError) else f"'claims' cannot be read: {described(error)}"
+        raise Refused(ReasonCode.BAD_MANIFEST, f"in the manifest {text}", path=path) from error
 
 
 def _read(path: str) -> bytes:
