@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.contract.artefacts import ArtefactStore, folder_of, option_facts
+from dovetail.contract.artefacts import ArtefactStore, device_facts, folder_of, option_facts
+from dovetail.contract.device import Device
 from dovetail.contract.part_facts import part_digests
+from dovetail.contract.part_facts import text as text_of
 from dovetail.contract.subgraph import SubgraphView
 from dovetail.graph.tensor import Quantization
 from dovetail.layers.network import Network
@@ -120,7 +122,40 @@ def test_a_backend_names_more_that_decides(tmp_path: Path) -> None:
     kept.write(kept.key(part(), compiler="17.1"), b"compiled")
     key = kept.key(part(), compiler="18.0")
     assert kept.read(key) is None
-    assert kept.why_miss(key) == "compiler: 17.1 then, 18.0 now"
+    assert kept.why_miss(key) == 'backend.compiler: "17.1" then, "18.0" now'
+
+
+@pytest.mark.parametrize("name", [*FACTS, "part", "constants", "self", "digests", "option precision"])
+def test_no_name_of_a_backend_stands_for_a_fact_of_the_core(name: str) -> None:
+    facts = {fact: value for fact, value in FACTS.items() if fact != name}
+    keys = [store("", {**facts, name: value}).key(part(), **{name: "x"}) for value in ("1", "2")]
+    if name in FACTS:
+        assert keys[0].digest != keys[1].digest
+    assert keys[0].facts[f"backend.{name}"] == '"x"'
+    assert store("").key(part(), **{name: "x"}).digest != store("").key(part()).digest
+
+
+@pytest.mark.parametrize("field", ["name", "revision", "memory_bytes", "half_precision"])
+@pytest.mark.parametrize("fact", ["device", "revision", "memory", "half precision", "threads", "files", "option tile"])
+def test_no_fact_of_a_device_hides_what_the_core_knows(field: str, fact: str) -> None:
+    one, other = {"name": ("A", "B"), "revision": ("A", "B"), "memory_bytes": (5, 6), "half_precision": (True, False)}[field]
+    first, second = (Device(facts={fact: "z"}, **{field: value}) for value in (one, other))
+    assert device_facts(first) != device_facts(second)
+    assert not {"threads", "files", "option tile"} & set(device_facts(first))
+
+
+def test_values_of_all_types_are_told_apart() -> None:
+    values = [1, "1", 1.0, True, "true", "True", b"1", "bytes 31", 0.0, -0.0, "", b"", "None", "null", float("nan"), "NaN"]
+    values += ["x" * 5000, "x" * 4999 + "y", b"x" * 5000, "sha256 " + "0" * 64]
+    kept = store("")
+    assert len({kept.key(part(), compiler=value).digest for value in values}) == len(values)
+    assert len({text_of(device_facts(Device(facts={"a": value}))) for value in values if not isinstance(value, bytes)}) == 17
+
+
+@pytest.mark.parametrize("value", [None, np.zeros(5000), (1, 2), {"a": 1}, object()])
+def test_what_has_no_text_that_tells_it_apart_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"'weights' is .* such as a digest"):
+        store("").key(part(), weights=value)
 
 
 def test_without_a_folder_nothing_is_kept_and_said_why(tmp_path: Path) -> None:
@@ -260,7 +295,7 @@ class Options:
 
 
 def test_options_are_facts_but_for_the_folder() -> None:
-    assert option_facts(Options()) == {"option precision": "high", "option mode": '["Mode", "FAST"]', "option level": "null"}
+    assert option_facts(Options()) == {"option precision": '"high"', "option mode": '["Mode", "FAST"]', "option level": "null"}
     assert option_facts(Options()) == option_facts(replace(Options(), artefacts="elsewhere"))
     assert folder_of(replace(Options(), artefacts="here")) == "here"
     assert folder_of(object()) == ""

@@ -154,7 +154,7 @@ def test_a_python_backend_finds_what_it_compiled(tmp_path: Path) -> None:
     ("driver", "threads", "options", "said"),
     [
         ("1.0", 3, {}, None),
-        ("2.0", 3, {}, "driver: 1.0 then, 2.0 now"),
+        ("2.0", 3, {}, 'device.driver: "1.0" then, "2.0" now'),
         ("1.0", 1, {}, "threads: 3 then, 1 now"),
         ("1.0", 3, {"level": 2}, "option level: 1 then, 2 now"),
     ],

@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any
 
 from ..graph.layer import Layer, OutputSlot
+from ..ground.foreign_text import shown
 from ..ground.kept_files import KeptFolder
 from ..ground.logs import Log
 from ..ground.records import NamedTuple
@@ -31,8 +32,13 @@ _DIGEST = 32
 """Bytes of a SHA-256."""
 _LENGTH = 8
 _MAX_FACTS = 1 << 20
+_MAX_FACT = 1024
+"""Characters of a fact; of longer ones the digest stands in the file."""
 _HEAD = len(_MAGIC) + _DIGEST + _LENGTH
+_MAX_SHOWN = 120
 
+Known = str | int | float | bool | bytes
+"""What a backend may add to a key."""
 OPTION = "artefacts"
 """Option of a backend that names the folder: a str, empty for none. No artefact is known by it."""
 
@@ -42,7 +48,9 @@ class ArtefactKey(NamedTuple):
 
     Attributes:
         backend: Id.
-        facts: Everything that decides, by name.
+        facts: Everything that decides, by name. What a device says of its own is named
+            "device.driver", what the backend adds "backend.compiler", an option "option tile". No
+            other name has a dot or begins so; none of these can stand for another.
     """
 
     backend: str
@@ -100,23 +108,24 @@ class ArtefactStore:
         """Where they lie; None if the user named no folder, or if others could write there."""
         return self._files.folder
 
-    def key(self, part: PartLike | Layer, **more: str) -> ArtefactKey:
+    def key(self, part: PartLike | Layer, /, **more: Known) -> ArtefactKey:
         """Return what the artefact of a part is known by.
 
         Args:
             part: A `SubgraphView`, or one layer.
             more: What else decides: the version of a compiler, for example. Names and values are
-                shown to people.
+                shown to people; 1, 1.0, True and "1" are told apart.
 
         Raises:
-            TypeError: An attribute of a private kind has no content that is the same in the next
-                process.
+            TypeError: A value in `more` is no str, int, float, bool or bytes: take the digest of
+                larger things. An attribute of a private kind has no content that is the same in the
+                next process.
         """
         if isinstance(part, Layer):
             part = _Lone((part,), tuple(slot.source for slot in part.inputs), tuple(part.outputs))
         return self.key_of(part_digests(part), **more)
 
-    def key_of(self, digests: tuple[str, str], **more: str) -> ArtefactKey:
+    def key_of(self, digests: tuple[str, str], /, **more: Known) -> ArtefactKey:
         """Return the key of a part's artefact, by digests taken while its constants were there."""
         if self._facts is None:
             given = self._given()
@@ -124,8 +133,8 @@ class ArtefactStore:
             if given is None:
                 self._is_nameless, self._files = True, KeptFolder(None, self._refuse)
         structure, values = digests
-        facts = {**self._facts, **{name: str(value) for name, value in more.items()}}
-        return ArtefactKey(self.backend, {**facts, "part": structure, "constants": values})
+        added = {f"backend.{name}": _known(name, value) for name, value in more.items()}
+        return ArtefactKey(self.backend, {**self._facts, **added, "part": structure, "constants": values})
 
     def path(self, key: ArtefactKey) -> str | None:
         """Return where the artefact of a key lies or would lie; None without a folder."""
@@ -215,29 +224,47 @@ def option_facts(options: Any) -> dict[str, str]:
     fields = plain(options)[1]
     if not isinstance(fields, dict):
         return {"options": str(fields)}
-    return {
-        f"option {name}": value if isinstance(value, str) else text(value) for name, value in fields.items() if name != OPTION
-    }
+    return {f"option {name}": _short(text(value)) for name, value in fields.items() if name != OPTION}
 
 
 def device_facts(device: Any) -> dict[str, str]:
     """Return a `Device` as facts, without its index.
 
     What was compiled for one device serves another that is like it.
+
+    Raises:
+        TypeError: A fact is no str, int, float or bool.
     """
     said = {
         "device": device.name,
         "revision": device.revision,
         "memory": device.memory_bytes,
         "half precision": device.half_precision,
-        **dict(sorted(device.facts.items())),
     }
-    return {name: str(value) for name, value in said.items() if value not in (None, "")}
+    fields = {name: str(value) for name, value in said.items() if value not in (None, "")}
+    return fields | {f"device.{name}": _known(name, value) for name, value in sorted(device.facts.items())}
 
 
 def folder_of(options: Any) -> str:
     """Return the folder that the options of a backend name; empty if they name none."""
     return str(getattr(options, OPTION, "") or "")
+
+
+def _known(name: str, value: Known) -> str:
+    """Return a value as text that no other value has, of whatever type."""
+    if isinstance(value, bytes):
+        return _short(f"bytes {value.hex()}")
+    if not isinstance(value, str | int | float):  # of which bool is one
+        raise TypeError(
+            f"{name!r} is {shown(value)}, of type {type(value).__name__}; "
+            "what an artefact is known by is a str, int, float, bool or bytes, such as a digest"
+        )
+    return _short(text(value))
+
+
+def _short(fact: str) -> str:
+    """Return a fact, or what stands for one that is too long; nothing else looks like that."""
+    return fact if len(fact) <= _MAX_FACT else f"sha256 {_sha256(fact.encode()).hex()} of {len(fact)} characters"
 
 
 @cache
@@ -290,7 +317,9 @@ def _shown(fact: str | None) -> str:
     if fact is None:
         return "not known"
     is_digest = len(fact) == 2 * _DIGEST and all(letter in "0123456789abcdef" for letter in fact)
-    return fact[:12] if is_digest else fact or "none"
+    if is_digest:
+        return fact[:12]
+    return fact if 0 < len(fact) <= _MAX_SHOWN else f"{fact[:_MAX_SHOWN]}..." if fact else "none"
 
 
 def _sha256(content: bytes | memoryview) -> bytes:

@@ -6,10 +6,11 @@ It names the backend and keeps the cause.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..ground.errors import BackendError, DovetailError, ErrorCode
-from ..ground.foreign_text import described
+from ..ground.foreign_text import described, shown
 from ..ground.host_exceptions import is_of_host
 from ..ground.logs import Log
 from .interfaces import Device
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .interfaces import IBackend
 
 _log = Log("dovetail")
+MAX_DEVICES = 4096
+"""Of one backend; a list that never ends must not hold up a load."""
 
 
 def notify(hook: Callable[..., None], *arguments: Any) -> None:
@@ -119,10 +122,18 @@ def devices_of(origin: str, backend: IBackend) -> list[Device]:
     """Ask a backend for its devices.
 
     Raises:
-        BackendError: It raised, or answered no list of devices, in order of their index.
+        BackendError: It raised, or answered no list of devices, in order of their index, with facts
+            that can be told and kept.
     """
     with backend_call(origin, "devices"):
-        devices = list(backend.devices())
+        devices = list(islice(backend.devices(), MAX_DEVICES + 1))
+    if len(devices) > MAX_DEVICES:
+        raise BackendError(
+            f"{origin}: devices() gave more than {MAX_DEVICES} devices",
+            code=ErrorCode.BACKEND_CONTRACT,
+            hint="a list of devices ends; tell the backend's vendor",
+            method="devices",
+        )
     for index, device in enumerate(devices):
         checked(origin, "devices", device, Device)
         if device.index != index:
@@ -132,4 +143,12 @@ def devices_of(origin: str, backend: IBackend) -> list[Device]:
                 hint="devices stand in order of their index, from 0; tell the backend's vendor",
                 method="devices",
             )
+        for name, value in device.facts.items():
+            if not isinstance(name, str) or not isinstance(value, str | int | float):  # of which bool is one
+                raise BackendError(
+                    f"{origin}: devices() gave device {index} the fact {shown(name)}: {shown(value)}",
+                    code=ErrorCode.BACKEND_CONTRACT,
+                    hint="a fact has a name and is a str, int, float or bool; tell the backend's vendor",
+                    method="devices",
+                )
     return devices
