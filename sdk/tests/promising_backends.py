@@ -1,6 +1,6 @@
 """Small backends whose manifests promise bits or declare deviations, some of them falsely.
 
-Each class can be found by another process as "promising_backends:Class" with this folder on
+Each of them can be found by another process as "promising_backends:Class" with this folder on
 PYTHONPATH.
 """
 
@@ -61,61 +61,27 @@ class _LossyEverywhere(_Moved):
         result[...] = 0
 
 
-class DeviatesAsDeclared(Correct):
-    manifest = manifest_with(ADDITION, deviations={ADD: [HALVES]})
-    workload = _Moved
+def backend(name: str, doing: type[Workload] = Workload, **promises: Any) -> type[Correct]:
+    """Make a class of backends with a workload and with promises in its manifest."""
+    return type(name, (Correct,), {"workload": doing, "manifest": manifest_with(ADDITION, **promises), "__module__": __name__})
 
 
-class DeviatesFurther(DeviatesAsDeclared):
-    workload = _MovedFar
+_HALVES = {"deviations": {ADD: [HALVES]}}
+_ELSEWHERE = {"deviations": {ADD: [{**HALVES, "where": {"operation": "sub"}}]}}
+_LOST = {"deviations": {ADD: [LOST]}}
+_EXACT = {"bit_exact": {ADD: [{"dtypes": ["float32"], "standard": "ieee"}]}}
 
-
-class DeviatesElsewhere(DeviatesAsDeclared):
-    """Declares what subtraction does."""
-
-    manifest = manifest_with(ADDITION, deviations={ADD: [{**HALVES, "where": {"operation": "sub"}}]})
-
-
-class DeviatesNoMore(DeviatesAsDeclared):
-    workload = Workload
-
-
-class LosesNan(Correct):
-    manifest = manifest_with(ADDITION, deviations={ADD: [LOST]})
-    workload = _Lossy
-
-
-class LosesNumbersToo(LosesNan):
-    workload = _LossyEverywhere
-
-
-class PromisesBits(Correct):
-    manifest = manifest_with(ADDITION, bit_exact={ADD: [{"dtypes": ["float32"], "standard": "ieee"}]})
-
-
-class RoundsDown(PromisesBits):
-    """Promises correct rounding, and is within the tolerance only."""
-
-    workload = _RoundedDown
-
-
-class RoundsDownWithoutPromise(Correct):
-    workload = _RoundedDown
-
-
-class PromisesUnknownBits(Correct):
-    """Promises the bits of a standard that defines none for floats."""
-
-    manifest = manifest_with(ADDITION, bit_exact={ADD: [{"dtypes": ["float32"], "standard": "litert"}]})
-
-
-class MisspeltPromise(Correct):
-    manifest = manifest_with(ADDITION, bit_exact={ADD: [{"dtypes": ["float32"], "where": {"operatoin": "add"}}]})
-
-
-class MalformedPromise(Correct):
-    manifest = manifest_with(ADDITION, deviations={ADD: [{"dtypes": ["float32"], "what": "off"}]})
-
-
-class UnknownLateFailure(Correct):
-    manifest = manifest_with(ADDITION, late_failure={"fail_at": 1})
+DeviatesAsDeclared = backend("DeviatesAsDeclared", _Moved, **_HALVES)
+DeviatesFurther = backend("DeviatesFurther", _MovedFar, **_HALVES)
+DeviatesElsewhere = backend("DeviatesElsewhere", _Moved, **_ELSEWHERE)  # declares what subtraction does
+DeviatesNoMore = backend("DeviatesNoMore", **_HALVES)
+LosesNan = backend("LosesNan", _Lossy, **_LOST)
+LosesNumbersToo = backend("LosesNumbersToo", _LossyEverywhere, **_LOST)
+PromisesBits = backend("PromisesBits", **_EXACT)
+RoundsDown = backend("RoundsDown", _RoundedDown, **_EXACT)  # promises more than the tolerance that it keeps
+RoundsDownWithoutPromise = backend("RoundsDownWithoutPromise", _RoundedDown)
+# LiteRT defines nothing of floats.
+PromisesUnknownBits = backend("PromisesUnknownBits", bit_exact={ADD: [{"dtypes": ["float32"], "standard": "litert"}]})
+MisspeltPromise = backend("MisspeltPromise", bit_exact={ADD: [{"dtypes": ["float32"], "where": {"operatoin": "add"}}]})
+MalformedPromise = backend("MalformedPromise", deviations={ADD: [{"dtypes": ["float32"], "what": "off"}]})
+UnknownLateFailure = backend("UnknownLateFailure", late_failure={"fail_at": 1})

@@ -463,12 +463,17 @@ def dense(drawing: Drawing, x: OutputSlot) -> bool:
     return any(drawing.attempt(partial(build, *variant)) for variant in drawing.shuffled(variants)[:_TRIES])
 
 
+def _image(drawing: Drawing, x: OutputSlot) -> tuple[DataLayout | None, int]:
+    """Return the layout of an image and its count of channels; None for what is no image."""
+    layout = _layout(drawing, x)
+    return layout, 0 if layout is None else x.known_info.sizes[layout.channel_axis]
+
+
 def convolution(drawing: Drawing, x: OutputSlot) -> bool:
     """A convolution."""
-    layout = _layout(drawing, x)
+    layout, channels = _image(drawing, x)
     if layout is None:
         return False
-    channels = x.known_info.sizes[layout.channel_axis]
 
     def build(filters: int, kernel: int, stride: int, per_axis: bool) -> Layer:
         window = (kernel, kernel)
@@ -491,10 +496,9 @@ def convolution(drawing: Drawing, x: OutputSlot) -> bool:
 
 def depthwise(drawing: Drawing, x: OutputSlot) -> bool:
     """A convolution of each channel."""
-    layout = _layout(drawing, x)
+    layout, channels = _image(drawing, x)
     if layout is None:
         return False
-    channels = x.known_info.sizes[layout.channel_axis]
 
     def build(stride: int, per_axis: bool) -> Layer:
         nchw = layout is DataLayout.NCHW

@@ -7,10 +7,9 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import BroadcastTo
 
-from ..cases import Case, Feed, Operator, Parameters
-from ..references import samples
-from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
+from ..cases import Array, Case, Parameters
+from ..references.moving import KEPT, any_type_operator, moved_case
+from ..references.shapes import BROADCASTS, narrowed, quantities_of, shape_of
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -20,24 +19,21 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     shape, written = narrowed(result, parameters["broadcast"]), narrowed(result, parameters["written"])
     if shape is None or written is None or np.broadcast_shapes(shape, written) != result:
         return None
-    if not carries(parameters["quantization"], dtype):
-        return None
-    quantization = marked(parameters["quantization"])
-    x = samples.anything(dtype, shape, rng)
-    feed = Feed(x, dtype=dtype, quantization=quantization)
-    return layer_case(BroadcastTo(shape=written), [feed], np.ascontiguousarray(np.broadcast_to(x, result)).reshape(result))
+
+    def repeated(x: Array) -> Array:
+        return np.ascontiguousarray(np.broadcast_to(x, result)).reshape(result)
+
+    return moved_case(BroadcastTo(shape=written), shape, repeated, parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.BroadcastTo",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "BroadcastTo",
+    _make,
+    {
         "broadcast": ("column", *(how for how in BROADCASTS if how != "column")),
         "written": ("none", "leading", "row", "one"),
-        "quantization": (None, "kept"),
+        **KEPT,
     },
-    make=_make,
     quantities={**quantities_of("output"), "outputs.rank": "rank", "input.rank": "rank"},
     together=[
         {"broadcast": "none", "written": "scalar"},

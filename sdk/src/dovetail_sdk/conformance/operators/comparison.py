@@ -10,19 +10,17 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Comparison, ComparisonOperation
 
-from ..cases import Array, Case, Feed, Operator, Parameters
+from ..cases import Array, Case, Feed, Parameters
 from ..references import samples
-from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
+from ..references.moving import any_type_operator
+from ..references.shapes import OPERAND_PAIRS, narrowed, quantities_of, shape_of
 from ..references.single_layer import carries, layer_case, marked
 
 _FUNCTIONS: Mapping[ComparisonOperation, Callable[[Array, Array], Array]] = {
-    ComparisonOperation.EQUAL: np.equal,
-    ComparisonOperation.NOT_EQUAL: np.not_equal,
-    ComparisonOperation.GREATER: np.greater,
-    ComparisonOperation.GREATER_OR_EQUAL: np.greater_equal,
-    ComparisonOperation.LESS: np.less,
-    ComparisonOperation.LESS_OR_EQUAL: np.less_equal,
+    ComparisonOperation(name): getattr(np, name.removesuffix("_or_equal") + "_equal" * name.endswith("_or_equal"))
+    for name in ("equal", "not_equal", "greater", "greater_or_equal", "less", "less_or_equal")
 }
+"""NumPy says greater_equal for greater_or_equal."""
 _OF_BOOLS = (ComparisonOperation.EQUAL, ComparisonOperation.NOT_EQUAL)
 """Truth values have no order."""
 
@@ -64,19 +62,15 @@ _TOGETHER: list[dict[str, Any]] = [
     *({"operation": ComparisonOperation.LESS, "broadcast_b": how} for how in ("scalar", "row", "column")),
 ]
 
-OPERATOR = Operator(
-    kind="dovetail.Comparison",
-    dtypes=samples.ALL,
-    parameters={
+OPERATOR = any_type_operator(
+    "Comparison",
+    _make,
+    {
         "operation": tuple(ComparisonOperation),
-        **SIZES,
-        "broadcast_a": BROADCASTS,
-        "broadcast_b": BROADCASTS,
-        "constant": (None, "b", "a"),
+        **OPERAND_PAIRS,
         "values": ("plain", "special"),
         "quantization": (None, "alike"),
     },
-    make=_make,
     quantities=quantities_of("a", "b", "output"),
     together=_TOGETHER,
 )

@@ -7,10 +7,11 @@ import numpy as np
 from dovetail import DType, Quantization
 from dovetail.layers import Concat
 
-from ..cases import EXACT, Case, Feed, Operator, Parameters
+from ..cases import EXACT, Case, Feed, Parameters
 from ..references import samples
+from ..references.moving import any_type_operator
 from ..references.quantized_elementwise import ONE_QUANTUM, quantized, real
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.shapes import quantities_of, shape_of
 from ..references.single_layer import carries, layer_case, marked
 
 
@@ -53,18 +54,16 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return layer_case(Concat(axis=axis), feeds, expected, tolerance=tolerance, quantization=result)
 
 
-OPERATOR = Operator(
-    kind="dovetail.Concat",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "Concat",
+    _make,
+    {
         "axis": (1, 0, 2, 3, -1, -2, -4),
         "count": (2, 1, 3, 7),
         "parts": ("equal", "growing", "one empty", "first empty"),
         "constant": (None, 0, 1),
         "quantization": (None, "kept", "differing"),
     },
-    make=_make,
     quantities={**quantities_of("inputs"), "inputs.count": "count", "output.rank": "rank"},
     together=[
         {"rank": 1, "axis": 0},

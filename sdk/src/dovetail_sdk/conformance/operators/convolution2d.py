@@ -9,10 +9,9 @@ import numpy as np
 from dovetail import DataLayout, DType
 from dovetail.layers import ActivationFunction, Convolution2d
 
-from ..cases import Case, Operator, Parameters
-from ..references import samples
-from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, WITHOUT_WINDOW, fitted
-from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, weighted_case, weighted_images
+from ..cases import Case, Parameters
+from ..references.images import FILTERED, IMAGE, SLIDING, WITHOUT_WINDOW, fitted
+from ..references.products import LARGEST, filtering_operator, weighted_case, weighted_images
 from ..references.windows import convolution
 
 
@@ -39,34 +38,22 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return weighted_case(layer, parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.Convolution2d",
-    dtypes=(*samples.FLOATS, DType.INT8, DType.UINT8),
-    parameters={
+OPERATOR = filtering_operator(
+    "Convolution2d",
+    _make,
+    {
         **IMAGE,
-        "channels": (4, 1, 3, 8, 17),
+        **FILTERED,
         "filters": (6, 1, 5, 8, 17),
-        "kernel height": (3, 1, 2, 5),
-        "kernel width": (3, 1, 2, 7),
         **SLIDING,
         "groups": (1, 2),
-        "layout": LAYOUTS,
-        **WEIGHTED,
     },
-    make=_make,
+    {
+        **dict.fromkeys(("output.channels", "weights.filters", "weights.0", "bias.0"), "filters"),
+        "weights.channels": "channels",
+    },
     impossible=WITHOUT_WINDOW,
     reaching={f"weights.{fact}": lambda size: {"filters": size} for fact in ("shape", "elements")},
-    quantities={
-        **IMAGE_QUANTITIES,
-        **WEIGHTED_QUANTITIES,
-        "output.channels": "filters",
-        "weights.filters": "filters",
-        "weights.channels": "channels",
-        "weights.height": "kernel height",
-        "weights.width": "kernel width",
-        "weights.0": "filters",
-        "bias.0": "filters",
-    },
     together=[
         {"kernel height": 1, "kernel width": 1},
         {"kernel height": 1, "kernel width": 1, "height": 1, "width": 1, "channels": 1, "filters": 1},

@@ -7,9 +7,8 @@ import numpy as np
 from dovetail import DataLayout, DType
 from dovetail.layers import DepthToSpace
 
-from ..cases import Case, Operator, Parameters
-from ..references import samples
-from ..references.pixels import BLOCKS, PIXEL_IMPOSSIBLE, PIXEL_QUANTITIES, depth_to_space, moved_case
+from ..cases import Case, Parameters
+from ..references.pixels import depth_to_space, moved_case, pixel_operator
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -20,20 +19,16 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return moved_case(descriptor, lambda x: depth_to_space(x, block, column_first), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.DepthToSpace",
-    dtypes=samples.ALL,
-    parameters={
-        **BLOCKS,
+OPERATOR = pixel_operator(
+    "DepthToSpace",
+    _make,
+    {
         "height": (2, 1, 3),
         "width": (3, 1, 2),
         "channels": (12, 4, 0, 16, 36),
         "column_first": (False, True),
     },
-    make=_make,
-    quantities=PIXEL_QUANTITIES,
-    impossible=PIXEL_IMPOSSIBLE,
-    together=[
+    [
         {"batch": 2, "layout": DataLayout.NHWC},
         {"block": 3, "channels": 18},
         {"block": 3, "channels": 18, "column_first": True},

@@ -9,10 +9,9 @@ import numpy as np
 from dovetail import DataLayout, DType
 from dovetail.layers import ActivationFunction, DepthwiseConvolution2d
 
-from ..cases import Case, Operator, Parameters
-from ..references import samples
-from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, WITHOUT_WINDOW, filters_first, fitted
-from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, weighted_case, weighted_images
+from ..cases import Case, Parameters
+from ..references.images import FILTERED, IMAGE, SLIDING, WITHOUT_WINDOW, filters_first, fitted
+from ..references.products import LARGEST, filtering_operator, weighted_case, weighted_images
 from ..references.windows import depthwise
 
 
@@ -40,27 +39,17 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return weighted_case(layer, parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.DepthwiseConvolution2d",
-    dtypes=(*samples.FLOATS, DType.INT8, DType.UINT8),
-    parameters={
+OPERATOR = filtering_operator(
+    "DepthwiseConvolution2d",
+    _make,
+    {
         **IMAGE,
-        "channels": (4, 1, 3, 8, 17),
+        **FILTERED,
         "multiplier": (1, 2, 3),
-        "kernel height": (3, 1, 2, 5),
-        "kernel width": (3, 1, 2, 7),
         **SLIDING,
-        "layout": LAYOUTS,
-        **WEIGHTED,
     },
-    make=_make,
+    {},
     impossible={**WITHOUT_WINDOW, "*: weights.* below 1": "the kind takes images that have channels"},
-    quantities={
-        **IMAGE_QUANTITIES,
-        **WEIGHTED_QUANTITIES,
-        "weights.height": "kernel height",
-        "weights.width": "kernel width",
-    },
     together=[
         {"kernel height": 1, "kernel width": 1},
         {"kernel height": 1, "kernel width": 1, "height": 1, "width": 1, "channels": 1},

@@ -10,9 +10,9 @@ from dovetail.layers import Dequantize
 from ..cases import EXACT, Array, Bits, Case, Feed, Operator, Parameters
 from ..references import samples
 from ..references.precision import units
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.shapes import quantities_of, shape_of
 from ..references.single_layer import layer_case
-from .quantize import per_axis_column, quantization_of, zero_of
+from .quantize import QUANTIZED_TENSOR, per_axis_column, quantization_of, zero_of
 
 _LABELS = ("float32", "float64", "float16", "bfloat16")
 _REASON = (
@@ -57,9 +57,7 @@ OPERATOR = Operator(
     dtypes=samples.INTEGERS,
     parameters={
         "dtype": _LABELS,
-        **SIZES,
-        "axis": (None, 0, 1, 3, -1, -4),
-        "zero_point": ("inside", "none", "least", "most"),
+        **QUANTIZED_TENSOR,
         "scale": ("power of two", "any"),
         "quantization": (None, "given"),
     },

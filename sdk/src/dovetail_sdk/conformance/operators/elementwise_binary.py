@@ -13,12 +13,13 @@ from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import LOGICAL_OPERATIONS, SHIFT_OPERATIONS, ActivationFunction, BinaryOperation, ElementwiseBinary
 
-from ..cases import EXACT, Array, Bits, Case, Feed, Operator, Parameters, Tolerance
+from ..cases import EXACT, Array, Bits, Case, Feed, Parameters, Tolerance
 from ..references import samples
 from ..references.fused import CLAMPS, PARAMETERS, activated, fused_tolerance, parameters_for
+from ..references.moving import any_type_operator
 from ..references.precision import units
 from ..references.quantized_elementwise import ONE_QUANTUM, combined, real
-from ..references.shapes import BROADCASTS, SIZES, narrowed, quantities_of, shape_of
+from ..references.shapes import BROADCASTS, OPERAND_PAIRS, narrowed, quantities_of, shape_of
 from ..references.standards import (
     correctly_rounded,
     is_power_of_two,
@@ -334,21 +335,17 @@ _TOGETHER: list[dict[str, Any]] = [
     *_logic(),
 ]
 
-OPERATOR = Operator(
-    kind="dovetail.ElementwiseBinary",
-    dtypes=samples.ALL,
-    parameters={
+OPERATOR = any_type_operator(
+    "ElementwiseBinary",
+    _make,
+    {
         "operation": tuple(BinaryOperation),
-        **SIZES,
-        "broadcast_a": BROADCASTS,
-        "broadcast_b": BROADCASTS,
-        "constant": (None, "b", "a"),
+        **OPERAND_PAIRS,
         "values": ("plain", "special"),
         "exponent": (None,),
         "activation": tuple(PARAMETERS),
         "quantization": (None, "scaled", "saturating", "alike"),
     },
-    make=_make,
     quantities={**quantities_of("a", "b", "output"), "b.dtype": "exponent"},
     together=_TOGETHER,
 )

@@ -10,9 +10,10 @@ import numpy as np
 from dovetail import DType, Quantization
 from dovetail.layers import ElementwiseUnary, UnaryOperation
 
-from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
+from ..cases import EXACT, Array, Case, Feed, Parameters, Tolerance
 from ..references import samples
 from ..references.fused import erf
+from ..references.moving import any_type_operator
 from ..references.precision import units
 from ..references.quantized_elementwise import ONE_QUANTUM, quantized, real
 from ..references.shapes import SIZES, quantities_of, shape_of
@@ -155,16 +156,15 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return layer_case(descriptor, [Feed(x, dtype=dtype)], np.asarray(expected), tolerance=tolerance, bits=bits)
 
 
-OPERATOR = Operator(
-    kind="dovetail.ElementwiseUnary",
-    dtypes=samples.ALL,
-    parameters={
+OPERATOR = any_type_operator(
+    "ElementwiseUnary",
+    _make,
+    {
         "operation": tuple(UnaryOperation),
         **SIZES,
         "values": ("plain", "special"),
         "quantization": (None, "scaled"),
     },
-    make=_make,
     quantities=quantities_of("input", "output"),
     together=[
         *({"operation": operation, "values": "special"} for operation in tuple(FUNCTIONS)[1:]),

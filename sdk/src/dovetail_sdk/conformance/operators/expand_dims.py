@@ -7,10 +7,9 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import ExpandDims
 
-from ..cases import Case, Feed, Operator, Parameters
-from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
+from ..cases import Case, Parameters
+from ..references.moving import KEPT, any_type_operator, moved_case
+from ..references.shapes import shape_of
 
 
 def expanded(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -28,23 +27,16 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     result = None if shape is None else expanded(shape, axes)
     if shape is None or result is None:
         return None
-    if not carries(parameters["quantization"], dtype):
-        return None
-    quantization = marked(parameters["quantization"])
-    x = samples.anything(dtype, shape, rng)
-    return layer_case(ExpandDims(axes=axes), [Feed(x, dtype=dtype, quantization=quantization)], x.reshape(result))
+    return moved_case(ExpandDims(axes=axes), shape, lambda x: x.reshape(result), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.ExpandDims",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "ExpandDims",
+    _make,
+    {
         "axes": ((0,), (-1,), (2,), (4,), (-5,), (), (0, 2), (-1, -3), (3, 0)),
-        "quantization": (None, "kept"),
+        **KEPT,
     },
-    make=_make,
-    quantities=quantities_of("input"),
     reaching={slot: lambda rank: {"rank": rank, "axes": ()} for slot in ("input.rank", "outputs.rank")},
     together=[{"rank": 0, "axes": (0, 1)}, {"rank": 0, "axes": (-1,)}, {"rank": 1, "axes": (1,)}, {"rank": 2, "axes": (0, 3)}],
 )

@@ -9,31 +9,24 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Flatten
 
-from ..cases import Case, Feed, Operator, Parameters
-from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
+from ..cases import Case, Parameters
+from ..references.moving import KEPT, any_type_operator, moved_case
+from ..references.shapes import shape_of
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     shape, axis = shape_of(parameters), parameters["axis"]
     if shape is None or not -len(shape) <= axis <= len(shape):
         return None
-    if not carries(parameters["quantization"], dtype):
-        return None
-    quantization = marked(parameters["quantization"])
-    x = samples.anything(dtype, shape, rng)
     first = axis + len(shape) if axis < 0 else axis
-    result = x.reshape(math.prod(shape[:first]), math.prod(shape[first:]))
-    return layer_case(Flatten(axis=axis), [Feed(x, dtype=dtype, quantization=quantization)], result)
+    rows, columns = math.prod(shape[:first]), math.prod(shape[first:])
+    return moved_case(Flatten(axis=axis), shape, lambda x: x.reshape(rows, columns), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.Flatten",
-    dtypes=samples.ALL,
-    parameters={**SIZES, "axis": (1, 0, 2, 3, 4, -1, -2, -4), "quantization": (None, "kept")},
-    make=_make,
-    quantities=quantities_of("input"),
+OPERATOR = any_type_operator(
+    "Flatten",
+    _make,
+    {"axis": (1, 0, 2, 3, 4, -1, -2, -4), **KEPT},
     impossible={"*: output*.rank *": "results of the kind have rank 2"},
     together=[{"rank": 0, "axis": 0}, {"rank": 1, "axis": 0}, {"rank": 6, "axis": 5}, {"channels": 0, "axis": 4}],
 )

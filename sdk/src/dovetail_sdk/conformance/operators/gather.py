@@ -7,10 +7,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Gather
 
-from ..cases import Array, Case, Operator, Parameters
-from ..references import samples
+from ..cases import Array, Case, Parameters
+from ..references.moving import any_type_operator
 from ..references.positions import INDEX_QUANTITIES, INDEXED, indices, picked_case
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.shapes import quantities_of, shape_of
 
 
 def gathered(x: Array, index: Array, axis: int, batch: int) -> Array:
@@ -31,26 +31,22 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         return None
     index_shape = (*shape[:batch], *parameters["indices"])
     index = indices(parameters["index_dtype"], index_shape, shape[place], parameters["negative"], rng)
-    if index is None:
-        return None
     if parameters["constant_input"] and parameters["constant_indices"]:
         return None
     descriptor = Gather(axis=axis, batch_dims=batch)
-    return picked_case(descriptor, shape, index, lambda x: gathered(x, index, place, batch), parameters, dtype, rng)
+    return picked_case(descriptor, shape, index, lambda x, index: gathered(x, index, place, batch), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.Gather",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "Gather",
+    _make,
+    {
         "axis": (0, 1, 2, 3, -1, -2, -4),
         "indices": ((3,), (), (1,), (0,), (2, 3), (1, 2, 1)),
         "batch_dims": (0, 1, 2),
         "constant_input": (False, True),
         **INDEXED,
     },
-    make=_make,
     quantities={**quantities_of("input"), "input.constant": "constant_input", **INDEX_QUANTITIES},
     reaching={"indices.rank": lambda rank: {"indices": (*(1,) * (rank - 1), 2)[-rank or 1 :], "rank": 1, "axis": 0}},
     together=[

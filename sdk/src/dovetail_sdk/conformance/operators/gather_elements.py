@@ -7,10 +7,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import GatherElements
 
-from ..cases import Array, Case, Operator, Parameters
-from ..references import samples
+from ..cases import Array, Case, Parameters
+from ..references.moving import any_type_operator
 from ..references.positions import INDEX_QUANTITIES, INDEXED, indices, picked_case
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.shapes import quantities_of, shape_of
 
 
 def gathered_elements(x: Array, index: Array, axis: int) -> Array:
@@ -33,23 +33,19 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     place = axis % len(shape)
     own = index_shape(shape, place, parameters["count"], parameters["shorter"])
     index = indices(parameters["index_dtype"], own, shape[place], parameters["negative"], rng)
-    if index is None:
-        return None
     descriptor = GatherElements(axis=axis)
-    return picked_case(descriptor, shape, index, lambda x: gathered_elements(x, index, place), parameters, dtype, rng)
+    return picked_case(descriptor, shape, index, lambda x, index: gathered_elements(x, index, place), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.GatherElements",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "GatherElements",
+    _make,
+    {
         "axis": (1, 0, 2, 3, -1, -3),
         "count": (2, 1, 0, 7),
         "shorter": (False, True),
         **INDEXED,
     },
-    make=_make,
     quantities={**quantities_of("input"), **INDEX_QUANTITIES},
     together=[
         {"rank": 1, "axis": 0},

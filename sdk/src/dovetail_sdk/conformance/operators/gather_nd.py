@@ -7,10 +7,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import GatherNd
 
-from ..cases import Array, Case, Operator, Parameters
-from ..references import samples
+from ..cases import Array, Case, Parameters
+from ..references.moving import any_type_operator
 from ..references.positions import INDEX_QUANTITIES, INDEXED, LEADING, coordinates, picked_case
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.shapes import quantities_of, shape_of
 
 
 def gathered_by_position(x: Array, index: Array, batch: int) -> Array:
@@ -28,23 +28,19 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         return None
     lead = (*shape[:batch], *parameters["leading"])
     index = coordinates(parameters["index_dtype"], lead, shape[batch : batch + depth], parameters["negative"], rng)
-    if index is None:
-        return None
     descriptor = GatherNd(batch_dims=batch)
-    return picked_case(descriptor, shape, index, lambda x: gathered_by_position(x, index, batch), parameters, dtype, rng)
+    return picked_case(descriptor, shape, index, lambda x, index: gathered_by_position(x, index, batch), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.GatherNd",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "GatherNd",
+    _make,
+    {
         "depth": (2, 1, 3, 4),
         "leading": LEADING,
         "batch_dims": (0, 1, 2),
         **INDEXED,
     },
-    make=_make,
     quantities={**quantities_of("input"), "indices.-1": "depth", **INDEX_QUANTITIES},
     together=[
         {"rank": 1, "depth": 1},

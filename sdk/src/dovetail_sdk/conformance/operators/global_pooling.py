@@ -10,19 +10,7 @@ from dovetail import DataLayout, DType
 from dovetail.layers import GlobalPooling, PoolingFunction
 
 from ..cases import Array, Case, Feed, Operator, Parameters
-from ..references import samples
-from ..references.images import LAYOUTS
-from ..references.pooling import (
-    POOLED_QUANTIZATIONS,
-    WITHOUT_NORM,
-    judged,
-    pooled,
-    pooling_bits,
-    pooling_input,
-    pooling_tolerance,
-    quantization_of,
-    zeros_of,
-)
+from ..references import pooling, samples
 from ..references.products import LARGEST
 from ..references.quantized import of_type
 from ..references.single_layer import layer_case
@@ -47,20 +35,20 @@ def _windows(x: Array) -> Array:
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     function, p, how = PoolingFunction(parameters["function"]), parameters["p"], of_type(parameters["quantization"], dtype)
     spatial, layout = _spatial(parameters), DataLayout(parameters["layout"])
-    if spatial is None or not judged(function, dtype, how) or (p != 2 and function is not PoolingFunction.LP) or p < 1:
+    if spatial is None or not pooling.judged(function, dtype, how) or (p != 2 and function is not PoolingFunction.LP) or p < 1:
         return None
     batch, channels, pixels = parameters["batch"], parameters["channels"], math.prod(spatial)
     if batch * channels * pixels > LARGEST or not pixels:
         return None
-    x = pooling_input(function, dtype, (batch, channels, *spatial), rng)
-    quantization = quantization_of(how, dtype, channels, layout.channel_axis % (2 + len(spatial)))
-    zero = zeros_of(quantization, 0)
+    x = pooling.pooling_input(function, dtype, (batch, channels, *spatial), rng)
+    quantization = pooling.quantization_of(how, dtype, channels, layout.channel_axis % (2 + len(spatial)))
+    zero = pooling.zeros_of(quantization, 0)
     windows = _windows(samples.reals(x, dtype) if dtype.is_float else x)
     inside, divisor = np.ones(windows.shape, np.bool_), np.asarray(pixels)
-    expected = pooled(windows, inside, function, divisor, p, zero, dtype if dtype.is_integer else None)
+    expected = pooling.pooled(windows, inside, function, divisor, p, zero, dtype if dtype.is_integer else None)
     greatest = 0.0
     if dtype.is_float and function is PoolingFunction.AVERAGE:
-        greatest = float(pooled(np.abs(windows), inside, function, divisor, p).max(initial=0.0))
+        greatest = float(pooling.pooled(np.abs(windows), inside, function, divisor, p).max(initial=0.0))
     result = expected.reshape(batch, channels, *(1,) * len(spatial))
     if layout is DataLayout.NHWC:
         x, result = (np.ascontiguousarray(np.moveaxis(one, 1, -1)) for one in (x, result))
@@ -68,8 +56,8 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         GlobalPooling(function=function, p=p, layout=layout),
         [Feed(x, dtype=dtype, quantization=quantization)],
         result,
-        tolerance=pooling_tolerance(function, dtype, pixels, p, greatest),
-        bits=pooling_bits(result),
+        tolerance=pooling.pooling_tolerance(function, dtype, pixels, p, greatest),
+        bits=pooling.pooling_bits(result),
     )
 
 
@@ -90,15 +78,11 @@ OPERATOR = Operator(
     kind="dovetail.GlobalPooling",
     dtypes=samples.NUMBERS,
     parameters={
-        "function": tuple(PoolingFunction),
+        **pooling.POOLED,
         "rank": (4, 2, 3, 5),
         "batch": (1, 2, 3, 0),
         "height": (4, 1, 3, 7),
         "width": (5, 1, 4, 6, 9),
-        "channels": (4, 1, 3, 8, 17),
-        "p": (2, 1, 3),
-        "layout": LAYOUTS,
-        "quantization": POOLED_QUANTIZATIONS,
     },
     make=_make,
     quantities={
@@ -109,7 +93,7 @@ OPERATOR = Operator(
         "output.0": "batch",
     },
     impossible={
-        **WITHOUT_NORM,
+        **pooling.WITHOUT_NORM,
         "*: input.height below 1": "nothing has no greatest element, and no average",
         "*: input.width below 1": "nothing has no greatest element, and no average",
     },

@@ -10,9 +10,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Pad, PadMode
 
-from ..cases import Array, Case, Feed, Operator, Parameters
+from ..cases import Array, Case, Feed, Parameters
 from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.moving import KEPT, any_type_operator
+from ..references.shapes import shape_of
 from ..references.single_layer import carries, layer_case, marked
 
 _PATTERNS = ("spatial", "nothing", "all", "before", "after", "last", "cropped", "cropped and padded", "to the limit")
@@ -106,18 +107,15 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return layer_case(descriptor, [Feed(x, dtype=dtype, quantization=marked(how))], padded(x, *pads, mode, filled[1]))
 
 
-OPERATOR = Operator(
-    kind="dovetail.Pad",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "Pad",
+    _make,
+    {
         "mode": tuple(PadMode),
         "pattern": _PATTERNS,
         "fill": ("zero", "one", "fraction", "least", "most"),
-        "quantization": (None, "kept"),
+        **KEPT,
     },
-    make=_make,
-    quantities=quantities_of("input"),
     together=[
         *({"mode": mode, "pattern": pattern} for mode in tuple(PadMode)[1:] for pattern in ("all", "to the limit", "last")),
         *({"mode": mode, "pattern": "all", "rank": rank} for mode in tuple(PadMode)[1:] for rank in (1, 6)),

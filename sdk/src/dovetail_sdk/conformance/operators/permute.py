@@ -7,9 +7,10 @@ import numpy as np
 from dovetail import DType, Quantization
 from dovetail.layers import Permute
 
-from ..cases import Array, Case, Feed, Operator, Parameters
+from ..cases import Array, Case, Feed, Parameters
 from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.moving import any_type_operator
+from ..references.shapes import shape_of
 from ..references.single_layer import carries, layer_case, marked
 
 
@@ -47,12 +48,10 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
 
 _OF_FOUR = ((0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 2, 3), (1, 0, 2, 3), (0, 1, 3, 2), (0, 2, 1, 3), (3, 2, 1, 0), (-1, 0, -2, 1))
 
-OPERATOR = Operator(
-    kind="dovetail.Permute",
-    dtypes=samples.ALL,
-    parameters={**SIZES, "permutation": (None, *_OF_FOUR), "quantization": (None, "kept", "per axis")},
-    make=_make,
-    quantities=quantities_of("input"),
+OPERATOR = any_type_operator(
+    "Permute",
+    _make,
+    {"permutation": (None, *_OF_FOUR), "quantization": (None, "kept", "per axis")},
     together=[
         {"rank": 2, "permutation": (1, 0)},
         {"rank": 2, "permutation": (0, 1)},

@@ -10,19 +10,8 @@ from dovetail import DataLayout, DType
 from dovetail.layers import Pooling2d, PoolingFunction
 
 from ..cases import Array, Case, Feed, Operator, Parameters
-from ..references import samples
-from ..references.images import IMAGE, IMAGE_QUANTITIES, LAYOUTS, SLIDING, WITHOUT_WINDOW, fitted, image_from_nchw
-from ..references.pooling import (
-    POOLED_QUANTIZATIONS,
-    WITHOUT_NORM,
-    judged,
-    pooled,
-    pooling_bits,
-    pooling_input,
-    pooling_tolerance,
-    quantization_of,
-    zeros_of,
-)
+from ..references import pooling, samples
+from ..references.images import IMAGE, IMAGE_QUANTITIES, SLIDING, WITHOUT_WINDOW, fitted, image_from_nchw
 from ..references.products import LARGEST
 from ..references.quantized import of_type
 from ..references.windows import positions, seen
@@ -32,7 +21,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     function, kernel, p = PoolingFunction(parameters["function"]), parameters["size"], parameters["p"]
     stride, padding, dilation = (parameters[name] for name in ("stride", "padding", "dilation"))
     size, layout, how = fitted(parameters, kernel), DataLayout(parameters["layout"]), of_type(parameters["quantization"], dtype)
-    if size is None or not judged(function, dtype, how) or (p != 2 and function is not PoolingFunction.LP) or p < 1:
+    if size is None or not pooling.judged(function, dtype, how) or (p != 2 and function is not PoolingFunction.LP) or p < 1:
         return None
     if any(max(padding[i], padding[i + 2]) >= dilation[i] * (kernel[i] - 1) + 1 for i in range(2)):
         return None  # a window of padding alone, which the descriptor refuses
@@ -43,9 +32,9 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     rows, columns = (
         positions(size[i], kernel[i], stride[i], padding[i], padding[i + 2], dilation[i], partial=partial) for i in range(2)
     )
-    x = pooling_input(function, dtype, (batch, channels, *size), rng)
-    quantization = quantization_of(how, dtype, channels, layout.channel_axis % 4)
-    zero = zeros_of(quantization, 2)
+    x = pooling.pooling_input(function, dtype, (batch, channels, *size), rng)
+    quantization = pooling.quantization_of(how, dtype, channels, layout.channel_axis % 4)
+    zero = pooling.zeros_of(quantization, 2)
 
     def windows(image: Array) -> Array:
         return seen(image, kernel, stride, padding, dilation, counts=(rows, columns))
@@ -58,28 +47,19 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     if not inside.any(axis=(-2, -1)).all():
         return None  # dilation may step over the image altogether
     values = windows(samples.reals(x, dtype) if dtype.is_float else x)
-    expected = pooled(values, inside, function, divisor, p, zero, dtype if dtype.is_integer else None)
+    expected = pooling.pooled(values, inside, function, divisor, p, zero, dtype if dtype.is_integer else None)
     greatest = 0.0
     if dtype.is_float and function is PoolingFunction.AVERAGE:
-        greatest = float(pooled(np.abs(values), inside, function, divisor, p).max(initial=0.0))
-    descriptor = Pooling2d(
-        function=function,
-        size=kernel,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        count_padding=counting,
-        ceil_mode=partial,
-        p=p,
-        layout=layout,
-    )
+        greatest = float(pooling.pooled(np.abs(values), inside, function, divisor, p).max(initial=0.0))
+    attributes = ("size", "stride", "padding", "dilation", "count_padding", "ceil_mode", "p")
+    descriptor = Pooling2d(function=function, layout=layout, **{name: parameters[name] for name in attributes})
     feed = Feed(image_from_nchw(x, layout), dtype=dtype, quantization=quantization)
     return Case(
         build=lambda graph, slots: graph.add(descriptor, *slots).outputs,
         feeds=(feed,),
         expected=(image_from_nchw(expected, layout),),
-        tolerances=(pooling_tolerance(function, dtype, math.prod(kernel), p, greatest),),
-        bits=(pooling_bits(image_from_nchw(expected, layout)),),
+        tolerances=(pooling.pooling_tolerance(function, dtype, math.prod(kernel), p, greatest),),
+        bits=(pooling.pooling_bits(image_from_nchw(expected, layout)),),
     )
 
 
@@ -106,16 +86,12 @@ OPERATOR = Operator(
     kind="dovetail.Pooling2d",
     dtypes=samples.NUMBERS,
     parameters={
-        "function": tuple(PoolingFunction),
+        **pooling.POOLED,
         **IMAGE,
-        "channels": (4, 1, 3, 8, 17),
         "size": ((2, 2), (1, 1), (3, 3), (3, 2), (1, 4), (5, 5)),
         **SLIDING,
         "count_padding": (False, True),
         "ceil_mode": (False, True),
-        "p": (2, 1, 3),
-        "layout": LAYOUTS,
-        "quantization": POOLED_QUANTIZATIONS,
     },
     make=_make,
     quantities={
@@ -124,7 +100,7 @@ OPERATOR = Operator(
         "input.quantization": "quantization",
         "output.quantization": "quantization",
     },
-    impossible={**WITHOUT_NORM, **WITHOUT_WINDOW},
+    impossible={**pooling.WITHOUT_NORM, **WITHOUT_WINDOW},
     reaching={
         **{f"{slot}.elements": lambda count: {**_ONE_ROW, "width": count} for slot in ("input", "output")},
         "padding": lambda edge: {"padding": (edge,) * 4, "size": (edge + 1,) * 2},

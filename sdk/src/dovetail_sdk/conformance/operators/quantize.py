@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from dovetail import DType, Quantization
@@ -63,6 +66,14 @@ def quantized_reals(x: Array, quantization: Quantization, dtype: DType) -> Array
     return np.asarray(np.clip(rounded, max(minimum, -_LARGEST_EXACT), min(maximum, _LARGEST_EXACT))).astype(dtype.numpy)
 
 
+QUANTIZED_TENSOR: Mapping[str, Sequence[Any]] = {
+    **SIZES,
+    "axis": (None, 0, 1, 3, -1, -4),
+    "zero_point": ("inside", "none", "least", "most"),
+}
+"""Parameters of a tensor and of its quantization."""
+
+
 def _by_float32(x: Array, quantization: Quantization, dtype: DType, target: DType) -> Array:
     """Divide in float32, as ONNX's QuantizeLinear does; round ties to even. No NaN, no infinity."""
     scale = per_axis_column(np.asarray(quantization.scale, np.float32), x.ndim, quantization.axis)
@@ -118,9 +129,7 @@ OPERATOR = Operator(
     dtypes=samples.FLOATS,
     parameters={
         "dtype": _LABELS,
-        **SIZES,
-        "axis": (None, 0, 1, 3, -1, -4),
-        "zero_point": ("inside", "none", "least", "most"),
+        **QUANTIZED_TENSOR,
         "values": ("plain", "ties", "special", "any"),
     },
     make=_make,

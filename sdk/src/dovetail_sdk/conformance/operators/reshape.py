@@ -9,10 +9,9 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Reshape
 
-from ..cases import Case, Feed, Operator, Parameters
-from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
+from ..cases import Case, Parameters
+from ..references.moving import KEPT, any_type_operator, moved_case
+from ..references.shapes import shape_of
 
 
 def target(shape: tuple[int, ...], how: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -43,25 +42,18 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     given = None if shape is None else target(shape, parameters["target"])
     if shape is None or given is None:
         return None
-    if not carries(parameters["quantization"], dtype):
-        return None
-    quantization = marked(parameters["quantization"])
     written, meant = given
-    x = samples.anything(dtype, shape, rng)
     descriptor = Reshape(shape=written, zero_copies=parameters["target"] == "zero copies")
-    return layer_case(descriptor, [Feed(x, dtype=dtype, quantization=quantization)], x.reshape(meant))
+    return moved_case(descriptor, shape, lambda x: x.reshape(meant), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.Reshape",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "Reshape",
+    _make,
+    {
         "target": ("flat", "inferred", "ones", "scalar", "backward", "two", "merged", "zero copies"),
-        "quantization": (None, "kept"),
+        **KEPT,
     },
-    make=_make,
-    quantities=quantities_of("input"),
     reaching={"outputs.rank": lambda rank: {"rank": max(rank - 2, 0), "target": "ones"}},
     together=[
         {"rank": 0, "target": "scalar"},

@@ -7,11 +7,11 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import ScatterElements, ScatterReduction
 
-from ..cases import Array, Case, Operator, Parameters
-from ..references import samples
+from ..cases import Array, Case, Parameters
+from ..references.moving import any_type_operator
 from ..references.positions import INDEX_QUANTITIES, INDEXED, indices
 from ..references.scattering import may_meet, meaningful, scatter_case
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.shapes import quantities_of, shape_of
 
 
 def _indices(parameters: Parameters, shape: tuple[int, ...], axis: int, rng: np.random.Generator) -> Array | None:
@@ -42,11 +42,10 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return scatter_case(descriptor, shape, index, met, index.shape, parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.ScatterElements",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "ScatterElements",
+    _make,
+    {
         "axis": (1, 0, 2, 3, -1, -3),
         "reduction": tuple(ScatterReduction),
         "count": (2, 1, 0, 3),
@@ -54,7 +53,6 @@ OPERATOR = Operator(
         "repeated": (False, True),
         **INDEXED,
     },
-    make=_make,
     quantities={**quantities_of("input"), **INDEX_QUANTITIES},
     together=[
         *({"reduction": reduction, "repeated": True} for reduction in tuple(ScatterReduction)[1:]),

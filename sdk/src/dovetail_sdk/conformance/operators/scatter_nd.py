@@ -9,11 +9,11 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import ScatterNd, ScatterReduction
 
-from ..cases import Array, Case, Operator, Parameters
-from ..references import samples
+from ..cases import Array, Case, Parameters
+from ..references.moving import any_type_operator
 from ..references.positions import INDEX_QUANTITIES, INDEXED, LEADING, coordinates, places
 from ..references.scattering import may_meet, meaningful, scatter_case
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.shapes import quantities_of, shape_of
 
 
 def _positions(parameters: Parameters, sizes: tuple[int, ...], rng: np.random.Generator) -> Array | None:
@@ -38,18 +38,16 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return scatter_case(descriptor, shape, index, met, (*index.shape[:-1], *shape[depth:]), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.ScatterNd",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "ScatterNd",
+    _make,
+    {
         "depth": (2, 1, 3, 4),
         "leading": LEADING,
         "reduction": tuple(ScatterReduction),
         "repeated": (False, True),
         **INDEXED,
     },
-    make=_make,
     quantities={**quantities_of("input"), "indices.-1": "depth", **INDEX_QUANTITIES},
     together=[
         *({"reduction": reduction, "repeated": True} for reduction in tuple(ScatterReduction)[1:]),

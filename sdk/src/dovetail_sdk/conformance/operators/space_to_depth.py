@@ -7,9 +7,8 @@ import numpy as np
 from dovetail import DataLayout, DType
 from dovetail.layers import SpaceToDepth
 
-from ..cases import Case, Operator, Parameters
-from ..references import samples
-from ..references.pixels import BLOCKS, PIXEL_IMPOSSIBLE, PIXEL_QUANTITIES, moved_case, space_to_depth
+from ..cases import Case, Parameters
+from ..references.pixels import moved_case, pixel_operator, space_to_depth
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -20,19 +19,15 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return moved_case(descriptor, lambda x: space_to_depth(x, block), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.SpaceToDepth",
-    dtypes=samples.ALL,
-    parameters={
-        **BLOCKS,
+OPERATOR = pixel_operator(
+    "SpaceToDepth",
+    _make,
+    {
         "height": (4, 2, 6, 12),
         "width": (6, 2, 4, 12),
         "channels": (3, 1, 0, 5, 8),
     },
-    make=_make,
-    quantities=PIXEL_QUANTITIES,
-    impossible=PIXEL_IMPOSSIBLE,
-    together=[
+    [
         {"batch": 2, "layout": DataLayout.NHWC},
         {"block": 3, "height": 6},
         {"block": 3, "height": 3, "width": 3},

@@ -7,9 +7,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Split
 
-from ..cases import Case, Feed, Operator, Parameters
+from ..cases import Case, Feed, Parameters
 from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.moving import KEPT, any_type_operator
+from ..references.shapes import quantities_of, shape_of
 from ..references.single_layer import carries, layer_case, marked
 
 
@@ -39,17 +40,15 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return layer_case(descriptor, [Feed(x, dtype=dtype, quantization=marked(parameters["quantization"]))], *expected)
 
 
-OPERATOR = Operator(
-    kind="dovetail.Split",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "Split",
+    _make,
+    {
         "axis": (2, 0, 1, 3, -1, -2, -4),
         "parts": (2, 1, 3, 4),
         "part_sizes": ("equal", "uneven", "empty"),
-        "quantization": (None, "kept"),
+        **KEPT,
     },
-    make=_make,
     quantities={**quantities_of("input"), "outputs.count": "parts"},
     together=[
         {"rank": 1, "axis": 0, "parts": 5},

@@ -7,10 +7,9 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Squeeze
 
-from ..cases import Case, Feed, Operator, Parameters
-from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
+from ..cases import Case, Parameters
+from ..references.moving import KEPT, any_type_operator, moved_case
+from ..references.shapes import shape_of
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -19,29 +18,22 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         return None
     places = {axis % len(shape) for axis in ones}
     shape = tuple(1 if axis in places else size for axis, size in enumerate(shape))
-    if not carries(parameters["quantization"], dtype):
-        return None
-    quantization = marked(parameters["quantization"])
     if parameters["named"]:
         axes, gone = ones, places
     else:
         axes, gone = None, {axis for axis, size in enumerate(shape) if size == 1}
-    x = samples.anything(dtype, shape, rng)
     result = [size for axis, size in enumerate(shape) if axis not in gone]
-    return layer_case(Squeeze(axes=axes), [Feed(x, dtype=dtype, quantization=quantization)], x.reshape(result))
+    return moved_case(Squeeze(axes=axes), shape, lambda x: x.reshape(result), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.Squeeze",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "Squeeze",
+    _make,
+    {
         "ones": ((0,), (-1,), (1,), (-4,), (), (1, 2), (-1, 0), (0, 1, 2, 3)),
         "named": (True, False),
-        "quantization": (None, "kept"),
+        **KEPT,
     },
-    make=_make,
-    quantities=quantities_of("input"),
     reaching={"outputs.rank": lambda rank: {"rank": rank, "ones": (), "named": True}},
     together=[
         {"ones": (1, 2), "named": False},

@@ -7,9 +7,10 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Stack
 
-from ..cases import Case, Feed, Operator, Parameters
+from ..cases import Case, Feed, Parameters
 from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
+from ..references.moving import KEPT, any_type_operator
+from ..references.shapes import quantities_of, shape_of
 from ..references.single_layer import carries, layer_case, marked
 
 
@@ -24,17 +25,15 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return layer_case(Stack(axis=axis), feeds, np.stack([feed.value for feed in feeds], axis))
 
 
-OPERATOR = Operator(
-    kind="dovetail.Stack",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "Stack",
+    _make,
+    {
         "axis": (0, 1, 2, 4, -1, -2, -5),
         "count": (2, 1, 3, 7),
         "constant": (None, 0, 1),
-        "quantization": (None, "kept"),
+        **KEPT,
     },
-    make=_make,
     quantities={**quantities_of("inputs"), "inputs.count": "count"},
     reaching={"output.rank": lambda rank: {"rank": rank - 1}},
     together=[

@@ -7,10 +7,9 @@ import numpy as np
 from dovetail import DType
 from dovetail.layers import Tile
 
-from ..cases import Array, Case, Feed, Operator, Parameters
-from ..references import samples
-from ..references.shapes import SIZES, quantities_of, shape_of
-from ..references.single_layer import carries, layer_case, marked
+from ..cases import Array, Case, Parameters
+from ..references.moving import KEPT, any_type_operator, moved_case
+from ..references.shapes import shape_of
 
 
 def repetitions(rank: int, pattern: str) -> tuple[int, ...] | None:
@@ -40,22 +39,15 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     repeats = None if shape is None else repetitions(len(shape), parameters["pattern"])
     if shape is None or repeats is None:
         return None
-    if not carries(parameters["quantization"], dtype):
-        return None
-    quantization = marked(parameters["quantization"])
-    x = samples.anything(dtype, shape, rng)
-    return layer_case(Tile(repeats=repeats), [Feed(x, dtype=dtype, quantization=quantization)], tiled(x, repeats))
+    return moved_case(Tile(repeats=repeats), shape, lambda x: tiled(x, repeats), parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.Tile",
-    dtypes=samples.ALL,
-    parameters={
-        **SIZES,
+OPERATOR = any_type_operator(
+    "Tile",
+    _make,
+    {
         "pattern": ("twice", "once", "last", "first", "mixed", "none at all"),
-        "quantization": (None, "kept"),
+        **KEPT,
     },
-    make=_make,
-    quantities=quantities_of("input"),
     together=[{"pattern": "mixed", "rank": rank} for rank in (1, 2, 3, 6)],
 )

@@ -9,10 +9,9 @@ import numpy as np
 from dovetail import DataLayout, DType
 from dovetail.layers import ActivationFunction, TransposeConvolution2d
 
-from ..cases import Case, Operator, Parameters
-from ..references import samples
-from ..references.images import IMAGE_QUANTITIES, LAYOUTS, filters_first
-from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, weighted_case, weighted_images
+from ..cases import Case, Parameters
+from ..references.images import LAYOUTS, filters_first
+from ..references.products import LARGEST, filtering_operator, weighted_case, weighted_images
 from ..references.windows import transpose_convolution
 
 
@@ -52,10 +51,10 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     return weighted_case(layer, parameters, dtype, rng)
 
 
-OPERATOR = Operator(
-    kind="dovetail.TransposeConvolution2d",
-    dtypes=(*samples.FLOATS, DType.INT8, DType.UINT8),
-    parameters={
+OPERATOR = filtering_operator(
+    "TransposeConvolution2d",
+    _make,
+    {
         "batch": (1, 2, 0),
         "height": (4, 1, 3, 7),
         "width": (5, 1, 4, 9),
@@ -69,16 +68,9 @@ OPERATOR = Operator(
         "output_padding": ((0, 0),),
         "groups": (1, 2),
         "layout": LAYOUTS,
-        **WEIGHTED,
     },
-    make=_make,
-    quantities={
-        **IMAGE_QUANTITIES,
-        **WEIGHTED_QUANTITIES,
-        "output.channels": "filters",
-        "weights.height": "kernel height",
-        "weights.width": "kernel width",
-        "bias.0": "filters",
+    {
+        **dict.fromkeys(("output.channels", "bias.0"), "filters"),
     },
     together=[
         {"kernel height": 1, "kernel width": 1},

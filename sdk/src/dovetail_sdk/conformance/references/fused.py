@@ -25,25 +25,16 @@ def softplus(x: Array) -> Array:
 
 
 PARAMETERS: Mapping[ActivationFunction | None, tuple[float, float]] = {
-    None: (0.0, 0.0),
-    ActivationFunction.RELU: (0.0, 0.0),
+    **dict.fromkeys((None, *ActivationFunction), (0.0, 0.0)),
     ActivationFunction.BOUNDED_RELU: (6.0, -1.0),
     ActivationFunction.LEAKY_RELU: (0.125, 0.0),
-    ActivationFunction.HARD_SWISH: (0.0, 0.0),
     ActivationFunction.HARD_SIGMOID: (0.25, 0.5),
-    ActivationFunction.SIGMOID: (0.0, 0.0),
-    ActivationFunction.TANH: (0.0, 0.0),
     ActivationFunction.ELU: (1.5, 0.0),
     ActivationFunction.SWISH: (1.0, 0.0),
-    ActivationFunction.GELU: (0.0, 0.0),
-    ActivationFunction.GELU_TANH: (0.0, 0.0),
     ActivationFunction.LINEAR: (1.5, -0.25),
     ActivationFunction.THRESHOLDED_RELU: (0.75, 0.0),
     ActivationFunction.SELU: (1.67326319217681884765625, 1.05070102214813232421875),
     ActivationFunction.CELU: (0.75, 0.0),
-    ActivationFunction.SOFTPLUS: (0.0, 0.0),
-    ActivationFunction.SOFTSIGN: (0.0, 0.0),
-    ActivationFunction.MISH: (0.0, 0.0),
     ActivationFunction.SHRINK: (0.5, 0.5),
 }
 """Alpha and beta that are tried, by function.

@@ -46,6 +46,22 @@ IMAGE_QUANTITIES: Mapping[str, str] = {f"input.{name}": name for name in ("batch
 }
 
 
+FILTERED: Mapping[str, Sequence[Any]] = {
+    "channels": (4, 1, 3, 8, 17),
+    "kernel height": (3, 1, 2, 5),
+    "kernel width": (3, 1, 2, 7),
+    "layout": LAYOUTS,
+}
+"""Parameters of what has filters, but for their count and how they slide."""
+
+FILTER_QUANTITIES: Mapping[str, str] = {
+    **IMAGE_QUANTITIES,
+    "weights.height": "kernel height",
+    "weights.width": "kernel width",
+}
+"""What governs the quantities of images and of the filters that slide over them."""
+
+
 def fitted(parameters: Parameters, kernel: tuple[int, int]) -> tuple[int, int] | None:
     """Return (height, width) of an image that the window fits into; None if there is none.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail import DataLayout, Descriptor, DType
 
-from ..cases import Array, Case, Feed, Parameters
+from ..cases import Array, Case, Feed, Operator, Parameters
 from . import samples
 from .single_layer import carries, layer_case, marked
 
@@ -22,7 +22,24 @@ BLOCKS: Mapping[str, Sequence[Any]] = {
 """Parameters of a layer that moves blocks of pixels, but for the other sizes of its images."""
 
 PIXEL_QUANTITIES: Mapping[str, str] = {f"input.{name}": name for name in ("batch", "channels", "height", "width")}
-PIXEL_IMPOSSIBLE: Mapping[str, str] = {"*: *put*.rank *": "images of the kind have rank 4"}
+
+
+def pixel_operator(
+    kind: str,
+    make: Callable[[Parameters, DType, np.random.Generator], Case | None],
+    sizes: Mapping[str, Sequence[Any]],
+    together: Sequence[Parameters],
+) -> Operator:
+    """Describe a kind of dovetail's that moves blocks of pixels of images of these sizes."""
+    return Operator(
+        f"dovetail.{kind}",
+        samples.ALL,
+        {**BLOCKS, **sizes},
+        make,
+        PIXEL_QUANTITIES,
+        together,
+        impossible={"*: *put*.rank *": "images of the kind have rank 4"},
+    )
 
 
 def laid_out(x: Array, layout: DataLayout) -> Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from dovetail import DType, Quantization
+from dovetail import DataLayout, DType, Quantization
 from dovetail.layers import PoolingFunction
 
 from ..cases import EXACT, Array, Bits, Tolerance
@@ -97,6 +98,14 @@ def pooling_bits(expected: Array) -> dict[str, Bits]:
 
 POOLED_QUANTIZATIONS = ("per_tensor", "none", "per_axis")
 """What 8-bit integers may stand for; with scales of their own, channels."""
+POOLED: Mapping[str, Sequence[Any]] = {
+    "function": tuple(PoolingFunction),
+    "channels": (4, 1, 3, 8, 17),
+    "p": (2, 1, 3),
+    "layout": tuple(DataLayout),
+    "quantization": POOLED_QUANTIZATIONS,
+}
+"""Parameters of pooling, whatever its windows are."""
 WITHOUT_NORM: Mapping[str, str] = {"*: p below 1": "a norm of an exponent below 1 is none"}
 
 

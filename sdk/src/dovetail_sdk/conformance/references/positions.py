@@ -10,8 +10,7 @@ import numpy as np
 from dovetail import Descriptor, DType
 
 from ..cases import Array, Case, Feed, Parameters
-from . import samples
-from .single_layer import carries, layer_case, marked
+from .moving import moved_case
 
 INDEX_DTYPES = ("int64", "int32")
 
@@ -74,26 +73,17 @@ def places(label: str, count: int, sizes: Sequence[int], negative: bool, rng: np
 def picked_case(
     descriptor: Descriptor,
     shape: tuple[int, ...],
-    index: Array,
-    picked: Callable[[Array], Array],
+    index: Array | None,
+    pick: Callable[[Array, Array], Array],
     parameters: Parameters,
     dtype: DType,
     rng: np.random.Generator,
 ) -> Case | None:
-    """Make a case of a layer that picks from an input of this shape; None if not quantizable.
+    """Make a case of a layer that picks elements by an index; None if there is none.
 
-    Args:
-        descriptor: The layer.
-        shape: Of the input.
-        index: The indices.
-        picked: Picks from the input.
-        parameters: Those of `INDEXED`; `constant_input`, if there is one.
-        dtype: Of the input.
-        rng: For it.
+    The arguments are those of `moved_case`; `pick` takes the input and the index.
     """
-    how = parameters["quantization"]
-    if not carries(how, dtype):
+    if index is None:
         return None
-    x = samples.anything(dtype, shape, rng)
-    feeds = [Feed(x, parameters.get("constant_input", False), dtype, marked(how)), Feed(index, parameters["constant_indices"])]
-    return layer_case(descriptor, feeds, picked(x))
+    further = [Feed(index, parameters["constant_indices"])]
+    return moved_case(descriptor, shape, lambda x: pick(x, index), parameters, dtype, rng, further)

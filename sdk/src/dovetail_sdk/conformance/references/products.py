@@ -13,10 +13,10 @@ import numpy as np
 from dovetail import DataLayout, Descriptor, DType
 from dovetail.layers import ActivationFunction
 
-from ..cases import Array, Case, Feed, Parameters, Tolerance
+from ..cases import Array, Case, Feed, Operator, Parameters, Tolerance
 from . import quantized, samples
 from .fused import CLAMPS, PARAMETERS, activated, parameters_for
-from .images import image_from_nchw
+from .images import FILTER_QUANTITIES, image_from_nchw
 from .precision import SMALLEST_NORMAL, UNIT
 from .quantized_elementwise import ONE_QUANTUM
 from .single_layer import layer_case
@@ -44,6 +44,28 @@ WEIGHTED_QUANTITIES: Mapping[str, str] = {
     "output.quantization": "quantization",
     "weights.quantization": "weights quantization",
 }
+
+
+def filtering_operator(
+    kind: str,
+    make: Callable[[Parameters, DType, np.random.Generator], Case | None],
+    parameters: Mapping[str, Sequence[Any]],
+    quantities: Mapping[str, str],
+    **others: Any,
+) -> Operator:
+    """Describe a kind of dovetail's whose filters slide over images.
+
+    Args:
+        kind: Its name alone.
+        make: Makes a case.
+        parameters: Those besides the weights and the activation.
+        quantities: What governs its own quantities.
+        others: Further fields of the operator.
+    """
+    dtypes = (*samples.FLOATS, *quantized.EIGHT_BITS)
+    governed = {**FILTER_QUANTITIES, **WEIGHTED_QUANTITIES, **quantities}
+    return Operator(f"dovetail.{kind}", dtypes, {**parameters, **WEIGHTED}, make, governed, **others)
+
 
 LARGEST = 1 << 22
 """More products than this are not tried: steps over a claim's limit may ask for many."""

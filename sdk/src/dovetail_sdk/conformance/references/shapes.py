@@ -44,6 +44,15 @@ BROADCASTS = ("none", "scalar", "one", "row", "column", "channel", "leading", "o
 """Ways in which an operand is smaller than the result; see `narrowed`."""
 
 
+OPERAND_PAIRS: Mapping[str, Sequence[Any]] = {
+    **SIZES,
+    "broadcast_a": BROADCASTS,
+    "broadcast_b": BROADCASTS,
+    "constant": (None, "b", "a"),
+}
+"""Parameters of two operands that broadcast to one another."""
+
+
 def narrowed(shape: tuple[int, ...], how: str) -> tuple[int, ...] | None:
     """Return the shape of an operand that broadcasts to `shape`; None if the way does not fit."""
     rank = len(shape)
