@@ -73,19 +73,11 @@ def test_depth_to_space_of_onnx():
     channels = np.asarray([np.arange(6).reshape(2, 3) + 9 * c for c in range(8)])[None]
     nhwc = channels.transpose(0, 2, 3, 1)
     first = laid_out(depth_to_space(nhwc, 2, False), DataLayout.NCHW)
-    assert first[0, 0].tolist() == [
-        [0, 18, 1, 19, 2, 20],
-        [36, 54, 37, 55, 38, 56],
-        [3, 21, 4, 22, 5, 23],
-        [39, 57, 40, 58, 41, 59],
-    ]
+    rows = [[0, 18, 1, 19, 2, 20], [36, 54, 37, 55, 38, 56], [3, 21, 4, 22, 5, 23], [39, 57, 40, 58, 41, 59]]
+    assert first[0, 0].tolist() == rows
     second = laid_out(depth_to_space(nhwc, 2, True), DataLayout.NCHW)
-    assert second[0, 1].tolist() == [
-        [36, 45, 37, 46, 38, 47],
-        [54, 63, 55, 64, 56, 65],
-        [39, 48, 40, 49, 41, 50],
-        [57, 66, 58, 67, 59, 68],
-    ]
+    rows = [[36, 45, 37, 46, 38, 47], [54, 63, 55, 64, 56, 65], [39, 48, 40, 49, 41, 50], [57, 66, 58, 67, 59, 68]]
+    assert second[0, 1].tolist() == rows
     assert np.array_equal(space_to_depth(depth_to_space(nhwc, 2, False), 2), nhwc)
 
 

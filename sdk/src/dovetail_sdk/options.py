@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import os
@@ -9,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -94,16 +95,19 @@ def model_argument(function: _Function) -> _Function:
     return click.argument("model", type=click.Path(path_type=Path), callback=model_or_demo)(function)
 
 
-def backends_option(function: _Function) -> _Function:
-    """Add ``--backends``: a list of ids, or None."""
-    return click.option(
-        "-b",
-        "--backends",
-        multiple=True,
-        metavar="ID[,ID...]",
-        callback=_split_backends,
-        help="Backends by preference; 'Id?' may be absent, 'Id:1' is device 1 of Id. Default: the installed CPU backends.",
-    )(function)
+def _repeatable(*flags: str, **settings: Any) -> Callable[[_Function], _Function]:
+    """Return what adds an option that may be given several times."""
+    return click.option(*flags, multiple=True, **settings)
+
+
+backends_option = _repeatable(
+    "-b",
+    "--backends",
+    metavar="ID[,ID...]",
+    callback=_split_backends,
+    help="Backends by preference; 'Id?' may be absent, 'Id:1' is device 1 of Id. Default: the installed CPU backends.",
+)
+"""Add ``--backends``: a list of ids, or None."""
 
 
 def value_of(text: str) -> Any:
@@ -129,33 +133,62 @@ def _collect_options(
     return found or None
 
 
-def backend_options_option(function: _Function) -> _Function:
-    """Add ``--option``, passed on as `options`: options of backends by id, or None."""
-    return click.option(
-        "--option",
-        "options",
-        multiple=True,
-        metavar="ID.NAME=VALUE",
-        callback=_collect_options,
-        help="Option of a backend, such as AcmeNpu.latency_us=500. Repeatable.",
-    )(function)
+backend_options_option = _repeatable(
+    "--option",
+    "options",
+    metavar="ID.NAME=VALUE",
+    callback=_collect_options,
+    help="Option of a backend, such as AcmeNpu.latency_us=500. Repeatable.",
+)
+"""Add ``--option``, passed on as `options`: options of backends by id, or None."""
 
 
-def shape_option(function: _Function) -> _Function:
-    """Add ``--shape``, passed on as `shape`: sizes by name."""
-    return click.option(
-        "--shape",
-        type=shape_of,
-        multiple=True,
-        metavar="NAME=SIZES",
-        callback=_collect_shapes,
-        help="Shape of an input (x=1,3,224,224) or a symbolic size (N=8). Repeatable. Default for what stays open: 1.",
-    )(function)
+shape_option = _repeatable(
+    "--shape",
+    type=shape_of,
+    metavar="NAME=SIZES",
+    callback=_collect_shapes,
+    help="Shape of an input (x=1,3,224,224) or a symbolic size (N=8). Repeatable. Default for what stays open: 1.",
+)
+"""Add ``--shape``, passed on as `shape`: sizes by name."""
 
 
 def threads_option(function: _Function) -> _Function:
     """Add ``--threads``."""
     return click.option("--threads", type=click.IntRange(min=1), help="CPU threads at most. Default: all.")(function)
+
+
+class Placing(NamedTuple):
+    """Where and how a model is to run, as the command line says.
+
+    Attributes:
+        backends: Ids in order of preference; None for the default.
+        options: Options of backends, by id.
+        shape: Sizes by name.
+        threads: CPU threads at most; None for all.
+    """
+
+    backends: list[str] | None
+    options: dict[str, dict[str, Any]] | None
+    shape: dict[str, tuple[int, ...]]
+    threads: int | None
+
+
+def placing_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--backends``, ``--option``, ``--shape`` and ``--threads``, passed on as `placing`."""
+
+    @functools.wraps(function)
+    def collected(backends: Any, options: Any, shape: Any, threads: Any, **others: Any) -> Any:
+        return function(placing=Placing(backends, options, shape, threads), **others)
+
+    for add in (threads_option, shape_option, backend_options_option, backends_option):
+        collected = add(collected)
+    return collected
+
+
+def json_option(function: _Function) -> _Function:
+    """Add ``--json``, passed on as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
 
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -177,21 +210,14 @@ def _collect_limits(context: click.Context, parameter: click.Parameter, value: S
         raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from None
 
 
-def limits_option(function: _Function) -> _Function:
-    """Add ``--limit``, passed on as `limits`: what loading may take, or None."""
-    return click.option(
-        "--limit",
-        "limits",
-        multiple=True,
-        metavar="NAME=NUMBER",
-        callback=_collect_limits,
-        help="What loading may take: memory=2G, elements=, layers=, nesting=, seconds=5. Repeatable.",
-    )(function)
-
-
-def json_option(function: _Function) -> _Function:
-    """Add ``--json``, passed on as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
+limits_option = _repeatable(
+    "--limit",
+    "limits",
+    metavar="NAME=NUMBER",
+    callback=_collect_limits,
+    help="What loading may take: memory=2G, elements=, layers=, nesting=, seconds=5. Repeatable.",
+)
+"""Add ``--limit``, passed on as `limits`: what loading may take, or None."""
 
 
 def shapes_for(network: Network, shape: Shapes) -> dict[str, Any]:
@@ -278,12 +304,10 @@ def json_file_option(function: _Function) -> _Function:
     )(function)
 
 
-def paths_option(function: _Function) -> _Function:
-    """Add `--path`."""
-    return click.option(
-        "--path",
-        "paths",
-        multiple=True,
-        type=click.Path(),
-        help="Search this folder for backends too, absolute; also DOVETAIL_BACKEND_PATH. May be repeated.",
-    )(function)
+paths_option = _repeatable(
+    "--path",
+    "paths",
+    type=click.Path(),
+    help="Search this folder for backends too, absolute; also DOVETAIL_BACKEND_PATH. May be repeated.",
+)
+"""Add `--path`."""

@@ -13,13 +13,10 @@ import click
 from ..options import (
     STDOUT,
     JsonToFile,
-    backend_options_option,
-    backends_option,
     in_folder,
     json_file_option,
     model_argument,
-    shape_option,
-    threads_option,
+    placing_options,
 )
 
 if TYPE_CHECKING:
@@ -29,13 +26,12 @@ if TYPE_CHECKING:
 
     from dovetail import LoadedNetwork
 
+    from ..options import Placing
+
 
 @click.command(cls=JsonToFile)
 @model_argument
-@backends_option
-@backend_options_option
-@shape_option
-@threads_option
+@placing_options
 @click.option("--warm-up", type=click.IntRange(min=0), default=10, show_default=True, help="Runs before measuring.")
 @click.option("--iterations", type=click.IntRange(min=1), default=100, show_default=True, help="Runs measured.")
 @click.option(
@@ -54,10 +50,7 @@ if TYPE_CHECKING:
 @json_file_option
 def command(
     model: Path,
-    backends: list[str] | None,
-    options: dict[str, dict[str, Any]] | None,
-    shape: dict[str, tuple[int, ...]],
-    threads: int | None,
+    placing: Placing,
     warm_up: int,
     iterations: int,
     timeout: float | None,
@@ -77,10 +70,12 @@ def command(
     begin = perf_counter()
     with working(f"loading {model.name}") as told:
         network = dovetail.parse(model)
-        shapes = shapes_for(network, shape)
+        shapes = shapes_for(network, placing.shape)
         assumed = one_for_open_sizes(network, shapes)
         shapes |= assumed
-        loaded = dovetail.load(network, backends, threads=threads, shapes=shapes or None, options=options, progress=told)
+        loaded = dovetail.load(
+            network, placing.backends, threads=placing.threads, shapes=shapes or None, options=placing.options, progress=told
+        )
     load_seconds = perf_counter() - begin
     with loaded:
         feeds = feeds_for(input_specs(loaded.inputs, shapes), ["random"], PictureSettings()).arrays

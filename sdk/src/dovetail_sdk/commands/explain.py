@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..options import (
-    backend_options_option,
-    backends_option,
     json_option,
     limits_option,
     model_argument,
-    shape_option,
-    threads_option,
+    placing_options,
 )
 
 if TYPE_CHECKING:
     from dovetail import Limits
     from dovetail.optimizer.placement import Placement
 
+    from ..options import Placing
+
 
 @click.command()
 @model_argument
-@backends_option
-@backend_options_option
-@shape_option
-@threads_option
+@placing_options
 @limits_option
 @click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not on its first choice.")
 @json_option
 def command(
     model: Path,
-    backends: list[str] | None,
-    options: dict[str, dict[str, Any]] | None,
-    shape: dict[str, tuple[int, ...]],
-    threads: int | None,
+    placing: Placing,
     limits: Limits | None,
     no_fallback: bool,
     as_json: bool,
@@ -50,12 +43,18 @@ def command(
     from ..rendering import working
 
     network = dovetail.parse(model, limits=limits)
-    shapes = shapes_for(network, shape)
+    shapes = shapes_for(network, placing.shape)
     assumed = one_for_open_sizes(network, shapes)
     with working(f"placing {model.name}") as told:
         sizes = {**shapes, **assumed} or None
         placement = dovetail.optimize(
-            network, backends, shapes=sizes, options=options, threads=threads, progress=told, limits=limits
+            network,
+            placing.backends,
+            shapes=sizes,
+            options=placing.options,
+            threads=placing.threads,
+            progress=told,
+            limits=limits,
         ).placement
     click.echo(json.dumps({**placement.to_dict(), "assumed": assumed}, indent=2) if as_json else placement.explain())
     complaint = fallback_complaint(placement)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ..options import backend_options_option, backends_option, json_option, shape_option, threads_option
+from ..options import json_option, placing_options
 
 if TYPE_CHECKING:
+    from ..options import Placing
     from ..tuning import TuningReport
 
 
@@ -21,20 +22,14 @@ def _model_if_given(context: click.Context, parameter: click.Parameter, value: P
 
 @click.command()
 @click.argument("model", required=False, type=click.Path(path_type=Path), callback=_model_if_given)
-@backends_option
-@backend_options_option
-@shape_option
-@threads_option
+@placing_options
 @click.option("--rounds", type=click.IntRange(min=3), default=10, show_default=True, help="Turns of each way.")
 @click.option("--again", is_flag=True, help="Measure also what is known.")
 @click.option("--clear", is_flag=True, help="Forget what was found, of the backends of -b or of all; takes no MODEL.")
 @json_option
 def command(
     model: Path | None,
-    backends: list[str] | None,
-    options: dict[str, dict[str, Any]] | None,
-    shape: dict[str, tuple[int, ...]],
-    threads: int | None,
+    placing: Placing,
     rounds: int,
     again: bool,
     clear: bool,
@@ -46,7 +41,7 @@ def command(
     the same backend, options, machine and number of threads. Leave the machine alone meanwhile.
     """
     if clear:
-        _clear(model, backends)
+        _clear(model, placing.backends)
         return
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
@@ -58,15 +53,15 @@ def command(
     from ..tuning import tune as tune_network
 
     network = dovetail.parse(model)
-    shapes = shapes_for(network, shape)
+    shapes = shapes_for(network, placing.shape)
     shapes |= one_for_open_sizes(network, shapes)
     with working(f"tuning {model.name}") as told:
         report = tune_network(
             network,
-            backends,
-            threads=threads,
+            placing.backends,
+            threads=placing.threads,
             shapes=shapes or None,
-            options=options,
+            options=placing.options,
             rounds=rounds,
             again=again,
             progress=told,
