@@ -34,8 +34,9 @@ def _of_cpuref(name: str):
     return _module(Path(__file__).parents[2] / "reference_backend" / "tests" / f"{name}.py")
 
 
-def _direct():
-    """Load CpuRef's test harness: guards around every buffer, garbage in every workspace."""
+@pytest.fixture(scope="session")
+def direct():
+    """CpuRef's test harness: guards around every buffer, garbage in every workspace."""
     return _of_cpuref("direct")
 
 
@@ -68,13 +69,12 @@ def kernels(request):
 
 
 @pytest.fixture
-def run_layer(kernels):
+def run_layer(direct, kernels):
     """Run the layer that `build(network, *slots)` makes, without a runtime; see `direct.py`.
 
     A layer without a workload of its own runs as the private layers that it becomes, one after the
     other.
     """
-    direct = _direct()
 
     def execute(layer, feeds, cancel=False, **how):
         capsule = CpuAccFactory(kernels).create_workload(layer)

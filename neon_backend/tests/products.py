@@ -104,6 +104,16 @@ def product_of_rows(kind, weights, bias, rows, **more):
     )
 
 
+def run_product(run_layer, kind, rows, channels, filters, adds, function):
+    """Multiply rows, and add to the results or not; return them, and all that was read."""
+    rng = np.random.default_rng(rows * channels)
+    x, weights = normal(rng, (rows, channels)), normal(rng, (filters, channels))
+    bias, added = normal(rng, filters), normal(rng, (rows, filters))
+    descriptor = product_of_rows(kind, weights, bias, rows, function=function)
+    [found] = run_layer(lambda net, *slots: net.add(descriptor, *slots), *([x, added] if adds else [x]))
+    return found, x, weights, bias, added if adds else np.zeros_like(added)
+
+
 def run_groups(run_layer, convolved, kind, geometry, draw, rounded=lambda array: array):
     """Run two groups of channels last; return the result, the definition's, and terms of a sum."""
     rng = np.random.default_rng(4)

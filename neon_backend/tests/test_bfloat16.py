@@ -54,12 +54,9 @@ def test_convolutions_equal_their_definition(products, convolved, bfloat16_case,
 @pytest.mark.parametrize("function", [Function(), Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0)])
 def test_products_equal_their_definition(products, run_layer, rows, channels, filters, adds, function):
     """Each unit: one row and many, sizes near those of tiles, additions, functions in and after."""
-    rng = np.random.default_rng(rows * channels)
-    x, weights = rng.standard_normal((rows, channels), np.float32), rng.standard_normal((filters, channels), np.float32)
-    bias, added = rng.standard_normal(filters, np.float32), rng.standard_normal((rows, filters), np.float32)
-    descriptor = products.product_of_rows(ConvolveBfloat16, weights, bias, rows, function=function)
-    [found] = run_layer(lambda net, *slots: net.add(descriptor, *slots), *([x, added] if adds else [x]))
-    expected = rounded(x).astype(np.float64) @ rounded(weights).astype(np.float64).T + bias + (added if adds else 0)
+    case = rows, channels, filters, adds, function
+    found, x, weights, bias, added = products.run_product(run_layer, ConvolveBfloat16, *case)
+    expected = rounded(x).astype(np.float64) @ rounded(weights).astype(np.float64).T + bias + added
     if function.code == 1:
         expected = np.clip(expected, 0, 6)
     if function.code == 12:

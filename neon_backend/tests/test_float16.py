@@ -52,7 +52,7 @@ def product(x, weights, bias, added):
         for k in range(start, min(start + RUN, x.shape[1])):
             part = (part.astype(np.float64) + x[:, k, None] * weights[None, :, k]).astype(np.float16)
         total = total + part.astype(np.float32)
-    return total if added is None else total + added
+    return total + added
 
 
 @pytest.mark.parametrize("rows", [1, 2, 6, 7, 9, 10, 33])
@@ -61,12 +61,9 @@ def product(x, weights, bias, added):
 @pytest.mark.parametrize("function", [IDENTITY, Function(FUNCTIONS["clamp"], 0.0, 6.0), Function(FUNCTIONS["swish"], 1.0)])
 def test_products_equal_their_definition(products, run_layer, rows, channels, filters, adds, function):
     """To the bit: one row and many, sizes near those of tiles, additions, functions in or after."""
-    rng = np.random.default_rng(rows * channels)
-    x, weights = rng.standard_normal((rows, channels), np.float32), rng.standard_normal((filters, channels), np.float32)
-    bias, added = rng.standard_normal(filters, np.float32), rng.standard_normal((rows, filters), np.float32)
-    descriptor = products.product_of_rows(ConvolveFloat16, weights, bias, rows, function=function)
-    [found] = run_layer(lambda net, *slots: net.add(descriptor, *slots), *([x, added] if adds else [x]))
-    expected = product(x, weights, bias, added if adds else None)
+    case = rows, channels, filters, adds, function
+    found, x, weights, bias, added = products.run_product(run_layer, ConvolveFloat16, *case)
+    expected = product(x, weights, bias, added)
     if function.code == 12:
         expected = expected.astype(np.float64)
         np.testing.assert_allclose(found, expected / (1 + np.exp(-expected)), rtol=1e-6, atol=1e-6)

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail import Quantization
 from dovetail.contract.claims import read_claims
 from dovetail.layers import Pooling2d, PoolingFunction
 from dovetail_neon.backend import CpuAccBackend
 
 LONG = 1 << 20
-Q = Quantization.per_tensor(1.0)
 
 
 def zeros(*shape):
@@ -71,17 +69,12 @@ def test_stopped_within_an_item(run_layer, name):
         run_layer(build, *arrays, cancel=1)
 
 
-def test_bytes_are_pooled_that_way_too(run_layer):
+def test_bytes_are_pooled_that_way_too(direct, run_layer):
     pooling = Pooling2d(
         function=PoolingFunction.MAX, size=(1, LONG + 1), padding=(0, LONG // 2, 0, LONG // 2), stride=(1, LONG // 4)
     )
-    with pytest.raises(run_layer.Cancelled):
-        run_layer(
-            lambda net, x: net.add(pooling, x, quantization=Q).output,
-            np.zeros((1, 1, 1, LONG), np.int8),
-            quantizations=[Q],
-            cancel=1,
-        )
+    with pytest.raises(direct.Cancelled):
+        direct.pool_bytes(run_layer, pooling, LONG)
 
 
 def test_a_long_loop_has_short_chunks_for_any_number_of_workers(run_layer):

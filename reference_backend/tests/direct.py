@@ -25,7 +25,7 @@ from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_in
 import ml_dtypes
 import numpy as np
 
-from dovetail import Constant, Device, DType, Layer, Network
+from dovetail import Constant, Device, DType, Layer, Network, Quantization
 from dovetail.graph.layer import OutputSlot
 from dovetail_reference import ReferenceBackend
 
@@ -212,6 +212,13 @@ def run_layer(build, *arrays, quantizations=None, in_place: int | None = None, c
         return _execute(layer, feeds, workload_of(capsule), in_place, cancel)
     finally:
         del capsule  # nobody took it: its destructor releases the state
+
+
+def pool_bytes(run, pooling, length: int) -> None:
+    """Pool a row of so many bytes in a run that is to stop when it asks a second time."""
+    quantization = Quantization.per_tensor(1.0)
+    row = np.zeros((1, 1, 1, length), np.int8)
+    run(lambda net, x: net.add(pooling, x, quantization=quantization).output, row, quantizations=[quantization], cancel=1)
 
 
 def _input_buffers(layer: Layer, feeds: dict[str, np.ndarray], keep: list) -> tuple[list[Buffer | None], list[Tensor]]:

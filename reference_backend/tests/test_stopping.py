@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail import Quantization
 from dovetail.layers import Pooling2d, PoolingFunction
 
 LONG = 1 << 17
-Q = Quantization.per_tensor(1.0)
 
 
 def zeros(*shape):
@@ -60,9 +58,4 @@ def test_stopped_within(run_layer, direct, name):
 def test_bytes_are_pooled_that_way_too(run_layer, direct):
     pooling = Pooling2d(function=PoolingFunction.MAX, size=(1, LONG))
     with pytest.raises(direct.Cancelled):
-        run_layer(
-            lambda net, x: net.add(pooling, x, quantization=Q).output,
-            np.zeros((1, 1, 1, LONG), np.int8),
-            quantizations=[Q],
-            cancel=1,
-        )
+        direct.pool_bytes(run_layer, pooling, LONG)
