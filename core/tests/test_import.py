@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,65 @@ except AttributeError as error:
 print(hasattr(dovetail, "Nettwork"))
 """
     assert output_of(program).splitlines() == ["module 'dovetail' has no attribute 'lod'", "False"]
+
+
+@pytest.mark.parametrize("package", ["layers", "optimizer/passes"])
+def test_late_names_for_type_checkers_are_those_that_run(package: str) -> None:
+    tree = ast.parse((SOURCE / "dovetail" / package / "__init__.py").read_text(encoding="utf-8"))
+    shown = {
+        (alias.name, node.module)
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    module = import_module(f"dovetail.{package.replace('/', '.')}")
+    assert shown == {(name, home) for home, names in module._MODULES.items() for name in names}
+    assert {name for name, _ in shown} == set(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+def test_builder_methods_come_with_their_families() -> None:
+    program = """
+import sys
+import dovetail
+def families():
+    return sorted(name.rpartition(".")[2] for name in sys.modules if name.startswith("dovetail.layers."))
+net = dovetail.Network("small")
+net.output(net.relu(net.addition(net.input("x", (4,)), net.input("y", (4,)))), "z")
+print(*families())
+try:
+    net.rellu
+except AttributeError as error:
+    print(error)
+print(dovetail.Network.top_k.__name__, callable(net.softmax), hasattr(dovetail.Network, "sofmax"), hasattr(net, "__copy__"))
+print("resize" in dir(dovetail.Network), "resize" in dir(net))
+"""
+    seen, error, found, listed = output_of(program).splitlines()
+    assert "elementwise" in seen.split()
+    assert not {"convolution", "resizing", "indexing"} & set(seen.split())
+    assert error == "'Network' object has no attribute 'rellu'"
+    assert found == "top_k True False False"
+    assert listed == "True True"
+
+
+def test_kinds_that_a_network_does_not_have_are_known_by_name() -> None:
+    program = """
+import dovetail
+from dovetail.contract.backend_id import BackendRequest
+from dovetail.optimizer.constraints import Constraints
+net = dovetail.Network("small")
+net.output(net.relu(net.input("x", (4,))), "y")
+for kind in ("TopK", "TopKay"):
+    try:
+        Constraints(net, [BackendRequest.parse("Some")], None, {kind: "Some"}, fallback=True)
+        print("known")
+    except dovetail.OptionError:
+        print("unknown")
+"""
+    assert output_of(program).split() == ["known", "unknown"]
 
 
 def test_names_for_type_checkers_are_those_that_run() -> None:

@@ -26,7 +26,7 @@ from dovetail.native.attribute_types import AttributeType, attribute_rows
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "layer_attributes.md"
 KINDS = {
     kind.kind: kind
-    for kind in map(vars(layers).get, layers.__all__)
+    for kind in (getattr(layers, name) for name in layers.__all__)
     if isinstance(kind, type) and issubclass(kind, Descriptor) and kind.kind
 }
 AXES = Quantization((0.5, 0.1, 1e-30), (0, -3, 127), 1)

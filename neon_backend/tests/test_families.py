@@ -29,7 +29,7 @@ def kinds() -> set[str]:
     package = Path(dovetail_neon.families.__file__).parent
     for path in package.glob("*/kinds.py"):
         import_module(f"dovetail_neon.{path.parent.name}.kinds")
-    private, waiting = {getattr(one, "kind", "") for one in vars(layers).values()}, [PrivateLayer]
+    private, waiting = {getattr(one, "kind", "") for one in (getattr(layers, name) for name in layers.__all__)}, [PrivateLayer]
     while waiting:
         kind = waiting.pop()
         private.add(kind.kind)

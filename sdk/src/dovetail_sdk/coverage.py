@@ -27,7 +27,8 @@ from dovetail.graph.descriptor import Descriptor
 
 def doubts_about(claims: Mapping[str, Sequence[Claim]]) -> list[str]:
     """Look up every kind and quantity; returns a sentence for each that dovetail does not know."""
-    known = {one.kind: one for one in vars(layers).values() if isinstance(one, type) and issubclass(one, Descriptor)}
+    public = [getattr(layers, name) for name in layers.__all__]
+    known = {one.kind: one for one in public if isinstance(one, type) and issubclass(one, Descriptor)}
     problems: list[str] = []
     for kind, entries in claims.items():
         if kind not in known:

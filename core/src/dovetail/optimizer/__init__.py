@@ -21,7 +21,6 @@ from ..ground.limits import limited, watched
 from ..ground.logs import Log
 from ..ground.progress import listening
 from ..ground.records import NamedTuple
-from ..layers import Quantize
 from .assignment import Assigner, is_workload
 from .candidate import Absent, Assigned, GivenBack, Refusal
 from .candidates import BackendLike, resolve
@@ -202,7 +201,7 @@ def _is_reported(layer: Layer) -> bool:
 def _computing_integers(network: Graph, assigner: Assigner, request: CompileRequest) -> Sequence[Assigned]:
     """Return the backends for which integer layers are made: those that want them, all or none."""
     wanted = request.integer_layers if request.passes else bool(request.integer_layers)
-    if wanted is False or not any(isinstance(layer.descriptor, Quantize) for layer in network.layers):
+    if wanted is False or not any(layer.kind == "dovetail.Quantize" for layer in network.layers):
         return ()
     return assigner.candidates if wanted else assigner.able("integers")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
+from .. import layers as all_layers
 from ..contract.backend_id import BackendRequest
 from ..graph.descriptor import Constant, Descriptor, Input, Output
 from ..graph.graph import Graph
@@ -231,6 +232,8 @@ def _short(kind: str) -> str:
 
 
 def _all_kinds() -> set[str]:
+    for name in all_layers.__all__:
+        getattr(all_layers, name)  # which imports its family
     kinds: set[str] = set()
     waiting: list[type[Descriptor]] = [Descriptor]
     while waiting:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dovetail import Constant, Layer, SubgraphView
 from dovetail.graph.layer import OutputSlot
 from dovetail.ground.records import Record
-from dovetail.layers import (
-    BinaryOperation,
-    Convolution2d,
-    DepthwiseConvolution2d,
-    ElementwiseBinary,
-    FullyConnected,
-    MatMul,
-    TransposeConvolution2d,
-)
+from dovetail.layers import BinaryOperation, ElementwiseBinary
 
 from ..arrays import Floats
 from ..elementwise.functions import IDENTITY, Function, function_of
 from .patterns import Applied, applied_functions, operands
+
+MATMUL = "dovetail.MatMul"
+OF_MATRICES = frozenset({MATMUL, "dovetail.FullyConnected"})
+ADDING = OF_MATRICES | {"dovetail.Convolution2d"}
+"""Kinds to whose sums the kernels can add something else."""
+PRODUCTS = ADDING | {"dovetail.DepthwiseConvolution2d", "dovetail.TransposeConvolution2d"}
+"""Kinds from which chains grow; by name, so that their families need not be imported."""
 
 
 class Chain(Record):
@@ -70,8 +71,8 @@ def constant_of(layer: Layer, index: int) -> Floats | None:
 
 def is_product_of_rows(layer: Layer) -> bool:
     """Tell whether a matrix product's second operand is one constant matrix for all rows."""
-    descriptor = layer.descriptor
-    if not isinstance(descriptor, MatMul):
+    descriptor: Any = layer.descriptor
+    if layer.kind != MATMUL:
         return False
     weights, a = constant_of(layer, 1), layer.inputs[0].info
     if weights is None or a is None:
@@ -80,21 +81,21 @@ def is_product_of_rows(layer: Layer) -> bool:
 
 
 def _grow(root: Layer, view: SubgraphView, functions: dict[OutputSlot, list[Applied]], taken: set[Layer]) -> Chain | None:
-    descriptor = root.descriptor
-    if not isinstance(descriptor, Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d | FullyConnected | MatMul):
+    descriptor: Any = root.descriptor
+    if root.kind not in PRODUCTS:
         return None
     weights = constant_of(root, 1)
-    if root in taken or weights is None or (isinstance(descriptor, MatMul) and not is_product_of_rows(root)):
+    if root in taken or weights is None or (root.kind == MATMUL and not is_product_of_rows(root)):
         return None
     function = (
         IDENTITY
-        if isinstance(descriptor, MatMul)
+        if root.kind == MATMUL
         else function_of(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)
     )
     if function is None:
         return None
     chain = Chain(root, [root], root.output, constant_of(root, 2), None, function)
-    may_add = not isinstance(descriptor, DepthwiseConvolution2d | TransposeConvolution2d)
+    may_add = root.kind in ADDING
     while chain.function == IDENTITY and all(consumer.layer in view for consumer in chain.output.consumers):
         if may_add and len(chain.output.consumers) == 1:
             follower = chain.output.consumers[0].layer
@@ -124,7 +125,7 @@ def _absorb_addition(chain: Chain, addition: Layer) -> bool:
         value = other.layer.descriptor.value
         # A vector along the last axis is a bias of a matrix product; after a residual it would be
         # added in another order.
-        if not isinstance(chain.root.descriptor, MatMul | FullyConnected) or chain.bias is not None or chain.adds is not None:
+        if chain.root.kind not in OF_MATRICES or chain.bias is not None or chain.adds is not None:
             return False
         if value.dtype != np.float32 or value.shape != (shape[-1],):
             return False

@@ -239,7 +239,8 @@ def kind_versions_exist(subject: Subject) -> None:
     versions = subject.backend.kind_versions
     if not isinstance(versions, Mapping):
         raise ConformanceFailure(f"kind_versions is {versions!r}, not a mapping of kind to version")
-    known = {one.kind: one for one in vars(layers).values() if isinstance(one, type) and issubclass(one, Descriptor)}
+    public = [getattr(layers, name) for name in layers.__all__]
+    known = {one.kind: one for one in public if isinstance(one, type) and issubclass(one, Descriptor)}
     for kind, version in versions.items():
         if not isinstance(kind, str) or not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise ConformanceFailure(f"kind_versions has {kind!r}: {version!r}; expected a kind and a positive integer")
