@@ -153,6 +153,9 @@ class TestQuantities:
         net = Network()
         layer = net.cast(net.input("x", (2,)), "int16").layer
         assert values(layer, "dtype") == ["int16"]
+        group = read_claims({"dovetail.Cast": [{"dtypes": ["any"], "where": {"dtype": "integer"}}]})
+        assert group.support(layer).supported
+        assert not group.support(net.cast(net.input("y", (2,)), "float16").layer).supported
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ def _expected(of: str, quantity: str) -> str:
 def _values(quantity: str, value: Any) -> list[Any]:
     """Return what a value stands for: of element types a name may stand for several."""
     fact = quantity.partition(".")[2]
-    if fact == "dtype" and isinstance(value, str) and value in DTYPE_GROUPS:
+    if (fact or quantity) == "dtype" and isinstance(value, str) and value in DTYPE_GROUPS:
         return [dtype.label for dtype in DTYPE_GROUPS[value]]
     if fact == "quantization" and value is None:
         return [None, "none"]  # the slot may be left out; a tensor without quantization says "none"
