@@ -40,12 +40,6 @@ def direct():
     return _of_cpuref("direct")
 
 
-@pytest.fixture(scope="session")
-def reference():
-    """CpuRef's module `reference`: independent definitions in NumPy, float64."""
-    return _of_cpuref("reference")
-
-
 def pytest_generate_tests(metafunc):
     """Give a test of convolutions in a reduced precision its cases, in every layout and way."""
     shared = _module(Path(__file__).with_name("products.py"))
@@ -66,6 +60,12 @@ def products():
 def kernels(request):
     """The kernels of each instruction set that this machine has."""
     return Kernels(request.param)
+
+
+@pytest.fixture(scope="session")
+def binary():
+    """What each operation on two numbers is, as CpuRef's tests have it."""
+    return _of_cpuref("reference").BINARY
 
 
 @pytest.fixture

@@ -33,11 +33,6 @@ def sample(shape, seed):
     return np.asarray(np.random.default_rng(seed).standard_normal(shape), np.float32)
 
 
-@pytest.fixture
-def binary(reference):
-    return reference.BINARY
-
-
 @pytest.fixture(autouse=True)
 def _quiet():
     with np.errstate(all="ignore"):
