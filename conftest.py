@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep the tests themselves out of each collection: many tests wait for one, again and again."""
+    """Keep the tests themselves out of each collection: many tests wait for one, repeatedly."""
     gc.collect()
     gc.freeze()
 
