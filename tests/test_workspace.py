@@ -3,6 +3,8 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
 LARGEST = 400_000  # bytes: the repository holds sources, one small model and a few pictures
 
 
@@ -79,3 +81,52 @@ def test_what_is_installed_fits_together():
     """Every requirement of every installed distribution is met, those of the members included."""
     done = subprocess.run([sys.executable, "-m", "pip", "check"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+PROSE = 100  # columns, as ruff holds Python's prose to; what stands behind code on its line is no prose of its own
+
+
+def prose(lines, cython):
+    """Yield the numbered lines of comments and docstrings; C that a Cython module holds is C."""
+    in_comment = in_text = in_verbatim = False
+    before = ""
+    for number, line in enumerate(lines, 1):
+        words, quotes = line.strip(), line.count('"""') if cython else 0
+        was_text = in_text
+        if quotes % 2:
+            if not in_text:
+                in_verbatim = before.endswith("extern from *:")
+            in_text = not in_text
+        if cython and not ((was_text or in_text) and in_verbatim):
+            if words.startswith("#") or quotes or was_text:
+                yield number, line
+        elif in_comment or words.startswith(("//", "/*")):
+            yield number, line
+        if not cython or in_verbatim:
+            opened, closed = line.rfind("/*"), line.rfind("*/")
+            in_comment = opened > closed or (in_comment and closed < 0)
+        before = words or before
+
+
+def test_prose_fits_its_columns(root):
+    long = [
+        f"{path.relative_to(root)}:{number}"
+        for path in tracked(root)
+        if path.suffix in {".c", ".cpp", ".h", ".pxd", ".pxi", ".pyx"}
+        for number, line in prose(path.read_text("utf-8").split("\n"), path.suffix.startswith(".p"))
+        if len(line) > PROSE
+    ]
+    assert not long
+
+
+@pytest.mark.parametrize(
+    ("source", "cython", "numbers"),
+    [
+        ("/* one\n * two */\nint x; /* behind\n   below */\n// four\nint *y;", False, [1, 2, 4, 5]),
+        ('def f():\n    """One."""\n    """Two\n\n    three."""\n    return "#"\n# four', True, [2, 3, 4, 5, 7]),
+        ('cdef extern from *:\n    """\n    // one\n    int x;\n    """\n    int x', True, [3]),
+    ],
+    ids=["C", "Cython", "C in Cython"],
+)
+def test_what_counts_as_prose(source, cython, numbers):
+    assert [number for number, _ in prose(source.split("\n"), cython)] == numbers

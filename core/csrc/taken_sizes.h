@@ -1,4 +1,4 @@
-/* How much of each struct of abi.h a backend fills in at least: up to its last field that must be there. */
+/* How much of each struct of abi.h a backend fills in at least: up to its last required field. */
 #pragma once
 
 #include <stddef.h>

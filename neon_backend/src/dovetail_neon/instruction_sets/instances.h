@@ -1,5 +1,5 @@
-/* Everything that is compiled once per instruction set; instruction_sets/<name>.cpp names it and includes this.
- * */
+/* All that is compiled once per instruction set; instruction_sets/<name>.cpp names the set and
+ * includes this. */
 #include "dovetail_neon/instruction_sets/table.h"
 #include "dovetail_neon/attention/attention.h"
 #include "dovetail_neon/elementwise/cast.h"
