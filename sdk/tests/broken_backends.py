@@ -357,6 +357,44 @@ class FalseClaim(Correct):
         return super().supports(layer, options, device)
 
 
+class FalseClaimOfOneDevice(FalseClaim):
+    """Claims all of it on devices of some width, and refuses part of it there."""
+
+    manifest = manifest_with(
+        {
+            kind: [{**one, "where": {**one["where"], "device.lanes": {"min": 64}}} for one in list]
+            for kind, list in ADDITION.items()
+        }
+    )
+
+    def devices(self) -> Sequence[Device]:
+        return (Device(0, "narrow", facts={"lanes": 32}), Device(1, "wide", facts={"lanes": 64}))
+
+    def supports(self, layer: Layer, options: Any, device: Any) -> Support:
+        return super().supports(layer, options, device) if device.index else CLAIMS.support(layer, device)
+
+
+class WrongOnOneDevice(Correct):
+    """Computes on its second device as if it added always."""
+
+    class Context(IBackendContext):
+        def __init__(self, device: int) -> None:
+            self.device = device
+
+    class Adds(Workload):
+        def __init__(self, layer: Layer) -> None:
+            self.function = np.add
+
+    def devices(self) -> Sequence[Device]:
+        return (Device(0, "first"), Device(1, "second"))
+
+    def create_context(self, device: int, resources: Any, options: Any) -> IBackendContext:
+        return self.Context(device)
+
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
+        return Factory(self.Adds if context.device else Workload)
+
+
 def _with_activations(*functions: str | None) -> dict[str, Any]:
     [claim] = ADDITION["dovetail.ElementwiseBinary"]
     return {"dovetail.ElementwiseBinary": [{**claim, "where": {**claim["where"], "activation": list(functions)}}]}

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dovetail import DovetailError
 from dovetail_sdk.conformance.checks import Check, all_checks, checks_up_to
 from dovetail_sdk.conformance.results import CheckResult, Status, Verdict
 from dovetail_sdk.conformance.runner import run_check, run_checks
@@ -247,8 +249,46 @@ def test_a_hang_in_a_child_is_ended(broken: ModuleType, monkeypatch: pytest.Monk
     assert results[rest.id].status is Status.PASSED
 
 
+def test_a_hang_is_ended_soon_after_the_time_for_everything(broken: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail_sdk.conformance.supervisor._GRACE", 0.2)
+    started = time.monotonic()
+    report = Supervisor(Orders("broken_backends:Hangs", seconds=3)).run([check_of("lifecycle.reloads")], 4)
+    assert time.monotonic() - started < 60  # a check may take 120 s
+    (result,) = [result for result in report.results if result.check.id == "lifecycle.reloads"]
+    assert (result.status, result.text.startswith("hung")) == (Status.FAILED, True)
+
+
 def test_a_correct_backend_conforms_in_children(broken: ModuleType) -> None:
     report = Supervisor(Orders("broken_backends:Correct", seconds=60)).run(checks_up_to(2), 2)
     assert [(one.check.id, one.text, one.cases) for one in report.problems] == []
     assert report.backend == "CpuSmall"
     assert report.verdict is Verdict.CONFORMS
+
+
+# -- devices ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_claims_are_judged_by_what_the_device_says_of_itself(broken: ModuleType, device: int) -> None:
+    """Device 1 alone has what the claims ask for, and there one of them is false."""
+    report = run_checks([check_of(ADDING)], open_target(f"broken_backends:FalseClaimOfOneDevice:{device}"))
+    if device:
+        assert report.verdict is Verdict.FAILS
+        assert "false claim" in everything(report.results[0])
+    else:
+        assert "no case lies within a claim on device 0 (narrow)" in report.objection
+    assert report.device == ("1 (wide)" if device else "0 (narrow)")
+
+
+def test_a_backend_is_loaded_on_the_device_that_is_judged(broken: ModuleType) -> None:
+    results = {}
+    for device in (0, 1):
+        target = open_target(f"broken_backends:WrongOnOneDevice:{device}")
+        results[device] = run_check(check_of(ADDING), target).status
+    assert results == {0: Status.PASSED, 1: Status.FAILED}
+
+
+def test_a_device_that_is_not_there_is_refused(broken: ModuleType) -> None:
+    with pytest.raises(DovetailError, match="CpuSmall has 1 devices: CPU") as caught:
+        open_target("broken_backends:Correct:3")
+    assert caught.value.code == "BACKEND_UNAVAILABLE"

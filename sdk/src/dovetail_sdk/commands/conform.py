@@ -109,9 +109,10 @@ def command(
 
     The levels are 0 identity, 1 contract, 2 operators, 3 graphs, 4 stress, 5 performance.
 
-    ID is that of an installed backend, or module:Class of one that is not packaged yet. The checks
-    run in processes of their own: a backend that crashes or hangs fails the check, and the rest
-    goes on. Exit code 0: it conforms, as far as was asked.
+    ID is that of an installed backend, or module:Class of one that is not packaged yet; ID:1 is its
+    device 1, and without a number device 0 is judged. The checks run in processes of their own: a
+    backend that crashes or hangs fails the check, and the rest goes on. Exit code 0: it conforms,
+    as far as was asked.
     """
     from ..conformance.checks import checks_up_to
     from ..conformance.environment import environment
@@ -281,8 +282,9 @@ def verdict_text(report: Report) -> str:
     parts = [f"{results.count(status)} {status}" for status in Status if results.count(status)]
     deviating = f"{total.deviating} deviating as declared, " if report.deviations else ""
     objection = f"\n{report.objection}" if report.objection else ""
+    device = f" on device {report.device}" if report.device else ""
     return (
-        f"\n{report.backend} at level {report.level}: {report.verdict}{objection}\n"
+        f"\n{report.backend}{device} at level {report.level}: {report.verdict}{objection}\n"
         f"checks: {', '.join(parts)}; cases: {total.claimed} claimed, {total.run} run, {total.exact} judged to the bit, "
         f"{total.refused} refused, {deviating}{total.failed} failed; {report.seconds:.1f} s"
     )

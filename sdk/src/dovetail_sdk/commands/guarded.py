@@ -65,7 +65,8 @@ def command(
 
     Each tensor, constant and workspace lies between such pages.
 
-    ID is that of an installed backend, or module:Class of one that is not packaged yet.
+    ID is that of an installed backend, or module:Class of one that is not packaged yet; ID:1 is its
+    device 1, and without a number device 0 is judged.
 
     Each case runs twice: with the ends of its tensors at a page, then with their starts; in memory
     that held other bytes before. Found are reads and writes past an end, writes to inputs and

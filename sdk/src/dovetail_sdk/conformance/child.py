@@ -44,7 +44,7 @@ def main(orders: dict[str, Any]) -> None:
         late_failure=orders["late_failure"],
         bit_exact=orders["bit_exact"],
     )
-    tell({"event": "opened", "id": str(target.backend.id)})
+    tell({"event": "opened", "id": str(target.backend.id), "device": target.described_device})
     by_id: dict[str, Check] = {check.id: check for check in all_checks()}
     for id in orders["checks"]:
         tell({"event": "begin", "check": id})

@@ -13,6 +13,8 @@ from typing import Any
 from dovetail.contract.abi_version import ABI_VERSION
 from dovetail.discovery.registry import default_registry
 
+from .subject import parted
+
 _LARGEST = 512 << 20  # bytes: a file beyond this is named, not read
 _SUFFIXES = (".py", ".so", ".json", ".pyd", ".dylib", ".dll", ".bin")
 
@@ -21,7 +23,7 @@ def environment(target: str, *, seed: int, options: dict[str, Any]) -> dict[str,
     """Return the facts of this process and of a backend, without loading it.
 
     Args:
-        target: An id, or "module:attribute".
+        target: An id, or "module:attribute", as for `open_target`.
         seed: Of all random numbers.
         options: Options of the backend.
     """
@@ -33,7 +35,8 @@ def environment(target: str, *, seed: int, options: dict[str, Any]) -> dict[str,
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = "not installed"
-    row = next((row for row in default_registry().rows() if row.id == target), None)
+    id, _ = parted(target)
+    row = next((row for row in default_registry().rows() if row.id == id), None)
     facts: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions,

@@ -193,6 +193,7 @@ class Report:
         environment: Versions, machine, hashes, seed, date.
         seconds: How long it took.
         bit_exact: Bits were asked for even where they are not promised.
+        device: The device on which it was judged: its index and name.
     """
 
     backend: str
@@ -201,6 +202,7 @@ class Report:
     environment: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     bit_exact: bool = False
+    device: str = ""
 
     @property
     def deviations(self) -> list[KnownDeviation]:
@@ -259,9 +261,13 @@ class Report:
             return "no check ran"
         judged = [result for result in self.results if result.check.level == 2 and result.check.item is not None]
         if judged and all(result.status in (Status.NOT_APPLICABLE, Status.PASSED) for result in judged):
-            run = sum(counts.run for counts in total_counts(judged).values())
-            if not run:
+            total = total_counts(judged).values()
+            if not sum(counts.run for counts in total):
                 return f"nothing ran: the backend refused or was not asked about every case of {len(judged)} kinds"
+            unproven = sorted({kind for result in judged for kind, _ in result.not_judged})
+            if unproven and not sum(counts.claimed for counts in total):
+                where = f" on device {self.device}" if self.device else ""
+                return f"nothing is proven: {', '.join(unproven)} are claimed, but no case lies within a claim{where}"
         return ""
 
     @property

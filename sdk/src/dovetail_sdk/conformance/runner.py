@@ -121,6 +121,7 @@ def run_checks(
     selected = tuple(checks)
     started = time.monotonic()
     report = Report(str(target.backend.id), level if level is not None else max((one.level for one in selected), default=0))
+    report.device = target.described_device
     report.bit_exact = settings is not None and settings.bit_exact
     report.results = [run_check(one, target, settings, listen) for one in selected]
     report.seconds = time.monotonic() - started

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from types import TracebackType
@@ -15,6 +16,7 @@ import numpy as np
 
 from dovetail import (
     BackendError,
+    BackendUnavailableError,
     Device,
     ErrorCode,
     IBackend,
@@ -26,11 +28,12 @@ from dovetail import (
     Support,
     optimize,
 )
+from dovetail.contract.backend_id import BackendRequest
 from dovetail.contract.claims import Claim, Claims, ClaimsError
 from dovetail.contract.promises import NOTHING, Deviation, Promises, read_promises
 from dovetail.discovery.manifest import manifest_of
 from dovetail.discovery.reasons import Refused
-from dovetail.discovery.registry import BackendRow, default_registry
+from dovetail.discovery.registry import IN_PROCESS, BackendRow, default_registry
 from dovetail.graph.graph import Graph
 from dovetail.optimizer import build_options
 from dovetail.optimizer.assignment import is_workload
@@ -52,15 +55,38 @@ class Target:
 
     Attributes:
         backend: The backend.
-        name: How another process finds it: an id, or "module:attribute"; None if it cannot.
+        name: How another process finds it: an id, or "module:attribute", with the number of a
+            device where one was named; None if it cannot.
         row: Its row in the registry, for one that was found there.
         manifest: What it says about itself; None if it says nothing.
+        device: Index of the device on which it is tested.
     """
 
     backend: IBackend
     name: str | None = None
     row: BackendRow | None = None
     manifest: Mapping[str, Any] | None = None
+    device: int = 0
+
+    @property
+    def asked_for(self) -> IBackend | BackendRequest:
+        """What `backends` of a load names, so that it runs on the device that is tested."""
+        return BackendRequest(self.backend.id, self.device) if self.device else self.backend
+
+    @property
+    def described_device(self) -> str:
+        """The device that is tested, in a few words; what goes wrong with it, level 0 reports."""
+        try:
+            devices = self.backend.devices()
+            return f"{self.device} ({devices[self.device].name})" if devices else "none on this machine"
+        except Exception:
+            return str(self.device)
+
+
+def parted(what: str) -> tuple[str, int]:
+    """Part "AcmeNpu:1" or "module:Class:1" into what is tested and the index of its device."""
+    match = re.fullmatch(r"(.+?)(?::(\d{1,9}))?", what, re.ASCII | re.DOTALL)
+    return (match[1], int(match[2] or 0)) if match else (what, 0)
 
 
 def open_target(what: str | IBackend | Target, manifest: Mapping[str, Any] | None = None) -> Target:
@@ -68,12 +94,12 @@ def open_target(what: str | IBackend | Target, manifest: Mapping[str, Any] | Non
 
     Args:
         what: An id, as users write it; "module:attribute" for an `IBackend` class that no
-            distribution offers; or a backend.
+            distribution offers; or a backend. ":1" behind the first two is its device 1.
         manifest: Of a backend that is handed over. Else an attribute `manifest` of it is taken, or
             what its package holds.
 
     Raises:
-        BackendError: It cannot be loaded.
+        BackendError: It cannot be loaded, or has no such device.
     """
     if isinstance(what, Target):
         return what
@@ -82,11 +108,31 @@ def open_target(what: str | IBackend | Target, manifest: Mapping[str, Any] | Non
         if manifest is not None:
             what.manifest = manifest
         return Target(what, None, rows[0] if rows else None, what.manifest)
-    if ":" in what:
-        return _from_module(what)
-    backend = default_registry().get(what)
-    row = next(row for row in default_registry().rows() if row.id == what)
-    return Target(backend, what, row, row.manifest)
+    name, device = parted(what)
+    target = _from_module(name) if ":" in name else _installed(name)
+    return _on_device(target, what, device) if device else target
+
+
+def _installed(id: str) -> Target:
+    backend = default_registry().get(id)
+    row = next(row for row in default_registry().rows() if row.id == id)
+    return Target(backend, id, row, row.manifest)
+
+
+def _on_device(target: Target, name: str, device: int) -> Target:
+    names = [one.name for one in target.backend.devices()]
+    if device >= len(names):
+        raise BackendUnavailableError(
+            f"{name!r} is not there: backend {target.backend.id} has {len(names)} devices: {', '.join(names) or 'none'}",
+            hint=f"name a device from 0 to {len(names) - 1}" if names else "check its driver",
+            state="no_device",
+        )
+    if target.row is None:  # a load names it by its id, to say which device
+        id = target.backend.id
+        if any(row.id == id and row.origin == IN_PROCESS for row in default_registry().rows()):
+            default_registry().unregister(id)  # of a run before this one
+        default_registry().register(target.backend)
+    return replace(target, name=name, device=device)
 
 
 def _from_module(what: str) -> Target:
@@ -172,8 +218,9 @@ class Subject:
 
     @cached_property
     def device(self) -> Device:
-        """The device that is tested, the first."""
-        return next(iter(self.backend.devices()), Device())
+        """The device that is tested; one without facts where the backend has none."""
+        devices = self.backend.devices()
+        return devices[self.target.device] if devices else Device()
 
     @cached_property
     def built_options(self) -> Any:
@@ -215,6 +262,10 @@ class Subject:
     def claims_of(self, kind: str) -> tuple[Claim, ...]:
         """Return what the manifest claims of a kind."""
         return () if self.claims is None else self.claims.get(kind, ())
+
+    def claimed(self, layer: Layer) -> bool:
+        """Tell whether the manifest claims a layer on the device that is tested."""
+        return self.claims is not None and self.claims.support(layer, self.device).supported
 
     @property
     def rewrites(self) -> bool:
@@ -278,7 +329,7 @@ class Subject:
         return optimize(network, **self._arguments((), {"fallback": False}))
 
     def _arguments(self, extra_backends: Sequence[str | IBackend], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        arguments = {"backends": [self.backend, *extra_backends], **keywords}
+        arguments = {"backends": [self.target.asked_for, *extra_backends], **keywords}
         if self.options:
             arguments["options"] = {self.id: self.options, **keywords.get("options", {})}
         return arguments

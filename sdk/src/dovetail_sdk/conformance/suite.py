@@ -167,7 +167,7 @@ class BackendConformance:
         if missing:
             pytest.fail(f"{len(missing)} checks of the suite did not run: {', '.join(missing[:5])}", pytrace=False)
         results = [suite._results[check.id] for check in wanted]
-        report = Report(str(target.backend.id), suite.level, results, bit_exact=suite.bit_exact)
+        report = Report(str(target.backend.id), suite.level, results, bit_exact=suite.bit_exact, device=target.described_device)
         if suite.report is not None:
             name = target.name or str(target.backend.id)
             report.environment = environment(name, seed=suite.seed, options=dict(suite.options))

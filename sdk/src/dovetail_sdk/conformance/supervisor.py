@@ -15,6 +15,8 @@ from .runner import Listener
 OPENING_SECONDS = 60.0
 """Longest time that importing and creating the backend may take."""
 _ENDING_SECONDS = 15.0
+_GRACE = 5.0
+"""A check that began in time has this much longer than the time for everything."""
 
 LOADS = Check(
     "process.loads",
@@ -70,7 +72,7 @@ class Supervisor:
         self.orders = orders
         self.listen = listen or (lambda check, event: None)
         self.deadline = None if orders.seconds is None else time.monotonic() + orders.seconds
-        self.id = orders.target
+        self.id, self.device = orders.target, ""
 
     def run(self, checks: Sequence[Check], level: int) -> Report:
         """Run checks; none of them can keep the next from running."""
@@ -95,7 +97,7 @@ class Supervisor:
                 self._finish(ending, Status.PASSED, "")
             if done:
                 break
-        report = Report(self.id, level, [opening, *results.values()], bit_exact=self.orders.bit_exact)
+        report = Report(self.id, level, [opening, *results.values()], bit_exact=self.orders.bit_exact, device=self.device)
         if level >= EXITS.level and ending.status is not Status.NOT_RUN:
             report.results.append(ending)
         report.seconds = time.monotonic() - started
@@ -108,6 +110,11 @@ class Supervisor:
 
     def _seconds(self) -> float | None:
         return None if self.deadline is None else self.deadline - time.monotonic()
+
+    def _patience(self, seconds: float) -> float:
+        """Return the seconds to wait for what may take `seconds`: at most to the end of all time."""
+        left = self._seconds()
+        return seconds if left is None else min(seconds, max(left, 0.0) + _GRACE)
 
     def _one_child(
         self, waiting: list[Check], results: dict[str, CheckResult], *, cautious: bool = False
@@ -122,7 +129,7 @@ class Supervisor:
         opened = done = hung = False
         refusal = ""
         current: CheckResult | None = None
-        patience = Patience(OPENING_SECONDS)
+        patience = Patience(self._patience(OPENING_SECONDS))
         content = {
             **asdict(self.orders),
             "seconds": self._seconds(),
@@ -134,13 +141,13 @@ class Supervisor:
                 for event in child.events(patience):
                     match event["event"]:
                         case "opened":
-                            opened, self.id = True, event["id"]
+                            opened, self.id, self.device = True, event["id"], event["device"]
                         case "refused":
                             refusal = event["text"]
                         case "begin":
                             check = waiting[0]
                             current = results[check.id] = CheckResult(check)
-                            patience.renew(check.seconds)
+                            patience.renew(self._patience(check.seconds))
                             self.listen(check, event)
                         case "done":
                             done = True
@@ -150,11 +157,11 @@ class Supervisor:
                             if event["event"] == "end":
                                 waiting.pop(0)
                                 current = None
-                                patience.renew(OPENING_SECONDS)
+                                patience.renew(self._patience(OPENING_SECONDS))
             except TimeoutError:
                 hung = True
             code = child.end(0 if hung else _ENDING_SECONDS)
-            died = refusal or cause_of_death(code, hung, patience.seconds, child.tail())
+            died = refusal or cause_of_death(code, hung, round(patience.seconds, 1), child.tail())
         if (
             opened and not done and current is None and waiting
         ):  # it died between two checks: the next one must not wait for ever

@@ -188,7 +188,7 @@ def lent_to(subject: Subject) -> HostResources:
 
 
 def _context(subject: Subject) -> IBackendContext | None:
-    context = subject.backend.create_context(0, lent_to(subject), subject.built_options)
+    context = subject.backend.create_context(subject.target.device, lent_to(subject), subject.built_options)
     if context is not None and not isinstance(context, IBackendContext):
         raise ConformanceFailure(f"create_context() returned {context!r}, not an IBackendContext")
     return context
@@ -205,7 +205,7 @@ def memory_is_handed_out(subject: Subject) -> None:
     """
     context = _context(subject)
     try:
-        domains = [domain for domain in subject.backend.memory_domains(0) if domain != HOST]
+        domains = [domain for domain in subject.backend.memory_domains(subject.target.device) if domain != HOST]
         if not domains:
             raise NotApplicable("its memory is the core's own")
         for domain in domains:
@@ -321,7 +321,7 @@ def _as_run(subject: Subject, trials: Iterable[Trial]) -> Iterator[tuple[Trial, 
     """Give each layer as a network runs it: private where the backend takes it as a part."""
     options = {subject.id: subject.options} if subject.options else None
     for trial in trials:
-        optimized = optimize(Batch([trial]).network, [subject.backend], options=options, passes=False)
+        optimized = optimize(Batch([trial]).network, [subject.target.asked_for], options=options, passes=False)
         for name in optimized.partition_of:
             yield trial, optimized.graph.layer(name)
 
@@ -335,7 +335,9 @@ def placement_names_it(subject: Subject) -> None:
     """
     batch = Batch(accepted(subject, 6))
     before = _shape_of(batch.network)
-    optimized = optimize(batch.network, [subject.backend], options={subject.id: subject.options} if subject.options else None)
+    optimized = optimize(
+        batch.network, [subject.target.asked_for], options={subject.id: subject.options} if subject.options else None
+    )
     if _shape_of(batch.network) != before:
         raise ConformanceFailure("optimizing changed the caller's network: constants and descriptors are shared, never written")
     strays = [row.name for row in optimized.placement.layers if row.backend not in (None, subject.id)]

@@ -121,7 +121,7 @@ def _check_report(subject: Subject, graph: RandomGraph, net: LoadedNetwork) -> N
             if not refusal.code.strip() or not refusal.reason.strip() or refusal.code == "contract":
                 raise ConformanceFailure(f"the refusal of layer {row.name!r} has no code and text of its own: {refusal}")
     json.loads(placement.to_json())
-    domains = set(subject.backend.memory_domains(0))
+    domains = set(subject.backend.memory_domains(subject.target.device))
     for copy in placement.copies:
         if copy.source == copy.target or (domains.isdisjoint((copy.source, copy.target)) and copy.backend == subject.id):
             raise ConformanceFailure(f"copy {copy.name!r} from {copy.source} to {copy.target} makes no sense")
@@ -135,7 +135,7 @@ def copies_are_exact(subject: Subject) -> None:
     number of elements), offsets (`byte_offset` of the tensor in device memory), and that the copy
     is enqueued on the queue of the run.
     """
-    domains = {domain for domain in subject.backend.memory_domains(0) if domain != HOST}
+    domains = {domain for domain in subject.backend.memory_domains(subject.target.device) if domain != HOST}
     if not domains:
         raise NotApplicable("it works in host memory, and nothing is copied")
     crossed = 0

@@ -243,7 +243,8 @@ def survives_fork(subject: Subject) -> None:
         raise NotApplicable("this system has no fork")
     accepted(subject, 1)
     is_device = (
-        any(domain != HOST for domain in subject.backend.memory_domains(0)) or subject.backend.capabilities().asynchronous
+        any(domain != HOST for domain in subject.backend.memory_domains(subject.target.device))
+        or subject.backend.capabilities().asynchronous
     )
     _expect(subject, "fork", "forked" if is_device else "works")
 

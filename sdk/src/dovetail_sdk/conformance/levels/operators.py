@@ -87,8 +87,7 @@ def _judge_dtype(subject: Subject, operator: Operator, dtype: DType, refusals: d
     """Try one operator in one element type; returns how many cases ran or should have."""
     claims = subject.claims_of(operator.kind)
     trials = ask_all(subject, operator, dtype, claims)
-    known = subject.claims
-    claimed = {trial.id for trial in trials if known is not None and known.support(trial.layer).supported}
+    claimed = {trial.id for trial in trials if subject.claimed(trial.layer)}
     accepted = [trial for trial in trials if trial.is_taken]
     refused = [trial for trial in trials if not trial.is_taken]
     broken = [trial for trial in refused if trial.id in claimed]

@@ -16,6 +16,7 @@ def as_dict(report: Report) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "backend": report.backend,
+        "device": report.device,
         "level": report.level,
         "verdict": str(report.verdict),
         "objection": report.objection,

@@ -76,6 +76,7 @@ def _head(report: Report) -> str:
             total.add(**counts.as_dict())
     statuses = [result.status for result in report.results]
     origin = [str(facts[name]) for name in ("distribution", "date") if facts.get(name)]
+    origin += [f"device {report.device}"] if report.device else []
     lines = [
         f"<h1>{escape(report.backend)} {_badge(_VERDICTS[report.verdict], str(report.verdict))}</h1>",
         f'<p class="soft">{escape(" · ".join([*origin, f"level {report.level}", f"{report.seconds:.1f} s"]))}</p>',
