@@ -57,8 +57,9 @@ class Sessions(IWorkloadFactory):
 class Claiming(Willing):
     """Claims everything, one layer or more."""
 
-    def __init__(self, error: BaseException | None = None) -> None:
+    def __init__(self, error: BaseException | None = None, name: str | None = None) -> None:
         super().__init__("Claiming")
+        self.named = name
         self.error = error or RuntimeError("the driver makes no session")
 
     def create_workload_factory(self, *arguments: Any) -> IWorkloadFactory:
@@ -67,7 +68,7 @@ class Claiming(Willing):
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
         graph, views = Graph("session"), OptimizationViews(view)
         fed = [graph.input(f"in{n}", slot.known_info.shape) for n, slot in enumerate(view.inputs)]
-        layer = graph.add(Whole(infos=tuple(slot.known_info for slot in view.outputs)), *fed)
+        layer = graph.add(Whole(infos=tuple(slot.known_info for slot in view.outputs)), *fed, name=self.named)
         for number, slot in enumerate(layer.outputs):
             graph.output(slot, f"out{number}")
         views.substitute(view, graph)
@@ -96,6 +97,15 @@ def test_a_part_goes_back_visibly(caplog: pytest.LogCaptureFixture, passes: bool
         assert {row.backend for row in loaded.placement.layers} == {"CpuRef"}
         assert "the driver makes no session" in loaded.placement.explain()
     assert "backend Claiming could not compile" in caplog.text
+
+
+def test_a_part_whose_layer_bears_the_name_of_one_goes_back_as_a_whole() -> None:
+    net = Network("named")
+    net.output(net.unary(net.unary(net.input("x", (3,)), "exp", name="inner"), "sin", name="outer"), "y")
+    with Runtime(threads=1) as runtime:
+        loaded = runtime.load(net, optimize={"backends": [Claiming(name="outer"), "CpuRef"]})
+        rows = [(row.name, row.backend, row.reason) for row in loaded.placement.layers]
+    assert rows == [("inner", "CpuRef", "fallback"), ("outer", "CpuRef", "fallback")]
 
 
 def test_without_another_backend_it_is_an_error_that_says_what_failed() -> None:

@@ -86,6 +86,40 @@ def test_blocked_layouts_live_between_private_layers_alone() -> None:
     assert len(network.placement.partitions) == 1
 
 
+def test_a_layer_that_bears_the_name_of_one_it_replaces_stands_for_the_others_too() -> None:
+    def answer(view: SubgraphView) -> OptimizationViews:
+        result = OptimizationViews(view)
+        result.substitute(view, blob(view, "d"))
+        return result
+
+    network = optimize(diamond(), [Rewriting("Acme", answer)])
+    assert network.graph.layer("d").sources == ("a", "b", "c", "d")
+    assert {network.placement.layer(name).name for name in "abcd"} == {"d"}
+    assert "a, b, c, d" in network.placement.explain()
+
+
+def test_layers_that_keep_their_names_stand_for_themselves() -> None:
+    def answer(view: SubgraphView) -> OptimizationViews:
+        result = OptimizationViews(view)
+        net = Network("replacement")
+        slot = net.input("in", view.inputs[0].shape)
+        for name in ("a", "d"):
+            slot = net.unary(slot, "exp", name=name)
+        net.output(slot, "out")
+        result.substitute(view.part([layer for layer in view.layers if layer.name in "abd"]), net)
+        result.untouched(view.part([layer for layer in view.layers if layer.name == "c"]))
+        return result
+
+    net = Network()
+    slot = net.input("x", (2, 3))
+    for name in "abdc":
+        slot = net.unary(slot, "exp", name=name)
+    net.output(slot, "y")
+    graph = optimize(net, [Rewriting("Acme", answer)]).graph
+    assert (graph.layer("a").sources, graph.layer("d").sources) == (("a", "b"), ("b", "d"))
+    assert graph.layer("c").sources == ("c",)
+
+
 def test_sources_may_be_given_by_names_of_layers_in_the_view() -> None:
     def answer(view: SubgraphView) -> OptimizationViews:
         result = OptimizationViews(view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..contract.subgraph import Failure, OptimizationViews, SubgraphView, Substitution, slot_names
+from ..graph.descriptor import Constant, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import InputSlot, Layer, OutputSlot
 from ..graph.layer_state import LayerState
@@ -87,16 +88,22 @@ def given_sources(part: SubgraphView, replacement: Graph) -> dict[Layer, tuple[s
     """Return what each layer of a replacement stands for, in original names.
 
     It is what the backend gave, or the layer of the part that it bears the name of, else all of the
-    part.
+    part. What then nobody stands for is added to the layers of which the backend gave nothing.
     """
     original = {layer.name: layer.sources for layer in part.layers}
     whole = part.sources
-    return {
+    found = {
         layer: whole
         if layer.sources == (layer.name,) and layer.name not in original
         else tuple(dict.fromkeys(source for name in layer.sources for source in original.get(name, (name,))))
         for layer in replacement
     }
+    computing = [layer for layer in replacement if not isinstance(layer.descriptor, Constant | Input | Output)]
+    left = set(whole).difference(*(found[layer] for layer in computing))
+    for layer in computing if left else ():
+        if layer.sources == (layer.name,):
+            found[layer] = tuple(name for name in whole if name in left or name in found[layer])
+    return found
 
 
 class _Check:
