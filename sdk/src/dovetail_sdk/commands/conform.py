@@ -282,9 +282,9 @@ def verdict_text(report: Report) -> str:
     parts = [f"{results.count(status)} {status}" for status in Status if results.count(status)]
     deviating = f"{total.deviating} deviating as declared, " if report.deviations else ""
     objection = f"\n{report.objection}" if report.objection else ""
-    device = f" on device {report.device}" if report.device else ""
+    device = f"device: {report.device}; " if report.device else ""
     return (
-        f"\n{report.backend}{device} at level {report.level}: {report.verdict}{objection}\n"
-        f"checks: {', '.join(parts)}; cases: {total.claimed} claimed, {total.run} run, {total.exact} judged to the bit, "
-        f"{total.refused} refused, {deviating}{total.failed} failed; {report.seconds:.1f} s"
+        f"\n{report.backend} at level {report.level}: {report.verdict}{objection}\n"
+        f"{device}checks: {', '.join(parts)}; cases: {total.claimed} claimed, {total.run} run, "
+        f"{total.exact} judged to the bit, {total.refused} refused, {deviating}{total.failed} failed; {report.seconds:.1f} s"
     )

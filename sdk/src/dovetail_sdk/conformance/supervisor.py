@@ -112,7 +112,7 @@ class Supervisor:
         return None if self.deadline is None else self.deadline - time.monotonic()
 
     def _patience(self, seconds: float) -> float:
-        """Return the seconds to wait for what may take `seconds`: at most to the end of all time."""
+        """Return the seconds to wait for what may take `seconds`: none beyond the budget's end."""
         left = self._seconds()
         return seconds if left is None else min(seconds, max(left, 0.0) + _GRACE)
 
