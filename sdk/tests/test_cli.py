@@ -181,6 +181,13 @@ def test_backends_as_a_table(dovetail: Invoke, rows: object) -> None:
         assert text in result.stdout
 
 
+def test_backends_tell_of_known_deviations(dovetail: Invoke, rows: tuple[BackendRow, ...]) -> None:
+    assert rows[0].manifest is not None
+    assert "known deviation" not in dovetail("backends").stdout
+    rows[0].manifest["deviations"] = {"dovetail.Softmax": [{}, {}], "dovetail.Pad": [{}]}  # type: ignore[index]  # a dict here
+    assert "CpuFake: 3 known deviations: dovetail claims CpuFake" in dovetail("backends").stdout
+
+
 def test_backends_as_json(dovetail: Invoke, rows: tuple[BackendRow, ...]) -> None:
     listed = json.loads(dovetail("backends", "--json").stdout)
     assert [row["id"] for row in listed] == ["CpuFake", "Gone"]

@@ -27,6 +27,7 @@ from dovetail_sdk.conformance.reports import write_report
 from dovetail_sdk.conformance.results import CheckResult, Report, Status, Verdict
 from dovetail_sdk.conformance.runner import run_check, run_checks
 from dovetail_sdk.conformance.subject import Settings, open_target
+from dovetail_sdk.conformance.suite import warn_of_unseen
 
 FOLDER = Path(__file__).parent
 ADDING = "operators.computes[dovetail.ElementwiseBinary]"
@@ -155,8 +156,12 @@ def test_more_than_what_is_declared_fails(name: str) -> None:
 
 
 def test_a_deviation_that_no_longer_occurs_is_reported() -> None:
-    (known,) = report_of("DeviatesNoMore").deviations
+    report = report_of("DeviatesNoMore")
+    (known,) = report.deviations
     assert known.state == "declared, not seen"
+    assert report.verdict is Verdict.CONFORMS
+    with pytest.warns(UserWarning, match="declared, not seen: dovetail.ElementwiseBinary of float32"):
+        warn_of_unseen(report)
     (unjudged,) = report_of("DeviatesNoMore", PROMISES).deviations
     assert unjudged.state == "declared, not judged"
 

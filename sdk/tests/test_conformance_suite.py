@@ -64,6 +64,17 @@ def test_a_part_of_the_suite_can_be_run_alone(tmp_path: Path) -> None:
     assert "only a part of the suite" in done.stdout
 
 
+def test_a_declared_deviation_is_shown_as_an_expected_failure(tmp_path: Path) -> None:
+    body = SUITE.replace("broken_backends:Correct", "promising_backends:DeviatesAsDeclared").replace("level = 0", "level = 2")
+    done = run_suite(tmp_path, body, "-k", "ElementwiseBinary")
+    assert done.returncode == 0, done.stdout
+    assert "1 xfailed" in done.stdout
+    assert "deviates as declared: " in done.stdout
+    further = run_suite(tmp_path, body.replace("DeviatesAsDeclared", "DeviatesFurther"), "-k", "ElementwiseBinary")
+    assert further.returncode == 1
+    assert "1 failed" in further.stdout
+
+
 TAMPERED = {
     "overridden": ("    def test_conforms(self): pass\n", "overrides test_conforms"),
     "deleted": ("    test_run_proves_something = None\n", "overrides test_run_proves_something"),

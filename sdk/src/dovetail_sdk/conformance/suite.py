@@ -177,9 +177,7 @@ class BackendConformance:
         problems += _void_expectations(report, suite.expected_failures)
         if problems:
             pytest.fail("\n".join(problems), pytrace=False)
-        for known in report.deviations:
-            if not known.cases and known.looked_for:
-                warnings.warn(f"{known.state}: {known.described}", stacklevel=1)
+        warn_of_unseen(report)
 
     def _settings(self) -> Settings:
         checks = {check.id for check in all_checks()}
@@ -192,6 +190,13 @@ class BackendConformance:
             late_failure=self.late_failure,
             bit_exact=self.bit_exact,
         )
+
+
+def warn_of_unseen(report: Report) -> None:
+    """Warn of each deviation that the manifest declares and that no case showed."""
+    for known in report.deviations:
+        if not known.cases and known.looked_for:
+            warnings.warn(f"{known.state}: {known.described}", stacklevel=2)
 
 
 def _is_part(config: pytest.Config) -> bool:
