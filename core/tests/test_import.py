@@ -25,6 +25,19 @@ def output_of(program: str, *path: Path) -> str:
     return done.stdout
 
 
+def names_for_type_checkers(package: str) -> set[tuple[str, str | None]]:
+    """Return what a package imports for type checkers alone, with the module of each name."""
+    tree = ast.parse((SOURCE / "dovetail" / package / "__init__.py").read_text(encoding="utf-8"))
+    return {
+        (alias.name, node.module)
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
 def test_import_loads_nothing_but_the_package_itself() -> None:
     program = """
 import sys
@@ -70,15 +83,7 @@ print(hasattr(dovetail, "Nettwork"))
 
 @pytest.mark.parametrize("package", ["layers", "optimizer/passes"])
 def test_late_names_for_type_checkers_are_those_that_run(package: str) -> None:
-    tree = ast.parse((SOURCE / "dovetail" / package / "__init__.py").read_text(encoding="utf-8"))
-    shown = {
-        (alias.name, node.module)
-        for block in tree.body
-        if isinstance(block, ast.If)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    shown = names_for_type_checkers(package)
     module = import_module(f"dovetail.{package.replace('/', '.')}")
     assert shown == {(name, home) for home, names in module._MODULES.items() for name in names}
     assert {name for name, _ in shown} == set(module.__all__)
@@ -129,15 +134,7 @@ for kind in ("TopK", "TopKay"):
 
 def test_names_for_type_checkers_are_those_that_run() -> None:
     """Type checkers read the imports, programs the table: both must tell the same."""
-    tree = ast.parse((SOURCE / "dovetail" / "__init__.py").read_text(encoding="utf-8"))
-    shown = {
-        (alias.name, node.module)
-        for block in tree.body
-        if isinstance(block, ast.If)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    shown = names_for_type_checkers("")
     import dovetail
 
     assert shown == set(dovetail._HOME.items())
