@@ -55,6 +55,10 @@ WITHIN = {
         lambda net, x: net.depthwise_convolution2d(x, np.ones((2, 1, 300, 300), np.float32), padding=150),
         zeros(1, 2, 60, 60),
     ),
+    "convolution of groups that share a vector": (
+        lambda net, x: net.convolution2d(x, np.ones((6, 3, 150, 150), np.float32), padding=75, groups=2),
+        zeros(1, 6, 100, 100),
+    ),
     "convolution": (
         lambda net, x: net.convolution2d(x, np.ones((1, 2, 150, 150), np.float32), padding=75),
         zeros(1, 2, 150, 150),

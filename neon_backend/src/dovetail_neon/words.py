@@ -130,6 +130,7 @@ _WORDS: dict[str, Callable[[Any, int], tuple[str, str]]] = {
         "Convolve": _convolution,
         "ConvolveFloat16": _convolution,
         "ConvolveBfloat16": _convolution,
+        "ConvolveGrouped": _convolution,
         "WinogradConvolve": _convolution,
         "Depthwise": _depthwise,
         "DepthwiseBfloat16": _depthwise,

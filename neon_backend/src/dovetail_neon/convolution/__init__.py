@@ -1,8 +1,8 @@
 """Convolutions, and products with constant matrices, which are convolutions of one tap.
 
 `lowering` says what a convolution becomes, `grouped` and `transposed` what those become that need
-more. Kernels are `direct` sums and `winograd`, of which `algorithms` says the faster, and with
-rounded factors `bfloat16` and `float16`.
+more. Kernels are `direct` sums and `winograd`, of which `algorithms` says the faster, `group_lanes`
+for groups that do not fill blocks, and with rounded factors `bfloat16` and `float16`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ WORKLOADS = {
     "CpuAcc.Convolve": "direct.create",
     "CpuAcc.ConvolveBfloat16": "bfloat16.create",
     "CpuAcc.ConvolveFloat16": "direct.create",
+    "CpuAcc.ConvolveGrouped": "group_lanes.create",
     "CpuAcc.WinogradConvolve": "winograd.create",
 }
 

@@ -7,6 +7,7 @@
 #include "dovetail_neon/elementwise/functions.h"
 #include "dovetail_neon/convolution/filters.h"
 #include "dovetail_neon/convolution/tile.h"
+#include "dovetail_neon/geometry/edges.h"
 
 namespace dovetail_acc::ACC_ISA {
 
@@ -21,6 +22,7 @@ struct Band {
     float *out;
     int64_t out_vector_step;
     int64_t blocks;         /* of channels that are read */
+    int64_t lane;           /* of the first block, where the channels of a group begin that fills no blocks: of points side by side alone */
     bool points;            /* windows are one tap, inside the image */
     bool side_by_side;      /* pixels that are read together follow each other, unless a row ends between them */
     int last_lanes;         /* of the last vector; LANES unless the result ends in the middle of one */
@@ -104,8 +106,10 @@ template <int vectors, int pixels> void convolve_points(const Band &band, int64_
     Ahead ahead = ahead_of<vectors, pixels>(band, tile);
     if (band.side_by_side) {
         const float *in = band.in + first * LANES;
-        for (int64_t block = 0; block < band.blocks; block++, in += c.in.block_step)
-            multiply_add(sum, SideBySide<LANES>{in}, weights, lesser<int64_t>(LANES, c.channels - block * LANES), ahead);
+        for (int64_t lane = band.lane, channel = 0, count; channel < c.channels; channel += count, lane = 0, in += c.in.block_step) {
+            count = lesser<int64_t>(LANES - lane, c.channels - channel);
+            multiply_add(sum, SideBySide<LANES>{in + lane}, weights, count, ahead);
+        }
     } else {
         Scattered<pixels> in;
         int64_t y = first / c.window.out_width, x = first % c.window.out_width;
@@ -141,16 +145,11 @@ INLINE void convolve_inside(const Band &band, Vector (&sum)[pixels][vectors], co
     }
 }
 
-/* Rows or columns of a window, of which some pixel reads one inside the image; `begins` are where
- * the windows begin. */
-struct TapRange {
-    int64_t first, last;
-};
+/* Rows or columns of the windows that begin at `begins`. */
 INLINE TapRange taps_inside(const int64_t *begins, int pixels, int64_t dilation, int64_t size, int64_t taps) {
     int64_t lowest = begins[0], highest = begins[0];
     for (int p = 1; p < pixels; p++) lowest = lesser(lowest, begins[p]), highest = greater(highest, begins[p]);
-    const int64_t first = highest >= 0 ? 0 : lesser(taps, (-highest + dilation - 1) / dilation);
-    return TapRange{first, lowest >= size ? first : greater(first, lesser(taps, (size - 1 - lowest) / dilation + 1))};
+    return taps_inside(lowest, highest, dilation, size, taps);
 }
 
 /* Windows anywhere. */
@@ -310,6 +309,7 @@ static Band band_of(const acc_job *job, const acc_convolution &c, int64_t image,
     band.out = (float *)job->outputs[0] + offset;
     band.out_vector_step = step;
     band.blocks = (c.channels + c.in.block - 1) / c.in.block;
+    band.lane = 0;
     band.points = c.window.kernel_height * c.window.kernel_width == 1 && !c.reaches_out;
     band.side_by_side = c.in.pixel_step == LANES && c.in.block == LANES && c.window.stride_x == 1;
     if (band.points) band.side_by_side = band.side_by_side && c.window.stride_y == 1 && c.window.in_width == c.window.out_width;

@@ -62,6 +62,17 @@ class WinogradConvolve(Filters, kind="CpuAcc.WinogradConvolve"):
 
 
 @descriptor_class
+class ConvolveGrouped(Filters, kind="CpuAcc.ConvolveGrouped"):
+    """`Convolve` of blocked images in groups that need not fill blocks.
+
+    Weights are read as they are, in every precision.
+    """
+
+    precision: ClassVar[str] = "float32"
+    groups: int = 1
+
+
+@descriptor_class
 class ConvolveBfloat16(Filters, kind="CpuAcc.ConvolveBfloat16"):
     """`Convolve` whose weights and pixels are rounded to bfloat16, and whose sums are float32.
 

@@ -59,6 +59,33 @@ typedef struct {
                  int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed, acc_packing *packing);
 } acc_convolution_kernels;
 
+/* What the lanes of a block of filters read in a step. */
+enum acc_spread {
+    ACC_LANES_OF_ONE_GROUP,     /* one element */
+    ACC_LANES_OF_TWO_GROUPS,    /* an element for the first lanes, and one for the others */
+    ACC_LANES_OF_ONE_VECTOR,
+    ACC_LANES_OF_TWO_VECTORS,
+    ACC_LANES_OF_THREE_VECTORS
+};
+
+/* Convolution of blocked images in groups that need not fill blocks. A block of filters takes as
+ * many steps as a group has channels: in each, every lane reads the next channel of its own group.
+ *
+ * Of the convolution: `channels` of one group; for each panel weights [channels, taps, blocks of
+ * the panel, lanes]; range is images * chunks * panels. A panel is one block, or with windows of one
+ * pixel several of the same group. */
+typedef struct {
+    acc_convolution convolution;
+    int64_t most;                   /* vectors that some block reads from in a step, at least 2 */
+    const int32_t *spread;          /* per block: enum acc_spread */
+    const int64_t *sources;         /* [blocks, steps, most]: elements from a pixel to each element or vector */
+    const int32_t *lanes;           /* [blocks, steps, most, lanes]: which lane of the vector a lane reads; -1 if none of its */
+} acc_grouped;
+
+typedef struct {
+    dovetail_body run;
+} acc_grouped_kernels;
+
 /* Winograd convolution of blocked images, with windows of 3 x 3 and stride 1.
  *
  * Inputs: 0 the images; 1 what is added before the activation, laid out as the output, if `adds`.

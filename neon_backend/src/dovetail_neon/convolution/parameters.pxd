@@ -49,6 +49,23 @@ cdef extern from "dovetail_neon/convolution/parameters.h" nogil:
             int64_t filters, int64_t vectors, int64_t taps, int64_t channels, int64_t block, float *packed,
             acc_packing *packing) noexcept nogil
 
+    enum:
+        ACC_LANES_OF_ONE_GROUP
+        ACC_LANES_OF_TWO_GROUPS
+        ACC_LANES_OF_ONE_VECTOR
+        ACC_LANES_OF_TWO_VECTORS
+        ACC_LANES_OF_THREE_VECTORS
+
+    ctypedef struct acc_grouped:
+        acc_convolution convolution
+        int64_t most
+        const int32_t *spread
+        const int64_t *sources
+        const int32_t *lanes
+
+    ctypedef struct acc_grouped_kernels:
+        dovetail_body run
+
     ctypedef struct acc_winograd:
         int64_t images
         acc_window window

@@ -27,10 +27,11 @@ class Lowering:
         view: What is replaced.
         graph: The replacement.
         lanes: Channels in a block.
+        precision: That products will have.
     """
 
-    def __init__(self, view: SubgraphView, lanes: int) -> None:
-        self.view, self.lanes = view, lanes
+    def __init__(self, view: SubgraphView, lanes: int, precision: str = "float32") -> None:
+        self.view, self.lanes, self.precision = view, lanes, precision
         self.graph = Graph("CpuAcc")
         self._known: dict[OutputSlot, dict[str, OutputSlot]] = {}
         self._data_layouts: dict[OutputSlot, DataLayout] = {}

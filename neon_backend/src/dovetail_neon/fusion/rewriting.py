@@ -24,7 +24,7 @@ MOVES = frozenset({"dovetail.Concat", "dovetail.Permute"})
 
 def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
     """Return what stands in for a part of a graph; `precision` is that of products."""
-    lowering = Lowering(view, lanes)
+    lowering = Lowering(view, lanes, precision)
     attentions = _attentions(view)
     apart = frozenset(layer for match in attentions.values() for layer in match.layers)
     chains, functions = find_chains(view, apart)

@@ -4,6 +4,7 @@
 #include "dovetail_neon/attention/attention.h"
 #include "dovetail_neon/elementwise/cast.h"
 #include "dovetail_neon/convolution/direct.h"
+#include "dovetail_neon/convolution/group_lanes.h"
 #include "dovetail_neon/elementwise/binary.h"
 #include "dovetail_neon/movement/images.h"
 #include "dovetail_neon/movement/copies.h"
@@ -37,6 +38,7 @@ extern "C" const acc_kernels ACC_JOIN(acc_kernels_, ACC_ISA) = {
     &dovetail_acc::ACC_ISA::normalization_kernels,
     &dovetail_acc::ACC_ISA::reduction_kernels,
     &dovetail_acc::ACC_ISA::winograd_kernels,
+    &dovetail_acc::ACC_ISA::grouped_kernels,
     &dovetail_acc::ACC_ISA::strips_kernels,
     &dovetail_acc::ACC_ISA::quantized_kernels,
 };

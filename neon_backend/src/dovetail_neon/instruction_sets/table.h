@@ -36,6 +36,7 @@ typedef struct {
     const acc_normalization_kernels *normalization;
     const acc_reduction_kernels *reduction;
     const acc_winograd_kernels *winograd;
+    const acc_grouped_kernels *grouped;
     const acc_strips_kernels *strips;
     const acc_quantized_kernels *quantized;
 } acc_kernels;

@@ -4,6 +4,7 @@ from dovetail_neon.attention.parameters cimport acc_attention_kernels
 from dovetail_neon.elementwise.parameters cimport acc_cast_kernels
 from dovetail_neon.convolution.parameters cimport acc_convolution_kernels
 from dovetail_neon.elementwise.parameters cimport acc_elementwise_kernels
+from dovetail_neon.convolution.parameters cimport acc_grouped_kernels
 from dovetail_neon.movement.parameters cimport acc_images_kernels
 from dovetail_neon.matrices.parameters cimport acc_matmul_kernels
 from dovetail_neon.movement.parameters cimport acc_movement_kernels
@@ -39,6 +40,7 @@ cdef extern from "dovetail_neon/instruction_sets/table.h" nogil:
         const acc_reduction_kernels *reduction
 
         const acc_winograd_kernels *winograd
+        const acc_grouped_kernels *grouped
 
         const acc_strips_kernels *strips
         const acc_quantized_kernels *quantized

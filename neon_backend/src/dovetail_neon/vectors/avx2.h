@@ -11,6 +11,10 @@ INLINE Vector broadcast(float x) { return (Vector)_mm256_set1_ps(x); }
 INLINE Vector fma(Vector a, Vector b, Vector c) { return (Vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 INLINE Vector minimum(Vector a, Vector b) { return (Vector)_mm256_min_ps((__m256)a, (__m256)b); }
 INLINE Vector maximum(Vector a, Vector b) { return (Vector)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE Vector permute(Vector x, Integers from) { return (Vector)_mm256_permutevar8x32_ps((__m256)x, (__m256i)from); }
+INLINE Vector merge(Vector kept, Vector x, Integers from) {
+    return (Vector)_mm256_blendv_ps((__m256)permute(x, from), (__m256)kept, (__m256)from);
+}
 INLINE Vector square_root(Vector x) { return (Vector)_mm256_sqrt_ps((__m256)x); }
 INLINE Vector round_even(Vector x) { return (Vector)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 INLINE Vector round_down(Vector x) { return (Vector)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }

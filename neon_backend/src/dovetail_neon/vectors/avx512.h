@@ -11,6 +11,11 @@ INLINE Vector broadcast(float x) { return (Vector)_mm512_set1_ps(x); }
 INLINE Vector fma(Vector a, Vector b, Vector c) { return (Vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 INLINE Vector minimum(Vector a, Vector b) { return (Vector)_mm512_min_ps((__m512)a, (__m512)b); }
 INLINE Vector maximum(Vector a, Vector b) { return (Vector)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE Vector permute(Vector x, Integers from) { return (Vector)_mm512_permutexvar_ps((__m512i)from, (__m512)x); }
+INLINE Vector merge(Vector kept, Vector x, Integers from) {
+    const __mmask16 taken = _mm512_cmpge_epi32_mask((__m512i)from, _mm512_setzero_si512());
+    return (Vector)_mm512_mask_permutexvar_ps((__m512)kept, taken, (__m512i)from, (__m512)x);
+}
 INLINE Vector square_root(Vector x) { return (Vector)_mm512_sqrt_ps((__m512)x); }
 INLINE Vector round_even(Vector x) { return (Vector)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 INLINE Vector round_down(Vector x) { return (Vector)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }

@@ -15,6 +15,8 @@ INLINE Vector broadcast(float x) { return Vector{x, x, x, x}; }
 INLINE Vector fma(Vector a, Vector b, Vector c) { return a * b + c; }
 INLINE Vector minimum(Vector a, Vector b) { return a < b ? a : b; }
 INLINE Vector maximum(Vector a, Vector b) { return a > b ? a : b; }
+INLINE Vector permute(Vector x, Integers from) { return Vector{x[from[0] & 3], x[from[1] & 3], x[from[2] & 3], x[from[3] & 3]}; }
+INLINE Vector merge(Vector kept, Vector x, Integers from) { return from < 0 ? kept : permute(x, from); }
 INLINE Vector square_root(Vector x) {
     for (int i = 0; i < LANES; i++) x[i] = __builtin_sqrtf(x[i]);
     return x;

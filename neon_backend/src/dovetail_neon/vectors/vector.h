@@ -9,6 +9,8 @@
  *   load_part, store_part       the first n of them, 0 <= n <= LANES; nothing else is touched,
  *                               missing lanes are 0
  *   gather                      LANES elements, `stride` elements apart
+ *   permute(x, from)            lane i is x[from[i]]
+ *   merge(kept, x, from)        the same where from[i] >= 0, else kept[i]
  *   fma(a, b, c)                a * b + c, rounded once where the machine can
  *   minimum(a, b), maximum      if either is NaN: b or NaN. With the limit in a, NaN in b survives
  *   round_even, round_down      to a whole float

@@ -10,6 +10,7 @@
 
 #include "dovetail_neon/windows/parameters.h"
 #include "dovetail_neon/elementwise/functions.h"
+#include "dovetail_neon/geometry/edges.h"
 #include "dovetail_neon/workload/spans.h"
 
 namespace dovetail_acc::ACC_ISA {
@@ -22,7 +23,7 @@ struct WindowRows {
     Vector bias;
     float *out;             /* of the first row */
     int64_t y, rows;        /* so many rows from y on, whose windows have the same taps */
-    int64_t first_tap, last_tap;    /* rows of the window that lie inside the image */
+    TapRange taps;          /* rows of the window that lie inside the image */
 };
 
 struct Depthwise {
@@ -73,11 +74,6 @@ struct Average {
  * which is then half a window wide and known when this is compiled, or in any way. */
 enum Edge { INSIDE = 0, LEFT = 1, RIGHT = 2, BOTH = 3, ANYHOW = 4 };
 
-/* Where a column of a row of the image lies, or what stands for it outside. */
-INLINE const float *column_at(const float *line, int64_t column, int64_t width, const float *outside) {
-    return (uint64_t)column < (uint64_t)width ? line + column * LANES : outside;
-}
-
 /* The taps of one row of the window, for `pixels` results; each element of the image is loaded
  * once. */
 template <typename Kind, int pixels, int kernel, int stride, Edge edge>
@@ -116,10 +112,10 @@ template <typename Kind, int pixels, int kernel, int stride, int taps, Edge edge
 static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
     const acc_windows &s = *row.self;
     const int64_t kernel_width = kernel ? kernel : s.window.kernel_width, step = stride ? stride : s.window.stride_x, dilation = kernel ? 1 : s.window.dilation_x;
-    const int64_t kernel_height = taps ? taps : row.last_tap - row.first_tap, width = s.window.in_width, out_step = s.window.out_width * LANES;
+    const int64_t kernel_height = taps ? taps : row.taps.last - row.taps.first, width = s.window.in_width, out_step = s.window.out_width * LANES;
     const int64_t line_step = wrapped_product(s.window.dilation_y, width * LANES), row_step = wrapped_product(s.window.stride_y, width * LANES);
-    const float *const weights = Kind::weighted ? row.weights + row.first_tap * kernel_width * LANES : nullptr;
-    const float *const top = row.in + (row.y * s.window.stride_y - s.window.padding_top + row.first_tap * s.window.dilation_y) * width * LANES;
+    const float *const weights = Kind::weighted ? row.weights + row.taps.first * kernel_width * LANES : nullptr;
+    const float *const top = row.in + (row.y * s.window.stride_y - s.window.padding_top + row.taps.first * s.window.dilation_y) * width * LANES;
     int64_t column = x * step - s.window.padding_left;
     alignas(64) float outside[LANES];
     if constexpr (edge == ANYHOW) store(outside, Kind::outside());
@@ -149,12 +145,8 @@ static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
                 }
             } else {
                 /* Columns of the window of which some result reads one inside the image. */
-                int64_t first_tap = 0, last_tap = kernel_width;
-                if constexpr (edge == ANYHOW) {
-                    const int64_t right = column + (pixels - 1) * step;
-                    first_tap = right >= 0 ? 0 : lesser(kernel_width, (-right + dilation - 1) / dilation);
-                    last_tap = column >= width ? first_tap : greater(first_tap, lesser(kernel_width, (width - 1 - column) / dilation + 1));
-                }
+                TapRange columns{0, kernel_width};
+                if constexpr (edge == ANYHOW) columns = taps_inside(column, column + (pixels - 1) * step, dilation, width, kernel_width);
                 const auto add_run = [&](int64_t ky, int64_t from_tap, int64_t to_tap) __attribute__((always_inline)) {
                     for (int64_t kx = from_tap; kx < to_tap; kx++) {
                         const Vector weight = Kind::weighted ? load(weights + (ky * kernel_width + kx) * LANES) : zeros();
@@ -168,12 +160,12 @@ static void window_tiles(const WindowRows &row, int64_t x, int64_t tiles) {
                     }
                 };
                 if (!s.polls)
-                    for (int64_t ky = 0; ky < kernel_height; ky++) add_run(ky, first_tap, last_tap);
+                    for (int64_t ky = 0; ky < kernel_height; ky++) add_run(ky, columns.first, columns.last);
                 else
                     for (int64_t ky = 0; ky < kernel_height; ky++)
-                        for (int64_t kx = first_tap; kx < last_tap; kx += TAPS_BETWEEN) {
+                        for (int64_t kx = columns.first; kx < columns.last; kx += TAPS_BETWEEN) {
                             if (acc_stopped(row.job)) return;
-                            add_run(ky, kx, lesser(last_tap, kx + TAPS_BETWEEN));
+                            add_run(ky, kx, lesser(columns.last, kx + TAPS_BETWEEN));
                         }
             }
             Kind::template finish<pixels>(row, sum, y, x);
@@ -264,10 +256,8 @@ template <typename Kind> static void window_rows(WindowRows &row, const Inside &
         if (s.polls && acc_stopped(row.job)) return;
         const int64_t top = row.y * s.window.stride_y - s.window.padding_top;
         row.out = out + row.y * s.window.out_width * LANES;
-        row.first_tap = top >= 0 ? 0 : lesser(s.window.kernel_height, (-top + s.window.dilation_y - 1) / s.window.dilation_y);
-        row.last_tap = top >= s.window.in_height ? row.first_tap
-                                          : greater(row.first_tap, lesser(s.window.kernel_height, (s.window.in_height - 1 - top) / s.window.dilation_y + 1));
-        const bool whole = row.first_tap == 0 && row.last_tap == s.window.kernel_height;
+        row.taps = taps_inside(top, top, s.window.dilation_y, s.window.in_height, s.window.kernel_height);
+        const bool whole = row.taps.first == 0 && row.taps.last == s.window.kernel_height;
         row.rows = whole ? lesser(most, lesser(last, room / s.window.stride_y + 1) - row.y) : 1;
         constexpr int three = Kind::weighted ? 3 : 0, five = Kind::weighted ? 5 : 0, two = Kind::weighted ? 2 : 0;
         const bool square = whole && kernel == 3 && s.window.kernel_height == 3 && Kind::weighted;
