@@ -72,8 +72,8 @@ enum acc_spread {
  * many steps as a group has channels: in each, every lane reads the next channel of its own group.
  *
  * Of the convolution: `channels` of one group; for each panel weights [channels, taps, blocks of
- * the panel, lanes]; range is images * chunks * panels. A panel is one block, or with windows of one
- * pixel several of the same group. */
+ * the panel, lanes]; range is images * chunks * panels. A panel is one block, or with windows of
+ * one pixel several of the same group. */
 typedef struct {
     acc_convolution convolution;
     int64_t most;                   /* vectors that some block reads from in a step, at least 2 */

@@ -11,7 +11,7 @@ INLINE Vector broadcast(float x) { return (Vector)vdupq_n_f32(x); }
 INLINE Vector fma(Vector a, Vector b, Vector c) { return (Vector)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
 INLINE Vector minimum(Vector a, Vector b) { return (Vector)vminq_f32((float32x4_t)a, (float32x4_t)b); }
 INLINE Vector maximum(Vector a, Vector b) { return (Vector)vmaxq_f32((float32x4_t)a, (float32x4_t)b); }
-/* Indexes of bytes: a lane below 0 has those beyond the table, for which TBX keeps what was there. */
+/* Indexes of bytes: below 0 those beyond the table, for which TBX keeps what was there. */
 INLINE uint8x16_t bytes_of_lanes(Integers from) { return (uint8x16_t)(from * 0x04040404 + 0x03020100); }
 INLINE Vector permute(Vector x, Integers from) { return (Vector)vqtbl1q_u8((uint8x16_t)x, bytes_of_lanes(from)); }
 INLINE Vector merge(Vector kept, Vector x, Integers from) {
