@@ -55,6 +55,28 @@ def test_buffers_alive_together_do_not_overlap() -> None:
         assert len(plan.placements) == len(case.tensors)
 
 
+def test_only_equal_images_share_an_allocation() -> None:
+    shared = 0
+    for seed in SEEDS:
+        case = Generator(seed).generate(5 + seed % 40)
+        for number, tensor in enumerate(case.tensors):
+            if tensor.domain == IMAGES:
+                tensor.image = ("shape", number % 2)
+        plan = plan_memory(case.tensors, case.steps, whole=WHOLE[seed % 2])  # both are without offsets there
+        simulate(case, plan, seed)
+        members: dict[int, list[int]] = {}
+        for number, (tensor, place) in enumerate(zip(case.tensors, plan.placements, strict=True)):
+            if tensor.domain == IMAGES and place.storage is Storage.ARENA:
+                assert place.offset == 0
+                members.setdefault(place.index, []).append(number)
+        for arena, numbers in members.items():
+            assert len({case.tensors[number].image for number in numbers}) == 1
+            assert plan.arenas[arena].tensor in numbers
+            shared += len(numbers) > 1
+        assert all(arena.tensor is None for arena in plan.arenas if arena.domain != IMAGES)
+    assert shared > 20, "the cases do not exercise what they should"
+
+
 @pytest.fixture
 def swept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pack as where too many buffers are alive together."""

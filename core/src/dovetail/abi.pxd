@@ -254,6 +254,8 @@ cdef extern from "abi.h" nogil:
         size_t alignment
         int32_t offsets
         int32_t host_visible
+        int32_t images
+        int32_t reserved
 
     ctypedef struct dovetail_resources:
         size_t size
@@ -337,6 +339,9 @@ cdef extern from "abi.h" nogil:
             dovetail_workload *workload, dovetail_answer *why) noexcept nogil
         void (*close)(void *state) noexcept nogil
         const void *(*extension)(void *state, const char *name) noexcept nogil
+        int (*image_allocate)(
+            void *state, void *context, int32_t memory, const dovetail_tensor_info *tensor, void **data,
+            dovetail_answer *why) noexcept nogil
 
     ctypedef int (*dovetail_open_backend)(
         const dovetail_backend_host *host, dovetail_backend *table, dovetail_answer *why) noexcept nogil

@@ -169,6 +169,12 @@ class IMemoryManager(ABC):
     """True if `address` is a pointer, never 0 and aligned as asked for; not an opaque handle."""
     offsets: ClassVar[bool] = True
     """True if a tensor may lie at an offset in an arena; else each has an allocation of its own."""
+    images: ClassVar[bool] = False
+    """True if each allocation is made for one tensor, by `allocate_image`; `offsets` is False then.
+
+    Tensors lie in the same one, in turn or in place, only if they agree in shape, element type and
+    private layout. Scratch cannot lie there.
+    """
 
     @abstractmethod
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
@@ -180,6 +186,20 @@ class IMemoryManager(ABC):
         Raises:
             MemoryError: There is not that much.
         """
+
+    def allocate_image(self, tensor: TensorInfo) -> ITensorHandle:
+        """(optional) Allocate what one tensor lies in, such as an OpenCL image of its shape.
+
+        Required with `images`, in the place of `allocate`; the handle's `nbytes` are those of the
+        tensor or more. Default: refuses.
+
+        Args:
+            tensor: Its sizes, element type and private layout; its quantization is left out.
+
+        Raises:
+            MemoryError: There is not that much.
+        """
+        raise TypeError(f"memory of {self.domain} holds no images")
 
 
 class Run(Protocol):

@@ -382,6 +382,8 @@ typedef struct {
     size_t alignment;                   /* every planned offset is a multiple of it: a power of two */
     int32_t offsets;                    /* non-zero: tensors may lie at offsets in one allocation */
     int32_t host_visible;               /* non-zero: the host can map it: the core copies by memory_map, not by create_copy */
+    int32_t images;                     /* non-zero: image_allocate allocates, for each tensor */
+    int32_t reserved;
 } dovetail_memory;
 
 /* What the user lets a backend have of the host: known wherever something is made that lasts. */
@@ -487,7 +489,8 @@ typedef struct {
     int32_t (*tensor_memory)(void *state, const dovetail_device_info *device, const dovetail_layer *layer,
                              const dovetail_tensor_info *tensor, int32_t slot, int32_t is_output,
                              const dovetail_attributes *options);
-    /* The device is the context's: with more than one device, memory needs context_open. */
+    /* The device is the context's: with more than one device, memory needs context_open. Needed
+     * with `memory`, but where all memories have images. */
     int (*memory_allocate)(void *state, void *context, int32_t memory, size_t bytes, size_t alignment, void **data,
                            dovetail_answer *why);
     void (*memory_release)(void *state, void *context, int32_t memory, void *data);
@@ -506,6 +509,12 @@ typedef struct {
 
     void (*close)(void *state);         /* (optional) nothing of the backend is in use any more */
     const void *(*extension)(void *state, const char *name);    /* (optional) a named table beyond this one */
+    /* Needed where a memory has `images`, in the place of memory_allocate: allocate what one tensor
+     * lies in, such as an OpenCL image of its shape and element type. Tensors lie in the same one,
+     * in turn or in place, only if they agree in both; `offsets` is 0, and no scratch lies there.
+     * Neither quantization nor constant is shown; memory_release ends it. */
+    int (*image_allocate)(void *state, void *context, int32_t memory, const dovetail_tensor_info *tensor, void **data,
+                          dovetail_answer *why);
 } dovetail_backend;
 
 /* The one exported function. `table` comes zeroed, with the core's `size`; set `size` to yours.

@@ -162,12 +162,14 @@ DOVETAIL_AT(dovetail_kind_version, kind, 8);
 DOVETAIL_AT(dovetail_kind_version, version, 16);
 DOVETAIL_AT(dovetail_kind_version, reserved, 20);
 
-DOVETAIL_SIZE(dovetail_memory, 32);
+DOVETAIL_SIZE(dovetail_memory, 40);
 DOVETAIL_AT(dovetail_memory, size, 0);
 DOVETAIL_AT(dovetail_memory, kind, 8);
 DOVETAIL_AT(dovetail_memory, alignment, 16);
 DOVETAIL_AT(dovetail_memory, offsets, 24);
 DOVETAIL_AT(dovetail_memory, host_visible, 28);
+DOVETAIL_AT(dovetail_memory, images, 32);
+DOVETAIL_AT(dovetail_memory, reserved, 36);
 
 DOVETAIL_SIZE(dovetail_resources, 16);
 DOVETAIL_AT(dovetail_resources, size, 0);
@@ -196,7 +198,7 @@ DOVETAIL_AT(dovetail_backend_host, library, 16);
 DOVETAIL_AT(dovetail_backend_host, log, 24);
 DOVETAIL_AT(dovetail_backend_host, extension, 32);
 
-DOVETAIL_SIZE(dovetail_backend, 256);
+DOVETAIL_SIZE(dovetail_backend, 264);
 DOVETAIL_AT(dovetail_backend, size, 0);
 DOVETAIL_AT(dovetail_backend, abi_major, 8);
 DOVETAIL_AT(dovetail_backend, abi_minor, 12);
@@ -232,6 +234,7 @@ DOVETAIL_AT(dovetail_backend, memory_unmap, 224);
 DOVETAIL_AT(dovetail_backend, create_copy, 232);
 DOVETAIL_AT(dovetail_backend, close, 240);
 DOVETAIL_AT(dovetail_backend, extension, 248);
+DOVETAIL_AT(dovetail_backend, image_allocate, 256);
 
 #undef DOVETAIL_SIZE
 #undef DOVETAIL_AT

@@ -32,6 +32,7 @@ from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
 from ..ground.logs import Log
+from ..ground.records import NamedTuple
 from . import device_calls, questions
 from .compiled_kind import CompiledPart, compiled_kind, words_for
 from .device_calls import TableWorkload
@@ -48,6 +49,16 @@ _ARTEFACT_OK, _ARTEFACT_RECOMPILE, _ARTEFACT_UNUSABLE = range(3)
 _VERDICTS = {_ARTEFACT_RECOMPILE: "must be compiled again", _ARTEFACT_UNUSABLE: "is unusable"}
 _DETERMINISTIC, _ASYNC, _FLOAT16, _BFLOAT16, _INTEGERS = 1, 2, 4, 8, 16
 _HOST_MEMORY = -1
+
+
+class TableMemory(NamedTuple):
+    """What a table says of one of its memories; see `dovetail_memory`."""
+
+    kind: str
+    alignment: int
+    offsets: bool
+    host_visible: bool
+    images: bool
 
 
 def load_backend(
@@ -99,7 +110,7 @@ class NativeBackend(IBackend):
         self.kind_versions = questions.kind_versions(table)  # type: ignore[misc]
         self._devices: tuple[Device, ...] = questions.devices(table)
         self._compiled_kind = compiled_kind(table.id)
-        self._memories: dict[int, list[tuple[str, int, bool, bool]]] = {}
+        self._memories: dict[int, list[TableMemory]] = {}
         self._shown_options: tuple[Any, View] | None = None
         self._shown_device: tuple[Device, View] | None = None
         self._guard = threading.RLock()
@@ -243,7 +254,7 @@ class NativeBackend(IBackend):
     def memory_domains(self, device: int) -> Sequence[MemoryDomain]:
         if "memory" not in self._table.functions:
             return (HOST,)
-        return tuple(MemoryDomain(str(self._id), device, kind, visible) for kind, _, _, visible in self._memory(device))
+        return tuple(MemoryDomain(str(self._id), device, one.kind, one.host_visible) for one in self._memory(device))
 
     def tensor_domains(self, layer: Layer, options: Any, device: Device) -> TensorDomains | None:
         if "memory" not in self._table.functions or "tensor_memory" not in self._table.functions:
@@ -270,12 +281,12 @@ class NativeBackend(IBackend):
         number = self.memory_domains(domain.device).index(domain)
         return NativeMemoryManager(self, self._table, context, domain, number, self._memory(domain.device)[number])
 
-    def _memory(self, device: int) -> list[tuple[str, int, bool, bool]]:
+    def _memory(self, device: int) -> list[TableMemory]:
         if device not in self._memories:
             status, why, memories = device_calls.memories(self._table, device)
             if memories is None:
                 self.fail("memory", status, why)
-            self._memories[device] = memories
+            self._memories[device] = [TableMemory(*one) for one in memories]
         return self._memories[device]
 
     def number_of(self, domain: MemoryDomain) -> int:
@@ -399,10 +410,11 @@ class NativeMemoryManager(IMemoryManager):
         context: IBackendContext | None,
         domain: MemoryDomain,
         number: int,
-        memory: tuple[str, int, bool, bool],
+        memory: TableMemory,
     ) -> None:
         self.domain, self.number = domain, number
-        _, self.alignment, self.offsets, _ = memory  # type: ignore[misc]  # each memory has its own
+        # Each memory has its own.
+        self.alignment, self.offsets, self.images = memory.alignment, memory.offsets, memory.images  # type: ignore[misc]
         self._backend, self._table, self._context = backend, table, context
 
     @property
@@ -411,11 +423,18 @@ class NativeMemoryManager(IMemoryManager):
         return device_calls.mapping(self._table, address(self._context), self.number)
 
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
-        status, why, data = device_calls.memory_allocate(self._table, address(self._context), self.number, nbytes, alignment)
+        made = device_calls.memory_allocate(self._table, address(self._context), self.number, nbytes, alignment)
+        return self._checked("memory_allocate", nbytes, *made)
+
+    def allocate_image(self, tensor: TensorInfo) -> ITensorHandle:
+        made = device_calls.image_allocate(self._table, address(self._context), self.number, View.of_tensor(tensor))
+        return self._checked("image_allocate", tensor.nbytes, *made)
+
+    def _checked(self, function: str, nbytes: int, status: int, why: Why, data: int) -> ITensorHandle:
+        if status == _OUT_OF_MEMORY:
+            raise MemoryError(why.text or f"{nbytes} bytes in {self.domain}")
         if status != 0:
-            if status == _OUT_OF_MEMORY:
-                raise MemoryError(why.text or f"{nbytes} bytes in {self.domain}")
-            self._backend.fail("memory_allocate", status, why)
+            self._backend.fail(function, status, why)
         return NativeMemory(self._table, self._context, self, data, nbytes)
 
 

@@ -53,7 +53,10 @@ def context_open(Table table, int device, int threads, View options):
 
 
 def memories(Table table, int device):
-    """Return (status, why, what `memory` says of each: kind, alignment, offsets, host_visible)."""
+    """Return (status, why, what `memory` says of each).
+
+    That is its kind, alignment, offsets, host_visible, images.
+    """
     cdef dovetail_memory memory
     cdef Call call
     cdef int index
@@ -75,7 +78,13 @@ def memories(Table table, int device):
             raise table.broken(f"memory() says that its alignment is {memory.alignment}, which is no power of two")
         if memory.host_visible and table.c.memory_map == NULL:
             raise table.broken("memory() says that the host can see it, but there is no memory_map()")
-        result.append((decoded(memory.kind), memory.alignment, bool(memory.offsets), bool(memory.host_visible)))
+        needed = "image_allocate" if memory.images else "memory_allocate"
+        if needed not in table.functions:
+            raise table.broken(f"memory() tells of {decoded(memory.kind)!r}, for which there is no {needed}()")
+        if memory.images and memory.offsets:
+            raise table.broken("memory() says that images lie at offsets", "set offsets to 0: each image is an allocation")
+        result.append((
+            decoded(memory.kind), memory.alignment, bool(memory.offsets), bool(memory.host_visible), bool(memory.images)))
     raise table.broken(f"memory() tells of {MAX_MEMORIES} memories and more", "answer 1 where there are no more")
 
 
@@ -92,6 +101,19 @@ def tensor_memory(Table table, View device, View layer, View tensor, int slot, b
 def mapping(Table table, size_t context, int number):
     """Return the addresses of what lets the host see memory, and which memory that is."""
     return <size_t>table.c.memory_map, <size_t>table.c.memory_unmap, <size_t>table.c.state, context, number
+
+
+def image_allocate(Table table, size_t context, int number, View tensor):
+    """Return (status, why, address)."""
+    cdef void *data = NULL
+    cdef Call call = Call(table)
+    with call:
+        with nogil:
+            call.status = table.c.image_allocate(
+                table.c.state, <void *>context, number, tensor.tensor, &data, &call.answer)
+        if call.status == DOVETAIL_OK:
+            table.users += 1
+    return call.status, call.why(), <size_t>data
 
 
 def memory_allocate(Table table, size_t context, int number, size_t nbytes, size_t alignment):

@@ -98,7 +98,7 @@ cdef str _field(const char *text, size_t limit):
 
 NEEDS = (
     ("compile_subgraph", "compiled_release"), ("compile_subgraph", "create_compiled_workload"),
-    ("claim_subgraph", "compile_subgraph"), ("memory", "memory_allocate"), ("memory", "memory_release"),
+    ("claim_subgraph", "compile_subgraph"), ("memory", "memory_release"),
     ("memory", "create_copy"), ("memory_map", "memory_unmap"), ("context_open", "context_close"),
 )
 """A table with the first of two functions must have the second."""
@@ -125,6 +125,7 @@ cdef object functions_of(dovetail_backend *c):
         "memory": c.memory != NULL,
         "tensor_memory": c.tensor_memory != NULL,
         "memory_allocate": c.memory_allocate != NULL,
+        "image_allocate": c.image_allocate != NULL,
         "memory_release": c.memory_release != NULL,
         "memory_map": c.memory_map != NULL,
         "memory_unmap": c.memory_unmap != NULL,
@@ -240,6 +241,8 @@ cdef class Table:
         missing = [needed for having, needed in NEEDS if having in functions and needed not in functions]
         if not functions & {"create_workload", "compile_subgraph"}:
             missing.insert(0, "create_workload or compile_subgraph")
+        if "memory" in functions and not functions & {"memory_allocate", "image_allocate"}:
+            missing.append("memory_allocate or image_allocate")
         if c.capabilities & DOVETAIL_BACKEND_ASYNC and "queues" not in functions:
             missing.append("queues")
         if missing:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..contract.backend_calls import backend_call, checked, notify
 from ..contract.interfaces import IMemoryManager, ITensorHandle
+from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.limits import ADDRESSABLE
 from .memory_plan import Arena
@@ -29,7 +30,11 @@ class _Findable(ITensorHandle):
 
 
 def allocator(
-    arena: Arena, manager: IMemoryManager, origin: str, known: dict[int, ITensorHandle] | None = None
+    arena: Arena,
+    manager: IMemoryManager,
+    origin: str,
+    known: dict[int, ITensorHandle] | None = None,
+    image: TensorInfo | None = None,
 ) -> Callable[[], ITensorHandle]:
     """Return what allocates an arena for one run.
 
@@ -38,32 +43,37 @@ def allocator(
         manager: Of the memory in this domain.
         origin: Whose manager it is, for messages.
         known: Where those who map allocations find them by their address; None if nobody does.
+        image: The tensor that it is made for, in a memory of images.
 
     Raises:
         BackendError: When it is called: there is not so much memory (`OUT_OF_MEMORY`), or the
             manager hands out memory that no tensor can lie in (`BACKEND_CONTRACT`).
     """
+    method = "allocate" if image is None else "allocate_image"
 
     def allocate() -> ITensorHandle:
-        with backend_call(origin, "allocate"):
+        with backend_call(origin, method):
             try:
                 if arena.nbytes >= ADDRESSABLE:  # beyond 64 bits, managers would fail in ways of their own
                     raise MemoryError
-                handle = manager.allocate(arena.nbytes, arena.alignment)
+                if image is None:
+                    handle = manager.allocate(arena.nbytes, arena.alignment)
+                else:
+                    handle = manager.allocate_image(image.with_quantization(None))
             except MemoryError as error:
                 raise BackendError(
                     f"cannot allocate {arena.nbytes} bytes in {arena.domain} for one run",
                     code=ErrorCode.OUT_OF_MEMORY,
                     hint="run fewer at once, use a smaller batch, or free memory",
                 ) from error
-        sound = _sound_handle(origin, checked(origin, "allocate", handle, ITensorHandle), arena, manager)
+        sound = _sound_handle(origin, method, checked(origin, method, handle, ITensorHandle), arena, manager)
         return sound if known is None else _Findable(sound, known)
 
     return allocate
 
 
 def sound_manager(origin: str, manager: IMemoryManager) -> IMemoryManager:
-    """Refuse a manager whose alignment nothing can be aligned to."""
+    """Refuse a manager whose alignment nothing can be aligned to, or of images at offsets."""
     alignment = manager.alignment
     if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
         raise BackendError(
@@ -71,12 +81,18 @@ def sound_manager(origin: str, manager: IMemoryManager) -> IMemoryManager:
             code=ErrorCode.BACKEND_CONTRACT,
             hint="`alignment` is a power of two, in bytes",
         )
+    if manager.images and manager.offsets:
+        raise BackendError(
+            f"{origin}: its memory manager of {manager.domain} has images, and tensors at offsets",
+            code=ErrorCode.BACKEND_CONTRACT,
+            hint="set `offsets` to False: each image is an allocation of its own",
+        )
     return manager
 
 
-def _sound_handle(origin: str, handle: ITensorHandle, arena: Arena, manager: IMemoryManager) -> ITensorHandle:
+def _sound_handle(origin: str, method: str, handle: ITensorHandle, arena: Arena, manager: IMemoryManager) -> ITensorHandle:
     """Refuse, before any write, an allocation that no tensor can lie in, and release it."""
-    with backend_call(origin, "allocate"):
+    with backend_call(origin, method):
         domain, nbytes, address = handle.domain, handle.nbytes, handle.address
     problem = ""
     if domain != arena.domain:
@@ -93,8 +109,8 @@ def _sound_handle(origin: str, handle: ITensorHandle, arena: Arena, manager: IMe
         return handle
     notify(handle.release)
     raise BackendError(
-        f"{origin}: allocate() returned memory {problem}",
+        f"{origin}: {method}() returned memory {problem}",
         code=ErrorCode.BACKEND_CONTRACT,
         hint="see IMemoryManager.allocate and ITensorHandle; this is a bug of the backend: tell its vendor",
-        method="allocate",
+        method=method,
     )

@@ -244,14 +244,15 @@ class GuardedPlanBuilder(PlanBuilder):
         """Give each tensor and each workspace an arena of its own."""
         arenas: list[Arena] = []
 
-        def arena(domain: MemoryDomain, nbytes: int, alignment: int) -> Placement:
-            arenas.append(Arena(domain, nbytes, alignment))
+        def arena(domain: MemoryDomain, nbytes: int, alignment: int, image: int | None = None) -> Placement:
+            arenas.append(Arena(domain, nbytes, alignment, image))
             return Placement(Storage.ARENA, len(arenas) - 1, 0)
 
         placements = []
         for number, tensor in enumerate(self.tensors):
             if tensor.storage is Storage.ARENA:
-                placements.append(arena(tensor.domain, tensor.nbytes, self._alignment(number)))
+                image = None if tensor.image is None else number
+                placements.append(arena(tensor.domain, tensor.nbytes, self._alignment(number), image))
             else:
                 placements.append(Placement(tensor.storage, tensor.index, 0))
         workspaces = [

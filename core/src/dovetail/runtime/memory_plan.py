@@ -12,7 +12,7 @@ again from a dump.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from enum import Enum
 
 from ..contract.interfaces import HOST, MemoryDomain
@@ -46,6 +46,8 @@ class Tensor(Record):
         index: Which graph input, or which constant.
         outputs: Graph outputs that it is.
         element: What its address is a multiple of even where it lies inside another tensor.
+        image: What an allocation is made for, in a domain of images: only tensors of an equal one
+            share it. None elsewhere.
     """
 
     nbytes: int
@@ -55,6 +57,7 @@ class Tensor(Record):
     index: int = 0
     outputs: list[int] = field(default_factory=list)
     element: int = 1
+    image: Hashable = None
 
     @property
     def extent(self) -> Extent:
@@ -100,6 +103,7 @@ class Buffer(Record):
         living: Members that somebody may still read, by their place.
         newest: Last step that wrote a member.
         is_output: A member is a graph output.
+        image: That of all members.
     """
 
     nbytes: int
@@ -116,6 +120,7 @@ class Buffer(Record):
     living: Intervals = field(default_factory=Intervals)
     newest: int = -1
     is_output: bool = False
+    image: Hashable = None
 
 
 class Placement(Record, frozen=True):
@@ -127,11 +132,17 @@ class Placement(Record, frozen=True):
 
 
 class Arena(NamedTuple):
-    """One allocation of a run context."""
+    """One allocation of a run context.
+
+    Attributes:
+        domain, nbytes, alignment: What is allocated.
+        tensor: Number of one of the tensors in it, all of the same image; None if it is no image.
+    """
 
     domain: MemoryDomain
     nbytes: int
     alignment: int
+    tensor: int | None = None
 
 
 class MemoryPlan(NamedTuple):
@@ -281,7 +292,7 @@ class _Planner:
 
     def _new_buffer(self, number: int) -> Buffer:
         tensor = self.tensors[number]
-        buffer = Buffer(tensor.nbytes, tensor.domain, tensor.alignment, tensor.storage, tensor.index)
+        buffer = Buffer(tensor.nbytes, tensor.domain, tensor.alignment, tensor.storage, tensor.index, image=tensor.image)
         self._join(number, buffer, 0)
         return buffer
 
@@ -326,7 +337,7 @@ class _Planner:
             return False
         if offset % mine.element or (offset % mine.alignment and (mine.alignment > ALIGNMENT or mine.domain != HOST)):
             return False  # a device's manager said what every offset is a multiple of
-        if offset and mine.domain in self.whole:
+        if mine.image != buffer.image or (offset and mine.domain in self.whole):
             return False
         if alias.relation is Relation.VIEW:
             return True
@@ -485,10 +496,14 @@ class _Planner:
 
 
 def _separate_arenas(domain: MemoryDomain, buffers: Sequence[Buffer], first: int) -> list[Arena]:
-    """One allocation per buffer; one whose tenant is dead is taken over by the next that fits."""
+    """One allocation per buffer; one whose tenant is dead is taken over by the next that fits.
+
+    An image fits where it is equal.
+    """
     tenants: list[list[Buffer]] = []
     for buffer in sorted(buffers, key=lambda b: (-b.nbytes, b.start)):
-        free = next((t for t in tenants if all(b.end < buffer.start or buffer.end < b.start for b in t)), None)
+        equal = (t for t in tenants if t[0].image == buffer.image)
+        free = next((t for t in equal if all(b.end < buffer.start or buffer.end < b.start for b in t)), None)
         if free is None:
             tenants.append([buffer])
         else:
@@ -496,4 +511,12 @@ def _separate_arenas(domain: MemoryDomain, buffers: Sequence[Buffer], first: int
     for number, group in enumerate(tenants):
         for buffer in group:
             buffer.arena = first + number
-    return [Arena(domain, max(b.nbytes for b in t), max(b.alignment for b in t)) for t in tenants]
+    return [
+        Arena(
+            domain,
+            max(b.nbytes for b in tenant),
+            max(b.alignment for b in tenant),
+            None if tenant[0].image is None else tenant[0].members[0],
+        )
+        for tenant in tenants
+    ]

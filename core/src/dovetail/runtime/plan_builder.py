@@ -119,7 +119,10 @@ class PlanBuilder:
         if storage is Storage.ARENA:
             alignment = max(alignment, self.backends.manager(domain).alignment, info.opaque.alignment if info.opaque else 1)
         element = max(info.dtype.itemsize, info.opaque.alignment) if info.opaque else info.dtype.itemsize
-        self.tensors.append(memory_plan.Tensor(info.nbytes, domain, alignment, storage, index, element=element))
+        image = (
+            (info.sizes, info.dtype, info.opaque) if storage is Storage.ARENA and self.backends.manager(domain).images else None
+        )
+        self.tensors.append(memory_plan.Tensor(info.nbytes, domain, alignment, storage, index, element=element, image=image))
         self.infos.append(info)
         self.names.append(slot.name)
         self.number[slot] = len(self.tensors) - 1
@@ -181,11 +184,14 @@ class PlanBuilder:
             return HOST
         domains = self.backends.factories[key].domains
         if number <= len(domains) and (not per_worker or domains[number - 1] == HOST):
-            return domains[number - 1]
+            where = domains[number - 1]
+            if not self.backends.manager(where).images:
+                return where
         raise BackendError(
             f"{origin}: its workload wants its workspace in memory {number}, with {per_worker} bytes for each worker",
             code=ErrorCode.BACKEND_CONTRACT,
-            hint=f"0 is host memory, 1 to {len(domains)} are those of the backend; parts for workers lie in host memory alone",
+            hint=f"0 is host memory, 1 to {len(domains)} are those of the backend; parts for workers lie in host memory alone, "
+            "and no scratch lies in a memory of images",
             method="workspace",
         )
 
@@ -319,7 +325,13 @@ class PlanBuilder:
     def _allocators(self, plan: MemoryPlan) -> list[Callable[[], ITensorHandle]]:
         used = self.backends
         return [
-            allocator(one, used.manager(one.domain), used.owners.get(one.domain, "the core"), used.mapped.get(one.domain))
+            allocator(
+                one,
+                used.manager(one.domain),
+                used.owners.get(one.domain, "the core"),
+                used.mapped.get(one.domain),
+                None if one.tensor is None else self.infos[one.tensor],
+            )
             for one in plan.arenas
         ]
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from dovetail import BackendId, Capabilities, Device, HostResources, Layer, MemoryDomain, Support, TensorDomains
+from dovetail import BackendId, Capabilities, Device, HostResources, Layer, MemoryDomain, Support, TensorDomains, TensorInfo
 from dovetail.contract.interfaces import IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
 from dovetail.contract.memory import HostMemoryManager
 from dovetail.contract.subgraph import OptimizationViews, SubgraphView
@@ -59,12 +59,16 @@ class _FailingManager(IMemoryManager):
     def __init__(self, manager: IMemoryManager, allocations: Allocations) -> None:
         self._manager = manager
         self._allocations = allocations
-        for name in ("domain", "alignment", "pointers", "offsets"):
+        for name in ("domain", "alignment", "pointers", "offsets", "images"):
             setattr(self, name, getattr(manager, name))
 
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
         self._allocations.count()
         return self._manager.allocate(nbytes, alignment)
+
+    def allocate_image(self, tensor: TensorInfo) -> ITensorHandle:
+        self._allocations.count()
+        return self._manager.allocate_image(tensor)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._manager, name)
