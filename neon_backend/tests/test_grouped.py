@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import SubgraphView
 from dovetail_neon.convolution.grouped import MAX_VECTORS, lane_sources, most_vectors
+from dovetail_neon.fusion.rewriting import lower
 from dovetail_neon.kernels import instruction_sets, precisions
 
 HERE = [name for name, here in instruction_sets().items() if here]
@@ -88,6 +90,22 @@ def test_a_residual_is_added_before_the_function(isa, layout, function, convolve
     assert kinds.count("CpuAcc.ConvolveGrouped") == 1
     assert not any("Combine" in kind for kind in kinds)
     np.testing.assert_allclose(found["y"], turned(expected), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("filters", "precision", "kind"),
+    [
+        (6, "float16", "CpuAcc.ConvolveGrouped"),
+        (18, "float16", "CpuAcc.ConvolveFloat16"),
+        (18, "float32", "CpuAcc.ConvolveGrouped"),
+    ],
+)
+def test_groups_that_fill_vectors_of_float16_are_rounded(filters, precision, kind):
+    network = dovetail.Network("groups")
+    x = network.input("x", (1, 30, 6, 7))
+    network.output(network.convolution2d(x, np.ones((3 * filters, 10, 3, 3), np.float32), groups=3), "y")
+    view = SubgraphView(network, [layer for layer in network.layers if layer.kind.endswith("Convolution2d")])
+    assert kind in [layer.kind for layer in lower(view, 4, precision).layers]
 
 
 @pytest.mark.parametrize("precision", precisions(HERE[0]))

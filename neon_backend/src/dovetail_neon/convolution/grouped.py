@@ -28,6 +28,8 @@ from .kinds import Convolve, ConvolveGrouped
 
 MAX_VECTORS = 3
 """From which the lanes of one vector are put together, as parameters.h has it."""
+FLOAT16_LANES = 8
+"""Filters that fill a vector of float16: a group of them is multiplied so, where that is wanted."""
 PIECE = 1 << 16
 """Elements of tables that are made at once."""
 
@@ -67,6 +69,8 @@ def _spreads(convolve: Convolve, lowering: Lowering) -> bool:
     groups, lanes = convolve.groups, lowering.lanes
     channels, filters = convolve.source.channels // groups, convolve.target.channels // groups
     if lowering.precision == "bfloat16" and filled(filters, channels) >= MIN_FILLED_GROUPS:
+        return False
+    if lowering.precision == "float16" and filters >= FLOAT16_LANES:
         return False
     if _fills_blocks(convolve, lanes):
         kernel, _, dilation, _ = convolve.geometry
