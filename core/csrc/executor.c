@@ -51,8 +51,8 @@ static int host_fail(const dovetail_call *call, int code, const char *message)
 {
     dvt_context *context = call->context;
     int none = 0;
-    if (code == DOVETAIL_OK) {
-        code = DOVETAIL_FAILED;
+    if (code == DOVETAIL_OK || (code == DOVETAIL_CANCELLED && !(stop_bits(context) & DVT_ENDED))) {
+        code = DOVETAIL_FAILED; /* a backend does not cancel a run that nobody else wants to end */
     }
     if (atomic_compare_exchange_strong(&context->failure, &none, 1)) {
         context->code = code;
@@ -87,6 +87,11 @@ const dovetail_host dvt_host = {
     host_parallel_for, host_is_cancelled, host_fail, host_profile_mark, host_extension,
 };
 
+static const char *without_reason(int status, const char *otherwise)
+{
+    return status == DOVETAIL_CANCELLED ? "it answered that the run was cancelled, which nobody had asked for" : otherwise;
+}
+
 static int record_failure(dvt_context *context, int32_t step, int code, const char *message)
 {
     const dovetail_call *call = &context->calls[step];
@@ -114,7 +119,8 @@ static int wait_for(dvt_context *context, int32_t queue, int32_t step)
                 return DOVETAIL_CANCELLED;
             }
             const char *text = DOVETAIL_HAS(table, queue_error) && table->queue_error ? table->queue_error(handle) : NULL;
-            return record_failure(context, step, status, text ? text : "the device reported a failure");
+            return record_failure(context, step, status, 
+                                  text ? text : without_reason(status, "the device reported a failure"));
         }
         if (!give_up) {
             if (on_owner_thread(context)) {
@@ -185,7 +191,7 @@ static int run_steps(dvt_context *context)
             if (status == DOVETAIL_CANCELLED && bits & DVT_ENDED) {
                 return ended_code(context, bits);
             }
-            return record_failure(context, i, status, "execute returned an error without saying why");
+            return record_failure(context, i, status, without_reason(status, "execute returned an error without saying why"));
         }
     }
     return DOVETAIL_OK;

@@ -112,13 +112,13 @@ def test_without_another_backend_it_is_an_error_that_says_what_failed() -> None:
     with Runtime(threads=1) as runtime:
         with pytest.raises(BackendError, match="the driver makes no session") as alone:
             runtime.load(network(), optimize={"backends": [Claiming()]})
-        assert alone.value.code is ErrorCode.BACKEND_BROKEN
+        assert alone.value.code is ErrorCode.COMPILE_FAILED
         with pytest.raises(PlacementError, match="the driver makes no session") as caught:
             runtime.load(network(), optimize={"backends": [Claiming(), "CpuRef"], "forbid": {"relu": "CpuRef"}})
         assert isinstance(caught.value.__cause__, BackendError)
         with pytest.raises(BackendError, match="the driver makes no session") as failed:
             runtime.load(network(), optimize={"backends": [Claiming(), "CpuRef"], "fallback": False})
-        assert failed.value.code is ErrorCode.BACKEND_BROKEN
+        assert failed.value.code is ErrorCode.COMPILE_FAILED
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("none left")])

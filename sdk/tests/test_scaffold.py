@@ -89,6 +89,7 @@ def test_bytes_that_are_no_text_are_copied() -> None:
         ("dovetail", "would replace what is installed"),
         ("dovetail-core", "would replace what is installed"),
         ("Dovetail_SDK", "would replace what is installed"),
+        ("dovetail-reference", "would replace what is installed"),
     ],
 )
 def test_a_name_that_would_not_do_is_refused(distribution: str, complaint: str) -> None:
@@ -97,7 +98,13 @@ def test_a_name_that_would_not_do_is_refused(distribution: str, complaint: str) 
     assert "initech" in (raised.value.hint or "")
 
 
-@pytest.mark.parametrize("backend_id", ["", "1Cpu", "Cpu Initech", "Cpu-Initech", "Cpu:1", "C" * 65])
+@pytest.mark.parametrize("backend_id", ["CpuRef", "cpuref"])
+def test_an_id_that_is_installed_is_refused(backend_id: str) -> None:
+    with pytest.raises(OptionError, match=rf"'{backend_id}' is taken: CpuRef is installed \(dovetail-reference"):
+        check_names("dovetail-initech", backend_id)
+
+
+@pytest.mark.parametrize("backend_id", ["", "1Cpu", "Cpu Initech", "Cpu-Initech", "Cpu:1", "C" * 65, "host", "Core"])
 def test_an_id_that_would_not_do_is_refused(backend_id: str) -> None:
     with pytest.raises(BackendError, match="is not a backend id"):
         check_names("dovetail-initech", backend_id)

@@ -18,11 +18,11 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from dovetail import BackendId, ErrorCode, OptionError
+from dovetail.discovery.registry import default_registry
 
 from .bundled import read_templates
 
 DEFAULT_TEMPLATE = "backend"
-_GROUP = "dovetail.backends"
 _PROJECT = PurePosixPath("pyproject.toml")
 _MANIFEST = "dovetail-backend.json"
 _VENDOR = "acme"
@@ -144,7 +144,8 @@ def check_names(distribution: str, backend_id: str) -> Names:
     """Return the names of a new backend.
 
     Raises:
-        OptionError: The distribution cannot be called so, or its package would hide another.
+        OptionError: The distribution cannot be called so, its package would hide another, or the
+            id is that of an installed backend.
         BackendError: `BACKEND_ID_INVALID`.
     """
     names = Names(distribution, BackendId(backend_id))
@@ -158,16 +159,24 @@ def check_names(distribution: str, backend_id: str) -> Names:
     if not package.isidentifier() or keyword.iskeyword(package) or not names.words[0][0].isalpha():
         raise _refused(f"{distribution!r} cannot be imported as {package!r}", f"begin with a letter, such as {example}")
     if package in sys.stdlib_module_names or _is_taken(package, distribution):
-        raise _refused(f"{distribution!r} would replace what is installed", f"choose another name, such as {example}")
+        hint = f"choose another name, such as {example}, or uninstall what has this one"
+        raise _refused(f"{distribution!r} would replace what is installed", hint)
+    for row in default_registry().rows():
+        if row.id.lower() == backend_id.lower():
+            raise _refused(
+                f"the backend id {backend_id!r} is taken: {row.id} is installed ({row.source})",
+                "two backends of one id hide each other; choose another by --id, or uninstall that one",
+            )
     return names
 
 
 def _is_taken(package: str, distribution: str) -> bool:
-    """Tell whether this name is installed, other than by an earlier build of this backend."""
+    """Tell whether a distribution of this name is installed, or a package that it would hide."""
     try:
-        return not metadata.distribution(distribution).entry_points.select(group=_GROUP)
+        metadata.distribution(distribution)
     except metadata.PackageNotFoundError:
         return find_spec(package) is not None
+    return True
 
 
 def write_project(files: Files, folder: Path) -> None:

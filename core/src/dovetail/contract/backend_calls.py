@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..ground.errors import BackendError, DovetailError, ErrorCode
-from ..ground.foreign_text import described, shown
+from ..ground.foreign_text import described, one_line, shown
 from ..ground.host_exceptions import is_of_host
 from ..ground.logs import Log
 from .interfaces import Device
@@ -111,7 +111,7 @@ def _named(error: DovetailError, origin: str) -> bool:
     """Put the origin before an error's message, once; false for an error not made as ours are."""
     try:
         if not error.message.startswith(origin):  # a backend may raise the same object again
-            error.message = f"{origin}: {error.message}"
+            error.message = f"{origin}: {one_line(error.message)}"
             error.args = (error.message,)
     except Exception:  # made without the constructor, or frozen
         return False

@@ -11,8 +11,14 @@ _PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _REQUEST = re.compile(r"(?P<id>[^:?]*)(?::(?P<device>\d+))?(?P<optional>\?)?")
 
 
+RESERVED = ("core", "host")
+"""What reports call the core itself, and memories the host: no id of a backend."""
+
+
 class BackendId(str):
     """A backend's id, such as ``CpuRef``: a letter, then letters, digits, underscores; at most 64.
+
+    Those that are `RESERVED`, in upper or lower case, are none.
 
     Raises:
         BackendError: `BACKEND_ID_INVALID`.
@@ -26,6 +32,12 @@ class BackendId(str):
                 f"{value!r} is not a backend id",
                 code=ErrorCode.BACKEND_ID_INVALID,
                 hint="an id is a letter followed by letters, digits or underscores, such as 'CpuRef'",
+            )
+        if value.lower() in RESERVED:
+            raise BackendError(
+                f"{value!r} is not a backend id: it names what belongs to the core",
+                code=ErrorCode.BACKEND_ID_INVALID,
+                hint=f"take another name than {' or '.join(map(repr, RESERVED))}",
             )
         return super().__new__(cls, value)
 

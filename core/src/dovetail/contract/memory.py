@@ -6,6 +6,9 @@ import numpy as np
 
 from .interfaces import HOST, IMemoryManager, ITensorHandle
 
+MAX_ALIGNMENT = 1 << 30
+"""Bytes, of the largest page that there is: what asks for more is no alignment."""
+
 
 class HostMemory(ITensorHandle):
     """An aligned block of host memory, not initialised."""

@@ -6,6 +6,9 @@ from typing import Any
 
 from .host_exceptions import is_of_host
 
+_LONGEST = 2000
+"""Characters of a text that foreign code gave."""
+
 
 def shown(value: Any) -> str:
     """Return a value for a message: short, on one line, without terminal control characters."""
@@ -24,6 +27,12 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def one_line(text: str) -> str:
+    """Return text of foreign code for an error or a report: on one line, and cut."""
+    text = printable(text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
+
+
 def described(error: BaseException) -> str:
     """Return type and text of an exception, whatever that does when it is printed."""
     try:
@@ -32,4 +41,4 @@ def described(error: BaseException) -> str:
         if is_of_host(failure):
             raise
         text = "(its text cannot be printed)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type(error).__name__}: {one_line(text)}" if text else type(error).__name__

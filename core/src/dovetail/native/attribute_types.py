@@ -19,7 +19,8 @@ import numpy as np
 from ..contract.artefacts import OPTION
 from ..graph.descriptor import Descriptor
 from ..graph.tensor import DType, Quantization
-from ..ground.errors import BackendError, ErrorCode
+from ..ground.errors import BackendError, ErrorCode, OptionError
+from ..ground.foreign_text import shown
 
 
 class AttributeType(IntEnum):
@@ -68,7 +69,7 @@ def attribute_rows(descriptor: Descriptor) -> list[Row]:
         else:
             try:
                 rows.append((name, *_converted(value, hint, since)))
-            except (TypeError, OverflowError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise BackendError(
                     f"attribute {name!r} of {descriptor.kind} is {value!r}, which cannot cross into C: {error}",
                     code=ErrorCode.ATTRIBUTE_INVALID,
@@ -78,12 +79,25 @@ def attribute_rows(descriptor: Descriptor) -> list[Row]:
 
 
 def option_rows(options: Any) -> list[Row]:
-    """Return the same of an options dataclass, but for `ADAPTER_OPTIONS`."""
-    return [
-        (name, *_converted(getattr(options, name), hint, since))
-        for name, hint, since in fields(type(options))
-        if name not in ADAPTER_OPTIONS
-    ]
+    """Return the same of an options dataclass, but for `ADAPTER_OPTIONS`.
+
+    Raises:
+        OptionError: A value cannot cross into C (`OPTION_INVALID`).
+    """
+    rows: list[Row] = []
+    for name, hint, since in fields(type(options)):
+        if name not in ADAPTER_OPTIONS:
+            value = getattr(options, name)
+            try:
+                rows.append((name, *_converted(value, hint, since)))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise OptionError(
+                    f"option {name!r} is {shown(value)}: {error}",
+                    code=ErrorCode.OPTION_INVALID,
+                    hint="give a whole number of 64 bits, or text without a NUL that UTF-8 can hold",
+                    option=name,
+                ) from error
+    return rows
 
 
 def fact_rows(facts: Mapping[str, Any]) -> list[Row]:
@@ -163,7 +177,12 @@ def _scalar_type(value: Any, hint: Any) -> AttributeType:
 
 def _plain(value: Any, kind: AttributeType) -> Any:
     if kind is AttributeType.STRING:
-        return value.label if isinstance(value, DType) else str(value.value if isinstance(value, Enum) else value)
+        text = value.label if isinstance(value, DType) else str(value.value if isinstance(value, Enum) else value)
+        if "\0" in text:
+            raise ValueError("text with a NUL ends there for C")
+        if not text.isascii():
+            text.encode()
+        return text
     if kind is AttributeType.FLOAT:
         return float(value)
     number = int(value)

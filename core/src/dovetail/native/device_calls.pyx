@@ -27,6 +27,8 @@ from dovetail.native.layer_view cimport View
 from dovetail.native.questions cimport Compiled
 from dovetail.native.table cimport Call, Table, decoded
 
+from ..contract.memory import MAX_ALIGNMENT
+
 cdef extern from "taken_sizes.h":
     const size_t DVT_MIN_WORKLOAD
     const size_t DVT_MIN_QUEUES
@@ -68,6 +70,10 @@ def memories(Table table, int device):
         with call, nogil:
             call.status = table.c.memory(table.c.state, device, index, &memory, &call.answer)
         if call.status == 1 and index:
+            # Between the host and the one memory that it can see the core copies; all else the backend does.
+            if table.c.create_copy == NULL and (len(result) > 1 or not result[0][3]):
+                raise table.broken(
+                    "lacks create_copy", "it is needed where the host cannot see a memory, and between several; see abi.h")
             return DOVETAIL_OK, call.why(), result
         if call.status != DOVETAIL_OK:
             return call.status, call.why(), None
@@ -76,6 +82,8 @@ def memories(Table table, int device):
             raise table.broken("memory() set no kind")
         if memory.alignment == 0 or memory.alignment & (memory.alignment - 1):
             raise table.broken(f"memory() says that its alignment is {memory.alignment}, which is no power of two")
+        if memory.alignment > MAX_ALIGNMENT:
+            raise table.broken(f"memory() says that its alignment is {memory.alignment}; {MAX_ALIGNMENT} is the largest")
         if memory.host_visible and table.c.memory_map == NULL:
             raise table.broken("memory() says that the host can see it, but there is no memory_map()")
         needed = "image_allocate" if memory.images else "memory_allocate"

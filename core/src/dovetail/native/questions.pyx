@@ -17,6 +17,7 @@ from dovetail.native.table cimport MAX_ENTRIES, Call, Table, decoded
 
 from ..contract.interfaces import Device
 from ..ground import progress
+from ..ground.foreign_text import one_line
 from ..ground.limits import under_way
 from .attribute_types import AttributeType
 
@@ -57,7 +58,8 @@ def options(Table table):
             raise table.broken(f"entry {i} of its options is empty, has no name or is too small")
         value = one.value
         text = decoded(one.description) if one.size >= sizeof(one[0]) else ""
-        result.append((decoded(value.name), AttributeType(value.type), _values(table, value), text))
+        values = _values(table, value)  # which looks at the type
+        result.append((decoded(value.name), AttributeType(value.type), values, text))
     return result
 
 
@@ -71,6 +73,8 @@ cdef list _values(Table table, const dovetail_attribute *value):
         raise table.broken(f"{name!r} has type {kind}, which no option or fact can have")
     if not (0 <= value.count <= MAX_ENTRIES) or (value.count and not pointers[kind]) or (not listed and value.count != 1):
         raise table.broken(f"the value of {name!r} has {value.count} elements, or no pointer to them")
+    if kind == AttributeType.BOOL and value.integers[0] not in (0, 1):
+        raise table.broken(f"the value of {name!r} is {value.integers[0]}, which is neither 0 nor 1")
     if kind in (1, 2, 5):
         return [bool(value.integers[i]) if kind == 1 else value.integers[i] for i in range(value.count)]
     if kind in (3, 6):
@@ -95,12 +99,14 @@ cdef object _device(Table table, int index):
             why = call.why()
             raise table.broken(f"tells nothing of its device {index}: {why.text or f'code {call.status}, no reason given'}")
         table.accept(&info, DVT_MIN_DEVICE, sizeof(info), "device_info", "dovetail_device_info")
+        if info.half_precision not in (-1, 0, 1):
+            raise table.broken(f"says that half_precision of device {index} is {info.half_precision}, not 1, -1 or 0")
     return Device(
         index,
-        decoded(info.name) if info.name != NULL else f"device {index}",
+        one_line(decoded(info.name)) if info.name != NULL else f"device {index}",
         info.memory_bytes or None,
         None if info.half_precision == 0 else info.half_precision > 0,
-        decoded(info.revision),
+        one_line(decoded(info.revision)),
         _facts(table, index, &info),
     )
 
@@ -116,7 +122,10 @@ cdef dict _facts(Table table, int index, dovetail_device_info *info):
             raise table.broken(f"fact {i} of device {index} is empty, has no name or is too small")
         if fact.type not in (AttributeType.BOOL, AttributeType.INT, AttributeType.FLOAT, AttributeType.STRING):
             raise table.broken(f"fact {decoded(fact.name)!r} of device {index} has type {fact.type}, which no fact can have")
-        facts[decoded(fact.name)] = _values(table, fact)[0]
+        name = decoded(fact.name)
+        if name in facts:
+            raise table.broken(f"states the fact {name!r} of device {index} twice")
+        facts[name] = _values(table, fact)[0]
     return facts
 
 
@@ -205,7 +214,7 @@ cdef int report_progress(void *context, double fraction, const char *what) noexc
     cdef _Listener self = <_Listener>context
     try:
         if self.error is None:
-            progress.report(self.backend, fraction, decoded(what) if what != NULL else "")
+            progress.report(self.backend, fraction, one_line(decoded(what)) if what != NULL else "")
             PyErr_CheckSignals()
             load = under_way()
             if load is not None:

@@ -33,6 +33,7 @@ import os
 import threading
 
 from ..ground.errors import BackendError, ErrorCode
+from ..ground.foreign_text import one_line
 from ..ground.host_exceptions import is_of_host
 
 cdef extern from "<string.h>" nogil:
@@ -93,13 +94,13 @@ cdef str decoded(const char *text):
 
 cdef str _field(const char *text, size_t limit):
     """A text that may fill its field to the last byte."""
-    return PyBytes_FromStringAndSize(text, strnlen(text, limit)).decode("utf-8", "backslashreplace")
+    return one_line(PyBytes_FromStringAndSize(text, strnlen(text, limit)).decode("utf-8", "backslashreplace"))
 
 
 NEEDS = (
     ("compile_subgraph", "compiled_release"), ("compile_subgraph", "create_compiled_workload"),
     ("claim_subgraph", "compile_subgraph"), ("memory", "memory_release"),
-    ("memory", "create_copy"), ("memory_map", "memory_unmap"), ("context_open", "context_close"),
+    ("memory_map", "memory_unmap"), ("context_open", "context_close"),
 )
 """A table with the first of two functions must have the second."""
 
@@ -236,7 +237,7 @@ cdef class Table:
         clear_rest(c, sizeof(dovetail_backend))
         if c.id == NULL:
             raise self.broken("has no id", "set table->id")
-        self.id, self.version = decoded(c.id), decoded(c.version)
+        self.id, self.version = one_line(decoded(c.id)), one_line(decoded(c.version))
         self.functions = functions = functions_of(c)
         missing = [needed for having, needed in NEEDS if having in functions and needed not in functions]
         if not functions & {"create_workload", "compile_subgraph"}:

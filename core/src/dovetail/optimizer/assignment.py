@@ -13,7 +13,7 @@ from ..graph.graph import Graph
 from ..graph.layer import Layer
 from ..graph.layer_state import LayerState
 from ..ground.errors import ErrorCode, OptionError, PlacementError
-from ..ground.foreign_text import described, shown
+from ..ground.foreign_text import described, one_line, shown
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import under_way
 from ..ground.logs import Log
@@ -117,9 +117,12 @@ class Assigner:
             _log.warning("backend %s: supports(%r) refused without a code and a reason", label, layer)
             said = " ".join(part for part in (answer.code, answer.reason) if part) or "nothing"
             return Refusal(
-                label, "contract", f"supports() refused without a code and a reason; it said: {said}", answer.attribute
+                label,
+                "contract",
+                f"supports() refused without a code and a reason; it said: {one_line(said)}",
+                answer.attribute,
             )
-        return Refusal(label, answer.code, answer.reason, answer.attribute)
+        return Refusal(label, one_line(answer.code), one_line(answer.reason), answer.attribute and one_line(answer.attribute))
 
     @staticmethod
     def _against_contract(layer: Layer, label: str, problem: str) -> Refusal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from ..contract.backend_id import BackendId, BackendRequest
 from ..contract.interfaces import Device, IBackend
 from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
+from ..ground.foreign_text import shown
 from ..ground.logs import Log
 from .candidate import Absent, Assigned, Opened, Registry
 from .options import build_options
@@ -44,7 +45,7 @@ def resolve(
     entries = _entries(backends, registry)
     requests = [_request(entry) for entry in entries]
     _refuse_doubles(requests)
-    _refuse_strangers(options or {}, requests)
+    _refuse_strangers({} if options is None else options, requests)
     ready: list[Assigned] = []
     absent: list[Absent] = []
     for entry, request in zip(entries, requests, strict=True):
@@ -95,7 +96,15 @@ def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Reg
                 state="not_installed",
             )
         return [BackendRequest(id, optional=True) for id in chosen]
-    entries = [backends] if isinstance(backends, str | BackendRequest | IBackend) else list(backends)
+    if isinstance(backends, str | BackendRequest | IBackend):
+        return [backends]
+    if not isinstance(backends, Iterable):
+        raise OptionError(
+            f"backends={shown(backends)} is neither a backend nor a list of them",
+            code=ErrorCode.OPTION_INVALID,
+            hint="give ids in order of preference, such as ['AcmeNpu?', 'CpuAcc']",
+        )
+    entries = list(backends)
     if not entries:
         raise OptionError(
             "backends is empty",
@@ -125,6 +134,12 @@ def _refuse_doubles(requests: Sequence[BackendRequest]) -> None:
 
 
 def _refuse_strangers(options: Options, requests: Sequence[BackendRequest]) -> None:
+    if not isinstance(options, Mapping):
+        raise OptionError(
+            f"options={shown(options)} is no mapping",
+            code=ErrorCode.OPTION_INVALID,
+            hint="give options by backend, as in options={'AcmeNpu': {name: value}}",
+        )
     known = list(dict.fromkeys(name for r in requests for name in (str(r.id), str(r).rstrip("?"))))
     for key in options:
         if key not in known:

@@ -115,15 +115,16 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
         known = {(one.backend, name) for one in self.request.given_back for name in one.sources}
         if not self.request.fallback or known.issuperset((part.backend, name) for name in sources):
             raise failure
-        text = "backend %s could not compile %s, which is placed anew: %s"
-        _log.warning(text, assigned.label, ", ".join(sources), part.reason)
         try:
-            return complete(self._again(self.request.but(given_back=(*self.request.given_back, part))))
+            placed = complete(self._again(self.request.but(given_back=(*self.request.given_back, part))))
         except PlacementError as error:
             asked = {refusal.backend for several in error.details["refusals"].values() for refusal in several}
             if asked <= {assigned.label}:
                 raise failure from None
             raise error from failure
+        text = "backend %s could not compile %s, which is placed anew: %s"
+        _log.warning(text, assigned.label, ", ".join(sources), part.reason)
+        return placed
 
     def _again(self, request: CompileRequest) -> OptimizedNetwork | OpenSizes:
         with limited(request.limits, joining=True):

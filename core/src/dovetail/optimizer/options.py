@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ..contract.artefacts import OPTION, folder_of
 from ..contract.backend_calls import backend_call
 from ..contract.interfaces import IBackend
 from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, ErrorCode, OptionError
-from ..ground.foreign_text import described
+from ..ground.foreign_text import described, shown
 from ..ground.host_exceptions import is_of_host
 from ..ground.records import Record
 
@@ -37,6 +38,7 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
     if not (isinstance(kind, type) and (issubclass(kind, Record) or dataclasses.is_dataclass(kind))):
         raise _contract(backend, f"its options_type {type(kind).__name__!r} is no dataclass")
     if isinstance(given, kind):
+        _check_folder(backend, given)
         return given
     if given is not None and not isinstance(given, Mapping):
         raise OptionError(
@@ -60,7 +62,9 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
     if required:
         raise _contract(backend, f"its options {', '.join(required)} have no defaults")
     try:
-        return kind(**values)
+        options = kind(**values)
+    except OptionError:
+        raise
     except (TypeError, ValueError) as error:
         raise OptionError(
             f"backend {backend.id} refuses the options {values}: {error}",
@@ -72,6 +76,20 @@ def build_options(backend: IBackend, given: Mapping[str, Any] | object | None = 
         if is_of_host(error):
             raise
         raise _contract(backend, f"its options_type raised {described(error)}") from error
+    _check_folder(backend, options)
+    return options
+
+
+def _check_folder(backend: IBackend, options: Any) -> None:
+    """Refuse a folder for artefacts that no file system has, before anything is placed."""
+    if "\0" in folder_of(options):
+        raise OptionError(
+            f"option {OPTION!r} of backend {backend.id} is {shown(folder_of(options))}",
+            code=ErrorCode.OPTION_INVALID,
+            hint="name a folder; a path has no NUL in it",
+            backend=str(backend.id),
+            option=OPTION,
+        )
 
 
 def _fields(kind: Any) -> dict[str, bool]:
@@ -91,11 +109,12 @@ def _contract(backend: IBackend, problem: str) -> BackendError:
     )
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     try:
         return get_type_hints(kind)
-    except (NameError, TypeError):  # annotations that only a type checker can resolve are not checked here
-        return {}
+    except (NameError, TypeError, AttributeError):  # annotations that only a type checker can resolve
+        # Text that stands for a member of an enum must not reach the backend as it was written.
+        return {one.name: type(one.default) for one in dataclasses.fields(kind) if isinstance(one.default, Enum)}
 
 
 def _fitted(backend: IBackend, name: str, value: Any, wanted: Any) -> Any:

@@ -113,7 +113,7 @@ class OptimizeSubgraphs(Pass):
 
     def _gives_back(self, candidate: Assigned, view: SubgraphView, reason: str) -> OptimizationViews:
         """Answer for a backend that did not: all of the part has failed."""
-        _log.warning("backend %s: %s; its %d layers are placed anew", candidate.label, reason, len(view))
+        _log.warning("backend %s: %s; its %d layers are given back", candidate.label, reason, len(view))
         answer = OptimizationViews(view)
         answer.failed(view, reason)
         return answer

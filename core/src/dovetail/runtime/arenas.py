@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..contract.backend_calls import backend_call, checked, notify
 from ..contract.interfaces import IMemoryManager, ITensorHandle
+from ..contract.memory import MAX_ALIGNMENT
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.limits import ADDRESSABLE
@@ -75,11 +76,11 @@ def allocator(
 def sound_manager(origin: str, manager: IMemoryManager) -> IMemoryManager:
     """Refuse a manager whose alignment nothing can be aligned to, or of images at offsets."""
     alignment = manager.alignment
-    if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
+    if not isinstance(alignment, int) or not 1 <= alignment <= MAX_ALIGNMENT or alignment & (alignment - 1):
         raise BackendError(
             f"{origin}: its memory manager asks for an alignment of {alignment!r}",
             code=ErrorCode.BACKEND_CONTRACT,
-            hint="`alignment` is a power of two, in bytes",
+            hint=f"`alignment` is a power of two, in bytes, of at most {MAX_ALIGNMENT}; tell the backend's vendor",
         )
     if manager.images and manager.offsets:
         raise BackendError(

@@ -164,14 +164,17 @@ class BackendsInUse:
 
     def _create(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
         factory = self.factories[key].workloads
+        code = ErrorCode.BACKEND_BROKEN
         hint = "a layer that cannot be run must be refused by supports(); this is a bug of the backend"
+        if layer.name in self.optimized.private:  # which the backend made, so that this is where it is compiled
+            code, hint = ErrorCode.COMPILE_FAILED, "name another backend behind it, or tell the backend's vendor"
         if layer.kind == "dovetail.MemoryCopy":
             copy: Any = layer.descriptor
             with backend_call(origin, "create_copy"):
                 made = factory.create_copy(copy.source, copy.target, layer.output.known_info)
             return Workload.take(made, origin, "create_copy")
         state = LayerState(layer)
-        with backend_call(origin, "create_workload", code=ErrorCode.BACKEND_BROKEN, hint=hint):
+        with backend_call(origin, "create_workload", code=code, hint=hint):
             try:
                 made = factory.create_workload(layer)
             finally:

@@ -24,6 +24,7 @@ import sys
 import threading
 
 from ..ground.errors import ErrorCode, RunError
+from ..ground.foreign_text import one_line
 from ..ground.host_exceptions import is_of_host
 from . import run_errors
 from .workload import inside
@@ -409,7 +410,8 @@ cdef class NetworkRunner:
             told = run_errors.late if context.c.watch.stop & DVT_TIMED_OUT else run_errors.cancelled
             raise told(self._name, plan.steps[context.c.current_step], stuck)
         raise run_errors.failed(
-            self._name, plan.steps[context.c.failed_step], status, (<bytes>context.c.message).decode("utf-8", "replace"), stuck,
+            self._name, plan.steps[context.c.failed_step], status, 
+            one_line((<bytes>context.c.message).decode("utf-8", "backslashreplace")), stuck,
             out_of_memory=status == DOVETAIL_OUT_OF_MEMORY) from cause
 
     def _as_dict(self, feeds, method="run", kind="input"):

@@ -12,6 +12,7 @@ from ..graph.layer import Layer, OutputSlot
 from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.limits import budget, watched
+from ..optimizer.core_kinds import MemoryCopy
 from . import memory_plan
 from .aliases import Alias, gap_in, problem_with
 from .arenas import allocator
@@ -165,6 +166,8 @@ class PlanBuilder:
         queue = self.backends.queue(key, origin) if key is not None and workload.asynchronous else None
         backend = "core" if assigned is None else str(assigned.request.id)
         info = StepInfo(layer.name, layer.kind, backend, layer.sources, queue, private_bytes=workload.private_bytes)
+        if assigned is None and isinstance(layer.descriptor, MemoryCopy):
+            info = info._replace(maps=tuple([one for one in (layer.descriptor.source, layer.descriptor.target) if one != HOST]))
         if self.tuned.get(layer.name):
             info = info._replace(tuned=self.tuned[layer.name])
         where = self._workspace_domain(workload, key, per_worker, origin)
@@ -363,6 +366,7 @@ class PlanBuilder:
             info.private_bytes,
             shared + workers_bytes if workspace is not None else 0,
             info.tuned,
+            info.maps,
         )
 
     def _output_copy(self, tensor: int, output: int, target: int, name: str) -> StepInfo:

@@ -329,13 +329,16 @@ cdef class Context:
             self.is_made = True
             return 0
         if fault.what == DVT_FAULT_QUEUE:
+            backend = next(step.backend for step in self.plan.steps if step.queue == fault.index)
             raise RunError(
-                f"the backend could not create a queue on device {self.plan.queues[fault.index][1]} (code {code})",
-                code=ErrorCode.FORKED if code == DOVETAIL_FORKED else ErrorCode.STEP_FAILED)
+                f"backend {backend!r} could not create a queue on device {self.plan.queues[fault.index][1]} (code {code})",
+                code=ErrorCode.FORKED if code == DOVETAIL_FORKED else ErrorCode.STEP_FAILED, backend=backend, status=code)
         if fault.what == DVT_FAULT_RUN:
+            step = self.plan.steps[fault.index]
             raise RunError(
-                f"layer {self.plan.steps[fault.index].name!r} could not prepare a run (code {code})",
-                code=ErrorCode.OUT_OF_MEMORY if code == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED)
+                f"backend {step.backend!r}, layer {step.name!r} could not prepare a run (code {code})",
+                code=ErrorCode.OUT_OF_MEMORY if code == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED,
+                layer=step.name, backend=step.backend, status=code)
         raise MemoryError()
 
     cdef int attach(self, arena) except -1:

@@ -62,13 +62,14 @@ def cancelled(name: str, step: Any, stuck: bool) -> RunError:
 
 def failed(name: str, step: Any, status: int, text: str, stuck: bool, *, out_of_memory: bool) -> RunError:
     """Return the error for a step that failed."""
+    maps = ", ".join(map(str, step.maps))
+    where = f"{step.backend}, which maps memory of {maps}" if maps else step.backend
     return RunError(
-        f"network {name!r}: layer {step.name!r} ({step.layer_kind}) failed on {step.backend}: "
-        f"{text} (code {status}){_STUCK * stuck}",
+        f"network {name!r}: layer {step.name!r} ({step.layer_kind}) failed on {where}: {text} (code {status}){_STUCK * stuck}",
         code=ErrorCode.OUT_OF_MEMORY if out_of_memory else ErrorCode.STEP_FAILED,
         layer=step.name,
         sources=step.sources,
-        backend=str(step.backend),
+        backend=str(step.maps[0].owner if maps else step.backend),
         status=status,
     )
 

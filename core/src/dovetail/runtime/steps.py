@@ -25,6 +25,7 @@ class StepInfo(NamedTuple):
         worker_stride: Bytes of scratch per worker.
         workspace_bytes: Bytes of scratch in all.
         private_bytes: Memory that the workload holds for itself.
+        maps: Memory of backends that a copy of the core maps, for messages.
         tuned: How it is computed, if that was chosen by measuring; as in the placement report.
     """
 
@@ -41,6 +42,7 @@ class StepInfo(NamedTuple):
     private_bytes: int = 0
     workspace_bytes: int = 0
     tuned: str = ""
+    maps: tuple[MemoryDomain, ...] = ()
 
 
 class Draft(Record):
