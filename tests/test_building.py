@@ -286,6 +286,10 @@ dovetail_backend(toy ${CMAKE_SOURCE_DIR}/src/dovetail_toy/dovetail-backend.json)
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake, which a vendor may build with instead")
 def test_the_library_that_cmake_builds_is_found_in_a_folder_and_runs(table, tmp_path):
     (table / "CMakeLists.txt").write_text(CMAKE, "utf-8")
+    path = table / "src" / "dovetail_toy" / "dovetail-backend.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    manifest["description"] = "a; b [c; d] ${HOME} @x@ \\ \" 'x' two  spaces é 漢 ??/ %n $<CONFIG> $ENV{HOME} # end"
+    path.write_text(json.dumps(manifest, ensure_ascii=False, indent=1), "utf-8")
     where = ("-S", table, "-B", tmp_path / "cmake", f"-DDOVETAIL_INCLUDE={dovetail.get_include()}")
     for command in (("cmake", *where), ("cmake", "--build", tmp_path / "cmake")):
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
@@ -296,7 +300,6 @@ def test_the_library_that_cmake_builds_is_found_in_a_folder_and_runs(table, tmp_
     folder = dropped(library.read_bytes(), tmp_path)
     assert ran(folder) == ["[('ToyNpu', 'available')]", "[0.0, 0.0, 2.0]"]
     (row,) = Registry().scan(folder, trust=True)
-    manifest = json.loads((table / "src" / "dovetail_toy" / "dovetail-backend.json").read_text("utf-8"))
     del manifest["library"]  # which is this file, whatever it is called
     assert row.manifest == manifest | {"abi": list(ABI_VERSION), "version": "1.2.3"}
 
