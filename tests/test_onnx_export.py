@@ -16,6 +16,8 @@ import dovetail_onnx
 from dovetail import DType, Network, PlacementError, UnsupportedModelError
 from dovetail.contract.subgraph import SubgraphView
 from dovetail.graph.descriptor import Constant, Input, Output
+from dovetail.graph.tensor import Quantization
+from dovetail.layers import MatMul
 from dovetail_sdk.conformance.catalogue import all_operators
 from dovetail_sdk.conformance.comparing import mismatch
 from dovetail_sdk.conformance.trials import add_case
@@ -265,3 +267,22 @@ def test_weights_that_no_message_of_protobuf_holds_are_refused_before_they_are_c
     assert model.bytes_of_constants == 1 << 32
     with pytest.raises(dovetail.ModelError, match="save"):
         model.to_bytes()
+
+
+@pytest.mark.parametrize("transposed", ["a", "b"])
+def test_integers_are_transposed_before_they_become_real_numbers(transposed):
+    """onnxruntime's optimizer spoils a product that reads a Transpose of DequantizeLinear."""
+    network = Network("int8")
+    quantization = Quantization.per_tensor(0.05, -3)
+    shapes = {"a": (3, 8, 4) if transposed == "a" else (3, 4, 8), "b": (3, 5, 8) if transposed == "b" else (3, 8, 5)}
+    a, b = (network.input(name, shapes[name], DType.INT8, quantization) for name in "ab")
+    product = MatMul(**{f"transpose_{transposed}": True})
+    network.output(network.add(product, a, b, quantization=Quantization.per_tensor(0.4, -7)).output, name="y")
+    model = dovetail_onnx.export(whole(network))
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.integers(-128, 128, shapes[name], np.int8) for name in "ab"}
+    real = {name: 0.05 * (value.astype(np.float64) + 3) for name, value in feeds.items()}
+    real[transposed] = real[transposed].swapaxes(1, 2)
+    expected = np.clip(np.rint(real["a"] @ real["b"] / np.float32(0.4)) - 7, -128, 127)
+    (result,) = in_onnxruntime(model.to_bytes(), dict(zip(model.inputs, feeds.values(), strict=True)))
+    assert np.abs(result - expected).max() <= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -46,12 +47,23 @@ def _without_axis(quantization: Quantization) -> tuple[object, ...]:
     return quantization.scale, quantization.zero_point
 
 
-def dequantized(model: Model, value: str, layer: Layer, index: int) -> str:
-    """Return the real numbers of an input; what is no quantized tensor passes."""
+def dequantized(model: Model, value: str, layer: Layer, index: int, order: Sequence[int] | None = None) -> str:
+    """Return the real numbers of an input; what is no quantized tensor passes.
+
+    Args:
+        model: Takes the nodes.
+        value: The integers.
+        layer: Whose input it is.
+        index: Of the input.
+        order: Of the input's axes in `value`, where they are reordered.
+    """
     info = layer.inputs[index].info
     assert info is not None
     if info.quantization is not None:
-        return _dequantize(model, value, info.quantization, layer.name)
+        quantization = info.quantization
+        if order is not None and quantization.axis is not None:
+            quantization = quantization.replaced(axis=list(order).index(quantization.axis))
+        return _dequantize(model, value, quantization, layer.name)
     if index == _BIAS and isinstance(layer.descriptor, _WITH_BIAS) and info.dtype.is_integer:
         return _dequantize(model, value, _quantization_of_bias(layer, info), layer.name)
     first = layer.inputs[0].info

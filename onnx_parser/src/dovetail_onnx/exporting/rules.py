@@ -99,6 +99,18 @@ class Saying:
         value = self._model.name_of(source)
         return dequantized(self._model, value, self.layer, index) if self.is_real else value
 
+    def permuted_input(self, index: int, order: Sequence[int]) -> str:
+        """Return the name of an input's value with its axes reordered.
+
+        Integers are reordered before they become real numbers: onnxruntime's optimizer makes models
+        that it then refuses of products that read DequantizeLinear through a Transpose.
+        """
+        source = self.layer.inputs[index].source
+        if not self.is_real or source is None:
+            return self.permuted(self.input(index), order)
+        value = self.permuted(self._model.name_of(source), order)
+        return dequantized(self._model, value, self.layer, index, order)
+
     @property
     def inputs(self) -> list[str]:
         """Names of all inputs' values."""
@@ -156,10 +168,10 @@ class Saying:
         """Reorder axes."""
         return value if list(order) == list(range(len(order))) else self.op("Transpose", value, perm=list(order))
 
-    def channels_first(self, value: str, rank: int) -> str:
-        """Bring an image into ONNX's order of axes."""
+    def channels_first(self, rank: int) -> str:
+        """Return the name of the first input, an image, in ONNX's order of axes."""
         last = self.descriptor.layout is DataLayout.NHWC
-        return self.permuted(value, (0, rank - 1, *range(1, rank - 1))) if last and rank > 2 else value
+        return self.permuted_input(0, (0, rank - 1, *range(1, rank - 1))) if last and rank > 2 else self.input()
 
     def channels_back(self, value: str, rank: int) -> str:
         """Bring an image from ONNX's order of axes into the layer's."""

@@ -43,13 +43,11 @@ def _convolved(say: Saying, operator: str, order: tuple[int, ...], groups: int, 
     window = say.descriptor
     if window.auto_padding is not AutoPadding.EXPLICIT:
         raise Unexportable(f"its padding is {window.auto_padding}, to be worked out once sizes are known")
-    weights = say.input(1)
-    if window.layout is DataLayout.NHWC:
-        weights = say.permuted(weights, order)
+    weights = say.permuted_input(1, order) if window.layout is DataLayout.NHWC else say.input(1)
     kernel = list(window.kernel_size(say.info(1)))
     made = say.op(
         operator,
-        say.channels_first(say.input(0), 4),
+        say.channels_first(4),
         weights,
         say.input(2),
         kernel_shape=kernel,

@@ -11,10 +11,10 @@ from .activation import activated
 @says(FullyConnected)
 def fully_connected(say: Saying) -> str:
     """Say the product with transposed weights: of a matrix as one node, else as product and sum."""
-    x, weights, bias = say.input(0), say.input(1), say.input(2)
+    x, bias = say.input(0), say.input(2)
     if say.info().rank == 2:
-        return activated(say, say.op("Gemm", x, weights, bias, transB=1))
-    product = say.op("MatMul", x, say.permuted(weights, (1, 0)))
+        return activated(say, say.op("Gemm", x, say.input(1), bias, transB=1))
+    product = say.op("MatMul", x, say.permuted_input(1, (1, 0)))
     return activated(say, say.op("Add", product, bias) if bias else product)
 
 
@@ -29,4 +29,4 @@ def _transposed(say: Saying, index: int, wanted: bool) -> str:
     rank = say.info(index).rank
     if not wanted or rank < 2:
         return say.input(index)
-    return say.permuted(say.input(index), (*range(rank - 2), rank - 1, rank - 2))
+    return say.permuted_input(index, (*range(rank - 2), rank - 1, rank - 2))

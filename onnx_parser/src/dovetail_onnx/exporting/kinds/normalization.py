@@ -24,7 +24,7 @@ def _images(say: Saying) -> str:
     """
     if _is_of_channels(say):
         return say.op("Reshape", say.input(0), say.integers((1, -1)))
-    return say.channels_first(say.input(0), say.info().rank)
+    return say.channels_first(say.info().rank)
 
 
 def _as_it_was(say: Saying, value: str) -> str:
@@ -43,7 +43,7 @@ def instance_normalization(say: Saying) -> str:
     """Say normalization of each channel of each image."""
     rank = say.info().rank
     channels = say.info().sizes[say.descriptor.layout.channel_axis]
-    x = say.channels_first(say.input(0), rank)
+    x = say.channels_first(rank)
     scale, offset = _or_filled(say, 1, (channels,), 1), _or_filled(say, 2, (channels,), 0)
     made = say.op("InstanceNormalization", x, scale, offset, epsilon=float(say.descriptor.epsilon))
     return say.channels_back(made, rank)

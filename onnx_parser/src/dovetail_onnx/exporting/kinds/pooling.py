@@ -24,7 +24,7 @@ def pooling(say: Saying) -> str:
         raise Unexportable(f"its padding is {pool.auto_padding}, to be worked out once sizes are known")
     made = say.op(
         _WINDOWED[pool.function],
-        say.channels_first(say.input(), 4),
+        say.channels_first(4),
         kernel_shape=list(pool.size),
         strides=list(pool.stride),
         pads=list(pool.padding),
@@ -49,7 +49,7 @@ def global_pooling(say: Saying) -> str:
     if pool.layout is DataLayout.NCHW and say.dtype.is_float:
         return say.op(_GLOBAL[pool.function], say.input(), p=p)
     if pool.function is PoolingFunction.LP:
-        return say.channels_back(say.op("GlobalLpPool", say.channels_first(say.input(), rank), p=p), rank)
+        return say.channels_back(say.op("GlobalLpPool", say.channels_first(rank), p=p), rank)
     if pool.function is PoolingFunction.AVERAGE and not say.dtype.is_float:
         raise Unexportable(f"ONNX has no average of {say.dtype}")
     operator = "ReduceMax" if pool.function is PoolingFunction.MAX else "ReduceMean"

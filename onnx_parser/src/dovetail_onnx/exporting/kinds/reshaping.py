@@ -41,12 +41,12 @@ def shape(say: Saying) -> str:
 @says(layers.SpaceToDepth)
 def space_to_depth(say: Saying) -> str:
     """Say blocks of pixels as channels."""
-    x = say.channels_first(say.input(), 4)
+    x = say.channels_first(4)
     return say.channels_back(say.op("SpaceToDepth", x, blocksize=say.descriptor.block), 4)
 
 
 @says(layers.DepthToSpace)
 def depth_to_space(say: Saying) -> str:
     """Say channels as blocks of pixels."""
-    x, mode = say.channels_first(say.input(), 4), "CRD" if say.descriptor.column_first else "DCR"
+    x, mode = say.channels_first(4), "CRD" if say.descriptor.column_first else "DCR"
     return say.channels_back(say.op("DepthToSpace", x, blocksize=say.descriptor.block, mode=mode), 4)
