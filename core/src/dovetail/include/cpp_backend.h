@@ -98,8 +98,10 @@ template <typename Queue> void describe(dovetail_queues *queues, void *context)
     queues->queue_create = [](void *state, int32_t, void **queue) {
         return guarded(nullptr, [&] { *queue = new Queue(state); });
     };
-    queues->queue_wait = [](void *queue, int64_t deadline) { return static_cast<int>(as<Queue>(queue).wait(deadline)); };
-    queues->queue_abort = [](void *queue) { as<Queue>(queue).abort(); };
+    queues->queue_wait = [](void *queue, int64_t deadline) {
+        return guarded(nullptr, [&] { return static_cast<int>(as<Queue>(queue).wait(deadline)); });
+    };
+    queues->queue_abort = [](void *queue) { guarded(nullptr, [&] { as<Queue>(queue).abort(); }); };
     queues->queue_destroy = [](void *queue) { delete &as<Queue>(queue); };
     queues->queue_error = [](void *queue) { return static_cast<const char *>(as<Queue>(queue).error()); };
 }
