@@ -48,6 +48,7 @@ FOR_THE_SDK = (
     "dovetail.contract.conditions",
     "dovetail.contract.device",
     "dovetail.contract.part_facts",
+    "dovetail.contract.private_layer",
     "dovetail.contract.promises",
     "dovetail.contract.quantities",
     "dovetail.discovery.content",

@@ -11,8 +11,18 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail import BackendId, IBackend, IWorkloadFactory, Network, OptimizationViews, PrivateLayer, SubgraphView, Support
-from dovetail.contract.private_layer import WholePart
+from dovetail import (
+    BackendError,
+    BackendId,
+    ErrorCode,
+    IBackend,
+    IWorkloadFactory,
+    Network,
+    OptimizationViews,
+    PrivateLayer,
+    SubgraphView,
+    Support,
+)
 from dovetail.graph.descriptor import descriptor_class
 
 
@@ -38,8 +48,7 @@ class Program:
 
 class Factory(IWorkloadFactory):
     def create_workload(self, layer: Any) -> Any:
-        assert isinstance(layer.descriptor, WholePart)
-        return layer.descriptor.compile(self)
+        raise AssertionError("a whole part is made by what was given to compile it")
 
 
 class Whole(IBackend):
@@ -68,6 +77,19 @@ class Whole(IBackend):
 
             views.compile_whole(part, compile)
         return views
+
+
+@pytest.mark.parametrize("compile", [5, None])
+def test_what_compiles_a_part_must_be_callable(compile: Any) -> None:
+    class Wrong(Whole):
+        def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
+            views = OptimizationViews(view)
+            views.compile_whole(view, compile)
+            return views
+
+    with pytest.raises(BackendError, match=f"compile_whole\\(\\) was given {compile} to compile the part") as caught:
+        dovetail.optimize(crossed(), backends=[Wrong()], fallback=False)
+    assert caught.value.code is ErrorCode.BACKEND_CONTRACT
 
 
 def crossed() -> Network:

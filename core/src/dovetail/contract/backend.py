@@ -10,7 +10,7 @@ from ..ground.errors import BackendError, ErrorCode
 from .backend_id import BackendId
 from .interfaces import HostResources, IBackend, IBackendContext, IWorkloadFactory
 from .own_manifest import own_id
-from .private_layer import PrivateLayer, WholePart
+from .private_layer import PrivateLayer
 
 
 class Backend(IBackend):
@@ -48,9 +48,7 @@ class Backend(IBackend):
 
 
 class KernelFactory(IWorkloadFactory):
-    """Makes the workloads of a `Backend`.
-
-    That of a layer is made by its kernels, that of a whole part by what was given to compile it.
+    """Makes the workloads of a `Backend`, each by the kernel of its layer.
 
     Attributes:
         backend: Whose factory it is.
@@ -65,8 +63,6 @@ class KernelFactory(IWorkloadFactory):
         self.options = options
 
     def create_workload(self, layer: Layer) -> Any:
-        if isinstance(layer.descriptor, WholePart):
-            return layer.descriptor.compile(self)
         create = self.backend.kernels.get(layer.kind)
         if create is None:
             raise BackendError(

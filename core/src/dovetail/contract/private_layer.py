@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.layer import Layer
 from ..graph.tensor import TensorInfo
 
 
@@ -77,3 +78,10 @@ class WholePart(PrivateLayer, kind="dovetail.WholePart"):
     def release(self) -> None:
         """Release what was to be compiled."""
         object.__setattr__(self, "compile", None)
+
+
+def make_workload(factory: Any, layer: Layer) -> Any:
+    """Return what an `IWorkloadFactory` makes of a layer; of a `WholePart` what it compiles to."""
+    if isinstance(layer.descriptor, WholePart):
+        return layer.descriptor.compile(factory)
+    return factory.create_workload(layer)

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from ..graph.descriptor import Constant, Descriptor, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import Layer, OutputSlot
-from ..ground.errors import ErrorCode, GraphError
+from ..ground.errors import BackendError, ErrorCode, GraphError
+from ..ground.foreign_text import shown
 from ..ground.records import NamedTuple
 from .private_layer import PrivateLayer, WholePart
 
@@ -242,11 +243,20 @@ class OptimizationViews:
         Args:
             part: What is taken; convex, as those of `SubgraphView.convex_parts`.
             compile: Returns the workload as `IWorkloadFactory.create_workload` does: its inputs and
-                outputs are the part's, in order. It is handed the factory that was asked for the
-                workload. What it needs to know of the part it must have kept: the part's layers are
-                gone by then. If it raises, the part goes back to the next backend.
+                outputs are the part's, in order. It is handed the backend's factory, which is not
+                asked itself. What it needs to know of the part it must have kept: the part's layers
+                are gone by then. If it raises, the part goes back to the next backend.
             words: What the workload is, for placement reports; default: how many layers it runs.
+
+        Raises:
+            BackendError: `compile` cannot be called (`BACKEND_CONTRACT`).
         """
+        if not callable(compile):
+            raise BackendError(
+                f"compile_whole() was given {shown(compile)} to compile the part",
+                code=ErrorCode.BACKEND_CONTRACT,
+                hint="give a function that is called with the factory, and returns the workload",
+            )
         view = self._view_of(part)
         counted = "1 layer" if len(view) == 1 else f"{len(view)} layers"
         self.private_layer(view, WholePart, compile=compile, words=words or f"{counted} as one workload")

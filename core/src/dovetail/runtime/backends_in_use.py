@@ -10,6 +10,7 @@ from ..contract.backend_calls import backend_call, checked
 from ..contract.backend_id import BackendId
 from ..contract.interfaces import HOST, IBackend, IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory, MemoryDomain
 from ..contract.memory import HostMemoryManager
+from ..contract.private_layer import make_workload
 from ..graph.descriptor import Array
 from ..graph.layer import Layer
 from ..graph.layer_state import LayerState
@@ -176,7 +177,7 @@ class BackendsInUse:
         state = LayerState(layer)
         with backend_call(origin, "create_workload", code=code, hint=hint):
             try:
-                made = factory.create_workload(layer)
+                made = make_workload(factory, layer)
             finally:
                 changed = state.restore()
         if changed:  # else the step would read and write other tensors than the layer's

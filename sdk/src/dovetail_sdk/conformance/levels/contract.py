@@ -23,6 +23,7 @@ from dovetail import (
 )
 from dovetail.contract.artefacts import ArtefactStore
 from dovetail.contract.interfaces import IBackendContext, IMemoryManager, ITensorHandle, IWorkloadFactory
+from dovetail.contract.private_layer import make_workload
 from dovetail.graph.descriptor import Infos
 from dovetail.graph.graph import Graph
 from dovetail.optimizer.assignment import is_workload
@@ -305,8 +306,8 @@ def workloads_are_fresh(subject: Subject) -> None:
         if not all(isinstance(factory, IWorkloadFactory) for factory in factories):
             raise ConformanceFailure(f"create_workload_factory() returned {factories[0]!r}, not an IWorkloadFactory")
         for trial, layer in _as_run(subject, accepted(subject, 12)):
-            made = [factories[0].create_workload(layer), factories[0].create_workload(layer)]
-            made.append(factories[1].create_workload(layer))
+            made = [make_workload(factories[0], layer), make_workload(factories[0], layer)]
+            made.append(make_workload(factories[1], layer))
             if len({id(one) for one in made}) != len(made):
                 raise ConformanceFailure(f"create_workload() returned the same workload twice for {trial.described}")
             try:
