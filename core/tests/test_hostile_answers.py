@@ -134,7 +134,7 @@ def failing(message: str, *, method: str) -> IBackend:
         def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
             factory = Factory()
             if method == "create_workload":
-                factory.create_workload = fail  # type: ignore[method-assign]  # the fault of this backend
+                factory.create_workload = fail  # type: ignore[method-assign, assignment]  # the fault of this backend
             return factory
 
     return Failing()
@@ -178,5 +178,41 @@ def test_a_part_that_cannot_be_compiled_says_so(arguments: Any, caplog: pytest.L
 
 def test_a_part_that_cannot_be_compiled_goes_to_the_next_backend(caplog: pytest.LogCaptureFixture) -> None:
     with dovetail.load(network(), [whole(), Plain()]) as loaded:
-        assert loaded.run({"x": np.float32([-1, 2, -3, 4])})["y"].tolist() == [0, 2, 0, 4]
+        assert loaded.run({"x": np.array([-1, 2, -3, 4], np.float32)})["y"].tolist() == [0, 2, 0, 4]
     assert "backend Whole could not compile relu, which is placed anew" in caplog.text
+
+
+class Rebinding(Relu):
+    def execute(self, inputs: Any, outputs: Any) -> None:
+        outputs[0] = np.maximum(inputs[0], 0)
+
+
+class Generating(Relu):
+    def execute(self, inputs: Any, outputs: Any) -> Any:
+        yield np.maximum(inputs[0], 0, out=outputs[0])
+
+
+class Awaited(Relu):
+    async def execute(self, inputs: Any, outputs: Any) -> None:
+        np.maximum(inputs[0], 0, out=outputs[0])
+
+
+@pytest.mark.parametrize(
+    ("workload", "code", "said"),
+    [
+        (Rebinding(), ErrorCode.STEP_FAILED, "does not support item assignment"),
+        (Generating(), ErrorCode.BACKEND_CONTRACT, "is async or a generator"),
+        (Awaited(), ErrorCode.BACKEND_CONTRACT, "is async or a generator"),
+    ],
+)
+def test_outputs_that_are_not_written_are_an_error(workload: Any, code: ErrorCode, said: str) -> None:
+    class Odd(Plain):
+        def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
+            factory = Factory()
+            factory.create_workload = lambda layer: workload  # type: ignore[method-assign]  # the fault of this backend
+            return factory
+
+    with pytest.raises(DovetailError, match=said) as caught, dovetail.load(network(), [Odd()]) as loaded:
+        loaded.run({"x": np.zeros(4, np.float32)})
+    assert caught.value.code is code
+    assert "Plain" in caught.value.message

@@ -31,7 +31,7 @@ def network() -> Network:
 
 def result(backend: Any, **arguments: Any) -> list[float]:
     with dovetail.load(network(), [backend], **arguments) as loaded:
-        answer: list[float] = loaded.run({"x": np.float32([-1, 2, -3, 4])})["y"].tolist()
+        answer: list[float] = loaded.run({"x": np.array([-1, 2, -3, 4], np.float32)})["y"].tolist()
         return answer
 
 

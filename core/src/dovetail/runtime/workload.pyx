@@ -38,6 +38,7 @@ from dovetail.abi cimport (
 from dovetail.runtime.ports cimport TensorTable
 
 import threading
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 
 import numpy as np
 
@@ -136,7 +137,7 @@ cdef class PythonWorkload:
     cdef bint sees_run
 
 
-cdef int execute_seeing(PythonWorkload self, const dovetail_call *call, list inputs, list outputs) except? -100:
+cdef int execute_seeing(PythonWorkload self, const dovetail_call *call, list inputs, tuple outputs) except? -100:
     """Execute a workload that asks its run.
 
     What it made or raised once the run had ended counts for nothing.
@@ -157,7 +158,8 @@ cdef int execute_python(void *state, const dovetail_call *call) noexcept with gi
     cdef PythonWorkload self = <PythonWorkload>state
     try:
         inputs = [_as_array(&call.inputs[i], False) for i in range(call.n_inputs)]
-        outputs = [_as_array(&call.outputs[i], True) for i in range(call.n_outputs)]
+        # A tuple, so that `outputs[0] = ...`, which writes nothing, is an error.
+        outputs = tuple([_as_array(&call.outputs[i], True) for i in range(call.n_outputs)])
         inside.depth = getattr(inside, "depth", 0) + 1
         try:
             if self.sees_run:
@@ -337,6 +339,11 @@ cdef class Workload:
                 origin, f"__dovetail_workload__() returned {type(capsule).__name__!r}, which is no workload",
                 "return a capsule made by dovetail.abi.workload_capsule")
         elif callable(getattr(obj, "execute", None)):
+            flags = getattr(getattr(obj.execute, "__code__", None), "co_flags", 0)
+            if flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR):
+                raise _contract(
+                    origin, "execute() of its workload is async or a generator, so that calling it computes nothing",
+                    "write the outputs before execute() returns")
             adapter = PythonWorkload.__new__(PythonWorkload)
             adapter.workload = obj
             with backend_call(origin, "sees_run"):
