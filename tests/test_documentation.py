@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.discovery import manifest
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted(ROOT.glob("*/README.md"))]
 COMMANDS = re.compile(r"^```sh\n(?P<lines>.*?)^```", re.MULTILINE | re.DOTALL)
@@ -58,3 +60,12 @@ def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", script)
     for line, code in blocks(page):
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), script.__dict__)
+
+
+def test_the_guide_tables_each_field_of_a_manifest():
+    """Fields are those that the reader knows, and those that it demands are marked."""
+    text = (ROOT / "docs" / "writing_a_backend.md").read_text("utf-8")
+    table = text.partition("| field | needed | what it says |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    rows = [row.split("|")[1:3] for row in table.splitlines()]
+    needed = {name: how.strip() == "yes" for names, how in rows for name in re.findall(r"`(\w+)`", names)}
+    assert needed == {**dict.fromkeys(manifest._REQUIRED, True), **dict.fromkeys(manifest._OPTIONAL, False)}
