@@ -70,7 +70,7 @@ def memories(Table table, int device):
         with call, nogil:
             call.status = table.c.memory(table.c.state, device, index, &memory, &call.answer)
         if call.status == 1 and index:
-            # Between the host and the one memory that it can see the core copies; the rest the backend.
+            # Between the host and the one memory that it can see the core copies; else the backend.
             if table.c.create_copy == NULL and (len(result) > 1 or not result[0][3]):
                 raise table.broken(
                     "lacks create_copy", "it is needed where the host cannot see a memory, and between several; see abi.h")
