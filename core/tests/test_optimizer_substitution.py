@@ -191,6 +191,8 @@ def test_a_deleted_part_connects_its_neighbours() -> None:
     network = optimize(net, [Rewriting("Acme", answer)])
     assert layers(network) == ["a", "b"]
     assert network.placement.folded == ("noop",)
+    assert network.placement.deleted == (("noop", "Acme"),)
+    assert "folded away: noop (deleted by Acme)" in network.placement.explain()
 
 
 def test_only_the_part_given_back_moves_on() -> None:

@@ -143,6 +143,7 @@ def compile_network(
     partition_of = {layer.name: number for number, (_, layers) in enumerate(parts) for layer in layers}
     outputs = source.output_infos() if declared.has_symbols else declared.outputs
     words = _words(order, assigner, declared)
+    folded = declared.folded(order)
     copies = context.copies
     assert copies is not None  # the last step of the pipeline always runs
     return OptimizedNetwork(
@@ -164,8 +165,9 @@ def compile_network(
             tuple(copies.reports),
             tuple(context.counts.items()),
             (*absent, *assigner.absent),
-            declared.folded(order),
+            folded,
             tuple(DeviceReport(one.label, one.device) for one in assigner.opened),
+            tuple((name, assigner.deleted[name]) for name in folded if name in assigner.deleted),
         ),
         name=name,
         inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),

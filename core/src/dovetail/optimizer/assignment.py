@@ -67,6 +67,7 @@ class Assigner:
         self.assigned: dict[Layer, Assigned] = {}
         self.refusals: dict[Layer, list[Refusal]] = {}
         self._barred: dict[tuple[Layer, Assigned], str] = {}
+        self.deleted: dict[str, str] = {}  # backends by the names of what they dropped as computing nothing
         self._given_back = {(part.backend, name): part.reason for part in given_back for name in part.sources}
         self._private: set[Layer] = set()
 

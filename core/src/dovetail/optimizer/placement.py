@@ -87,6 +87,8 @@ class Placement(NamedTuple):
         absent: Backends that might be absent and are.
         folded: Layers of the original network, constants apart, that nothing stands for any more.
         devices: Those that were asked, in order of preference.
+        deleted: (name, backend) of those of `folded` that a backend dropped because they compute
+            nothing, which is its word alone.
     """
 
     network: str
@@ -97,6 +99,7 @@ class Placement(NamedTuple):
     absent: tuple[Absent, ...] = ()
     folded: tuple[str, ...] = ()
     devices: tuple[DeviceReport, ...] = ()
+    deleted: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"<Placement of {self.summary()}>"
@@ -158,7 +161,9 @@ class Placement(NamedTuple):
         done = ", ".join(f"{name} {count}" for name, count in self.passes if count)
         blocks.append(f"passes: {done or 'nothing to change'}")
         if self.folded:
-            blocks.append(f"folded away: {', '.join(self.folded)}")
+            by = dict(self.deleted)
+            names = [f"{name} (deleted by {by[name]})" if name in by else name for name in self.folded]
+            blocks.append(f"folded away: {', '.join(names)}")
         blocks += [f"absent: {one.request} ({one.state}): {one.reason}" for one in self.absent]
         blocks.append(self._fallback_line())
         return "\n\n".join(block for block in blocks if block)
@@ -206,6 +211,7 @@ class Placement(NamedTuple):
             "passes": [{"name": name, "changes": changes} for name, changes in self.passes],
             "absent": [{"request": str(one.request), "state": one.state, "reason": one.reason} for one in self.absent],
             "folded": list(self.folded),
+            "deleted": [{"layer": name, "backend": backend} for name, backend in self.deleted],
             "devices": [{"backend": one.label, **one.device.identity} for one in self.devices],
         }
 

@@ -148,6 +148,7 @@ def carry_out(graph: Graph, answer: OptimizationViews, candidate: Assigned, assi
     for part in answer.deletions:
         delete(graph, part, entries[id(part)])
         for layer in part.layers:
+            assigner.deleted.update(dict.fromkeys(layer.sources, candidate.label))
             assigner.forget(layer)
     return private
 
