@@ -123,3 +123,30 @@ def test_neighbours_share_their_blocks(precision):
     assert kinds.count("CpuAcc.Reorder") <= 2
     exact, _ = run(network, {"x": image}, "scalar")
     np.testing.assert_allclose(found["y"], exact["y"], rtol=0, atol=1e-5 if precision == "float32" else 0.1)
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize(
+    ("filters", "where", "size"),
+    [
+        (8, {"stride": 200}, (200, 200)),
+        (8, {"stride": 2}, (2, 2)),
+        (8, {"padding": (0, 0, 2, 3)}, (2, 2)),
+        (128, {"stride": (7, 1)}, (2, 16)),
+        (128, {}, (3, 5)),
+    ],
+    ids=str,
+)
+def test_points_of_images_that_are_not_as_large_as_the_results(isa, filters, where, size, convolved):
+    """Steps that leave one result, and padding behind the image, are clipped: what stays is a point."""
+    rng = np.random.default_rng(filters)
+    x = rng.standard_normal((2, filters, *size), np.float32)
+    weights = rng.standard_normal((filters, filters // 4, 1, 1), np.float32)
+    network = dovetail.Network("points")
+    network.output(network.convolution2d(network.input("x", x.shape), weights, groups=4, **where), "y")
+    with dovetail.load(network, ["CpuAcc"], options={"CpuAcc": {"isa": isa}}) as net:
+        found = net.run({"x": x})["y"]
+    stride = where.get("stride", 1)
+    stride = stride if isinstance(stride, tuple) else (stride, stride)
+    expected = convolved(x, weights, np.zeros(filters), stride, where.get("padding", (0, 0, 0, 0)), (1, 1), 4)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)

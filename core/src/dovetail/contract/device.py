@@ -37,6 +37,10 @@ class Device(Record, frozen=True):
     def __post_init__(self) -> None:
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = (self.index, self.name, self.memory_bytes, self.half_precision, self.revision, dict(self.facts))
+        return type(self), state
+
     def __hash__(self) -> int:
         return hash((self.index, self.name, self.memory_bytes, self.half_precision, self.revision))
 

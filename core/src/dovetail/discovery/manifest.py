@@ -117,6 +117,25 @@ def choose(content: Any, backend: str, path: str) -> Mapping[str, Any]:
     raise Refused(ReasonCode.BAD_MANIFEST, f"the manifest describes {found}, not {backend!r}", path=path)
 
 
+def _unprintable(value: Any) -> str | None:
+    """Return a string or key inside a value of JSON that holds control characters; None if none."""
+    try:
+        if "\\" not in repr(value):  # which escapes them, much faster than strings are looked at
+            return None
+    except RecursionError:
+        return "(nested too deeply)"
+    inside = [value]
+    while inside:
+        one = inside.pop()
+        if isinstance(one, dict):
+            inside += [*one, *one.values()]
+        elif isinstance(one, list):
+            inside += one
+        elif isinstance(one, str) and not one.isprintable():
+            return one
+    return None
+
+
 def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
     """Return a manifest if it has every field it must have, and each that it has of its type.
 
@@ -139,6 +158,10 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
             raise malformed(f"{name!r} in the manifest must be of type {wanted.__name__}, not {shown(value)}")
         if isinstance(value, str) and not value.isprintable():  # a listing must not move the cursor of a terminal
             raise malformed(f"{name!r} in the manifest holds control characters: {shown(value)}")
+    for name, value in manifest.items():
+        text = _unprintable({name: value})
+        if text is not None:
+            raise malformed(f"{shown(name)} in the manifest holds control characters: {shown(text)}")
     abi = manifest.get("abi", [0, 0])
     if len(abi) != 2 or not all(type(number) is int and 0 <= number <= _LARGEST_NUMBER for number in abi):
         raise malformed(f"'abi' in the manifest must be [major, minor], not {shown(abi)}")

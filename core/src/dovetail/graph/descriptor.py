@@ -50,7 +50,7 @@ class _LateFields:
         with self._lock:
             for owner in kind.__mro__:
                 if vars(owner).get("__dataclass_fields__") is self:
-                    del owner.__dataclass_fields__
+                    # This replaces `self` in one step: other threads see all fields, or wait here.
                     dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(owner)
                     break
             fields: dict[str, dataclasses.Field[Any]] = kind.__dataclass_fields__

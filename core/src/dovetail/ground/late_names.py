@@ -8,7 +8,7 @@ A package lists them by module, once for type checkers and once for the program:
         from .elementwise import Cast as Cast, Where as Where
         from .matrix import MatMul as MatMul
     else:
-        __getattr__ = late_names(__name__, _MODULES)
+        __getattr__, __dir__ = late_names(__name__, _MODULES)
 
 So a process pays for the modules alone whose names it uses.
 """
@@ -21,8 +21,8 @@ from importlib import import_module
 from typing import Any
 
 
-def late_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose names lie in these modules of it."""
+def late_names(package: str, modules: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose names lie in these modules of it."""
     homes = {name: module for module, names in modules.items() for name in names}
 
     def find(name: str) -> Any:
@@ -32,4 +32,7 @@ def late_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return find, names

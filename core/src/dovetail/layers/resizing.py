@@ -312,7 +312,8 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         d, a = np.abs(distance), self.cubic_coefficient
         if self.method is ResizeMethod.LINEAR:
             return np.maximum(1.0 - d, 0.0)
-        near, beyond = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        with np.errstate(over="ignore", invalid="ignore"):  # of a huge coefficient
+            near, beyond = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         return np.where(d <= 1, near, np.where(d < 2, beyond, 0.0))
 
 

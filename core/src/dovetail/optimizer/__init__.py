@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from .choosing import Chooser as Chooser
     from .passes.share_constants import SharedConstants as SharedConstants
 else:
-    __getattr__ = late_names(__name__, {"choosing": ("Chooser",), "passes.share_constants": ("SharedConstants",)})
+    __getattr__, __dir__ = late_names(__name__, {"choosing": ("Chooser",), "passes.share_constants": ("SharedConstants",)})
 
 _log = Log("dovetail.optimizer")
 _UNASSIGNED = (Input, Output, Constant)

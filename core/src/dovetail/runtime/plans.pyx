@@ -357,7 +357,8 @@ cdef class Context:
                 dvt_context_close(&self.c, &plan.c)
         while self.arenas:
             arena = self.arenas.pop()
-            if arena is not None:
+            # While the interpreter ends, modules are empty; the system takes back what is left.
+            if arena is not None and notify is not None:
                 notify(arena.release)   # one that fails must not keep the others
         self.workloads = self.queues = None
         return 0

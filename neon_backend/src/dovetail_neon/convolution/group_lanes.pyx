@@ -109,7 +109,9 @@ def create(layer, Kernels kernels):
     fill_window(&c.window, d)
     fill_pixels(&c.source, layer.inputs[0].info, d.source, 1, lanes)
     fill_pixels(&c.target, layer.output.info, d.target, 1, lanes)
-    if d.geometry == POINT:
+    # A clipped window may be a point although its image is larger, or smaller, than the results.
+    cdef bint by_points = d.geometry == POINT and d.source[2:] == d.target[2:]
+    if by_points:
         acc_window_flatten(&c.window)
     c.reaches_out = acc_window_reaches_out(&c.window)
     c.activation.function, c.activation.a, c.activation.b = d.function
@@ -117,7 +119,7 @@ def create(layer, Kernels kernels):
     if layer.output.info.nbytes == 0:
         return workload.capsule()
     give_lanes(workload, g, lane_sources(c.groups, c.channels, c.filters, lanes, c.source.block_step), lanes)
-    give_panels(workload, g, blocks, kernels.table.convolution.vectors if d.geometry == POINT else 1, lanes)
+    give_panels(workload, g, blocks, kernels.table.convolution.vectors if by_points else 1, lanes)
     give_filters(workload, g, d, blocks, layer.name, kernels)
     # Share out rows, or of one row its pixels.
     rows = c.window.out_height if c.window.out_height > 1 else parts(c.window.out_width, ROW_PART)

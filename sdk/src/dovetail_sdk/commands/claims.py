@@ -63,15 +63,19 @@ def command(backend: str, model: Path | None, shape: dict[str, tuple[int, ...]],
 
 
 def _manifest(backend: str) -> Mapping[str, Any]:
-    from dovetail import BackendUnavailableError
+    from dovetail import BackendError, BackendUnavailableError, ErrorCode
     from dovetail.discovery.manifest import choose, parse
+    from dovetail.discovery.reasons import Refused
     from dovetail.discovery.registry import default_registry
 
     path = Path(backend)
     if path.is_file():
-        content = parse(path.read_bytes(), backend)
-        first = content[0] if isinstance(content, list) and content else content
-        return choose(content, first.get("id", "") if isinstance(first, dict) else "", backend)
+        try:
+            content = parse(path.read_bytes(), backend)
+            first = content[0] if isinstance(content, list) and content else content
+            return choose(content, first.get("id", "") if isinstance(first, dict) else "", backend)
+        except Refused as error:
+            raise BackendError(f"{backend}: {error.text}", code=ErrorCode.BACKEND_CONTRACT, hint=error.hint) from error
     rows = {row.id: row for row in default_registry().rows()}
     if backend not in rows:
         raise BackendUnavailableError(

@@ -52,4 +52,4 @@ _MODULES = {
 __all__ = sorted([name for names in _MODULES.values() for name in names])  # type checkers go by the imports above
 
 if not TYPE_CHECKING:
-    __getattr__ = late_names(__name__, _MODULES)
+    __getattr__, __dir__ = late_names(__name__, _MODULES)
