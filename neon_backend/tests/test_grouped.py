@@ -138,7 +138,7 @@ def test_neighbours_share_their_blocks(precision):
     ids=str,
 )
 def test_points_of_images_that_are_not_as_large_as_the_results(isa, filters, where, size, convolved):
-    """Steps that leave one result, and padding behind the image, are clipped: what stays is a point."""
+    """Steps that leave one result, and padding behind the image, are clipped to a point."""
     rng = np.random.default_rng(filters)
     x = rng.standard_normal((2, filters, *size), np.float32)
     weights = rng.standard_normal((filters, filters // 4, 1, 1), np.float32)

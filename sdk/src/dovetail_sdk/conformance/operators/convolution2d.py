@@ -58,7 +58,7 @@ OPERATOR = filtering_operator(
         {"kernel height": 1, "kernel width": 1},
         {"kernel height": 1, "kernel width": 1, "height": 1, "width": 1, "channels": 1, "filters": 1},
         {"kernel height": 1, "kernel width": 1, "stride": (2, 2), "layout": DataLayout.NHWC},
-        # One result of a large image, and padding behind it: the window is a point, the image is not.
+        # One result of a large image, and padding behind it: a point as a window, not as an image.
         {"kernel height": 1, "kernel width": 1, "stride": (40, 40), "groups": 2, "channels": 8, "filters": 8},
         {"kernel height": 1, "kernel width": 1, "padding": (0, 0, 2, 3), "groups": 2, "channels": 8, "filters": 8},
         {"kernel height": 1, "kernel width": 1, "stride": (7, 1), "groups": 2, "channels": 8, "filters": 64},
