@@ -200,7 +200,7 @@ class Awaited:
 @pytest.mark.parametrize(
     ("workload", "code", "said"),
     [
-        (Rebinding(), ErrorCode.STEP_FAILED, "does not support item assignment"),
+        (Rebinding(), ErrorCode.STEP_FAILED, r"replaced outputs\[0\], which writes nothing"),
         (Generating(), ErrorCode.BACKEND_CONTRACT, "is async or a generator"),
         (Awaited(), ErrorCode.BACKEND_CONTRACT, "is async or a generator"),
     ],

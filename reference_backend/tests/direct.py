@@ -73,6 +73,7 @@ class Host(Structure):
     )
 
 
+# Ends before `workspace_offset`, as a core of an earlier minor version has it.
 Call._fields_ = (
     ("size", c_size_t),
     ("host", POINTER(Host)),

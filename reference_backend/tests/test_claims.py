@@ -140,7 +140,8 @@ FOLDED = {"dovetail.Range", "dovetail.Conditional"}
 
 
 def known_kinds():
-    classes = {v for v in vars(dovetail.layers).values() if isinstance(v, type) and issubclass(v, Descriptor) and v.kind}
+    values = [getattr(dovetail.layers, name) for name in dir(dovetail.layers)]  # each is imported when asked for
+    classes = {v for v in values if isinstance(v, type) and issubclass(v, Descriptor) and v.kind}
     return {c.kind for c in classes} - {c.kind for c in (Constant, Input, Output)}
 
 

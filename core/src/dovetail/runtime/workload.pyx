@@ -137,7 +137,7 @@ cdef class PythonWorkload:
     cdef bint sees_run
 
 
-cdef int execute_seeing(PythonWorkload self, const dovetail_call *call, list inputs, tuple outputs) except? -100:
+cdef int execute_seeing(PythonWorkload self, const dovetail_call *call, list inputs, list outputs) except? -100:
     """Execute a workload that asks its run.
 
     What it made or raised once the run had ended counts for nothing.
@@ -154,20 +154,35 @@ cdef int execute_seeing(PythonWorkload self, const dovetail_call *call, list inp
     return DOVETAIL_CANCELLED if run.was_told else DOVETAIL_OK
 
 
+cdef int _check_written(list outputs, tuple given) except -1:
+    """Refuse another array in an output's place: what it holds reaches nobody.
+
+    `outputs[0] *= 2` keeps the array and is fine.
+    """
+    for at, array in enumerate(given):
+        if at >= len(outputs) or outputs[at] is not array:
+            raise TypeError(f"execute() replaced outputs[{at}], which writes nothing; write into it: outputs[{at}][...] = ...")
+    return 0
+
+
 cdef int execute_python(void *state, const dovetail_call *call) noexcept with gil:
     cdef PythonWorkload self = <PythonWorkload>state
+    cdef int code = DOVETAIL_OK
     try:
         inputs = [_as_array(&call.inputs[i], False) for i in range(call.n_inputs)]
-        # A tuple, so that `outputs[0] = ...`, which writes nothing, is an error.
-        outputs = tuple([_as_array(&call.outputs[i], True) for i in range(call.n_outputs)])
+        outputs = [_as_array(&call.outputs[i], True) for i in range(call.n_outputs)]
+        given = tuple(outputs)
         inside.depth = getattr(inside, "depth", 0) + 1
         try:
             if self.sees_run:
-                return execute_seeing(self, call, inputs, outputs)
-            self.workload.execute(inputs, outputs)
+                code = execute_seeing(self, call, inputs, outputs)
+            else:
+                self.workload.execute(inputs, outputs)
         finally:
             inside.depth -= 1
-        return DOVETAIL_OK
+        if code == DOVETAIL_OK:
+            _check_written(outputs, given)
+        return code
     except BaseException as error:
         (<object>(<dvt_context *>call.context).owner).exception = error     # raised again, as the cause, by the runner
         text = _described(error)

@@ -13,7 +13,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.ground.pieces import put
 
 from ..convolution.kinds import Convolve, ConvolveBfloat16, ConvolveFloat16, WinogradConvolve
-from ..geometry.layouts import BFLOAT16_BLOCK, Image, bfloat16_info, blocks
+from ..geometry.layouts import BFLOAT16_BLOCK, Image, bfloat16_info, filled
 from ..geometry.window import Geometry
 from ..movement.kinds import Frame
 from ..windows.kinds import Depthwise, DepthwiseBfloat16
@@ -22,12 +22,6 @@ MIN_FILLED = 1 / 16
 """Least filled share of the multiplied factors.
 
 Blocks of 32 channels and vectors of 16 filters hold zeros for what does not exist.
-"""
-MIN_FILLED_GROUPS = 0.6
-"""The same of groups whose lanes could be given their channels instead, in float32.
-
-With AVX-512's products of bfloat16 that took 0.73 of the time at 0.52 (groups of 40 channels), 1.27
-times as long at 0.77 (groups of 56).
 """
 FEW = 4
 """Channels of an image whose rows are read as runs."""
@@ -71,12 +65,6 @@ def _groups(descriptor: Convolve | WinogradConvolve) -> int:
 def _fills(descriptor: Convolve | WinogradConvolve) -> bool:
     filters, taps, channels = descriptor.weights.shape
     return taps > 0 and filled(filters // _groups(descriptor), channels) >= MIN_FILLED
-
-
-def filled(filters: int, channels: int) -> float:
-    """Return which share of the factors multiplied in bfloat16 is no padding, in a group."""
-    room = blocks(channels, 32) * 32 * blocks(filters, 16) * 16
-    return filters * channels / room if room else 0.0
 
 
 def _round_few(graph: Graph, layer: Layer, descriptor: Convolve) -> None:

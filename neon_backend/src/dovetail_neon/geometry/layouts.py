@@ -68,6 +68,12 @@ def bfloat16_info(image: Image) -> TensorInfo:
     )
 
 
+def filled(filters: int, channels: int) -> float:
+    """Return which share of the factors multiplied in bfloat16 is no padding, in a group."""
+    room = blocks(channels, BFLOAT16_BLOCK) * BFLOAT16_BLOCK * blocks(filters, 16) * 16
+    return filters * channels / room if room else 0.0
+
+
 def is_bfloat16(info: TensorInfo) -> bool:
     """Whether a tensor lies in blocks of bfloat16."""
     return info.opaque is not None and info.opaque.tag.startswith("bfloat16")

@@ -7,6 +7,7 @@ the workspace; tensors of other dtypes (indices, booleans) pass through. Convers
 from cpython.mem cimport PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_SetName
 from libc.stdint cimport int32_t, int64_t, uint16_t
+from libc.string cimport memcpy, memset
 
 from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, DOVETAIL_USED_WORKLOAD_CAPSULE
 from dovetail.abi cimport dovetail_call, dovetail_tensor, dovetail_workload, tensor_data, tensor_elements
@@ -70,9 +71,12 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
     cdef State *state = <State *>opaque
     cdef dovetail_tensor inputs[MAX_TENSORS]
     cdef dovetail_tensor outputs[MAX_TENSORS]
-    cdef dovetail_call inner = call[0]
+    cdef dovetail_call inner
     cdef char *room = place(call.inputs, call.n_inputs, inputs, <char *>call.workspace)
     cdef int i, code
+    memset(&inner, 0, sizeof(inner))
+    memcpy(&inner, call, min(call.size, sizeof(inner)))     # the core's may end earlier, or have fields that follow
+    inner.size = min(call.size, sizeof(inner))
     room = place(call.outputs, call.n_outputs, outputs, room)
     for i in range(call.n_inputs):
         if is_half(&call.inputs[i]) and call.inputs[i].data != NULL:

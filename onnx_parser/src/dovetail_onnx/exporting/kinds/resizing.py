@@ -46,6 +46,8 @@ def _scales_or_sizes(say: Saying) -> tuple[str, str]:
     if given is None or all(one == new / old for one, new, old in zip(given, after, before, strict=True) if old):
         return "", say.integers(after)
     narrow = [float(np.float32(scale)) for scale in given]
+    if say.info().dtype is DType.FLOAT64 and narrow != list(given):
+        raise Unexportable(f"the scales {given} are no float32 numbers, as ONNX stores them, and the tensor is float64")
     if all(math.floor(old * scale) == new for scale, new, old in zip(narrow, after, before, strict=True)):
         return say.constant(narrow, DType.FLOAT32), ""
     raise Unexportable(f"the scales {given} are not those of the sizes {list(after)}, and ONNX takes one of the two")
