@@ -121,12 +121,14 @@ class Measured:
 
         A slow one runs once.
         """
-        times: list[int] = []
-        while not times or (sum(times) < seconds * 1e9) or (len(times) < 3 and times[0] < seconds * 1e9):
-            begun = time.perf_counter_ns()
+        shortest, calls, total, end = sys.maxsize, 0, 0, seconds * 1e9
+        begun = time.perf_counter_ns()
+        while not calls or total < end or (calls < 3 and shortest < end):
+            before = time.perf_counter_ns()
             self.call()
-            times.append(time.perf_counter_ns() - begun)
-        return min(times)
+            after = time.perf_counter_ns()
+            shortest, calls, total = min(shortest, after - before), calls + 1, after - begun
+        return shortest
 
     def block(self, seconds: float) -> dict[str, Any]:
         """Time calls for so many seconds, at least one sample.
