@@ -1,0 +1,12 @@
+"""Build the driver seam; everything else stands in pyproject.toml."""
+
+from dovetail_build import C_SEMANTICS, setup_backend
+
+FOLDER = "src/dovetail_cl/driver"
+
+setup_backend(
+    "dovetail_cl",
+    include_dirs=[FOLDER],
+    module_sources={"dovetail_cl.driver.device": [f"{FOLDER}/{name}.c" for name in ("opencl", "queue", "launch")]},
+    directives=C_SEMANTICS,
+)

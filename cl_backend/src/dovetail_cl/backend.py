@@ -1,0 +1,95 @@
+"""The entry point of GpuAcc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dovetail import (
+    BackendId,
+    BackendUnavailableError,
+    Capabilities,
+    Device,
+    HostResources,
+    IBackend,
+    IBackendContext,
+    IMemoryManager,
+    IWorkloadFactory,
+    MemoryDomain,
+)
+from dovetail.ground.records import Record
+
+from .driver.errors import ClError, DriverError
+
+_ID = BackendId("GpuAcc")
+
+
+class GpuAccOptions(Record, frozen=True):
+    """What users may choose.
+
+    Attributes:
+        artefacts: Folder in which built programs are kept; empty: none.
+        fail_at: Of the commands of a queue, the one that fails late, as if the device had been
+            lost; -1: none. For tests.
+    """
+
+    artefacts: str = ""
+    fail_at: int = -1
+
+
+class GpuAccBackend(IBackend):
+    """Runs layers on a device that has an OpenCL 1.2 driver."""
+
+    options_type = GpuAccOptions
+
+    @property
+    def id(self) -> BackendId:
+        return _ID
+
+    def devices(self) -> Sequence[Device]:
+        from .devices import all_facts, described
+
+        try:
+            return tuple(described(index, facts) for index, facts in enumerate(all_facts()))
+        except DriverError:
+            return ()  # create_context says why
+
+    def create_context(self, device: int, resources: HostResources, options: GpuAccOptions) -> IBackendContext:
+        from .context import ClContext
+
+        try:
+            return ClContext(device, resources, options)
+        except ClError as error:
+            raise BackendUnavailableError(
+                f"backend {_ID}: {error}", hint="see whether clinfo lists the device", state="driver_broken", backend=str(_ID)
+            ) from error
+        except DriverError as error:
+            raise BackendUnavailableError(
+                f"backend {_ID}: {error}",
+                hint="install the OpenCL driver of your device, or PoCL for the CPU; clinfo lists what there is",
+                state=error.state,
+                backend=str(_ID),
+            ) from error
+
+    def memory_domains(self, device: int) -> tuple[MemoryDomain, ...]:
+        from .memory import domain_of
+
+        return (domain_of(device),)
+
+    def create_memory_manager(self, context: Any, domain: MemoryDomain) -> IMemoryManager:
+        from .memory import ClMemory
+
+        return ClMemory(context.device, domain)
+
+    def create_workload_factory(
+        self, context: Any, resources: HostResources, options: GpuAccOptions
+    ) -> IWorkloadFactory:
+        from .factory import ClFactory
+
+        return ClFactory(context.device, resources)
+
+    def queues(self, context: Any) -> Any:
+        return context.device.queues()
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(deterministic=True, asynchronous=True)

@@ -1,0 +1,44 @@
+// What all sources share.
+
+// Tensors arrive as a buffer and the bytes to their first element; BEGIN moves to that.
+#define TENSOR(T, x) __global T *x, const ulong x##_bytes
+#define BEGIN(T, x) x = (__global T *)((__global uchar *)x + x##_bytes)
+// Of constants, which are never written to.
+#define CONSTANT(T, x) __global const T *restrict x, const ulong x##_bytes
+
+// Elements are counted in 32 bits: no tensor of this backend has more.
+typedef uint index;
+
+// Walk over n items. A work item of a CPU takes neighbours, so that the compiler makes vectors of
+// them; those of a GPU take turns, so that neighbours read neighbouring memory.
+#if ON_CPU
+#define EACH(i, n)                                                                                 \
+    const index each_##i = ((n) + (index)get_global_size(0) - 1) / (index)get_global_size(0);      \
+    const index from_##i = min((n), each_##i * (index)get_global_id(0));                           \
+    const index to_##i = min((n), from_##i + each_##i);                                            \
+    for (index i = from_##i; i < to_##i; ++i)
+#else
+#define EACH(i, n) for (index i = get_global_id(0); i < (n); i += get_global_size(0))
+#endif
+
+// How elements of each type are read to be computed with, and written: 16-bit floats are computed
+// with as floats, and rounded to nearest even.
+#define LOAD_float(p, i) ((p)[i])
+#define STORE_float(p, i, v) ((p)[i] = (v))
+#define LOAD_half(p, i) vload_half(i, p)
+#define STORE_half(p, i, v) vstore_half_rte(v, i, p)
+#define LOAD_int(p, i) ((p)[i])
+#define STORE_int(p, i, v) ((p)[i] = (v))
+#define LOAD_long(p, i) ((p)[i])
+#define STORE_long(p, i, v) ((p)[i] = (v))
+#define LOAD_uchar(p, i) ((p)[i])
+#define STORE_uchar(p, i, v) ((p)[i] = (v))
+#define LOAD_ushort(p, i) ((p)[i])
+#define STORE_ushort(p, i, v) ((p)[i] = (v))
+#define LOAD_uint(p, i) ((p)[i])
+#define STORE_uint(p, i, v) ((p)[i] = (v))
+#define LOAD_ulong(p, i) ((p)[i])
+#define STORE_ulong(p, i, v) ((p)[i] = (v))
+#define JOINED(a, b) a##b
+#define LOAD_AS(T, p, i) JOINED(LOAD_, T)(p, i)
+#define STORE_AS(T, p, i, v) JOINED(STORE_, T)(p, i, v)

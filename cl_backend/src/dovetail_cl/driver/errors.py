@@ -1,0 +1,49 @@
+"""What goes wrong in a driver."""
+
+from __future__ import annotations
+
+
+class DriverError(Exception):
+    """The driver refuses; the text says what."""
+
+    state = "unusable"
+
+
+class DriverMissing(DriverError):
+    """There is no OpenCL library."""
+
+    state = "driver_missing"
+
+
+class NoDevice(DriverError):
+    """There is a library, and no platform or no device behind it."""
+
+    state = "no_device"
+
+
+class ClError(DriverError):
+    """A function of OpenCL failed.
+
+    Attributes:
+        code, name: Of the error, such as -5 and "CL_OUT_OF_RESOURCES".
+    """
+
+    def __init__(self, what: str, code: int, name: str) -> None:
+        super().__init__(f"{what}: {name} ({code})")
+        self.code = code
+        self.name = name
+
+
+class BuildError(ClError):
+    """The device's compiler refused a program.
+
+    Attributes:
+        log: What it said.
+    """
+
+    def __init__(self, what: str, code: int, name: str, log: str) -> None:
+        super().__init__(what, code, name)
+        self.log = log
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.log}" if self.log else super().__str__()

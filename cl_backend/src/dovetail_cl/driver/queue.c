@@ -1,0 +1,373 @@
+#include "queue.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Commands between two marks, of which two may be in flight: what a run that was given up still
+ * waits for. */
+#define MARK_EVERY 128
+#define SPIN_NS 30000
+#define MAX_STEPS 4096
+#define MAX_TEXT 768
+
+/* Told by the driver, on a thread of its own, that a mark was reached. It may come when the queue
+ * is gone: after a device hung. So the last of the two frees it. */
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t reached;
+    int holders;
+    int is_reached;
+    cl_int status;
+} signal_box;
+
+struct queue {
+    device_handle *device;
+    cl_command_queue commands;
+    signal_box *box;            /* of the wait that goes on, else NULL */
+    int is_called_back;         /* by the driver, when the mark is reached */
+    cl_event mark;              /* its event */
+    cl_event older;             /* of queue_admit */
+    cl_event newer;
+    int64_t since_mark;
+    int64_t enqueued;           /* since the last wait that ended */
+    int64_t commands_made;      /* in all, for fail_at */
+    cl_int failed;              /* first status that was no success, since the last wait */
+    atomic_int is_aborted;
+    cl_mem reports;
+    int is_reporting;           /* kernels that report are in flight */
+    cl_int words[REPORT_WORDS];
+    int32_t n_steps;
+    const char *steps[MAX_STEPS];
+    char text[MAX_TEXT];
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void let_go(signal_box *box)
+{
+    pthread_mutex_lock(&box->lock);
+    int holders = --box->holders;
+    pthread_mutex_unlock(&box->lock);
+    if (!holders) {
+        pthread_cond_destroy(&box->reached);
+        pthread_mutex_destroy(&box->lock);
+        free(box);
+    }
+}
+
+static void reached(cl_event event, cl_int status, void *arg)
+{
+    signal_box *box = arg;
+    (void)event;
+    pthread_mutex_lock(&box->lock);
+    box->is_reached = 1;
+    box->status = status;
+    pthread_cond_signal(&box->reached);
+    pthread_mutex_unlock(&box->lock);
+    let_go(box);
+}
+
+static signal_box *new_box(void)
+{
+    signal_box *box = calloc(1, sizeof(*box));
+    if (box) {
+        pthread_condattr_t attributes;
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_mutex_init(&box->lock, NULL);
+        pthread_cond_init(&box->reached, &attributes);
+        pthread_condattr_destroy(&attributes);
+        box->holders = 1;
+    }
+    return box;
+}
+
+int explain(char *text, size_t room, const char *what, cl_int code)
+{
+    switch (code) {
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+    case CL_OUT_OF_HOST_MEMORY:
+        snprintf(text, room, "%s: out of memory (%s)", what, opencl_error_name(code));
+        return DOVETAIL_OUT_OF_MEMORY;
+    case CL_OUT_OF_RESOURCES:
+        snprintf(text, room, "%s: the device is out of resources, or lost (%s)", what, opencl_error_name(code));
+        return DOVETAIL_FAILED;
+    default:
+        snprintf(text, room, "%s: %s (%d)", what, opencl_error_name(code), code);
+        return DOVETAIL_FAILED;
+    }
+}
+
+cl_command_queue queue_commands(queue *queue)
+{
+    return queue->commands;
+}
+
+int queue_is_aborted(const queue *queue)
+{
+    return atomic_load_explicit(&queue->is_aborted, memory_order_relaxed);
+}
+
+cl_mem queue_reports(queue *queue)
+{
+    queue->is_reporting = 1;
+    return queue->reports;
+}
+
+int32_t queue_step(queue *queue, const char *text)
+{
+    int32_t at = queue->n_steps < MAX_STEPS ? queue->n_steps++ : MAX_STEPS - 1;
+    queue->steps[at] = text;
+    return at + 1;
+}
+
+cl_int queue_enqueued(queue *queue, cl_int status)
+{
+    if (queue->commands_made++ == queue->device->fail_at && status == CL_SUCCESS && queue->failed == CL_SUCCESS) {
+        queue->failed = CL_OUT_OF_RESOURCES;
+    }
+    queue->enqueued++;
+    queue->since_mark++;
+    return status;
+}
+
+static void drop(const opencl *cl, cl_event *event)
+{
+    if (*event) {
+        cl->clReleaseEvent(*event);
+        *event = NULL;
+    }
+}
+
+int queue_admit(queue *queue, const dovetail_call *call)
+{
+    const opencl *cl = queue->device->cl;
+    if (queue->since_mark < MARK_EVERY) {
+        return DOVETAIL_OK;
+    }
+    queue->since_mark = 0;
+    drop(cl, &queue->older);
+    queue->older = queue->newer;
+    queue->newer = NULL;
+    if (cl->clEnqueueMarkerWithWaitList(queue->commands, 0, NULL, &queue->newer) != CL_SUCCESS) {
+        queue->newer = NULL;
+    }
+    cl->clFlush(queue->commands);
+    while (queue->older) {
+        cl_int status = CL_COMPLETE;
+        if (cl->clGetEventInfo(queue->older, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL) != CL_SUCCESS ||
+            status <= CL_COMPLETE) {
+            drop(cl, &queue->older);
+            break;
+        }
+        if (queue_is_aborted(queue) || call->host->is_cancelled(call)) {
+            return DOVETAIL_CANCELLED;
+        }
+        nanosleep(&(struct timespec){0, 100000}, NULL);  /* the newer half keeps the device busy */
+    }
+    return DOVETAIL_OK;
+}
+
+static int create(void *state, int32_t number, void **made)
+{
+    device_handle *device = state;
+    const opencl *cl = device->cl;
+    cl_int code = CL_SUCCESS, zeros[REPORT_WORDS] = {0};
+    (void)number;  /* a context has one device */
+    if (device->process != getpid()) {
+        return DOVETAIL_FORKED;
+    }
+    queue *queue = calloc(1, sizeof(*queue));
+    if (!queue) {
+        return DOVETAIL_OUT_OF_MEMORY;
+    }
+    queue->device = device;
+    queue->commands = cl->clCreateCommandQueue(device->context, device->device, 0, &code);
+    if (queue->commands) {
+        queue->reports =
+            cl->clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(zeros), zeros, &code);
+    }
+    if (!queue->commands || !queue->reports) {
+        if (queue->commands) {
+            cl->clReleaseCommandQueue(queue->commands);
+        }
+        free(queue);
+        return code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ? DOVETAIL_OUT_OF_MEMORY
+                                                                                         : DOVETAIL_FAILED;
+    }
+    *made = queue;
+    return DOVETAIL_OK;
+}
+
+/* Mark the end of what is in flight; 0 if there is something to wait for. */
+static int begin_wait(queue *queue)
+{
+    const opencl *cl = queue->device->cl;
+    cl_int code;
+    if (queue->is_reporting) {
+        code = cl->clEnqueueReadBuffer(queue->commands, queue->reports, 0, 0, sizeof(queue->words), queue->words, 0, NULL,
+                                       &queue->mark);
+    } else {
+        code = cl->clEnqueueMarkerWithWaitList(queue->commands, 0, NULL, &queue->mark);
+    }
+    if (code == CL_SUCCESS) {
+        code = cl->clFlush(queue->commands);
+    }
+    if (code != CL_SUCCESS) {
+        drop(cl, &queue->mark);
+        if (queue->failed == CL_SUCCESS) {
+            queue->failed = code;
+        }
+        return -1;
+    }
+    queue->box = new_box();
+    if (queue->box) {
+        queue->box->holders++;
+        queue->is_called_back = cl->clSetEventCallback(queue->mark, CL_COMPLETE, reached, queue->box) == CL_SUCCESS;
+        if (!queue->is_called_back) {
+            queue->box->holders--;
+        }
+    }
+    return 0;
+}
+
+/* Whether the mark was reached by then; its status in *status. */
+static int is_done(queue *queue, int64_t deadline, cl_int *status)
+{
+    const opencl *cl = queue->device->cl;
+    int64_t spin_until = now_ns() + (queue->device->spins ? SPIN_NS : 0);
+    for (;;) {
+        if (cl->clGetEventInfo(queue->mark, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(*status), status, NULL) != CL_SUCCESS) {
+            *status = CL_OUT_OF_RESOURCES;
+            return 1;
+        }
+        if (*status <= CL_COMPLETE) {
+            return 1;
+        }
+        int64_t now = now_ns();
+        if (now >= deadline) {
+            return 0;
+        }
+        if (now >= spin_until && queue->is_called_back) {
+            break;
+        }
+        if (now >= spin_until) {
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        }
+    }
+    struct timespec until = {deadline / 1000000000, deadline % 1000000000};
+    int is_reached;
+    pthread_mutex_lock(&queue->box->lock);
+    while (!queue->box->is_reached && pthread_cond_timedwait(&queue->box->reached, &queue->box->lock, &until) == 0) {
+    }
+    is_reached = queue->box->is_reached;
+    *status = queue->box->status;
+    pthread_mutex_unlock(&queue->box->lock);
+    return is_reached;
+}
+
+static void end_wait(queue *queue)
+{
+    const opencl *cl = queue->device->cl;
+    drop(cl, &queue->mark);
+    drop(cl, &queue->older);
+    drop(cl, &queue->newer);
+    if (queue->box) {
+        let_go(queue->box);
+        queue->box = NULL;
+    }
+    queue->is_called_back = 0;
+    queue->enqueued = queue->since_mark = 0;
+}
+
+/* Turn what a kernel reported into a sentence; zero it for the next run. */
+static int read_reports(queue *queue)
+{
+    const opencl *cl = queue->device->cl;
+    static const cl_int zeros[REPORT_WORDS] = {0};
+    int code = DOVETAIL_OK;
+    if (queue->words[0]) {
+        int32_t step = queue->words[0] - 1;
+        snprintf(queue->text, sizeof(queue->text), "%s: index %d is out of range",
+                 step < queue->n_steps ? queue->steps[step] : "a layer", queue->words[1]);
+        cl->clEnqueueWriteBuffer(queue->commands, queue->reports, 1, 0, sizeof(zeros), zeros, 0, NULL, NULL);
+        memset(queue->words, 0, sizeof(queue->words));
+        code = DOVETAIL_FAILED;
+    }
+    queue->is_reporting = 0;
+    queue->n_steps = 0;
+    return code;
+}
+
+static int wait_until(void *handle, int64_t deadline)
+{
+    queue *queue = handle;
+    cl_int status = CL_COMPLETE;
+    if (queue->device->process != getpid()) {
+        return DOVETAIL_FORKED;
+    }
+    if (!queue->mark && queue->enqueued && begin_wait(queue) != 0) {
+        status = queue->failed;  /* nothing can be waited for on a queue that takes no marker */
+    } else if (queue->mark && !is_done(queue, deadline, &status)) {
+        return DOVETAIL_PENDING;
+    }
+    end_wait(queue);
+    cl_int failed = queue->failed != CL_SUCCESS ? queue->failed : status < 0 ? status : CL_SUCCESS;
+    int was_aborted = queue_is_aborted(queue);
+    queue->failed = CL_SUCCESS;
+    atomic_store(&queue->is_aborted, 0);
+    if (failed != CL_SUCCESS) {
+        queue->is_reporting = 0;
+        queue->n_steps = 0;
+        return explain(queue->text, sizeof(queue->text), "a command that was enqueued failed on the device", failed);
+    }
+    int code = read_reports(queue);
+    return was_aborted ? DOVETAIL_OK : code;
+}
+
+static void abort_rest(void *handle)
+{
+    /* What was submitted cannot be taken back; nothing more is submitted. */
+    atomic_store(&((queue *)handle)->is_aborted, 1);
+}
+
+static void destroy(void *handle)
+{
+    queue *queue = handle;
+    const opencl *cl = queue->device->cl;
+    if (queue->device->process == getpid()) {
+        end_wait(queue);
+        cl->clReleaseMemObject(queue->reports);
+        cl->clReleaseCommandQueue(queue->commands);
+    }
+    free(queue);
+}
+
+static const char *error_text(void *handle)
+{
+    return ((queue *)handle)->text;
+}
+
+void queue_table(device_handle *device, dovetail_queues *table)
+{
+    table->size = sizeof(*table);
+    table->abi_major = DOVETAIL_ABI_MAJOR;
+    table->abi_minor = DOVETAIL_ABI_MINOR;
+    table->state = device;
+    table->queue_create = create;
+    table->queue_wait = wait_until;
+    table->queue_abort = abort_rest;
+    table->queue_destroy = destroy;
+    table->queue_error = error_text;
+}

@@ -1,0 +1,42 @@
+/* In-order queues, as the core's `dovetail_queues`: enqueue without waiting, wait with a deadline. */
+#ifndef DOVETAIL_CL_QUEUE_H
+#define DOVETAIL_CL_QUEUE_H
+
+#include "abi.h"
+#include "opencl.h"
+
+/* An opened device, as queues and workloads see it; it outlives both. */
+typedef struct {
+    const opencl *cl;
+    cl_context context;
+    cl_device_id device;
+    int64_t process;            /* that opened it: a driver does not survive fork() */
+    int32_t spins;              /* whether the host's cores are idle while the device works */
+    int32_t fail_at;            /* of the commands of a queue, the one that fails late; -1: none */
+} device_handle;
+
+/* What a kernel reports of the values it met, such as an index out of range: the number of a step,
+ * counted from 1, or 0; then what the kernel adds. */
+enum { REPORT_WORDS = 2 };
+
+typedef struct queue queue;
+
+/* Tell a command that was enqueued; returns its status, or a failure that the tests asked for. */
+cl_int queue_enqueued(queue *queue, cl_int status);
+/* Keep the number of commands in flight bounded, so that a run can end soon. 0, or
+ * DOVETAIL_CANCELLED. */
+int queue_admit(queue *queue, const dovetail_call *call);
+/* The buffer that kernels report to; it is read back with the next wait. */
+cl_mem queue_reports(queue *queue);
+cl_command_queue queue_commands(queue *queue);
+int queue_is_aborted(const queue *queue);
+/* Give a step a number under which its kernels report, and its text. */
+int32_t queue_step(queue *queue, const char *text);
+
+/* Fill in the functions; `device` is their state, and lives as long. */
+void queue_table(device_handle *device, dovetail_queues *table);
+
+/* Explain a code, with what happened; returns a status of the core. */
+int explain(char *text, size_t room, const char *what, cl_int code);
+
+#endif

@@ -1,0 +1,68 @@
+"""Functions of elements, with broadcast operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dovetail import DType, Layer
+from dovetail.graph.tensor import TensorInfo
+
+from ..driver.arguments import Argument, ConstantArray, Input, Output
+from ..kernels import TYPES, Alias, Kernels, Work
+from ..walking import Walk, broadcast, contiguous, walk
+from .functions import SOURCE, activation, binary, comparison, unary
+
+
+def create(layer: Layer, kernels: Kernels) -> Work:
+    """Return the work of an elementwise layer."""
+    info = layer.output.known_info
+    operands = [operand(layer, index, info.sizes) for index in range(len(layer.inputs))]
+    function, parameters = _function(layer)
+    result = Walk(Output(), TYPES[info.dtype], contiguous(info.sizes))
+    launch = walk(kernels, info.sizes, operands, result, function=function, parameters=parameters, functions=SOURCE)
+    aliases = tuple(
+        Alias("in place", 0, index)
+        for index in range(len(layer.inputs))
+        if layer.constant(index) is None
+        and (input_info(layer, index).sizes, input_info(layer, index).dtype) == (info.sizes, info.dtype)
+    )
+    return Work((launch,), aliases=aliases)
+
+
+def operand(layer: Layer, index: int, sizes: tuple[int, ...]) -> Walk:
+    """Return an input of a layer, broadcast to some sizes."""
+    info = input_info(layer, index)
+    return Walk(argument(layer, index), TYPES[info.dtype], broadcast(info.sizes, sizes))
+
+
+def input_info(layer: Layer, index: int) -> TensorInfo:
+    """Return what is known of an input that is connected."""
+    info = layer.input_infos[index]
+    assert info is not None
+    return info
+
+
+def argument(layer: Layer, index: int) -> Argument:
+    """Return an input of a layer as an argument: a constant is brought to the device once."""
+    constant = layer.constant(index)
+    return Input(index) if constant is None else ConstantArray(constant)
+
+
+def _function(layer: Layer) -> tuple[str, str]:
+    descriptor: Any = layer.descriptor
+    dtype = input_info(layer, 0).dtype
+    match layer.kind.removeprefix("dovetail."):
+        case "Activation":
+            return activation(descriptor.function, descriptor.alpha, descriptor.beta), "v"
+        case "Prelu":
+            return "((v) >= 0 ? (v) : (w) * (v))", "v, w"
+        case "ElementwiseUnary":
+            return unary(descriptor.operation, dtype), "v"
+        case "ElementwiseBinary":
+            of_two = binary(descriptor.operation, dtype)
+            return activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, of_two), "v, w"
+        case "Comparison":
+            return comparison(descriptor.operation), "v, w"
+        case "Where":
+            return "((u) ? (v) : (w))", "u, v, w"
+    return ("((v) != 0)" if descriptor.dtype is DType.BOOL else "(v)"), "v"  # a cast

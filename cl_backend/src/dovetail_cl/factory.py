@@ -1,0 +1,29 @@
+"""Layers become workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dovetail import HostResources, IWorkloadFactory, Layer, MemoryDomain
+from dovetail.graph.tensor import TensorInfo
+
+from .families import family_of
+from .kernels import Kernels
+from .memory import ID
+
+
+class ClFactory(IWorkloadFactory):
+    """Makes the workloads of one network."""
+
+    def __init__(self, device: Any, resources: HostResources) -> None:
+        self._device = device
+        self._kernels = Kernels(device, resources.artefacts)
+
+    def create_workload(self, layer: Layer) -> Any:
+        work = family_of(layer.kind).create(layer, self._kernels)
+        return self._device.workload(layer.name, work)
+
+    def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
+        if source.owner == target.owner == ID:
+            return self._device.copy("inside")
+        return self._device.copy("in" if target.owner == ID else "out")

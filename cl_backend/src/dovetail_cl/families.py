@@ -1,0 +1,16 @@
+"""Which family makes the work of each kind: a module of this package with a `create`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_FAMILIES = {
+    "elementwise": "Activation Prelu ElementwiseUnary ElementwiseBinary Comparison Where Cast",
+}
+_BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
+
+
+def family_of(kind: str) -> Any:
+    """Return the module with ``create(layer, kernels)``, which returns `Work`."""
+    return import_module(f".{_BY_KIND[kind]}", __package__)

@@ -1,0 +1,92 @@
+"""What the families make workloads with: kernels of one device, and how many work items they get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dovetail import DType
+from dovetail.contract.artefacts import ArtefactStore
+from dovetail.ground.records import NamedTuple
+
+from .driver.arguments import Launch
+from .programs import Programs
+
+TYPES = {
+    DType.FLOAT32: "float",
+    DType.FLOAT16: "half",
+    DType.INT64: "long",
+    DType.INT32: "int",
+    DType.BOOL: "uchar",
+}
+"""The name of an element type in OpenCL C, of types that are computed with."""
+RAW = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+"""By bytes of an element, the type in which elements are moved."""
+
+_CPU_ITEMS = 4096
+"""Elements that are worth a work item of a CPU."""
+_GPU_GROUP = 128
+
+
+class Alias(NamedTuple):
+    """Where an output may share bytes with an input; see `dovetail_alias` in `abi.h`.
+
+    Attributes:
+        relation: "view", "in place" or "part".
+        output, input: Their indices.
+        offset: Bytes.
+    """
+
+    relation: str
+    output: int = 0
+    input: int = 0
+    offset: int = 0
+
+
+class Work(NamedTuple):
+    """What a layer becomes.
+
+    Attributes:
+        launches: Kernels, in order.
+        scratch: Bytes of scratch memory that they use.
+        aliases: Where outputs may share bytes with inputs.
+        is_elidable: Nothing is left to do where all aliases were taken up.
+    """
+
+    launches: tuple[Launch, ...]
+    scratch: int = 0
+    aliases: tuple[Alias, ...] = ()
+    is_elidable: bool = False
+
+
+class Kernels:
+    """Kernels of one device, for one network.
+
+    Attributes:
+        device: The opened device.
+        is_cpu: Whether the device is a CPU.
+        compute_units: How many it has.
+    """
+
+    def __init__(self, device: Any, store: ArtefactStore) -> None:
+        self.device = device
+        self.is_cpu = device.facts["kind"] == "cpu"
+        self.compute_units = device.facts["compute_units"]
+        self._programs = Programs(device, store)
+
+    def get(self, files: str, name: str, **defined: Any) -> Any:
+        """Return a kernel; see `Programs.kernel`."""
+        return self._programs.kernel(files, name, **defined)
+
+    def each(self, items: int, *, least: int = _CPU_ITEMS) -> tuple[tuple[int], tuple[int]]:
+        """Return work items and group for a kernel that walks over so many items by `EACH`.
+
+        Args:
+            items: How many there are.
+            least: Items that are worth a work item of a CPU: fewer if each takes long.
+        """
+        if not items:
+            return (0,), (1,)
+        if self.is_cpu:
+            return (max(1, min(-(-items // least), 4 * self.compute_units)),), (1,)
+        groups = min(-(-items // _GPU_GROUP), 32 * self.compute_units)
+        return (groups * _GPU_GROUP,), (_GPU_GROUP,)

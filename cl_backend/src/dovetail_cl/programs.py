@@ -1,0 +1,71 @@
+"""Programs: sources and what is defined for them, built once, and kept in the artefact store."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from dovetail.contract.artefacts import ArtefactStore
+from dovetail.ground.logs import Log
+
+from .driver.device import Kernel
+
+_log = Log("dovetail")
+_COMMON = "common.cl"
+
+
+@cache
+def source_of(file: str) -> str:
+    """Return a source that lies in this package, such as "elementwise/elementwise.cl"."""
+    return files(__package__).joinpath(*file.split("/")).read_text("utf-8")
+
+
+class Programs:
+    """What is built for one device.
+
+    Args:
+        device: The opened device, which keeps what was built for all networks of the process.
+        store: Where binaries are kept between processes.
+    """
+
+    def __init__(self, device: Any, store: ArtefactStore) -> None:
+        self._device = device
+        self._store = store
+        facts = device.facts
+        self._own = f"#define ON_CPU {int(facts['kind'] == 'cpu')}\n#define HAS_HALF {int('cl_khr_fp16' in facts['extensions'])}\n"
+        self._options = "-cl-std=CL1.2"
+        if facts["divides_exactly"]:
+            self._options += " -cl-fp32-correctly-rounded-divide-sqrt"
+
+    def kernel(self, files: str, name: str, **defined: Any) -> Kernel:
+        """Return a kernel of a source, built for these definitions.
+
+        Args:
+            files: The source, or several with spaces between them, in order; what all sources share
+                stands before them.
+            name: Of the kernel.
+            defined: What is defined before the source, macros included: a name may have parameters,
+                as in ``{"F(x)": "x + 1"}``.
+
+        Raises:
+            BuildError: The device's compiler refuses it.
+        """
+        lines = "".join(f"#define {key} {value}\n" for key, value in defined.items())
+        text = self._own + lines + "".join(source_of(file) for file in (_COMMON, *files.split()))
+        built = self._device.programs
+        if text not in built:
+            built[text] = self._build(files, text)
+        return Kernel(built[text], name)
+
+    def _build(self, files: str, text: str) -> Any:
+        key = self._store.key_of((hashlib.sha256(text.encode()).hexdigest(), ""), source=files, options=self._options)
+        binary = self._store.read(key)
+        program = self._device.restore(binary) if binary else None
+        if program is None:
+            _log.debug("GpuAcc: building %s: %s", files, self._store.why_miss(key))
+            program = self._device.build(text.encode(), self._options.encode())
+            if self._store.folder is not None:
+                self._store.write(key, self._device.binary(program))
+        return program
