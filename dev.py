@@ -340,23 +340,27 @@ def wait_for_others() -> int:
     return folder
 
 
-def setup(groups: "list[str]", build: bool = True, native_only: bool = False) -> None:
-    """Bring .venv up to date: tools, third-party requirements, then the members in their order."""
+def setup(groups: "list[str]", build: bool = True, for_demo: bool = False) -> None:
+    """Bring .venv up to date: tools, third-party requirements, then the members in their order.
+
+    For the demo alone what it runs without is left out, and the rest is built for this machine.
+    """
     if build:
         require_compiler()
         require_cpp_compiler()
     lock = wait_for_others()
     try:
-        install(groups, build, native_only)
+        install(groups, build, for_demo)
     finally:
         os.close(lock)
 
 
-def install(groups: "list[str]", build: bool, native_only: bool = False) -> None:
+def install(groups: "list[str]", build: bool, for_demo: bool = False) -> None:
     """Install what is missing or out of date."""
     make_environment()
     config = configuration(ROOT)
-    members = [Member(folder) for folder in config["tool"]["dovetail"]["workspace"]["members"]]
+    workspace = config["tool"]["dovetail"]["workspace"]
+    members = [Member(folder) for folder in workspace["members"]]
     ours = {member.name for member in members}
 
     def third_party(requirements):
@@ -374,7 +378,8 @@ def install(groups: "list[str]", build: bool, native_only: bool = False) -> None
             stamp.write_text(json.dumps(requirements))
     if build:
         for member in members:
-            member.install(members, native_only)
+            if not (for_demo and member.folder in workspace["not_in_the_demo"]):
+                member.install(members, native_only=for_demo)
 
 
 # --- the commands ---------------------------------------------------------------------------------
@@ -388,7 +393,7 @@ def run(*command: object) -> int:
 
 def demo(arguments: "list[str]") -> int:
     """Recognise handwritten digits."""
-    setup(["demo"], native_only=True)
+    setup(["demo"], for_demo=True)
     return run("examples/digits/run.py", *arguments)
 
 

@@ -19,6 +19,7 @@ MANIFESTS = {
     for folder in (
         "reference_backend",
         "neon_backend",
+        "cl_backend",
         "templates/backend",
         "templates/backend_npu",
         "templates/backend_runtime",

@@ -112,6 +112,18 @@ def test_a_build_for_this_machine_serves_the_demo_and_nothing_else(dev, tmp_path
     assert dev.NATIVE_ONLY not in os.environ
 
 
+@pytest.mark.parametrize(("for_demo", "installed"), [(True, ["core"]), (False, ["core", "backend"])])
+def test_the_demo_does_not_wait_for_what_it_does_not_need(dev, tmp_path, monkeypatch, for_demo, installed):
+    workspace = '[tool.dovetail.workspace]\nmembers = ["core", "backend"]\nnot_in_the_demo = ["backend"]\n'
+    (tmp_path / "pyproject.toml").write_text(workspace + "[dependency-groups]\nbuild = []\n")
+    found = []
+    monkeypatch.setattr(dev, "make_environment", lambda: None)
+    monkeypatch.setattr(dev, "pip", lambda *_: None)
+    monkeypatch.setattr(dev.Member, "install", lambda member, *_, **__: found.append(member.folder))
+    dev.install([], build=True, for_demo=for_demo)
+    assert found == installed
+
+
 def test_distributions_are_compared_by_their_normalized_names(dev):
     assert dev.distribution("Dovetail_Core[x]>=1; python_version > '3'") == "dovetail-core"
 

@@ -8,6 +8,7 @@ import pytest
 from dovetail import ErrorCode
 from dovetail.discovery.reasons import ReasonCode
 from dovetail.ground import settings
+from dovetail_cl import devices
 
 ROOT = Path(__file__).resolve().parents[1]
 ROW = re.compile(r"^\| (?P<first>[^|]+?) \| (?P<second>[^|]+?) \| (?P<third>[^|]+?) \| (?P<fourth>[^|]+?) \|", re.MULTILINE)
@@ -25,7 +26,8 @@ def test_every_reason_code_is_documented_as_it_is():
 def test_every_environment_variable_is_documented():
     page = (ROOT / "docs" / "loading.md").read_text("utf-8")
     names = [value for value in vars(settings).values() if isinstance(value, str) and value.startswith("DOVETAIL_")]
-    assert len(names) == 7
+    names.append(devices.LIBRARY)
+    assert len(names) == 8
     assert set(re.findall(r"^\| `(DOVETAIL_\w+)` \|", page, re.MULTILINE)) == set(names)
 
 

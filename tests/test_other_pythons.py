@@ -28,7 +28,7 @@ import dovetail
 from dovetail import ErrorCode
 
 assert sys.prefix in dovetail.__file__, dovetail.__file__
-assert sorted(str(row.id) for row in dovetail.backends()) == ["CpuAcc", "CpuRef"]
+assert sorted(str(row.id) for row in dovetail.backends()) == ["CpuAcc", "CpuRef", "GpuAcc"]
 
 def refused(code, function, *arguments, **keywords):
     try:
@@ -154,6 +154,8 @@ def test_the_members_build_and_run(minor, release, members, sdists, third_party,
     said = release.check(python, "-I", "-W", "error", "-c", SMOKE, model, cwd=tmp_path)
     assert re.search(rf"passed under 3\.{minor}\.", said), said
     listed = release.check(folder / "bin" / "dovetail", "backends", "--check", "--json", cwd=tmp_path)
-    assert {row["id"]: row["state"] for row in json.loads(listed)} == {"CpuAcc": "loaded", "CpuRef": "loaded"}
+    states = {row["id"]: row["state"] for row in json.loads(listed)}
+    assert states.pop("GpuAcc") in {"loaded", "unavailable"}  # as there is an OpenCL device, or none
+    assert states == {"CpuAcc": "loaded", "CpuRef": "loaded"}
     said = release.check(python, "-I", "-W", "error", "-c", NPU, built_template("backend_npu"), cwd=tmp_path)
     assert re.search(rf"ran under 3\.{minor}\.", said), said

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dovetail import (
@@ -19,7 +20,7 @@ from dovetail import (
 )
 from dovetail.ground.records import Record
 
-from .driver.errors import ClError, DriverError
+from .driver.errors import DriverError
 
 _ID = BackendId("GpuAcc")
 
@@ -37,10 +38,27 @@ class GpuAccOptions(Record, frozen=True):
     fail_at: int = -1
 
 
+@contextmanager
+def unavailable_without_driver() -> Iterator[None]:
+    """Turn what the driver refuses in the block into the core's error, with the next step."""
+    try:
+        yield
+    except DriverError as error:
+        raise BackendUnavailableError(
+            f"backend {_ID}: {error}", hint=error.hint, state=error.state, backend=str(_ID)
+        ) from error
+
+
 class GpuAccBackend(IBackend):
     """Runs layers on a device that has an OpenCL 1.2 driver."""
 
     options_type = GpuAccOptions
+
+    def __init__(self) -> None:
+        from .devices import all_facts
+
+        with unavailable_without_driver():
+            all_facts()
 
     @property
     def id(self) -> BackendId:
@@ -49,27 +67,13 @@ class GpuAccBackend(IBackend):
     def devices(self) -> Sequence[Device]:
         from .devices import all_facts, described
 
-        try:
-            return tuple(described(index, facts) for index, facts in enumerate(all_facts()))
-        except DriverError:
-            return ()  # create_context says why
+        return tuple(described(index, facts) for index, facts in enumerate(all_facts()))
 
     def create_context(self, device: int, resources: HostResources, options: GpuAccOptions) -> IBackendContext:
         from .context import ClContext
 
-        try:
+        with unavailable_without_driver():
             return ClContext(device, resources, options)
-        except ClError as error:
-            raise BackendUnavailableError(
-                f"backend {_ID}: {error}", hint="see whether clinfo lists the device", state="driver_broken", backend=str(_ID)
-            ) from error
-        except DriverError as error:
-            raise BackendUnavailableError(
-                f"backend {_ID}: {error}",
-                hint="install the OpenCL driver of your device, or PoCL for the CPU; clinfo lists what there is",
-                state=error.state,
-                backend=str(_ID),
-            ) from error
 
     def memory_domains(self, device: int) -> tuple[MemoryDomain, ...]:
         from .memory import domain_of
@@ -81,9 +85,7 @@ class GpuAccBackend(IBackend):
 
         return ClMemory(context.device, domain)
 
-    def create_workload_factory(
-        self, context: Any, resources: HostResources, options: GpuAccOptions
-    ) -> IWorkloadFactory:
+    def create_workload_factory(self, context: Any, resources: HostResources, options: GpuAccOptions) -> IWorkloadFactory:
         from .factory import ClFactory
 
         return ClFactory(context.device, resources)

@@ -9,7 +9,7 @@ from dovetail import Device
 from dovetail.ground.settings import variable
 
 LIBRARY = "DOVETAIL_OPENCL_LIB"
-"""Environment variable: path of the OpenCL library, or of one driver; empty: the system's loader."""
+"""Environment variable: path of the OpenCL library or of one driver; empty: the system's loader."""
 
 _ORDER = ("gpu", "accelerator", "cpu")
 _found: tuple[int, list[dict[str, Any]]] | None = None

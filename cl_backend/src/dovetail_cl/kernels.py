@@ -1,4 +1,4 @@
-"""What the families make workloads with: kernels of one device, and how many work items they get."""
+"""What families make workloads with: kernels of one device, and how many work items they get."""
 
 from __future__ import annotations
 

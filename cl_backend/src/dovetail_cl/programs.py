@@ -34,7 +34,9 @@ class Programs:
         self._device = device
         self._store = store
         facts = device.facts
-        self._own = f"#define ON_CPU {int(facts['kind'] == 'cpu')}\n#define HAS_HALF {int('cl_khr_fp16' in facts['extensions'])}\n"
+        self._own = (
+            f"#define ON_CPU {int(facts['kind'] == 'cpu')}\n#define HAS_HALF {int('cl_khr_fp16' in facts['extensions'])}\n"
+        )
         self._options = "-cl-std=CL1.2"
         if facts["divides_exactly"]:
             self._options += " -cl-fp32-correctly-rounded-divide-sqrt"

@@ -13,13 +13,13 @@ from dovetail.ground.records import NamedTuple
 class Input(NamedTuple):
     """An input of the layer: a buffer, and a ulong, the bytes to its first element."""
 
-    index: int = 0
+    number: int = 0
 
 
 class Output(NamedTuple):
     """An output of the layer; two arguments, as those of `Input`."""
 
-    index: int = 0
+    number: int = 0
 
 
 class Scratch(NamedTuple):
@@ -41,7 +41,7 @@ class Local(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """Where a kernel reports an index that is out of range: a buffer, and the number of the step."""
+    """Where a kernel reports an index that is out of range: a buffer, and the number of a step."""
 
 
 Argument = Input | Output | Scratch | ConstantArray | Local | Reports | np.generic | npt.NDArray[Any]

@@ -1,4 +1,4 @@
-"""The driver: what is installed, and an opened device with its programs, memory, queues and workloads."""
+"""What is installed, and an opened device with its programs, memory, queues and workloads."""
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
@@ -215,7 +215,7 @@ cdef class OpenDevice:
     def fail_at(self, int32_t number):
         self.handle.fail_at = number
 
-    # -- programs ------------------------------------------------------------------------------------
+    # -- programs --------------------------------------------------------------------------------
 
     def build(self, bytes source, bytes options):
         """Compile a program.
@@ -270,7 +270,7 @@ cdef class OpenDevice:
             return b""
         return bytes(kept)
 
-    # -- memory --------------------------------------------------------------------------------------
+    # -- memory ----------------------------------------------------------------------------------
 
     def allocate(self, size_t nbytes):
         """Allocate a buffer.
@@ -331,7 +331,7 @@ cdef class OpenDevice:
                 code = CL.clFinish(self.transfers)
         _check(code, "a buffer cannot be unmapped")
 
-    # -- queues and workloads ------------------------------------------------------------------------
+    # -- queues and workloads --------------------------------------------------------------------
 
     def queues(self):
         """Return the capsule of the queue functions."""
@@ -409,9 +409,9 @@ cdef class OpenDevice:
             given = &target.arguments[target.n_arguments]
             target.n_arguments += 1
             if isinstance(argument_, Input):
-                given.kind, given.index = ARGUMENT_INPUT, argument_.index
+                given.kind, given.index = ARGUMENT_INPUT, argument_.number
             elif isinstance(argument_, Output):
-                given.kind, given.index = ARGUMENT_OUTPUT, argument_.index
+                given.kind, given.index = ARGUMENT_OUTPUT, argument_.number
             elif isinstance(argument_, Scratch):
                 given.kind, given.offset = ARGUMENT_SCRATCH, argument_.offset
             elif isinstance(argument_, Local):

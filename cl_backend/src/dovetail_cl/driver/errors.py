@@ -4,21 +4,29 @@ from __future__ import annotations
 
 
 class DriverError(Exception):
-    """The driver refuses; the text says what."""
+    """The driver refuses; the text says what.
 
-    state = "unusable"
+    Attributes:
+        state: A `BackendState` of the core.
+        hint: The next step.
+    """
+
+    state = "broken"
+    hint = "see whether clinfo can use the device; then install its driver again"
 
 
 class DriverMissing(DriverError):
     """There is no OpenCL library."""
 
     state = "driver_missing"
+    hint = "install an OpenCL library, on Debian ocl-icd-libopencl1, or name yours in DOVETAIL_OPENCL_LIB"
 
 
 class NoDevice(DriverError):
     """There is a library, and no platform or no device behind it."""
 
     state = "no_device"
+    hint = "install the OpenCL driver of your device, or PoCL for the CPU; clinfo lists what there is"
 
 
 class ClError(DriverError):
@@ -40,6 +48,8 @@ class BuildError(ClError):
     Attributes:
         log: What it said.
     """
+
+    hint = "install the driver again, with what its compiler needs; the text above has the compiler's log"
 
     def __init__(self, what: str, code: int, name: str, log: str) -> None:
         super().__init__(what, code, name)

@@ -6,8 +6,8 @@
 
 enum { MAX_VALUE = 256 };
 
-/* What an argument of a kernel is. Tensors, scratch and constants are two arguments: a buffer, and a
- * ulong, the bytes to the first element. */
+/* What an argument of a kernel is. Tensors, scratch and constants are two arguments: a buffer, and
+ * a ulong, the bytes to the first element. */
 typedef enum {
     ARGUMENT_INPUT,             /* of the layer, by index */
     ARGUMENT_OUTPUT,

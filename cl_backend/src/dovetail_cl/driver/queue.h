@@ -1,4 +1,4 @@
-/* In-order queues, as the core's `dovetail_queues`: enqueue without waiting, wait with a deadline. */
+/* In-order queues, as the core's `dovetail_queues`: enqueue at once, wait with a deadline. */
 #ifndef DOVETAIL_CL_QUEUE_H
 #define DOVETAIL_CL_QUEUE_H
 

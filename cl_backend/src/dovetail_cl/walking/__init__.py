@@ -1,4 +1,4 @@
-"""Walks over tensors by strides: elementwise layers, and all that moves elements to computed places."""
+"""Walks over tensors by strides: elementwise layers, and all that moves elements."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def walk(
 
 
 def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> list[tuple[int, tuple[int, ...]]]:
-    """Merge neighbouring axes over which all operands go in equal steps; leave out those of size one.
+    """Merge neighbouring axes over which all operands go in equal steps; drop those of size one.
 
     Returns:
         The size, and the strides of all operands, of each axis that is left.
