@@ -7,6 +7,10 @@ from typing import Any
 
 _FAMILIES = {
     "elementwise": "Activation Prelu ElementwiseUnary ElementwiseBinary Comparison Where Cast",
+    "movement": (
+        "Reshape ExpandDims Squeeze Flatten Permute StridedSlice BroadcastTo Tile SpaceToDepth DepthToSpace "
+        "Concat Stack Split Pad Trilu Fill Shape"
+    ),
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
 

@@ -8,6 +8,7 @@ from dovetail import DType
 from dovetail.contract.artefacts import ArtefactStore
 from dovetail.ground.records import NamedTuple
 
+from .driver.arguments import Alias as Alias
 from .driver.arguments import Launch
 from .programs import Programs
 
@@ -25,21 +26,6 @@ RAW = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _CPU_ITEMS = 4096
 """Elements that are worth a work item of a CPU."""
 _GPU_GROUP = 128
-
-
-class Alias(NamedTuple):
-    """Where an output may share bytes with an input; see `dovetail_alias` in `abi.h`.
-
-    Attributes:
-        relation: "view", "in place" or "part".
-        output, input: Their indices.
-        offset: Bytes.
-    """
-
-    relation: str
-    output: int = 0
-    input: int = 0
-    offset: int = 0
 
 
 class Work(NamedTuple):

@@ -44,6 +44,21 @@ class Reports(NamedTuple):
     """Where a kernel reports an index that is out of range: a buffer, and the number of a step."""
 
 
+class Alias(NamedTuple):
+    """Where an output may share bytes with an input; see `dovetail_alias` in `abi.h`.
+
+    Attributes:
+        relation: "view", "in place" or "part".
+        output, input: Their indices.
+        offset: Bytes.
+    """
+
+    relation: str
+    output: int = 0
+    input: int = 0
+    offset: int = 0
+
+
 Argument = Input | Output | Scratch | ConstantArray | Local | Reports | np.generic | npt.NDArray[Any]
 """Of a kernel; a NumPy scalar is a number, an array of a few numbers a struct, by value."""
 
@@ -56,9 +71,12 @@ class Launch(NamedTuple):
         arguments: In the order of its parameters.
         sizes: Work items, by dimension; one that is 0 launches nothing.
         group: Of a work group; None leaves it to the driver.
+        unless: The alias of the layer with which nothing is left to do: where the core took it up,
+            the launch is left out.
     """
 
     kernel: Any
     arguments: tuple[Argument, ...]
     sizes: tuple[int, ...]
     group: tuple[int, ...] | None = None
+    unless: Alias | None = None

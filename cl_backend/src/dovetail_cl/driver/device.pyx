@@ -369,6 +369,7 @@ cdef class OpenDevice:
                 made.n_aliases += 1
             for one in launches:
                 private += self._add_launch(made, one)
+                made.launches[made.n_launches - 1].alias = -1 if one.unless is None else work.aliases.index(one.unless)
         except BaseException:
             launch_release(made)
             raise

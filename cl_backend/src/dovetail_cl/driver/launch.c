@@ -46,6 +46,15 @@ static cl_int set_tensor(const opencl *cl, cl_kernel kernel, cl_uint *at, place 
     return set_place(cl, kernel, at, known, (cl_mem)tensor->data, tensor->byte_offset);
 }
 
+/* Whether two tensors share the bytes that an alias says. */
+static int is_taken_up(const dovetail_alias *alias, const dovetail_call *call)
+{
+    const dovetail_tensor *input = &call->inputs[alias->input], *output = &call->outputs[alias->output];
+    const dovetail_tensor *outer = alias->relation == DOVETAIL_ALIAS_PART ? output : input;
+    const dovetail_tensor *inner = outer == output ? input : output;
+    return outer->data == inner->data && outer->byte_offset + (uint64_t)alias->offset == inner->byte_offset;
+}
+
 static int execute_launches(const launch_list *list, const dovetail_call *call, queue *queue)
 {
     const opencl *cl = list->device->cl;
@@ -56,6 +65,10 @@ static int execute_launches(const launch_list *list, const dovetail_call *call, 
         const launch *one = &list->launches[i];
         cl_kernel kernel = run->kernels[i];
         cl_uint at = 0;
+        if (one->alias >= 0 && is_taken_up(&list->aliases[one->alias], call)) {
+            known += one->n_arguments;
+            continue;
+        }
         for (int32_t j = 0; j < one->n_arguments; j++, known++) {
             const argument *given = &one->arguments[j];
             cl_int code = CL_SUCCESS;

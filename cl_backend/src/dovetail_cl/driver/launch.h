@@ -34,6 +34,7 @@ typedef struct {
     size_t local[3];            /* 0 first: the driver's choice */
     int32_t n_arguments;
     argument *arguments;
+    int32_t alias;              /* of the layer, by index: where it was taken up nothing is left to do; -1: none */
 } launch;
 
 typedef enum { WORK_LAUNCHES, WORK_COPY_IN, WORK_COPY_OUT, WORK_COPY_INSIDE } work_kind;

@@ -89,6 +89,7 @@ cdef extern from "launch.h" nogil:
         char name[64]
         cl_uint dimensions
         size_t sizes "global"[3]
+        int32_t alias
         size_t group "local"[3]
         int32_t n_arguments
         argument *arguments
