@@ -17,6 +17,8 @@ from dovetail import (
     IMemoryManager,
     IWorkloadFactory,
     MemoryDomain,
+    OptimizationViews,
+    SubgraphView,
 )
 from dovetail.ground.records import Record
 
@@ -89,6 +91,15 @@ class GpuAccBackend(IBackend):
         from .factory import ClFactory
 
         return ClFactory(context.device, resources)
+
+    def optimize_subgraph(self, view: SubgraphView, options: GpuAccOptions, device: Device) -> OptimizationViews:
+        from .fusion.chain import fuse_chains
+
+        views = OptimizationViews(view)
+        replaced = fuse_chains(view, views)
+        if len(replaced) < len(view):
+            views.untouched([layer for layer in view.layers if layer not in replaced])
+        return views
 
     def queues(self, context: Any) -> Any:
         return context.device.queues()

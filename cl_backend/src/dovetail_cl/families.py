@@ -15,6 +15,14 @@ _FAMILIES = {
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
 
 
+_BY_KIND["GpuAcc.Chain"] = "fusion.chain"
+
+
+def family_name(kind: str) -> str:
+    """Return the name of the family of a kind; empty for none."""
+    return _BY_KIND.get(kind, "")
+
+
 def family_of(kind: str) -> Any:
     """Return the module with ``create(layer, kernels)``, which returns `Work`."""
     return import_module(f".{_BY_KIND[kind]}", __package__)

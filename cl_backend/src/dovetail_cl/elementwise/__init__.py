@@ -17,7 +17,7 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     """Return the work of an elementwise layer."""
     info = layer.output.known_info
     operands = [operand(layer, index, info.sizes) for index in range(len(layer.inputs))]
-    function, parameters = _function(layer)
+    function, parameters = function_of(layer)
     result = Walk(Output(), TYPES[info.dtype], contiguous(info.sizes))
     launch = walk(kernels, info.sizes, operands, result, function=function, parameters=parameters, functions=SOURCE)
     aliases = tuple(
@@ -48,7 +48,8 @@ def argument(layer: Layer, index: int) -> Argument:
     return Input(index) if constant is None else ConstantArray(constant)
 
 
-def _function(layer: Layer) -> tuple[str, str]:
+def function_of(layer: Layer) -> tuple[str, str]:
+    """Return what an elementwise layer computes, in OpenCL C, and the names of its operands."""
     descriptor: Any = layer.descriptor
     dtype = input_info(layer, 0).dtype
     match layer.kind.removeprefix("dovetail."):
