@@ -11,6 +11,7 @@ _FAMILIES = {
         "Reshape ExpandDims Squeeze Flatten Permute StridedSlice BroadcastTo Tile SpaceToDepth DepthToSpace "
         "Concat Stack Split Pad Trilu Fill Shape"
     ),
+    "reduction": "Reduce Softmax ArgMinMax CumulativeSum",
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
 

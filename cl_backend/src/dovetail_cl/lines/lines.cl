@@ -1,0 +1,202 @@
+// Lines: a tensor seen as [outer, size, inner], each line of which, along the middle axis, is
+// treated by itself.
+//
+// C: the type that is computed with. X: of the elements that `fetch` reads.
+// LANES: elements that are treated at once, as one vector V.
+// ROWS: they are neighbours in a line (inner is 1); else they are elements of as many lines.
+// GROUP: work items that share a line; 0: a work item has lines of its own.
+
+typedef struct { uint outer, size, inner; } lines;
+
+// `lanes` elements lie at `at`, and again with each step, `stride` elements on. `which`: of the first
+// line; lines count in the order of [outer, inner].
+typedef struct { index which, at; uint size, stride, lanes; } line;
+
+#define WIDE(T, n) JOINED(T, n)
+#if LANES == 1
+typedef C V;
+#else
+typedef WIDE(C, LANES) V;
+#endif
+
+#if GROUP
+#define FIRST (uint)get_local_id(0)
+#define EVERY GROUP
+#define EACH_LINE(g, s) for (index g = get_group_id(0); g < lines_of(s); g += get_num_groups(0))
+#define SHARED __local C shared[GROUP]
+#define IS_WRITER (get_local_id(0) == 0)
+#else
+#define FIRST 0u
+#define EVERY 1u
+#define EACH_LINE(g, s) const index n_##g = lines_of(s); EACH(g, n_##g)
+#define SHARED __local C *const shared = 0
+#define IS_WRITER 1
+#endif
+
+#if ROWS
+#define STEPS_OF(l) (((l).size + LANES - 1) / LANES)
+#define LANES_AT(l, i) min((uint)LANES, (l).size - (i) * LANES)
+#else
+#define STEPS_OF(l) ((l).size)
+#define LANES_AT(l, i) ((l).lanes)
+#endif
+
+// Walk over the steps of a line that are this work item's.
+#define STEPS(i, l) for (uint i = FIRST; i < STEPS_OF(l); i += EVERY)
+
+index lines_of(const lines s)
+{
+#if ROWS || LANES == 1
+    return s.outer * s.inner;
+#else
+    return s.outer * ((s.inner + LANES - 1) / LANES);
+#endif
+}
+
+line line_at(const index g, const lines s)
+{
+#if ROWS
+    const line l = { g, g * s.size, s.size, LANES, LANES };
+#elif LANES == 1
+    const index o = g / s.inner;
+    const line l = { g, o * s.size * s.inner + (g - o * s.inner), s.size, s.inner, 1 };
+#else
+    const index blocks = (s.inner + LANES - 1) / LANES, o = g / blocks, k = (g - o * blocks) * LANES;
+    const line l = { o * s.inner + k, o * s.size * s.inner + k, s.size, s.inner, min((uint)LANES, s.inner - k) };
+#endif
+    return l;
+}
+
+// -- reading and writing ---------------------------------------------------------------------------
+
+// FETCHES and STORES make functions for an element type. Lanes that are not there are read as
+// `fill`, and not written.
+#if LANES == 1
+#define FETCHES(name, T)                                                                           \
+    V name(__global const T *p, const index at, const uint lanes, const V fill)                    \
+    {                                                                                              \
+        return (V)LOAD_AS(T, p, at);                                                               \
+    }
+#define STORES(name, T)                                                                            \
+    void name(__global T *p, const index at, const uint lanes, const V v) { STORE_AS(T, p, at, v); }
+#else
+#define CONVERTED(p) WIDE(WIDE(convert_, C), LANES)(WIDE(vload, LANES)(0, p))
+#define VECTOR_float(p) WIDE(vload, LANES)(0, p)
+#define VECTOR_half(p) WIDE(vload_half, LANES)(0, p)
+#define VECTOR_int(p) CONVERTED(p)
+#define VECTOR_long(p) CONVERTED(p)
+#define KEEP_float(p, v) WIDE(vstore, LANES)(v, 0, p)
+#define KEEP_half(p, v) WIDE(WIDE(vstore_half, LANES), _rte)(v, 0, p)
+#define KEEP_int(p, v) WIDE(vstore, LANES)(WIDE(convert_int, LANES)(v), 0, p)
+#define KEEP_long(p, v) WIDE(vstore, LANES)(WIDE(convert_long, LANES)(v), 0, p)
+#define VECTOR_AS(T, p) WIDE(VECTOR_, T)(p)
+#define KEEP_AS(T, p, v) WIDE(KEEP_, T)(p, v)
+#define FETCHES(name, T)                                                                           \
+    V name(__global const T *p, const index at, const uint lanes, const V fill)                    \
+    {                                                                                              \
+        if (lanes == LANES) {                                                                      \
+            return VECTOR_AS(T, p + at);                                                           \
+        }                                                                                          \
+        C some[LANES];                                                                             \
+        WIDE(vstore, LANES)(fill, 0, some);                                                        \
+        for (uint k = 0; k < lanes; ++k) {                                                         \
+            some[k] = (C)LOAD_AS(T, p, at + k);                                                    \
+        }                                                                                          \
+        return WIDE(vload, LANES)(0, some);                                                        \
+    }
+#define STORES(name, T)                                                                            \
+    void name(__global T *p, const index at, const uint lanes, const V v)                          \
+    {                                                                                              \
+        if (lanes == LANES) {                                                                      \
+            KEEP_AS(T, p + at, v);                                                                 \
+            return;                                                                                \
+        }                                                                                          \
+        C some[LANES];                                                                             \
+        WIDE(vstore, LANES)(v, 0, some);                                                           \
+        for (uint k = 0; k < lanes; ++k) {                                                         \
+            STORE_AS(T, p, at + k, some[k]);                                                       \
+        }                                                                                          \
+    }
+#endif
+FETCHES(fetch, X)
+#define FETCH(x, l, i, fill) fetch(x, (l).at + (i) * (l).stride, LANES_AT(l, i), fill)
+
+// -- what lanes and work items have becomes one ----------------------------------------------------
+
+// NaN wins.
+#define MOST(a, b) ((a) > (b) | (a) != (a) ? (a) : (b))
+#define LEAST(a, b) ((a) < (b) | (a) != (a) ? (a) : (b))
+#define SUM(a, b) ((a) + (b))
+#define PRODUCT(a, b) ((a) * (b))
+
+// ACROSS makes a function of what each lane, or each work item, found of a line: one number, in all
+// lanes and all work items. Where lanes are lines of their own, each keeps its number.
+#if GROUP
+#define ACROSS(name, OF)                                                                           \
+    V name(const V v, __local C *shared)                                                           \
+    {                                                                                              \
+        const uint own = get_local_id(0);                                                          \
+        shared[own] = v;                                                                           \
+        for (uint width = GROUP / 2; width; width /= 2) {                                          \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                          \
+            if (own < width) {                                                                     \
+                shared[own] = OF(shared[own], shared[own + width]);                                \
+            }                                                                                      \
+        }                                                                                          \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+        const V found = shared[0];                                                                 \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+        return found;                                                                              \
+    }
+#elif ROWS
+#if LANES == 16
+#define HALVED(v, OF) OF((v).lo, (v).hi)
+#else
+#define HALVED(v, OF) (v)
+#endif
+#define ACROSS(name, OF)                                                                           \
+    V name(const V v, __local C *shared)                                                           \
+    {                                                                                              \
+        const WIDE(C, 8) eight = HALVED(v, OF);                                                    \
+        const WIDE(C, 4) four = OF(eight.lo, eight.hi);                                            \
+        const WIDE(C, 2) two = OF(four.lo, four.hi);                                               \
+        const C one = OF(two.lo, two.hi);                                                          \
+        return (V)one;                                                                             \
+    }
+#else
+#define ACROSS(name, OF)                                                                           \
+    V name(const V v, __local C *shared) { return v; }
+#endif
+ACROSS(summed_across, SUM)
+
+// -- sums ------------------------------------------------------------------------------------------
+
+// Sums of BLOCK terms are added up with compensation (Kahan), so that the error of a long sum does
+// not grow with its length.
+#define BLOCK 64
+V plus(const V total, const V part, V *lost)
+{
+#if IS_FLOAT
+    const V given = part - *lost, found = total + given, missed = (found - total) - given;
+    *lost = missed == missed ? missed : 0;      // infinity less infinity is no error to make up for
+    return found;
+#else
+    return total + part;
+#endif
+}
+
+// Declare `total`, the sum over a line of a term, an expression with the step `i`.
+#define SUM_OVER(total, i, l, term)                                                                \
+    V total = 0;                                                                                   \
+    {                                                                                              \
+        V lost_ = 0;                                                                               \
+        for (uint from_ = FIRST, all_ = STEPS_OF(l); from_ < all_; from_ += BLOCK * EVERY) {       \
+            const uint to_ = min(all_, from_ + BLOCK * EVERY);                                     \
+            V part_ = 0;                                                                           \
+            for (uint i = from_; i < to_; i += EVERY) {                                            \
+                part_ += (term);                                                                   \
+            }                                                                                      \
+            total = plus(total, part_, &lost_);                                                    \
+        }                                                                                          \
+        total = summed_across(total, shared);                                                      \
+    }

@@ -1,0 +1,101 @@
+"""What becomes one along axes, or runs along one: Reduce, Softmax, ArgMinMax, CumulativeSum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dovetail import Layer
+from dovetail.layers import ArgFunction
+
+from ..driver.arguments import Launch, Output
+from ..elementwise import argument, input_info
+from ..kernels import TYPES, Alias, Kernels, Work
+from ..lines import SOURCE, lines_along, spread
+from .reducing import FUNCTIONS, reduce
+
+
+def create(layer: Layer, kernels: Kernels) -> Work:
+    """Return the work of a layer that reduces or scans."""
+    match layer.kind.removeprefix("dovetail."):
+        case "Reduce":
+            descriptor: Any = layer.descriptor
+            info = input_info(layer, 0)
+            function = FUNCTIONS[descriptor.function.value]
+            return reduce(kernels, argument(layer, 0), info.dtype, info.sizes, descriptor.reduced_axes(info.rank), function)
+        case "Softmax":
+            return _softmax(layer, kernels)
+        case "ArgMinMax":
+            return _extreme(layer, kernels)
+    return _running_sum(layer, kernels)
+
+
+def in_place(layer: Layer) -> tuple[Alias, ...]:
+    """Return the alias of a layer that may write where its first input lies."""
+    return () if layer.constant(0) is not None else (Alias("in place"),)
+
+
+def _softmax(layer: Layer, kernels: Kernels) -> Work:
+    descriptor: Any = layer.descriptor
+    info = input_info(layer, 0)
+    lines = lines_along(info.sizes, descriptor.axis)
+    # Lanes that are not there weigh nothing, being infinite: a factor of 0 would make them NaN.
+    form = spread(kernels, lines, is_serial=descriptor.beta == 0.0)
+    kernel = kernels.get(
+        f"{SOURCE} reduction/softmax.cl",
+        "softmax",
+        **form.defined,
+        C="float",
+        IS_FLOAT=1,
+        X=TYPES[info.dtype],
+        LOGARITHM=int(descriptor.log),
+    )
+    arguments = (argument(layer, 0), Output(), lines.argument, np.float32(descriptor.beta))
+    return Work((Launch(kernel, arguments, form.sizes, form.group),), aliases=in_place(layer))
+
+
+def _extreme(layer: Layer, kernels: Kernels) -> Work:
+    descriptor: Any = layer.descriptor
+    info = input_info(layer, 0)
+    lines = lines_along(info.sizes, descriptor.axis)
+    form = spread(kernels, lines)
+    wanted = descriptor.function is ArgFunction.MAX
+    computed = "float" if info.dtype.is_float else TYPES[info.dtype]
+    if info.dtype.is_float:
+        neutral = "(-INFINITY)" if wanted else "INFINITY"
+    else:
+        neutral = f"{computed.upper()}_{'MIN' if wanted else 'MAX'}"
+    kernel = kernels.get(
+        f"{SOURCE} reduction/extreme.cl",
+        "extreme",
+        **form.defined,
+        C=computed,
+        IS_FLOAT=int(info.dtype.is_float),
+        X=TYPES[info.dtype],
+        Y=TYPES[descriptor.dtype],
+        P="long" if computed == "long" else "int",
+        NEUTRAL=neutral,
+        **{"AHEAD(a, b)": "((a) > (b))" if wanted else "((a) < (b))"},
+        LAST=int(descriptor.select_last),
+    )
+    return Work((Launch(kernel, (argument(layer, 0), Output(), lines.argument), form.sizes, form.group),))
+
+
+def _running_sum(layer: Layer, kernels: Kernels) -> Work:
+    descriptor: Any = layer.descriptor
+    info = input_info(layer, 0)
+    lines = lines_along(info.sizes, descriptor.axis)
+    form = spread(kernels, lines, is_serial=True)
+    kernel = kernels.get(
+        f"{SOURCE} reduction/running.cl",
+        "running_sum",
+        **form.defined,
+        C="float" if info.dtype.is_float else "long",
+        IS_FLOAT=int(info.dtype.is_float),
+        X=TYPES[info.dtype],
+        EXCLUSIVE=int(descriptor.exclusive),
+        REVERSE=int(descriptor.reverse),
+    )
+    arguments = (argument(layer, 0), Output(), lines.argument)
+    return Work((Launch(kernel, arguments, form.sizes, form.group),), aliases=in_place(layer))

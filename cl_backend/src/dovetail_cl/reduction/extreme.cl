@@ -1,0 +1,102 @@
+// y[outer, inner] = where the extreme of x[outer, size, inner] stands along the middle axis.
+//
+// AHEAD(a, b): whether element a lies before b in the order that is asked for, NaN left aside.
+// LAST: of equal extremes the last one counts. P: type of positions, as wide as C.
+// NEUTRAL: an element that is ahead of none.
+
+#if LANES == 1
+typedef P places;
+#define TO_PLACES(v) (v)
+#else
+typedef WIDE(P, LANES) places;
+#endif
+
+// Whether b, which stands behind a, takes its place. NaN is ahead of all numbers.
+#if LAST
+#define TAKES(a, b) (AHEAD(b, a) | (b) == (a) | (b) != (b))
+#else
+#define TAKES(a, b) (AHEAD(b, a) | ((b) != (b) & (a) == (a)))
+#endif
+// Whether b comes before a, wherever they stand.
+#define ALIKE(a, b) ((a) == (b) | ((a) != (a) & (b) != (b)))
+#define COMES(a, at_a, b, at_b)                                                                    \
+    (AHEAD(b, a) | ((b) != (b) & (a) == (a)) | (ALIKE(a, b) & (LAST ? (at_b) > (at_a) : (at_b) < (at_a))))
+
+__kernel void extreme(TENSOR(const X, x), TENSOR(Y, y), const lines s)
+{
+    SHARED;
+#if GROUP
+    __local P shared_at[GROUP];
+#endif
+    BEGIN(const X, x);
+    BEGIN(Y, y);
+    EACH_LINE(g, s) {
+        const line l = line_at(g, s);
+        // What is ahead of nothing stands at a lane's first place, or behind all there are.
+        places at = LAST ? 0 : FIRST;
+#if ROWS
+        P numbers[LANES];
+        for (int k = 0; k < LANES; ++k) {
+            numbers[k] = k;
+        }
+        const places number = WIDE(vload, LANES)(0, numbers);
+        at = LAST ? at : number;
+#endif
+        V best = NEUTRAL;
+        STEPS(i, l) {
+            const V v = FETCH(x, l, i, (V)NEUTRAL);
+#if ROWS
+            const places here = (P)(i * LANES) + number;
+#if LAST
+            const places takes = TAKES(best, v) & here < (P)l.size;
+#else
+            const places takes = TAKES(best, v);
+#endif
+#else
+            const places here = (places)(P)i;
+#if LANES == 1
+            const int takes = TAKES(best, v);
+#else
+            const places takes = TAKES(best, v);
+#endif
+#endif
+            best = takes ? v : best;
+            at = takes ? here : at;
+        }
+#if GROUP
+        const uint own = get_local_id(0);
+        shared[own] = best;
+        shared_at[own] = at;
+        for (uint width = GROUP / 2; width; width /= 2) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (own < width && COMES(shared[own], shared_at[own], shared[own + width], shared_at[own + width])) {
+                shared[own] = shared[own + width];
+                shared_at[own] = shared_at[own + width];
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (own == 0) {
+            y[l.which] = (Y)shared_at[0];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#elif ROWS
+        C found[LANES];
+        P places_found[LANES];
+        WIDE(vstore, LANES)(best, 0, found);
+        WIDE(vstore, LANES)(at, 0, places_found);
+        int k = 0;
+        for (int other = 1; other < LANES; ++other) {
+            k = COMES(found[k], places_found[k], found[other], places_found[other]) ? other : k;
+        }
+        y[l.which] = (Y)places_found[k];
+#elif LANES == 1
+        y[l.which] = (Y)at;
+#else
+        P places_found[LANES];
+        WIDE(vstore, LANES)(at, 0, places_found);
+        for (uint k = 0; k < l.lanes; ++k) {
+            y[l.which + k] = (Y)places_found[k];
+        }
+#endif
+    }
+}

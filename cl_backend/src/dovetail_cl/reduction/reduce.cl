@@ -1,0 +1,54 @@
+// y[outer, inner] = x[outer, size, inner], reduced along the middle axis.
+//
+// MAP(v): what is made of each element. FINISH(v): what is made of the result, with `count`, the
+// elements that became one.
+// SUMS: elements are added up; else OF(a, b) makes one of two, from NEUTRAL on.
+// LOG_SUM_EXP: the logarithm of the sum of powers of e, none of which overflows.
+
+#if LOG_SUM_EXP
+ACROSS(most_across, MOST)
+#elif !SUMS
+ACROSS(across, OF)
+#endif
+STORES(keep, Y)
+
+V square_of(const V v) { return v * v; }
+#if IS_FLOAT
+V magnitude_of(const V v) { return fabs(v); }
+V mean_of(const V v, const C count) { return v / count; }
+#else
+V magnitude_of(const V v) { return v < 0 ? -v : v; }
+V mean_of(const V v, const C count) { return count ? v / count : v; }
+#endif
+
+__kernel void reduce(TENSOR(const X, x), TENSOR(Y, y), const lines s, const C count)
+{
+    SHARED;
+    BEGIN(const X, x);
+    BEGIN(Y, y);
+    EACH_LINE(g, s) {
+        const line l = line_at(g, s);
+#if LOG_SUM_EXP
+        V top = -INFINITY;
+        STEPS(i, l) {
+            const V v = FETCH(x, l, i, (V)-INFINITY);
+            top = MOST(top, v);
+        }
+        top = most_across(top, shared);
+        SUM_OVER(powers, i, l, exp(FETCH(x, l, i, (V)-INFINITY) - top))
+        const V total = fabs(top) == INFINITY ? top : top + log(powers);
+#elif SUMS
+        SUM_OVER(total, i, l, MAP(FETCH(x, l, i, (V)0)))
+#else
+        V total = NEUTRAL;
+        STEPS(i, l) {
+            const V v = FETCH(x, l, i, (V)NEUTRAL);
+            total = OF(total, v);
+        }
+        total = across(total, shared);
+#endif
+        if (IS_WRITER) {
+            keep(y, l.which, ROWS ? 1 : l.lanes, FINISH(total));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+"""Reduction along any axes, as a chain of reductions along one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dovetail import DType
+from dovetail.ground.records import NamedTuple
+
+from ..driver.arguments import Argument, Launch, Output, Scratch
+from ..kernels import TYPES, Kernels, Work
+from ..lines import SOURCE, Lines, spread
+
+_LONG = 16384
+"""Elements of a line that are worth a work item, or a group of them, of their own."""
+
+
+class Function(NamedTuple):
+    """How elements become one.
+
+    Attributes:
+        each: What is made of each element `v`, an expression in OpenCL C.
+        last: What is made of the result `v`, given `count` elements.
+        two: Macro that makes one of two results; empty: they are added up.
+        neutral: What `two` begins with, of floats and of integers.
+        log_sum_exp: The elements are exponents, and so are the results.
+    """
+
+    each: str = "(v)"
+    last: str = "(v)"
+    two: str = ""
+    neutral: tuple[str, str] = ("0", "0")
+    log_sum_exp: bool = False
+
+
+FUNCTIONS = {
+    "sum": Function(),
+    "mean": Function(last="mean_of(v, count)"),
+    "max": Function(two="MOST(a, b)", neutral=("(-INFINITY)", "{}_MIN")),
+    "min": Function(two="LEAST(a, b)", neutral=("INFINITY", "{}_MAX")),
+    "prod": Function(two="PRODUCT(a, b)", neutral=("1", "1")),
+    "l1": Function("magnitude_of(v)"),
+    "l2": Function("square_of(v)", "sqrt(v)"),
+    "sum_square": Function("square_of(v)"),
+    "log_sum": Function(last="log(v)"),
+    "log_sum_exp": Function(log_sum_exp=True),
+}
+"""By the name of a `ReduceFunction`."""
+
+
+def reduce(
+    kernels: Kernels, source: Argument, dtype: DType, sizes: Sequence[int], axes: Sequence[int], function: Function
+) -> Work:
+    """Return the work that reduces a tensor along axes.
+
+    What lies between two reductions of the chain are numbers of the type that is computed with, in
+    scratch memory.
+
+    Args:
+        kernels: Of the device.
+        source: The tensor.
+        dtype: Of its elements, and of the result's.
+        sizes: Its shape.
+        axes: Which are reduced, in [0, rank).
+        function: How.
+    """
+    computed = "float" if dtype.is_float else "long"
+    itemsize = 4 if dtype.is_float else 8
+    chain = list(_chain(kernels, sizes, axes))
+    count = math.prod(sizes[axis] for axis in axes)
+    room = [max((lines.total for lines in chain[part:-1:2]), default=0) * itemsize for part in (0, 1)]
+    places = (0, -(-room[0] // 64) * 64)
+    launches = []
+    for step, lines in enumerate(chain):
+        is_last = step == len(chain) - 1
+        form = spread(kernels, lines)
+        defined = {
+            **form.defined,
+            "C": computed,
+            "IS_FLOAT": int(dtype.is_float),
+            "X": computed if step else TYPES[dtype],
+            "Y": TYPES[dtype] if is_last else computed,
+            "SUMS": int(not function.two),
+            "MAP(v)": "(v)" if step else function.each,
+            "FINISH(v)": function.last if is_last else "(v)",
+            "OF(a, b)": function.two or "SUM(a, b)",
+            "NEUTRAL": function.neutral[not dtype.is_float].format(TYPES[dtype].upper()),
+            "LOG_SUM_EXP": int(function.log_sum_exp),
+        }
+        given = Scratch(places[(step - 1) % 2]) if step else source
+        result = Output() if is_last else Scratch(places[step % 2])
+        number = np.float32(count) if dtype.is_float else np.int64(count)
+        kernel = kernels.get(f"{SOURCE} reduction/reduce.cl", "reduce", **defined)
+        launches.append(Launch(kernel, (given, result, lines.argument, number), form.sizes, form.group))
+    return Work(tuple(launches), scratch=places[1] + room[1] if len(chain) > 1 else 0)
+
+
+def _chain(kernels: Kernels, sizes: Sequence[int], axes: Sequence[int]) -> Iterator[Lines]:
+    """Yield the lines that are reduced, one after the other: from the last axis to the first."""
+    merged: list[tuple[int, bool]] = []
+    for axis, size in enumerate(sizes):
+        if size == 1:
+            continue
+        is_reduced = axis in axes
+        if merged and merged[-1][1] == is_reduced:
+            merged[-1] = (merged[-1][0] * size, is_reduced)
+        else:
+            merged.append((size, is_reduced))
+    if not any(is_reduced for _, is_reduced in merged):
+        yield Lines(1, 1, math.prod(sizes))
+    for at in reversed(range(len(merged))):
+        size, is_reduced = merged[at]
+        if not is_reduced:
+            continue
+        outer = math.prod(size for size, _ in merged[:at])
+        inner = math.prod(size for size, is_reduced in merged[at:] if not is_reduced)
+        parts = _parts(kernels, outer * inner, size)
+        if parts > 1:
+            yield Lines(outer * parts, size // parts, inner)
+        yield Lines(outer, parts if parts > 1 else size, inner)
+
+
+def _parts(kernels: Kernels, lines: int, size: int) -> int:
+    """Return into how many parts long lines are cut, where there are too few for the device."""
+    wanted = 4 * kernels.compute_units // max(lines, 1)
+    return next((parts for parts in range(min(wanted, size // _LONG), 1, -1) if size % parts == 0), 1)
