@@ -7,6 +7,7 @@ from typing import Any
 
 _FAMILIES = {
     "elementwise": "Activation Prelu ElementwiseUnary ElementwiseBinary Comparison Where Cast",
+    "matrices": "MatMul FullyConnected",
     "movement": (
         "Reshape ExpandDims Squeeze Flatten Permute StridedSlice BroadcastTo Tile SpaceToDepth DepthToSpace "
         "Concat Stack Split Pad Trilu Fill Shape"

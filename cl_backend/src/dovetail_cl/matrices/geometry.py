@@ -1,0 +1,156 @@
+"""What a layer multiplies: the lines, steps and batches of its operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail import Layer
+from dovetail.ground.records import NamedTuple
+
+from ..driver.arguments import Argument, Output
+from ..elementwise import argument, input_info
+from ..elementwise.functions import activation
+from ..kernels import TYPES
+from ..walking import broadcast, contiguous, merged
+
+
+class Operand(NamedTuple):
+    """A side of a product.
+
+    Attributes:
+        argument: Where it lies on the device.
+        type: Of its elements, in OpenCL C.
+        line: Elements between neighbouring rows of the result (of the left side) or columns.
+        depth: Elements between neighbouring terms of a sum.
+        elements: How many the whole tensor has.
+        matrix: How many one of its matrices has.
+        values: Its value if that is constant.
+    """
+
+    argument: Argument
+    type: str
+    line: int
+    depth: int
+    elements: int
+    matrix: int
+    values: npt.NDArray[Any] | None = None
+
+
+class Batch(NamedTuple):
+    """An axis of the batch.
+
+    Attributes:
+        size: How many matrices.
+        steps: Elements between neighbouring ones of the left side, the right side and the result.
+    """
+
+    size: int
+    steps: tuple[int, ...]
+
+
+class Product(NamedTuple):
+    """y[batch][row][column] = activation(sum of a[row][depth] b[depth][column] + bias[column]).
+
+    Attributes:
+        rows, columns, depth: Sizes.
+        a, b: The sides.
+        batch: What is left of the batch axes, outermost first.
+        result: Where it goes; its rows follow one another.
+        type: Of its elements, in OpenCL C.
+        bias: Added to each row; it has the type of the result.
+        activation: Of the sum `v`, in OpenCL C.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    a: Operand
+    b: Operand
+    batch: tuple[Batch, ...]
+    result: Argument
+    type: str
+    bias: Argument | None = None
+    activation: str = "v"
+
+    @property
+    def matrices(self) -> int:
+        """How many matrices the result has."""
+        return math.prod(axis.size for axis in self.batch)
+
+    @property
+    def defined(self) -> dict[str, Any]:
+        """What the kernels that write the result are built for."""
+        return {
+            "Y": self.type,
+            "BIAS": int(self.bias is not None),
+            "ACTIVATES": int(self.activation != "v"),
+            "ACTIVATION(v)": self.activation,
+        }
+
+
+def fully_connected(layer: Layer) -> Product:
+    """Return the product of a fully connected layer."""
+    descriptor: Any = layer.descriptor
+    rows, weights = input_info(layer, 0).sizes, input_info(layer, 1).sizes
+    function = activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)
+    return Product(
+        math.prod(rows[:-1]),
+        weights[0],
+        weights[1],
+        _side(layer, 0, weights[1], 1, math.prod(rows[:-1])),
+        _side(layer, 1, weights[1], 1, weights[0]),
+        (),
+        Output(),
+        TYPES[layer.output.known_info.dtype],
+        argument(layer, 2) if len(layer.input_infos) > 2 and layer.input_infos[2] is not None else None,
+        function,
+    )
+
+
+def matmul(layer: Layer) -> Product:
+    """Return the product of a matrix product."""
+    descriptor: Any = layer.descriptor
+    left, right = (input_info(layer, index).sizes for index in (0, 1))
+    rows, depth, a_line, a_depth = _lines(left, descriptor.transpose_a)
+    columns, _, b_line, b_depth = _lines(right, not descriptor.transpose_b)
+    a = _side(layer, 0, a_line, a_depth, rows * depth)
+    b = _side(layer, 1, b_line, b_depth, columns * depth)
+    sizes = np.broadcast_shapes(left[:-2], right[:-2])
+    steps = (
+        tuple(step * a.matrix for step in broadcast(left[:-2], sizes)),
+        tuple(step * b.matrix for step in broadcast(right[:-2], sizes)),
+        tuple(step * rows * columns for step in contiguous(sizes)),
+    )
+    batch = tuple(Batch(size, each) for size, each in merged(sizes, steps))
+    return _folded(Product(rows, columns, depth, a, b, batch, Output(), TYPES[layer.output.known_info.dtype]))
+
+
+def _lines(sizes: Sequence[int], swap: bool) -> tuple[int, int, int, int]:
+    """Return lines, depth and their steps of a matrix [line][depth]; a vector is one line."""
+    if len(sizes) == 1:
+        return 1, sizes[0], 0, 1
+    rows, columns = sizes[-2:]
+    return (columns, rows, 1, columns) if swap else (rows, columns, columns, 1)
+
+
+def _side(layer: Layer, index: int, line: int, depth: int, matrix: int) -> Operand:
+    info = input_info(layer, index)
+    values = layer.constant(index)
+    return Operand(argument(layer, index), TYPES[info.dtype], line, depth, info.elements, matrix, values)
+
+
+def _folded(product: Product) -> Product:
+    """Make rows of the innermost axis of the batch if its matrices share the right side."""
+    if not product.batch:
+        return product
+    *outer, (size, (a_step, b_step, _)) = product.batch
+    a = product.a
+    if b_step or (product.rows != 1 and a_step != a.line * product.rows):
+        return product
+    line = a_step if product.rows == 1 else a.line
+    return product._replace(rows=product.rows * size, a=a._replace(line=line), batch=tuple(outer))

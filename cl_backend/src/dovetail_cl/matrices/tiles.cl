@@ -1,0 +1,169 @@
+// y = ACTIVATION(a b + bias) on a CPU: a work item takes rows of one panel of columns, tile by tile.
+//
+// VECTOR: floats of a vector. PANEL: columns of a panel: one vector, or two.
+// RANK: axes of the batch. Y: type of the result. BIAS: whether there is one, of the type Y.
+// ACTIVATES: whether ACTIVATION(v) is another than v.
+
+typedef struct {
+    ulong size[RANK];
+    ulong step[RANK][3];        // elements: of a, b and y
+    ulong b_panel;              // elements between neighbouring panels
+    uint rows, columns, depth;
+    uint each;                  // rows of a work item
+    uint a_line, a_depth;       // elements between neighbouring rows, and terms of depth
+    uint b_depth;
+    uint in_place;              // b is not packed: the last panel must not reach past the last column
+} product;
+
+#define NAMED(a, b) JOINED(a, b)
+typedef NAMED(float, VECTOR) vec;
+#define VLOAD NAMED(vload, VECTOR)
+#define VSTORE NAMED(vstore, VECTOR)
+#define IS_WIDE (PANEL > VECTOR)
+
+#define REPEAT_2(DO) DO(0) DO(1)
+#define REPEAT_4(DO) REPEAT_2(DO) DO(2) DO(3)
+#define REPEAT_6(DO) REPEAT_4(DO) DO(4) DO(5)
+#define REPEAT_8(DO) REPEAT_6(DO) DO(6) DO(7)
+#define REPEAT_12(DO) REPEAT_8(DO) DO(8) DO(9) DO(10) DO(11)
+
+#define CLEAR(r) vec low##r = 0, high##r = 0;
+#if IS_WIDE
+#define ADD(r) { const vec v = (vec)(a[r * line]); low##r = fma(v, b0, low##r); high##r = fma(v, b1, high##r); }
+#else
+#define ADD(r) { const vec v = (vec)(a[r * line]); low##r = fma(v, b0, low##r); }
+#endif
+#define KEEP(r) VSTORE(low##r, 0, sums + r * PANEL); if (IS_WIDE) VSTORE(high##r, 1, sums + r * PANEL);
+
+// Sums of the rows from `row` on.
+#define TILE(ROWS)                                                                                 \
+    void tile_##ROWS(const __global float *a, const __global float *b, const product *p,           \
+                     const uint row, float *sums)                                                  \
+    {                                                                                              \
+        const ulong line = p->a_line, step = p->a_depth, along = p->b_depth;                       \
+        a += row * line;                                                                           \
+        REPEAT_##ROWS(CLEAR)                                                                       \
+        for (uint k = p->depth; k; --k) {                                                          \
+            const vec b0 = VLOAD(0, b), b1 = IS_WIDE ? VLOAD(1, b) : b0;                           \
+            REPEAT_##ROWS(ADD)                                                                     \
+            a += step;                                                                             \
+            b += along;                                                                            \
+        }                                                                                          \
+        REPEAT_##ROWS(KEEP)                                                                        \
+    }
+
+#if VECTOR == 16
+#define LARGE 12
+#define MEDIUM 8
+#define SMALL 4
+TILE(12)
+TILE(8)
+TILE(4)
+#else
+#define LARGE 6
+#define MEDIUM 4
+#define SMALL 2
+TILE(6)
+TILE(4)
+TILE(2)
+#endif
+#define TILE_OF(ROWS) NAMED(tile_, ROWS)
+
+// One row: sums of every fourth term each, as one sum would wait for itself.
+void tile_1(const __global float *a, const __global float *b, const product *p, const uint row, float *sums)
+{
+    const ulong step = p->a_depth, along = p->b_depth;
+    const uint depth = p->depth;
+    a += row * (ulong)p->a_line;
+    REPEAT_4(CLEAR)
+    uint k = 0;
+#define ADD_TERM(r) { const vec v = (vec)(a[r * step]); low##r = fma(v, VLOAD(0, b + r * along), low##r); \
+    if (IS_WIDE) high##r = fma(v, VLOAD(1, b + r * along), high##r); }
+    for (; k + 4 <= depth; k += 4) {
+        REPEAT_4(ADD_TERM)
+        a += 4 * step;
+        b += 4 * along;
+    }
+    for (; k < depth; ++k) {
+        ADD_TERM(0)
+        a += step;
+        b += along;
+    }
+    low0 = (low0 + low1) + (low2 + low3);
+    high0 = (high0 + high1) + (high2 + high3);
+    KEEP(0)
+}
+
+__kernel void multiply(CONSTANT(float, a), CONSTANT(float, b), TENSOR(Y, y), const product p
+#if BIAS
+    , CONSTANT(Y, bias)
+#endif
+    )
+{
+    BEGIN(const float, a);
+    BEGIN(const float, b);
+    BEGIN(Y, y);
+    ulong rest = get_global_id(2);
+    for (int axis = RANK - 1; axis >= 0; --axis) {
+        const ulong at = rest % p.size[axis];
+        rest /= p.size[axis];
+        a += at * p.step[axis][0];
+        b += at * p.step[axis][1];
+        y += at * p.step[axis][2];
+    }
+    const uint wanted = get_global_id(1) * PANEL;
+    const uint column = p.in_place ? min(wanted, p.columns - PANEL) : wanted;
+    b += p.in_place ? column : get_global_id(1) * p.b_panel;
+    y += column;
+    const uint from = wanted - column, to = min((uint)PANEL, p.columns - column);
+#if BIAS
+    BEGIN(const Y, bias);
+    float addend[PANEL];
+    for (uint j = 0; j < PANEL; ++j) {
+        addend[j] = j < to ? LOAD_AS(Y, bias, column + j) : 0.0f;
+    }
+#endif
+    float sums[LARGE * PANEL];
+    const uint end = min(p.rows, (uint)((get_global_id(0) + 1) * p.each));
+    for (uint row = get_global_id(0) * p.each; row < end;) {
+        // A tile that would reach past the last row begins before `row`, and computes some rows twice.
+        const uint left = end - row;
+        uint done = 1, first = row;
+        if (left >= LARGE || (left > MEDIUM && end >= LARGE)) {
+            done = min(left, (uint)LARGE);
+            first = row + done - LARGE;
+            TILE_OF(LARGE)(a, b, &p, first, sums);
+        } else if (left > SMALL && end >= MEDIUM) {
+            done = min(left, (uint)MEDIUM);
+            first = row + done - MEDIUM;
+            TILE_OF(MEDIUM)(a, b, &p, first, sums);
+        } else if (left > 1 && end >= SMALL) {
+            done = min(left, (uint)SMALL);
+            first = row + done - SMALL;
+            TILE_OF(SMALL)(a, b, &p, first, sums);
+        } else {
+            tile_1(a, b, &p, row, sums);
+        }
+        for (uint r = 0; r < done; ++r, ++row) {
+            float *values = sums + (row - first) * PANEL;
+            __global Y *line = y + (ulong)row * p.columns;
+#if BIAS || ACTIVATES
+            for (uint j = 0; j < PANEL; ++j) {
+#if BIAS
+                values[j] += addend[j];
+#endif
+                values[j] = ACTIVATION(values[j]);
+            }
+#endif
+            if (to - from == PANEL) {
+                for (uint j = 0; j < PANEL; ++j) {
+                    STORE_AS(Y, line, j, values[j]);
+                }
+            } else {
+                for (uint j = from; j < to; ++j) {
+                    STORE_AS(Y, line, j, values[j]);
+                }
+            }
+        }
+    }
+}
