@@ -11,6 +11,7 @@ from dovetail import (
     BackendUnavailableError,
     Capabilities,
     Device,
+    ErrorCode,
     HostResources,
     IBackend,
     IBackendContext,
@@ -22,7 +23,7 @@ from dovetail import (
 )
 from dovetail.ground.records import Record
 
-from .driver.errors import DriverError
+from .driver.errors import DriverError, Forked
 
 _ID = BackendId("GpuAcc")
 
@@ -47,7 +48,11 @@ def unavailable_without_driver() -> Iterator[None]:
         yield
     except DriverError as error:
         raise BackendUnavailableError(
-            f"backend {_ID}: {error}", hint=error.hint, state=error.state, backend=str(_ID)
+            f"backend {_ID}: {error}",
+            code=ErrorCode.FORKED if isinstance(error, Forked) else None,
+            hint=error.hint,
+            state=error.state,
+            backend=str(_ID),
         ) from error
 
 
@@ -102,7 +107,7 @@ class GpuAccBackend(IBackend):
         return views
 
     def queues(self, context: Any) -> Any:
-        return context.device.queues()
+        return context.device.queues(context.fail_at)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(deterministic=True, asynchronous=True)

@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 from dovetail import Device
 from dovetail.ground.settings import variable
 
+from .driver.errors import Forked
+
 LIBRARY = "DOVETAIL_OPENCL_LIB"
 """Environment variable: path of the OpenCL library or of one driver; empty: the system's loader."""
 
 _ORDER = ("gpu", "accelerator", "cpu")
-_found: tuple[int, list[dict[str, Any]]] | None = None
-_open: dict[tuple[int, int], Any] = {}
+_found: list[dict[str, Any]] = []
+_finder = 0  # the process that found them
+_open: dict[int, Any] = {}
+_opening = threading.Lock()
 
 
 def all_facts() -> list[dict[str, Any]]:
     """Return the facts of all devices: GPUs first, CPUs last, else as the driver lists them.
 
-    Asked once in a process; nothing is opened.
+    Asked once, until there are some; nothing is opened. A process that was forked later knows them
+    too, and can open none.
 
     Raises:
         DriverError: There is no library, no platform or no device; `state` says which.
     """
-    global _found
-    if _found is None or _found[0] != os.getpid():
+    global _found, _finder
+    if not _found:
         from .driver.device import list_devices, load
 
         load(variable(LIBRARY))
-        _found = os.getpid(), sorted(list_devices(), key=lambda facts: _ORDER.index(facts["kind"]))
-    return _found[1]
+        _found, _finder = sorted(list_devices(), key=lambda facts: _ORDER.index(facts["kind"])), os.getpid()
+    return _found
 
 
 def described(index: int, facts: dict[str, Any]) -> Device:
@@ -57,12 +63,17 @@ def described(index: int, facts: dict[str, Any]) -> Device:
 def opened(index: int) -> Any:
     """Return an open device; it stays open for the life of the process, with what was built for it.
 
+    One that was lost is opened again: what was loaded on it before stays lost.
+
     Raises:
         DriverError: It cannot be opened.
     """
-    key = (os.getpid(), index)
-    if key not in _open:
-        from .driver.device import OpenDevice
+    facts = all_facts()[index]
+    if _finder != os.getpid():
+        raise Forked("its driver was opened by the process that this one was forked from")
+    from .driver.device import OpenDevice
 
-        _open[key] = OpenDevice(all_facts()[index])
-    return _open[key]
+    with _opening:
+        if index not in _open or _open[index].is_lost:
+            _open[index] = OpenDevice(facts)
+        return _open[index]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from dovetail import HostResources, IWorkloadFactory, Layer, MemoryDomain
+from dovetail import BackendError, ErrorCode, HostResources, IWorkloadFactory, Layer, MemoryDomain
 from dovetail.graph.tensor import TensorInfo
 
+from .driver.errors import BuildError
 from .families import family_of
 from .kernels import Kernels
 from .memory import ID
+
+_HINT = "name another backend behind this one, and tell its makers what the device's compiler says"
 
 
 class ClFactory(IWorkloadFactory):
@@ -20,7 +23,10 @@ class ClFactory(IWorkloadFactory):
         self._kernels = Kernels(device, resources.artefacts)
 
     def create_workload(self, layer: Layer) -> Any:
-        work = family_of(layer.kind).create(layer, self._kernels)
+        try:
+            work = family_of(layer.kind).create(layer, self._kernels)
+        except BuildError as error:
+            raise BackendError(f"a kernel of it cannot be built: {error}", code=ErrorCode.COMPILE_FAILED, hint=_HINT) from error
         return self._device.workload(layer.name, work)
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:

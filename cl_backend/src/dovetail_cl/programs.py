@@ -11,6 +11,7 @@ from dovetail.contract.artefacts import ArtefactStore
 from dovetail.ground.logs import Log
 
 from .driver.device import Kernel
+from .driver.errors import DriverError
 
 _log = Log("dovetail")
 _COMMON = "common.cl"
@@ -41,6 +42,16 @@ class Programs:
         if facts["divides_exactly"]:
             self._options += " -cl-fp32-correctly-rounded-divide-sqrt"
 
+    def check(self) -> None:
+        """Build the least program, once: a compiler that fails is told of before any layer.
+
+        Raises:
+            DriverError: The device has no compiler, or it fails; the text has its log.
+        """
+        if not self._device.facts["has_compiler"]:
+            raise DriverError(f"device {self._device.facts['name']!r} has no compiler for OpenCL C")
+        self.kernel("check.cl", "check")
+
     def kernel(self, files: str, name: str, **defined: Any) -> Kernel:
         """Return a kernel of a source, built for these definitions.
 
@@ -58,7 +69,9 @@ class Programs:
         text = self._own + lines + "".join(source_of(file) for file in (_COMMON, *files.split()))
         built = self._device.programs
         if text not in built:
-            built[text] = self._build(files, text)
+            with self._device.building:
+                if text not in built:
+                    built[text] = self._build(files, text)
         return Kernel(built[text], name)
 
     def _build(self, files: str, text: str) -> Any:
@@ -68,6 +81,6 @@ class Programs:
         if program is None:
             _log.debug("GpuAcc: building %s: %s", files, self._store.why_miss(key))
             program = self._device.build(text.encode(), self._options.encode())
-            if self._store.folder is not None:
-                self._store.write(key, self._device.binary(program))
+            if self._store.folder is not None and (binary := self._device.binary(program)):
+                self._store.write(key, binary)
         return program

@@ -3,8 +3,9 @@
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, intptr_t, uint64_t
-from libc.stdlib cimport calloc
-from libc.string cimport memcpy, strncpy
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+from posix.unistd cimport getpid
 
 from dovetail.abi cimport (
     DOVETAIL_ALIAS_IN_PLACE,
@@ -20,16 +21,37 @@ from dovetail.abi cimport (
 from dovetail_cl.driver.opencl cimport *
 
 import os
+import threading
 
 import numpy as np
 
 from .arguments import ConstantArray, Input, Local, Output, Reports, Scratch
-from .errors import BuildError, ClError, DriverMissing, NoDevice
+from .errors import BuildError, ClError, DriverMissing, NoDevice, NoPlatform
+
+cdef extern from "Python.h":
+    int PyErr_CheckSignals() except -1
 
 cdef opencl CL
 _library = None     # the names that were loaded; what was loaded stays
 _RELATIONS = {"in place": DOVETAIL_ALIAS_IN_PLACE, "part": DOVETAIL_ALIAS_PART, "view": DOVETAIL_ALIAS_VIEW}
 _LIBRARIES = ("libOpenCL.so.1", "libOpenCL.so")
+
+cdef enum:
+    SLICE_NS = 20000000     # in which Ctrl-C is looked for
+    SLICES = 500            # after which the host's look at a buffer is given up
+
+
+class _Signals:
+    """Keeps the host's reactions to signals around what may load or initialise a driver."""
+
+    def __enter__(self):
+        signals_keep()
+
+    def __exit__(self, *_):
+        signals_put_back(<const void *>PyErr_CheckSignals)
+
+
+_signals = _Signals()
 
 
 def load(str named=""):
@@ -49,8 +71,10 @@ def load(str named=""):
         names[i] = wanted[i]
     names[len(wanted)] = NULL
     why[0] = 0
-    if opencl_load(&CL, names, why, sizeof(why)) != 0:
-        raise DriverMissing(f"there is no OpenCL library: {why.decode('utf-8', 'replace')}")
+    with _signals:
+        done = opencl_load(&CL, names, why, sizeof(why))
+    if done != 0:
+        raise DriverMissing(f"there is no OpenCL library that can be used: {why.decode('utf-8', 'replace')}")
     _library = named
 
 
@@ -99,15 +123,21 @@ def list_devices():
     """Return the facts of all devices of all platforms, in the order of the driver; opens none.
 
     Raises:
-        NoDevice: There is no platform, or no device; the text says which.
+        NoPlatform: There is no driver behind the library.
+        NoDevice: No platform has a device.
     """
+    with _signals:
+        return _listed()
+
+
+def _listed():
     cdef cl_uint count = 0, i
     cdef cl_platform_id platforms[32]
     cdef cl_device_id device
     cdef uint64_t kind
     cdef cl_int code = CL.clGetPlatformIDs(32, platforms, &count)
     if code == CL_PLATFORM_NOT_FOUND or (code == CL_SUCCESS and count == 0):
-        raise NoDevice("the OpenCL library finds no platform: no driver is installed for a device")
+        raise NoPlatform("the OpenCL library finds no platform: no driver of a device is installed")
     _check(code, "the OpenCL platforms cannot be listed")
     found = []
     for i in range(min(count, 32)):
@@ -150,9 +180,13 @@ cdef class Program:
     """A built program."""
 
     cdef cl_program program
+    cdef int64_t process
+
+    def __cinit__(self):
+        self.process = os.getpid()
 
     def __dealloc__(self):
-        if self.program != NULL:
+        if self.program != NULL and self.process == getpid():
             CL.clReleaseProgram(self.program)
 
 
@@ -172,11 +206,13 @@ cdef class OpenDevice:
     Attributes:
         facts: See `list_devices`.
         programs: What was built, by source.
+        building: Held while a program is built.
     """
 
     cdef device_handle *handle
     cdef readonly dict facts
     cdef readonly dict programs
+    cdef readonly object building
     cdef cl_command_queue transfers     # for mapping
 
     def __init__(self, dict facts):
@@ -187,18 +223,20 @@ cdef class OpenDevice:
         platform, number = facts["handles"]
         device = <cl_device_id>number
         properties[0], properties[1], properties[2] = CL_CONTEXT_PLATFORM, platform, 0
-        self.facts, self.programs = facts, {}
+        self.facts, self.programs, self.building = facts, {}, threading.Lock()
         self.handle = <device_handle *>calloc(1, sizeof(device_handle))
         if self.handle == NULL:
             raise MemoryError()
         self.handle.cl, self.handle.device, self.handle.process = &CL, device, os.getpid()
-        self.handle.fail_at = -1
         self.handle.spins = facts["kind"] != "cpu"
-        with nogil:
-            self.handle.context = CL.clCreateContext(properties, 1, &device, NULL, NULL, &code)
-        _check(code, f"device {facts['name']!r} cannot be opened")
-        with nogil:
-            self.transfers = CL.clCreateCommandQueue(self.handle.context, device, 0, &code)
+        with _signals:
+            with nogil:
+                self.handle.context = CL.clCreateContext(properties, 1, &device, NULL, NULL, &code)
+            _check(code, f"device {facts['name']!r} cannot be opened")
+            with nogil:
+                self.transfers = CL.clCreateCommandQueue(self.handle.context, device, 0, &code)
+                if code != CL_SUCCESS:
+                    CL.clReleaseContext(self.handle.context)
         _check(code, f"device {facts['name']!r} gives no queue")
 
     @property
@@ -207,13 +245,9 @@ cdef class OpenDevice:
         return self.handle.process
 
     @property
-    def fail_at(self):
-        """Which command of a queue fails late, for tests; -1: none."""
-        return self.handle.fail_at
-
-    @fail_at.setter
-    def fail_at(self, int32_t number):
-        self.handle.fail_at = number
+    def is_lost(self):
+        """Whether it ended, with what was made on it; to be opened again."""
+        return bool(self.handle.is_lost)
 
     # -- programs --------------------------------------------------------------------------------
 
@@ -231,7 +265,7 @@ cdef class OpenDevice:
         with nogil:
             made.program = CL.clCreateProgramWithSource(self.handle.context, 1, &text, &length, &code)
         _check(code, "a program cannot be made of its source")
-        with nogil:
+        with _signals, nogil:
             code = CL.clBuildProgram(made.program, 1, &self.handle.device, flags, NULL, NULL)
         if code != CL_SUCCESS:
             raise BuildError(
@@ -251,7 +285,7 @@ cdef class OpenDevice:
         cdef size_t length = len(binary)
         cdef cl_int code = 0, status = 0
         cdef Program made = Program()
-        with nogil:
+        with _signals, nogil:
             made.program = CL.clCreateProgramWithBinary(
                 self.handle.context, 1, &self.handle.device, &length, &content, &status, &code)
             if code == CL_SUCCESS and status == CL_SUCCESS:
@@ -306,6 +340,7 @@ cdef class OpenDevice:
         """Give a buffer back; nothing that is enqueued uses it any more."""
         if self.handle.process != os.getpid():
             return
+        self.handle.freed += 1
         with nogil:
             CL.clReleaseMemObject(<cl_mem>buffer)
             if shared:
@@ -315,30 +350,56 @@ cdef class OpenDevice:
         """Let the host see some bytes of a buffer; returns their address."""
         cdef cl_int code = 0
         cdef void *address
+        cdef cl_event done = NULL
         cdef cl_bitfield access = CL_MAP_WRITE_INVALIDATE_REGION if writes else CL_MAP_READ
         with nogil:
             address = CL.clEnqueueMapBuffer(
-                self.transfers, <cl_mem>buffer, 1, access, offset, nbytes, 0, NULL, NULL, &code)
+                self.transfers, <cl_mem>buffer, 0, access, offset, nbytes, 0, NULL, &done, &code)
         _check(code, "a buffer cannot be mapped")
+        try:
+            self._await(done, "a buffer cannot be mapped")
+        except BaseException:
+            CL.clEnqueueUnmapMemObject(self.transfers, <cl_mem>buffer, address, 0, NULL, NULL)
+            raise
         return <intptr_t>address
 
     def unmap(self, intptr_t buffer, intptr_t address):
         """End a `map`."""
         cdef cl_int code
+        cdef cl_event done = NULL
         with nogil:
-            code = CL.clEnqueueUnmapMemObject(self.transfers, <cl_mem>buffer, <void *>address, 0, NULL, NULL)
-            if code == CL_SUCCESS:
-                code = CL.clFinish(self.transfers)
+            code = CL.clEnqueueUnmapMemObject(self.transfers, <cl_mem>buffer, <void *>address, 0, NULL, &done)
         _check(code, "a buffer cannot be unmapped")
+        self._await(done, "a buffer cannot be unmapped")
+
+    cdef int _await(self, cl_event done, str what) except -1:
+        """Wait for a transfer, and drop its event; a device that hangs does not hang the host."""
+        cdef cl_int status = 0
+        cdef int i
+        try:
+            with nogil:
+                CL.clFlush(self.transfers)
+            for i in range(SLICES):
+                with nogil:
+                    status = await_event(&CL, done, SLICE_NS)
+                if status <= CL_COMPLETE:
+                    _check(status, what)
+                    return 0
+                PyErr_CheckSignals()
+        finally:
+            CL.clReleaseEvent(done)
+        raise ClError(f"{what} within {SLICES * SLICE_NS // 1000000000} s", CL_DEVICE_NOT_AVAILABLE, "CL_DEVICE_NOT_AVAILABLE")
 
     # -- queues and workloads --------------------------------------------------------------------
 
-    def queues(self):
-        """Return the capsule of the queue functions."""
+    def queues(self, int32_t fail_at=-1):
+        """Return the capsule of the queue functions; of its commands, one may fail, for tests."""
         cdef dovetail_queues *table = <dovetail_queues *>PyMem_RawCalloc(1, sizeof(dovetail_queues))
         if table == NULL:
             raise MemoryError()
-        queue_table(self.handle, table)
+        if queue_table(self.handle, fail_at, table) != 0:
+            PyMem_RawFree(table)
+            raise MemoryError()
         return PyCapsule_New(table, DOVETAIL_QUEUES_CAPSULE, drop_queues)
 
     def copy(self, str direction):
@@ -468,4 +529,6 @@ cdef void drop_queues(object capsule) noexcept:
     cdef const char *name = DOVETAIL_QUEUES_CAPSULE
     if not PyCapsule_IsValid(capsule, name):
         name = DOVETAIL_USED_QUEUES_CAPSULE
-    PyMem_RawFree(PyCapsule_GetPointer(capsule, name))
+    cdef dovetail_queues *table = <dovetail_queues *>PyCapsule_GetPointer(capsule, name)
+    free(table.state)
+    PyMem_RawFree(table)

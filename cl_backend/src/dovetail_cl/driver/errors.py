@@ -22,11 +22,24 @@ class DriverMissing(DriverError):
     hint = "install an OpenCL library, on Debian ocl-icd-libopencl1, or name yours in DOVETAIL_OPENCL_LIB"
 
 
+class NoPlatform(DriverError):
+    """There is a library, and no driver behind it."""
+
+    state = "driver_missing"
+    hint = "install the OpenCL driver of your device, or PoCL for the CPU; clinfo lists what there is"
+
+
+class Forked(DriverError):
+    """The driver was opened by the process that this one was forked from."""
+
+    hint = "start processes by 'spawn', or use the backend in the child alone: no driver survives fork()"
+
+
 class NoDevice(DriverError):
-    """There is a library, and no platform or no device behind it."""
+    """There are drivers, and none has a device."""
 
     state = "no_device"
-    hint = "install the OpenCL driver of your device, or PoCL for the CPU; clinfo lists what there is"
+    hint = "see what clinfo lists, and whether this user may open the device; PoCL makes one of the CPU"
 
 
 class ClError(DriverError):

@@ -15,13 +15,15 @@ typedef struct {
 typedef struct {
     cl_kernel *kernels;
     place *places;              /* of all arguments of all launches, in order */
+    size_t n_places;
+    long long freed;            /* buffers, when they were last set */
 } run;
 
 static int fail(const dovetail_call *call, const launch_list *list, const char *what, cl_int code)
 {
     char text[1024], said[700];
     snprintf(text, sizeof(text), "%s: %s", list->name, what);
-    int status = explain(said, sizeof(said), text, code);
+    int status = explain(list->device, said, sizeof(said), text, code);
     return call->host->fail(call, status, said);
 }
 
@@ -31,11 +33,11 @@ static cl_int set_place(const opencl *cl, cl_kernel kernel, cl_uint *at, place *
     cl_int code = CL_SUCCESS;
     if (known->buffer != buffer) {
         code = cl->clSetKernelArg(kernel, *at, sizeof(buffer), &buffer);
-        known->buffer = buffer;
+        known->buffer = code == CL_SUCCESS ? buffer : NULL;
     }
     if (code == CL_SUCCESS && known->offset != offset) {
         code = cl->clSetKernelArg(kernel, *at + 1, sizeof(offset), &offset);
-        known->offset = offset;
+        known->offset = code == CL_SUCCESS ? offset : UINT64_MAX;
     }
     *at += 2;
     return code;
@@ -55,12 +57,25 @@ static int is_taken_up(const dovetail_alias *alias, const dovetail_call *call)
     return outer->data == inner->data && outer->byte_offset + (uint64_t)alias->offset == inner->byte_offset;
 }
 
+/* Have all arguments set again. */
+static void forget(run *run)
+{
+    for (size_t i = 0; i < run->n_places; i++) {
+        run->places[i] = (place){NULL, UINT64_MAX};
+    }
+}
+
 static int execute_launches(const launch_list *list, const dovetail_call *call, queue *queue)
 {
     const opencl *cl = list->device->cl;
     run *run = call->run_data;
     place *known = run->places;
+    long long freed = atomic_load_explicit(&list->device->freed, memory_order_relaxed);
     int32_t step = 0;
+    if (run->freed != freed) {
+        forget(run);
+        run->freed = freed;
+    }
     for (int32_t i = 0; i < list->n_launches; i++) {
         const launch *one = &list->launches[i];
         cl_kernel kernel = run->kernels[i];
@@ -216,9 +231,8 @@ int launch_create_run(void *state, void *queue, void **made)
     if (!run->kernels || !run->places) {
         code = CL_OUT_OF_HOST_MEMORY;
     }
-    for (size_t i = 0; code == CL_SUCCESS && i < count; i++) {
-        run->places[i].offset = UINT64_MAX;
-    }
+    run->n_places = run->places ? count : 0;
+    forget(run);
     for (int32_t i = 0; code == CL_SUCCESS && i < list->n_launches; i++) {
         run->kernels[i] = cl->clCreateKernel(list->launches[i].program, list->launches[i].name, &code);
         if (run->kernels[i] && code == CL_SUCCESS) {

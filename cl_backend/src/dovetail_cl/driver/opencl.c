@@ -58,5 +58,12 @@ const char *opencl_error_name(cl_int code)
     if (code <= -30 && code > -30 - (cl_int)(sizeof(misuses) / sizeof(*misuses))) {
         return misuses[-30 - code];
     }
-    return code == CL_PLATFORM_NOT_FOUND ? "CL_PLATFORM_NOT_FOUND_KHR" : "an unknown error";
+    switch (code) {
+    case CL_PLATFORM_NOT_FOUND:
+        return "CL_PLATFORM_NOT_FOUND_KHR";
+    case CL_NVIDIA_ILLEGAL_ACCESS:
+        return "NVIDIA's error for a kernel that left its memory";
+    default:
+        return "an unknown error";
+    }
 }

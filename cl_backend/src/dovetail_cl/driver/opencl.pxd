@@ -19,7 +19,7 @@ cdef extern from "opencl.h" nogil:
     ctypedef void *cl_kernel
     ctypedef void *cl_event
 
-    cl_int CL_SUCCESS, CL_DEVICE_NOT_FOUND, CL_PLATFORM_NOT_FOUND, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
+    cl_int CL_SUCCESS, CL_DEVICE_NOT_FOUND, CL_DEVICE_NOT_AVAILABLE, CL_PLATFORM_NOT_FOUND, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
     cl_int CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_INVALID_BUFFER_SIZE, CL_BUILD_PROGRAM_FAILURE, CL_COMPILER_NOT_AVAILABLE
     cl_uint CL_PLATFORM_VERSION, CL_PLATFORM_NAME, CL_PLATFORM_VENDOR
     cl_uint CL_DEVICE_TYPE, CL_DEVICE_MAX_COMPUTE_UNITS, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_MAX_MEM_ALLOC_SIZE
@@ -30,6 +30,7 @@ cdef extern from "opencl.h" nogil:
     cl_uint CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG
     cl_bitfield CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL
     cl_bitfield CL_DEVICE_SVM_FINE_GRAIN_BUFFER, CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT
+    cl_int CL_COMPLETE
     intptr_t CL_CONTEXT_PLATFORM
     cl_bitfield CL_MEM_READ_WRITE, CL_MEM_READ_ONLY, CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR, CL_MEM_ALLOC_HOST_PTR
     cl_bitfield CL_MEM_SVM_FINE_GRAIN_BUFFER, CL_MAP_READ, CL_MAP_WRITE_INVALIDATE_REGION
@@ -41,7 +42,9 @@ cdef extern from "opencl.h" nogil:
         cl_int (*clGetDeviceInfo)(cl_device_id, cl_uint, size_t, void *, size_t *) noexcept nogil
         cl_context (*clCreateContext)(const intptr_t *, cl_uint, const cl_device_id *, void *, void *, cl_int *) noexcept nogil
         cl_command_queue (*clCreateCommandQueue)(cl_context, cl_device_id, cl_bitfield, cl_int *) noexcept nogil
-        cl_int (*clFinish)(cl_command_queue) noexcept nogil
+        cl_int (*clReleaseContext)(cl_context) noexcept nogil
+        cl_int (*clFlush)(cl_command_queue) noexcept nogil
+        cl_int (*clReleaseEvent)(cl_event) noexcept nogil
         cl_mem (*clCreateBuffer)(cl_context, cl_bitfield, size_t, void *, cl_int *) noexcept nogil
         cl_int (*clReleaseMemObject)(cl_mem) noexcept nogil
         cl_program (*clCreateProgramWithSource)(cl_context, cl_uint, const char **, const size_t *, cl_int *) noexcept nogil
@@ -71,8 +74,14 @@ cdef extern from "queue.h" nogil:
         cl_device_id device
         int64_t process
         int32_t spins
-        int32_t fail_at
-    void queue_table(device_handle *device, dovetail_queues *table)
+        int is_lost
+        int64_t freed
+    int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table)
+    cl_int await_event(const opencl *cl, cl_event event, int64_t nanoseconds)
+
+cdef extern from "signals.h" nogil:
+    void signals_keep()
+    void signals_put_back(const void *host)
 
 cdef extern from "launch.h" nogil:
     int MAX_VALUE

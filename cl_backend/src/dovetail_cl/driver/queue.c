@@ -26,8 +26,15 @@ typedef struct {
     cl_int status;
 } signal_box;
 
+/* What queues are made by. */
+typedef struct {
+    device_handle *device;
+    int32_t fail_at;
+} queue_source;
+
 struct queue {
     device_handle *device;
+    int32_t fail_at;
     cl_command_queue commands;
     signal_box *box;            /* of the wait that goes on, else NULL */
     int is_called_back;         /* by the driver, when the mark is reached */
@@ -93,7 +100,7 @@ static signal_box *new_box(void)
     return box;
 }
 
-int explain(char *text, size_t room, const char *what, cl_int code)
+int explain(device_handle *device, char *text, size_t room, const char *what, cl_int code)
 {
     switch (code) {
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:
@@ -101,7 +108,14 @@ int explain(char *text, size_t room, const char *what, cl_int code)
         snprintf(text, room, "%s: out of memory (%s)", what, opencl_error_name(code));
         return DOVETAIL_OUT_OF_MEMORY;
     case CL_OUT_OF_RESOURCES:
-        snprintf(text, room, "%s: the device is out of resources, or lost (%s)", what, opencl_error_name(code));
+    case CL_DEVICE_NOT_AVAILABLE:
+    case CL_INVALID_DEVICE:
+    case CL_INVALID_CONTEXT:
+    case CL_INVALID_COMMAND_QUEUE:
+    case CL_NVIDIA_ILLEGAL_ACCESS:
+        atomic_store(&device->is_lost, 1);
+        snprintf(text, room, "%s: the device is lost, or out of resources (%s); load the network again", what,
+                 opencl_error_name(code));
         return DOVETAIL_FAILED;
     default:
         snprintf(text, room, "%s: %s (%d)", what, opencl_error_name(code), code);
@@ -134,8 +148,8 @@ int32_t queue_step(queue *queue, const char *text)
 
 cl_int queue_enqueued(queue *queue, cl_int status)
 {
-    if (queue->commands_made++ == queue->device->fail_at && status == CL_SUCCESS && queue->failed == CL_SUCCESS) {
-        queue->failed = CL_OUT_OF_RESOURCES;
+    if (queue->commands_made++ == queue->fail_at && status == CL_SUCCESS && queue->failed == CL_SUCCESS) {
+        queue->failed = CL_EXEC_STATUS_ERROR;
     }
     queue->enqueued++;
     queue->since_mark++;
@@ -168,6 +182,9 @@ int queue_admit(queue *queue, const dovetail_call *call)
         cl_int status = CL_COMPLETE;
         if (cl->clGetEventInfo(queue->older, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL) != CL_SUCCESS ||
             status <= CL_COMPLETE) {
+            if (status < CL_COMPLETE && queue->failed == CL_SUCCESS) {
+                queue->failed = status;
+            }
             drop(cl, &queue->older);
             break;
         }
@@ -181,7 +198,8 @@ int queue_admit(queue *queue, const dovetail_call *call)
 
 static int create(void *state, int32_t number, void **made)
 {
-    device_handle *device = state;
+    const queue_source *source = state;
+    device_handle *device = source->device;
     const opencl *cl = device->cl;
     cl_int code = CL_SUCCESS, zeros[REPORT_WORDS] = {0};
     (void)number;  /* a context has one device */
@@ -193,6 +211,7 @@ static int create(void *state, int32_t number, void **made)
         return DOVETAIL_OUT_OF_MEMORY;
     }
     queue->device = device;
+    queue->fail_at = source->fail_at;
     queue->commands = cl->clCreateCommandQueue(device->context, device->device, 0, &code);
     if (queue->commands) {
         queue->reports =
@@ -229,6 +248,7 @@ static int begin_wait(queue *queue)
         if (queue->failed == CL_SUCCESS) {
             queue->failed = code;
         }
+        cl->clFinish(queue->commands);  /* fails too on a device that is lost; else nothing may be in flight */
         return -1;
     }
     queue->box = new_box();
@@ -291,23 +311,31 @@ static void end_wait(queue *queue)
     queue->enqueued = queue->since_mark = 0;
 }
 
-/* Turn what a kernel reported into a sentence; zero it for the next run. */
-static int read_reports(queue *queue)
+/* Zero what kernels reported, on the device too, for the next run. */
+static void clear_reports(queue *queue)
 {
-    const opencl *cl = queue->device->cl;
     static const cl_int zeros[REPORT_WORDS] = {0};
-    int code = DOVETAIL_OK;
-    if (queue->words[0]) {
-        int32_t step = queue->words[0] - 1;
-        snprintf(queue->text, sizeof(queue->text), "%s: index %d is out of range",
-                 step < queue->n_steps ? queue->steps[step] : "a layer", queue->words[1]);
-        cl->clEnqueueWriteBuffer(queue->commands, queue->reports, 1, 0, sizeof(zeros), zeros, 0, NULL, NULL);
+    if (queue->is_reporting) {
+        queue->device->cl->clEnqueueWriteBuffer(queue->commands, queue->reports, 0, 0, sizeof(zeros), zeros, 0, NULL, NULL);
         memset(queue->words, 0, sizeof(queue->words));
-        code = DOVETAIL_FAILED;
     }
     queue->is_reporting = 0;
     queue->n_steps = 0;
-    return code;
+}
+
+/* Turn what a kernel reported into a sentence. */
+static int read_reports(queue *queue)
+{
+    if (!queue->words[0]) {
+        queue->is_reporting = 0;
+        queue->n_steps = 0;
+        return DOVETAIL_OK;
+    }
+    int32_t step = queue->words[0] - 1;
+    snprintf(queue->text, sizeof(queue->text), "%s: index %d is out of range",
+             step >= 0 && step < queue->n_steps ? queue->steps[step] : "a layer", queue->words[1]);
+    clear_reports(queue);
+    return DOVETAIL_FAILED;
 }
 
 static int wait_until(void *handle, int64_t deadline)
@@ -328,9 +356,8 @@ static int wait_until(void *handle, int64_t deadline)
     queue->failed = CL_SUCCESS;
     atomic_store(&queue->is_aborted, 0);
     if (failed != CL_SUCCESS) {
-        queue->is_reporting = 0;
-        queue->n_steps = 0;
-        return explain(queue->text, sizeof(queue->text), "a command that was enqueued failed on the device", failed);
+        clear_reports(queue);
+        return explain(queue->device, queue->text, sizeof(queue->text), "a command that was enqueued failed on the device", failed);
     }
     int code = read_reports(queue);
     return was_aborted ? DOVETAIL_OK : code;
@@ -359,15 +386,35 @@ static const char *error_text(void *handle)
     return ((queue *)handle)->text;
 }
 
-void queue_table(device_handle *device, dovetail_queues *table)
+cl_int await_event(const opencl *cl, cl_event event, int64_t nanoseconds)
 {
+    int64_t deadline = now_ns() + nanoseconds;
+    for (;;) {
+        cl_int status = CL_COMPLETE;
+        cl_int code = cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
+        if (code != CL_SUCCESS || status <= CL_COMPLETE || now_ns() >= deadline) {
+            return code == CL_SUCCESS ? status : code;
+        }
+        nanosleep(&(struct timespec){0, 20000}, NULL);
+    }
+}
+
+int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table)
+{
+    queue_source *source = calloc(1, sizeof(*source));
+    if (!source) {
+        return -1;
+    }
+    source->device = device;
+    source->fail_at = fail_at;
     table->size = sizeof(*table);
     table->abi_major = DOVETAIL_ABI_MAJOR;
     table->abi_minor = DOVETAIL_ABI_MINOR;
-    table->state = device;
+    table->state = source;
     table->queue_create = create;
     table->queue_wait = wait_until;
     table->queue_abort = abort_rest;
     table->queue_destroy = destroy;
     table->queue_error = error_text;
+    return 0;
 }

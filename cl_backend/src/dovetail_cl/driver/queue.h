@@ -5,6 +5,8 @@
 #include "abi.h"
 #include "opencl.h"
 
+#include <stdatomic.h>
+
 /* An opened device, as queues and workloads see it; it outlives both. */
 typedef struct {
     const opencl *cl;
@@ -12,7 +14,8 @@ typedef struct {
     cl_device_id device;
     int64_t process;            /* that opened it: a driver does not survive fork() */
     int32_t spins;              /* whether the host's cores are idle while the device works */
-    int32_t fail_at;            /* of the commands of a queue, the one that fails late; -1: none */
+    atomic_int is_lost;         /* nothing can be done with this context any more */
+    atomic_llong freed;         /* buffers, in all: another may have the address of an earlier one */
 } device_handle;
 
 /* What a kernel reports of the values it met, such as an index out of range: the number of a step,
@@ -21,7 +24,7 @@ enum { REPORT_WORDS = 2 };
 
 typedef struct queue queue;
 
-/* Tell a command that was enqueued; returns its status, or a failure that the tests asked for. */
+/* Tell a command that was enqueued; returns its status. */
 cl_int queue_enqueued(queue *queue, cl_int status);
 /* Keep the number of commands in flight bounded, so that a run can end soon. 0, or
  * DOVETAIL_CANCELLED. */
@@ -33,10 +36,15 @@ int queue_is_aborted(const queue *queue);
 /* Give a step a number under which its kernels report, and its text. */
 int32_t queue_step(queue *queue, const char *text);
 
-/* Fill in the functions; `device` is their state, and lives as long. */
-void queue_table(device_handle *device, dovetail_queues *table);
+/* Fill in the functions of queues of a device, which lives longer; the table's owner frees its
+ * `state`. Of the commands of each queue, number `fail_at` fails late, for tests; -1: none. 0, or
+ * -1 where there is no memory. */
+int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table);
 
-/* Explain a code, with what happened; returns a status of the core. */
-int explain(char *text, size_t room, const char *what, cl_int code);
+/* Explain a code of a device, with what happened; returns a status of the core. */
+int explain(device_handle *device, char *text, size_t room, const char *what, cl_int code);
+
+/* Wait for an event some time at most; its status, where above CL_COMPLETE it is still awaited. */
+cl_int await_event(const opencl *cl, cl_event event, int64_t nanoseconds);
 
 #endif

@@ -13,7 +13,7 @@ _View = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 def view(descriptor: Descriptor, sizes: tuple[int, ...], result: tuple[int, ...]) -> _View:
-    """Return sizes, strides and start, in elements, by which walking in row-major order gives it."""
+    """Return sizes, strides and start, in elements, by which a walk in row-major order gives it."""
     own = contiguous(sizes)
     match descriptor:
         case Permute():
