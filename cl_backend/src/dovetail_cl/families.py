@@ -13,6 +13,7 @@ _FAMILIES = {
         "Concat Stack Split Pad Trilu Fill Shape"
     ),
     "reduction": "Reduce Softmax ArgMinMax CumulativeSum",
+    "convolution": "Convolution2d DepthwiseConvolution2d TransposeConvolution2d",
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
 

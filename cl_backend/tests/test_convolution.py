@@ -1,0 +1,137 @@
+"""Convolutions against sums in float64, by the kernels for CPUs and by those for GPUs."""
+
+import numpy as np
+import pytest
+
+import dovetail
+from dovetail import Network
+from dovetail_cl import devices
+from dovetail_sdk.conformance.references import windows
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def kind(request, backend, monkeypatch):
+    """Make the kernels believe in a kind of device."""
+    if request.param != "gpu" and devices.all_facts()[0]["kind"] != "cpu":
+        pytest.skip("the kernels for CPUs want a CPU")
+    monkeypatch.setitem(devices.opened(0).facts, "kind", request.param)
+
+
+def _filled(shape, dtype):
+    return RNG.normal(size=shape).astype(dtype)
+
+
+def _last(x, layout):
+    """Images and filters with channels first, in a layout."""
+    return x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+
+
+def _check(network, y, feeds, expected, layout, terms):
+    network.output(y, "y")
+    with dovetail.load(network, ["GpuAcc"], fallback=False) as net:
+        y = net.run(feeds)["y"]
+    if layout == "NHWC":
+        y = y.transpose(0, 3, 1, 2)
+    rounding = 2.0**-10 if y.dtype == np.float16 else 0
+    np.testing.assert_allclose(y.astype(float), expected, rtol=rounding, atol=2.0**-22 * (terms + 8) + rounding)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    ("shape", "filters", "window", "stride", "padding", "dilation", "groups"),
+    [
+        ((1, 3, 9, 11), 5, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+        ((2, 40, 7, 9), 37, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+        ((1, 24, 9, 9), 64, (1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+        ((1, 64, 14, 14), 70, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+        ((2, 10, 21, 19), 34, (3, 5), (2, 3), (0, 4, 2, 1), (2, 1), 2),
+        ((1, 17, 1, 1), 33, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+        ((3, 4, 5, 6), 8, (2, 2), (1, 1), (3, 3, 3, 3), (1, 1), 4),
+        ((0, 4, 5, 6), 8, (2, 2), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+        ((1, 0, 5, 6), 8, (2, 2), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+        ((1, 2, 0, 6), 8, (2, 2), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    ],
+)
+def test_convolutions(kind, dtype, layout, shape, filters, window, stride, padding, dilation, groups):
+    x, weights, bias = _filled(shape, dtype), _filled((filters, shape[1] // groups, *window), dtype), _filled(filters, dtype)
+    network, feed = Network("one"), _last(x, layout)
+    y = network.convolution2d(
+        network.input("x", feed.shape, dtype),
+        _last(weights, layout),
+        bias,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        layout=layout,
+    )
+    expected = windows.convolution(x.astype(float), weights.astype(float), stride, padding, dilation, groups)
+    _check(network, y, {"x": feed}, expected + bias.astype(float)[:, None, None], layout, weights[0].size)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_weights_that_are_not_constant(kind, layout):
+    x, weights, bias = _filled((2, 6, 7, 5), "float32"), _filled((10, 3, 3, 3), "float32"), _filled(10, "float32")
+    network, feeds = Network("one"), {"x": _last(x, layout), "w": _last(weights, layout), "b": bias}
+    y = network.convolution2d(*(network.input(name, feed.shape) for name, feed in feeds.items()), groups=2, layout=layout)
+    expected = windows.convolution(x.astype(float), weights.astype(float), groups=2)
+    _check(network, y, feeds, expected + bias.astype(float)[:, None, None], layout, 27)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    ("shape", "multiplier", "window", "stride", "padding", "dilation"),
+    [
+        ((1, 33, 9, 40), 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+        ((2, 16, 20, 21), 1, (3, 3), (2, 2), (0, 0, 1, 1), (1, 1)),
+        ((1, 5, 12, 7), 3, (5, 2), (1, 3), (4, 1, 2, 2), (2, 1)),
+        ((1, 40, 1, 2), 2, (3, 3), (1, 1), (3, 3, 3, 3), (1, 1)),
+    ],
+)
+def test_depthwise_convolutions(kind, dtype, layout, shape, multiplier, window, stride, padding, dilation):
+    x, weights = _filled(shape, dtype), _filled((shape[1] * multiplier, 1, *window), dtype)
+    network, feed = Network("one"), _last(x, layout)
+    y = network.depthwise_convolution2d(
+        network.input("x", feed.shape, dtype),
+        weights if layout == "NCHW" else np.ascontiguousarray(weights.transpose(1, 2, 3, 0)),
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        layout=layout,
+    )
+    expected = windows.depthwise(x.astype(float), weights.astype(float), stride, padding, dilation)
+    _check(network, y, {"x": feed}, expected, layout, weights[0].size)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    ("shape", "filters", "window", "stride", "padding", "dilation", "extra"),
+    [
+        ((1, 20, 8, 9), 35, (4, 4), (2, 2), (1, 1, 1, 1), (1, 1), (0, 0)),
+        ((2, 5, 4, 7), 9, (3, 2), (1, 1), (1, 0, 0, 1), (1, 1), (0, 0)),
+        ((1, 6, 5, 6), 17, (3, 4), (3, 2), (2, 1, 1, 0), (2, 4), (2, 1)),
+        ((1, 3, 5, 4), 4, (1, 1), (4, 3), (0, 0, 0, 0), (1, 1), (3, 2)),
+        ((1, 3, 3, 2), 4, (3, 3), (7, 9), (1, 0, 2, 0), (1, 1), (0, 0)),
+    ],
+)
+def test_transposed_convolutions(kind, dtype, layout, shape, filters, window, stride, padding, dilation, extra):
+    x, weights = _filled(shape, dtype), _filled((shape[1], filters, *window), dtype)
+    network, feed = Network("one"), _last(x, layout)
+    y = network.transpose_convolution2d(
+        network.input("x", feed.shape, dtype),
+        weights if layout == "NCHW" else np.ascontiguousarray(weights.transpose(1, 2, 3, 0)),
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        output_padding=extra,
+        layout=layout,
+    )
+    expected = windows.transpose_convolution(
+        x.astype(float), weights.astype(float), stride, padding, dilation, output_padding=extra
+    )
+    _check(network, y, {"x": feed}, expected, layout, weights[:, 0].size)
