@@ -3,35 +3,11 @@
 import numpy as np
 import pytest
 
-import dovetail
-from dovetail import DType, Network
-from dovetail_cl.devices import opened
-
 rng = np.random.default_rng(11)
-
-
-def run(backend, build, *inputs):
-    """Run a network whose layers are all on the backend."""
-    network = Network("movement")
-    slots = [network.input(f"x{i}", array.shape, DType.of(array.dtype)) for i, array in enumerate(inputs)]
-    results = build(network, *slots)
-    results = results if isinstance(results, tuple) else (results,)
-    for i, slot in enumerate(results):
-        network.output(slot, name=f"y{i}")
-    with dovetail.load(network, [backend]) as net:
-        made = net.run({f"x{i}": array for i, array in enumerate(inputs)})
-        return [made[f"y{i}"].copy() for i in range(len(results))]
 
 
 def values(*shape, dtype=np.float32):
     return rng.integers(0, 100, shape).astype(dtype)
-
-
-@pytest.fixture(params=["cpu", "gpu"])
-def way(request, backend, monkeypatch):
-    """The backend with the kernels of each kind of device; those of GPUs run on any."""
-    monkeypatch.setitem(opened(0).facts, "kind", request.param)
-    return backend
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64])
@@ -48,21 +24,21 @@ def way(request, backend, monkeypatch):
         ((), ()),
     ],
 )
-def test_permute(way, shape, order, dtype):
+def test_permute(run, way, shape, order, dtype):
     x = values(*shape, dtype=dtype)
     (y,) = run(way, lambda net, x: net.permute(x, order), x)
     np.testing.assert_array_equal(y, x.transpose(order))
 
 
 @pytest.mark.parametrize("sizes", [(70, 40), (7, 65), (129, 8), (8, 8), (1, 30)])
-def test_transpose(way, sizes):
+def test_transpose(run, way, sizes):
     x = values(*sizes)
     (y,) = run(way, lambda net, x: net.permute(x, (1, 0)), x)
     np.testing.assert_array_equal(y, x.T)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_concat_and_split(way, axis):
+def test_concat_and_split(run, way, axis):
     parts = [values(2, 3, 4), values(2, 3, 4), values(2, 3, 4)]
     (y,) = run(way, lambda net, *x: net.concat(x, axis), *parts)
     np.testing.assert_array_equal(y, np.concatenate(parts, axis))
@@ -71,7 +47,7 @@ def test_concat_and_split(way, axis):
         np.testing.assert_array_equal(piece, part)
 
 
-def test_parts_that_are_only_partly_placed(backend):
+def test_parts_that_are_only_partly_placed(run, backend):
     """Of a join along the outermost axis one part is computed in place, and others are copied."""
     a, b = values(3, 5), values(2, 5)
     constant = np.full((1, 5), 7, np.float32)
@@ -87,7 +63,7 @@ def test_parts_that_are_only_partly_placed(backend):
     np.testing.assert_array_equal(squared, expected * expected)
 
 
-def test_views_of_what_is_overwritten(backend):
+def test_views_of_what_is_overwritten(run, backend):
     """A view, and what is computed from its source, in the order of the network."""
     x = values(6, 4)
 
@@ -104,7 +80,7 @@ def test_views_of_what_is_overwritten(backend):
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap"])
 @pytest.mark.parametrize("dtype", [np.int8, np.float32])
-def test_pad(way, mode, dtype):
+def test_pad(run, way, mode, dtype):
     x = values(2, 5, 4, 3, dtype=dtype)
     before, after = (0, 2, 3, 0), (1, 4, 1, 0)
     (y,) = run(way, lambda net, x: net.pad(x, before, after, mode=mode, value=3), x)
@@ -112,7 +88,7 @@ def test_pad(way, mode, dtype):
     np.testing.assert_array_equal(y, np.pad(x, list(zip(before, after, strict=True)), mode, **given))
 
 
-def test_pad_that_removes(way):
+def test_pad_that_removes(run, way):
     x = values(4, 6, 5)
     (y,) = run(way, lambda net, x: net.pad(x, (-1, 2, -3), (1, -4, 1), value=9), x)
     padded = np.pad(x[1:, :2, 3:], [(0, 1), (2, 0), (0, 1)], constant_values=9)
@@ -120,19 +96,19 @@ def test_pad_that_removes(way):
 
 
 @pytest.mark.parametrize(("upper", "k"), [(True, 0), (False, 2), (True, -9), (False, -2)])
-def test_trilu(way, upper, k):
+def test_trilu(run, way, upper, k):
     x = values(3, 5, 7)
     (y,) = run(way, lambda net, x: net.trilu(x, k, upper=upper), x)
     np.testing.assert_array_equal(y, (np.triu if upper else np.tril)(x, k))
 
 
-def test_slices_backward_and_repetitions(way):
+def test_slices_backward_and_repetitions(run, way):
     x = values(5, 6, 7, dtype=np.int64)
     (y,) = run(way, lambda net, x: net.tile(net.strided_slice(x, (4, 1), (-9, 6), axes=(0, 2), stride=(-2, 3)), (1, 2, 3)), x)
     np.testing.assert_array_equal(y, np.tile(x[::-2, :, 1:6:3], (1, 2, 3)))
 
 
-def test_one_element(way):
+def test_one_element(run, way):
     x = values(3, 5)
     (y,) = run(way, lambda net, x: net.strided_slice(x, (1, 3), (2, 4)), x)
     np.testing.assert_array_equal(y, x[1:2, 3:4])

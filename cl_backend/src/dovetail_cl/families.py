@@ -10,10 +10,11 @@ _FAMILIES = {
     "matrices": "MatMul FullyConnected",
     "movement": (
         "Reshape ExpandDims Squeeze Flatten Permute StridedSlice BroadcastTo Tile SpaceToDepth DepthToSpace "
-        "Concat Stack Split Pad Trilu Fill Shape"
+        "Concat Stack Split Pad Trilu Fill"
     ),
     "reduction": "Reduce Softmax ArgMinMax CumulativeSum",
     "convolution": "Convolution2d DepthwiseConvolution2d TransposeConvolution2d",
+    "indexing": "Gather GatherElements GatherNd ScatterElements ScatterNd OneHot",
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
 

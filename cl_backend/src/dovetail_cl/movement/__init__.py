@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dovetail import Layer
-from dovetail.layers import Concat, Fill, Pad, Shape, Split, Stack, Trilu
+from dovetail.layers import Concat, Fill, Pad, Split, Stack, Trilu
 
-from ..driver.arguments import ConstantArray, Launch, Output
+from ..driver.arguments import Launch, Output
 from ..elementwise import argument, input_info
 from ..kernels import RAW, Alias, Kernels, Work
 from ..walking import contiguous
@@ -33,10 +33,6 @@ def create(layer: Layer, kernels: Kernels) -> Work:
             return _triangle(layer, kernels)
         case Fill():
             return Work((_fill(layer, kernels),))
-        case Shape() as descriptor:
-            sizes = np.array(input_info(layer, 0).sizes[descriptor.start : descriptor.end], np.int64)
-            steps = contiguous(sizes.shape)
-            return Work((copy(kernels, 8, sizes.shape, Side(ConstantArray(sizes), steps), Side(Output(), steps)),))
     return _reordered(layer, kernels)
 
 
