@@ -12,6 +12,10 @@ _FAMILIES = {
         "Reshape ExpandDims Squeeze Flatten Permute StridedSlice BroadcastTo Tile SpaceToDepth DepthToSpace "
         "Concat Stack Split Pad Trilu Fill"
     ),
+    "normalization": (
+        "BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LpNormalization "
+        "LocalResponseNormalization"
+    ),
     "reduction": "Reduce Softmax ArgMinMax CumulativeSum",
     "convolution": "Convolution2d DepthwiseConvolution2d TransposeConvolution2d",
     "indexing": "Gather GatherElements GatherNd ScatterElements ScatterNd OneHot",

@@ -48,6 +48,11 @@ def argument(layer: Layer, index: int) -> Argument:
     return Input(index) if constant is None else ConstantArray(constant)
 
 
+def in_place(layer: Layer) -> tuple[Alias, ...]:
+    """Return the alias of a layer that may write where its first input lies."""
+    return () if layer.constant(0) is not None else (Alias("in place"),)
+
+
 def function_of(layer: Layer) -> tuple[str, str]:
     """Return what an elementwise layer computes, in OpenCL C, and the names of its operands."""
     descriptor: Any = layer.descriptor

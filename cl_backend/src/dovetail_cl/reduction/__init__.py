@@ -10,8 +10,8 @@ from dovetail import Layer
 from dovetail.layers import ArgFunction
 
 from ..driver.arguments import Launch, Output
-from ..elementwise import argument, input_info
-from ..kernels import TYPES, Alias, Kernels, Work
+from ..elementwise import argument, in_place, input_info
+from ..kernels import TYPES, Kernels, Work
 from ..lines import SOURCE, lines_along, spread
 from .reducing import FUNCTIONS, reduce
 
@@ -29,11 +29,6 @@ def create(layer: Layer, kernels: Kernels) -> Work:
         case "ArgMinMax":
             return _extreme(layer, kernels)
     return _running_sum(layer, kernels)
-
-
-def in_place(layer: Layer) -> tuple[Alias, ...]:
-    """Return the alias of a layer that may write where its first input lies."""
-    return () if layer.constant(0) is not None else (Alias("in place"),)
 
 
 def _softmax(layer: Layer, kernels: Kernels) -> Work:

@@ -1,0 +1,101 @@
+// y = (x - mean) / sqrt(variance + epsilon) * scale + offset, with mean and variance of lines.
+//
+// CENTER: the mean is subtracted; else the mean of squares takes the place of the variance.
+// HAS_SCALE, HAS_OFFSET: there are such, of the types S and O.
+// BY_POSITION: they have a number for each position in a line. Else a line has `parts`, neighbours,
+// each with one number: numbers count on from line to line, and begin anew after `period` lines.
+
+#if HAS_SCALE
+FETCHES(fetch_scale, S)
+#endif
+#if HAS_OFFSET
+FETCHES(fetch_offset, O)
+#endif
+STORES(keep, X)
+// Return the square of a difference, and add up the difference.
+V noted(const V v, V *total)
+{
+    *total += v;
+    return v * v;
+}
+
+#if BY_POSITION || !ROWS
+#define PARAMETER(T, fetch, p, at, lanes) fetch(p, at, lanes, (V)0)
+#else
+#define PARAMETER(T, fetch, p, at, lanes) ((V)LOAD_AS(T, p, at))
+#endif
+
+__kernel void normalize_lines(
+    TENSOR(const X, x),
+#if HAS_SCALE
+    TENSOR(const S, scale),
+#endif
+#if HAS_OFFSET
+    TENSOR(const O, offset),
+#endif
+    TENSOR(X, y), const lines s, const uint parts, const uint period, const float epsilon)
+{
+    SHARED;
+    BEGIN(const X, x);
+#if HAS_SCALE
+    BEGIN(const S, scale);
+#endif
+#if HAS_OFFSET
+    BEGIN(const O, offset);
+#endif
+    BEGIN(X, y);
+    EACH_LINE(g, s) {
+        const line l = line_at(g, s);
+#if CENTER
+        SUM_OVER(total, i, l, FETCH(x, l, i, (V)0))
+        const V mean = total / (float)l.size;
+#else
+        const V mean = 0;
+#endif
+        V rest = 0;
+        SUM_OVER(squares, i, l, noted(FETCH(x, l, i, mean) - mean, &rest))
+#if CENTER
+        // What rounding took from the mean shows in the mean of the differences.
+        rest = summed_across(rest, shared) / (float)l.size;
+        const V variance = fmax(squares / (float)l.size - rest * rest, (V)0);
+#else
+        rest = 0;
+        const V variance = squares / (float)l.size;
+#endif
+        const V factor = 1 / sqrt(variance + epsilon);
+        line part = l;
+        part.size = l.size / parts;
+        for (uint p = 0; p < parts; ++p, part.at += part.size * s.inner) {
+#if !BY_POSITION
+            const index channel = l.which % period * parts + p;
+#if HAS_SCALE
+            const V by = factor * PARAMETER(S, fetch_scale, scale, channel, l.lanes);
+#else
+            const V by = factor;
+#endif
+#if HAS_OFFSET
+            const V plus_ = PARAMETER(O, fetch_offset, offset, channel, l.lanes);
+#endif
+#endif
+            STEPS(i, part) {
+                const uint lanes = LANES_AT(part, i);
+#if BY_POSITION
+                const uint position = i * (ROWS ? LANES : 1);
+#if HAS_SCALE
+                const V by = factor * PARAMETER(S, fetch_scale, scale, position, lanes);
+#else
+                const V by = factor;
+#endif
+#if HAS_OFFSET
+                const V plus_ = PARAMETER(O, fetch_offset, offset, position, lanes);
+#endif
+#endif
+                V v = (FETCH(x, part, i, mean) - mean - rest) * by;
+#if HAS_OFFSET
+                v += plus_;
+#endif
+                keep(y, part.at + i * part.stride, lanes, v);
+            }
+        }
+    }
+}
