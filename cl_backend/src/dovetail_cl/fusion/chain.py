@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dovetail import DType, Layer, Network, OptimizationViews, SubgraphView
-from dovetail.contract.private_layer import PrivateLayer
+from dovetail import DType, Layer, Network, OptimizationViews, PrivateLayer, SubgraphView
 from dovetail.graph.descriptor import Constant, Input, descriptor_class
 from dovetail.graph.layer import OutputSlot
 
