@@ -19,6 +19,7 @@ _FAMILIES = {
     "reduction": "Reduce Softmax ArgMinMax CumulativeSum",
     "convolution": "Convolution2d DepthwiseConvolution2d TransposeConvolution2d",
     "indexing": "Gather GatherElements GatherNd ScatterElements ScatterNd OneHot",
+    "resizing": "Resize",
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
 

@@ -1,0 +1,62 @@
+// One axis becomes one of another size: each of its results is a weighted sum of elements.
+//
+// A, Y: types of the elements that are read and written; sums are made in floats.
+
+#define LOAD16_float(p) vload16(0, p)
+#define LOAD16_half(p) vload_half16(0, p)
+#define STORE16_float(p, v) vstore16(v, 0, p)
+#define STORE16_half(p, v) vstore_half16_rte(v, 0, p)
+#define LOAD16(T, p) JOINED(LOAD16_, T)(p)
+#define STORE16(T, p, v) JOINED(STORE16_, T)(p, v)
+
+// x is [outer, size, inner] and y [outer, wanted, inner]; taps first[j] to first[j + 1] make result j.
+__kernel void resample(TENSOR(const A, x), TENSOR(Y, y), CONSTANT(int, first), CONSTANT(int, positions),
+                       CONSTANT(float, weights), const uint size, const uint wanted, const uint inner, const uint n)
+{
+    BEGIN(const A, x);
+    BEGIN(Y, y);
+    BEGIN(const int, first);
+    BEGIN(const int, positions);
+    BEGIN(const float, weights);
+#if ON_CPU
+    const uint each = (n + (uint)get_global_size(0) - 1) / (uint)get_global_size(0);
+    uint i = min(n, each * (uint)get_global_id(0));
+    const uint end = min(n, i + each);
+    uint row = i / inner, column = i - row * inner;
+    uint outer = row / wanted, j = row - outer * wanted;
+    while (i < end) {
+        const uint stop = min(inner, column + end - i);
+        __global const A *source = x + outer * size * inner;
+        __global Y *target = y + (i - column);
+        i += stop - column;
+        for (; column + 16 <= stop; column += 16) {
+            float16 sum = 0;
+            for (int k = first[j]; k < first[j + 1]; ++k) {
+                sum += weights[k] * LOAD16(A, source + (uint)positions[k] * inner + column);
+            }
+            STORE16(Y, target + column, sum);
+        }
+        for (; column < stop; ++column) {
+            float sum = 0;
+            for (int k = first[j]; k < first[j + 1]; ++k) {
+                sum += weights[k] * LOAD_AS(A, source, (uint)positions[k] * inner + column);
+            }
+            STORE_AS(Y, target, column, sum);
+        }
+        column = 0;
+        if (++j == wanted) {
+            j = 0;
+            ++outer;
+        }
+    }
+#else
+    for (uint i = get_global_id(0); i < n; i += get_global_size(0)) {
+        const uint row = i / inner, column = i - row * inner, outer = row / wanted, j = row - outer * wanted;
+        float sum = 0;
+        for (int k = first[j]; k < first[j + 1]; ++k) {
+            sum += weights[k] * LOAD_AS(A, x, (outer * size + (uint)positions[k]) * inner + column);
+        }
+        STORE_AS(Y, y, i, sum);
+    }
+#endif
+}
