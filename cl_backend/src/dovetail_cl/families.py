@@ -16,6 +16,7 @@ _FAMILIES = {
         "BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LpNormalization "
         "LocalResponseNormalization"
     ),
+    "pooling": "Pooling2d GlobalPooling",
     "reduction": "Reduce Softmax ArgMinMax CumulativeSum",
     "convolution": "Convolution2d DepthwiseConvolution2d TransposeConvolution2d",
     "indexing": "Gather GatherElements GatherNd ScatterElements ScatterNd OneHot",

@@ -1,0 +1,111 @@
+"""Pooling over windows, and over all of an image."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dovetail import DataLayout, Layer
+from dovetail.layers import PoolingFunction
+
+from ..driver.arguments import Launch, Output
+from ..elementwise import argument, input_info
+from ..elementwise.functions import literal
+from ..kernels import TYPES, Kernels, Work
+from ..lines import SOURCE, lanes_of
+from ..reduction.reducing import FUNCTIONS, Function, reduce
+
+_WINDOWS = np.dtype(
+    [
+        ("planes", np.uint32),
+        ("inner", np.uint32),
+        *((name, np.int32, 2) for name in ("in", "out", "size", "stride", "before", "dilation", "end")),
+    ]
+)
+_NAMES = {PoolingFunction.MAX: "max", PoolingFunction.AVERAGE: "mean"}
+
+
+def create(layer: Layer, kernels: Kernels) -> Work:
+    """Return the work of a layer that pools."""
+    return _images(layer, kernels) if layer.kind == "dovetail.GlobalPooling" else _windows(layer, kernels)
+
+
+def _norm(p: int, type_: str = "V") -> tuple[str, str]:
+    """Return what a p-norm makes of each element `v`, and of their sum."""
+    if p == 1:
+        return "fabs(v)", "(v)"
+    if p == 2:
+        return "((v) * (v))", "sqrt(v)"
+    return f"pow(fabs(v), ({type_}){literal(p)})", f"pow(v, ({type_}){literal(1 / p)})"
+
+
+def _images(layer: Layer, kernels: Kernels) -> Work:
+    descriptor: Any = layer.descriptor
+    info = input_info(layer, 0)
+    axes = descriptor.layout.spatial_axes(info.rank)
+    if descriptor.function is PoolingFunction.LP:
+        function = FUNCTIONS[f"l{descriptor.p}"] if descriptor.p <= 2 else Function(*_norm(descriptor.p))
+    else:
+        function = FUNCTIONS[_NAMES[descriptor.function]]
+    return reduce(kernels, argument(layer, 0), info.dtype, info.sizes, axes, function)
+
+
+def _windows(layer: Layer, kernels: Kernels) -> Work:
+    descriptor: Any = layer.descriptor
+    info = input_info(layer, 0)
+    given = _struct(descriptor, info.sizes, layer.output.known_info.sizes)
+    is_max = descriptor.function is PoolingFunction.MAX
+    each, last = ("(v)", "(v)") if is_max else ("(v)", "((n) ? (v) / (float)(n) : (T)0)")
+    if descriptor.function is PoolingFunction.LP:
+        each, last = _norm(descriptor.p, "T")
+    defined = {
+        "ROWS": 0,
+        "GROUP": 0,
+        "C": "float",
+        "IS_FLOAT": 1,
+        "X": TYPES[info.dtype],
+        "SUMS": int(not is_max),
+        "MAP(v, T)": each,
+        "FINISH(v, n, T)": last,
+        "COUNT_PADDING": int(descriptor.count_padding),
+    }
+    stride = descriptor.stride[1]
+    low, high = _within(given)
+    lanes = lanes_of(kernels)
+    taps = math.prod(descriptor.size)
+    if kernels.is_cpu and given["inner"] == 1 and stride <= 2 and high - low >= lanes:
+        kernel = kernels.get(f"{SOURCE} pooling/windows.cl pooling/rows.cl", "pool_rows", **defined, LANES=lanes, STRIDE=stride)
+        arguments = (argument(layer, 0), Output(), given, np.int32(low), np.int32(high))
+        rows = int(given["planes"] * given["out"][0])
+        least = max(1, 4096 // (taps * int(given["out"][1])))
+        return Work((Launch(kernel, arguments, *kernels.each(rows, least=least)),))
+    inner = int(given["inner"])
+    lanes = lanes if kernels.is_cpu and inner >= 4 else 1
+    kernel = kernels.get(f"{SOURCE} pooling/windows.cl pooling/lanes.cl", "pool", **defined, LANES=lanes)
+    steps = math.prod((int(given["planes"]), *given["out"].tolist(), -(-inner // lanes)))
+    sizes = kernels.each(steps, least=max(1, 4096 // (taps * lanes)))
+    return Work((Launch(kernel, (argument(layer, 0), Output(), given), *sizes),))
+
+
+def _struct(descriptor: Any, sizes: tuple[int, ...], result: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return the windows as kernels take them."""
+    given = np.zeros((), _WINDOWS)
+    axes = descriptor.layout.spatial_axes()
+    is_nchw = descriptor.layout is DataLayout.NCHW
+    given["planes"], given["inner"] = (sizes[0] * sizes[1], 1) if is_nchw else (sizes[0], sizes[3])
+    given["in"], given["out"] = [sizes[axis] for axis in axes], [result[axis] for axis in axes]
+    given["size"], given["stride"], given["dilation"] = descriptor.size, descriptor.stride, descriptor.dilation
+    given["before"] = descriptor.padding[:2]
+    given["end"] = [sizes[axis] + after for axis, after in zip(axes, descriptor.padding[2:], strict=True)]
+    return given
+
+
+def _within(given: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return the first window of a row that lies within the image, and that behind the last."""
+    size, stride, before, dilation, width, out = (
+        int(given[name][1]) for name in ("size", "stride", "before", "dilation", "in", "out")
+    )
+    last = width - 1 - (size - 1) * dilation + before
+    return -(-before // stride), min(last // stride + 1, out)
