@@ -70,6 +70,16 @@ class Geometry(NamedTuple):
         return self.batch * self.groups * self.filters * self.pixels
 
     @property
+    def is_pointwise(self) -> bool:
+        """Whether each pixel is made of the one at its place alone."""
+        return (self.taps, self.stride, self.start, self.divide) == (
+            (1, 1),
+            (1, 1),
+            (0, 0),
+            (1, 1),
+        ) and self.in_size == self.out_size
+
+    @property
     def is_narrow(self) -> bool:
         """Whether 32 bits hold every position, one window beyond the end included."""
         return all(
@@ -77,6 +87,39 @@ class Geometry(NamedTuple):
             <= LARGEST_POSITION
             for i in range(2)
         )
+
+    def phases(self) -> list[Geometry]:
+        """Return what computes this without dividing: one convolution for each residue of pixels."""
+        if self.divide == (1, 1):
+            return [self]
+        parts: list[list[tuple[int, ...]]] = [[], []]
+        for i in range(2):
+            divide, between = self.divide[i], self.between[i]
+            every = divide // math.gcd(divide, between)
+            for residue in range(min(divide, self.out_size[i])):
+                reached = [
+                    tap for tap in range(min(every, self.taps[i])) if (residue + self.start[i] + tap * between) % divide == 0
+                ]
+                first = reached[0] if reached else self.taps[i]
+                start = (residue + self.start[i] + first * between) // divide
+                count, taps = -(-(self.out_size[i] - residue) // divide), -(-(self.taps[i] - first) // every)
+                parts[i].append((residue, count, first, taps, start, every, between * every // divide))
+        return [
+            self._replace(
+                out_size=(row[1], column[1]),
+                taps=(row[3], column[3]),
+                stride=(1, 1),
+                start=(row[4], column[4]),
+                between=(row[6], column[6]),
+                divide=(1, 1),
+                out_at=(*self.out_at[:2], self.out_at[2] * self.divide[0], self.out_at[3] * self.divide[1]),
+                weight_at=(*self.weight_at[:3], self.weight_at[3] * row[5], self.weight_at[4] * column[5]),
+                weight_from=row[2] * self.weight_at[3] + column[2] * self.weight_at[4] if row[3] and column[3] else 0,
+                out_from=row[0] * self.out_at[2] + column[0] * self.out_at[3],
+            )
+            for row in parts[0]
+            for column in parts[1]
+        ]
 
     def matrix(self, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return weights as float32 [group, filter, row, column, channel]."""

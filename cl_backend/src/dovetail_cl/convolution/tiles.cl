@@ -1,0 +1,328 @@
+// Convolutions on a CPU: a work item packs what the windows of some pixels see, and multiplies that by
+// weights that were packed before, a tile of rows by a panel of two vectors at a time.
+//
+// Vectors go along filters, and rows are pixels, where the channels of a pixel are neighbours; else
+// vectors go along pixels, and rows are filters. Depth is ordered by tap, then by channel.
+//
+// T: type of the elements. VECTOR: floats of a vector. CHANNELS_LAST: see above.
+// ACTIVATION(v): of a sum.
+
+typedef struct {
+    int in_size[2], out_size[2], taps[2], stride[2], start[2], between[2];
+    uint in_at[4], out_at[4];   // elements between images, channels, rows and columns
+    uint out_from;              // elements before the first pixel
+    uint in_elements;
+    uint channels, filters;     // of a group
+    uint pixels;                // of an image; of all images where channels are last
+    uint depth;
+    uint line;                  // elements between packed pixels where channels are last
+    uint at_once;               // pixels that are packed together
+    uint blocks;                // of so many pixels; of all images
+    uint each;                  // tiles of filters, or panels of them, of a work unit
+    uint splits, units;
+    uint scratch;               // floats of scratch memory of a work item
+} geometry;
+
+#define NAMED(a, b) JOINED(a, b)
+typedef NAMED(float, VECTOR) vec;
+#define VLOAD NAMED(vload, VECTOR)
+#define VSTORE NAMED(vstore, VECTOR)
+#define PANEL (2 * VECTOR)
+#define READ_float(p, i) VLOAD(0, (p) + (i))
+#define READ_half(p, i) NAMED(vload_half, VECTOR)(0, (p) + (i))
+#define READ(p, i) NAMED(READ_, T)(p, i)
+#define WRITE_float(p, i, v) VSTORE(v, 0, (p) + (i))
+#define WRITE_half(p, i, v) NAMED(NAMED(vstore_half, VECTOR), _rte)(v, 0, (p) + (i))
+#define WRITE(p, i, v) NAMED(WRITE_, T)(p, i, v)
+
+#define REPEAT_2(DO) DO(0) DO(1)
+#define REPEAT_4(DO) REPEAT_2(DO) DO(2) DO(3)
+#define REPEAT_6(DO) REPEAT_4(DO) DO(4) DO(5)
+#define REPEAT_8(DO) REPEAT_6(DO) DO(6) DO(7)
+#define REPEAT_12(DO) REPEAT_8(DO) DO(8) DO(9) DO(10) DO(11)
+
+#if VECTOR == 16
+#define LARGE 12
+#define MEDIUM 8
+#define SMALL 4
+#else
+#define LARGE 6
+#define MEDIUM 4
+#define SMALL 2
+#endif
+
+// Where row r of a tile lies: pixels by lines, filters by turns.
+#if CHANNELS_LAST
+#define ROW(r) a[r * line]
+#define NEXT 1
+#else
+#define ROW(r) a[r]
+#define NEXT LARGE
+#endif
+#define CLEAR(r) vec low##r = 0, high##r = 0;
+#define ADD(r) { const vec v = (vec)(ROW(r)); low##r = fma(v, b0, low##r); high##r = fma(v, b1, high##r); }
+#define KEEP(r) VSTORE(low##r, 0, sums + r * PANEL); VSTORE(high##r, 1, sums + r * PANEL);
+
+#define TILE(ROWS)                                                                                 \
+    void tile_##ROWS(const __global float *a, const ulong line, const __global float *b,           \
+                     const uint depth, float *sums)                                                \
+    {                                                                                              \
+        REPEAT_##ROWS(CLEAR)                                                                       \
+        for (uint k = depth; k; --k) {                                                             \
+            const vec b0 = VLOAD(0, b), b1 = VLOAD(1, b);                                          \
+            REPEAT_##ROWS(ADD)                                                                     \
+            a += NEXT;                                                                             \
+            b += PANEL;                                                                            \
+        }                                                                                          \
+        REPEAT_##ROWS(KEEP)                                                                        \
+    }
+#define DEFINE_TILE(ROWS) TILE(ROWS)
+DEFINE_TILE(LARGE)
+DEFINE_TILE(MEDIUM)
+DEFINE_TILE(SMALL)
+
+// Sums of at most LARGE rows.
+void tile(const uint rows, const __global float *a, const ulong line, const __global float *b, const uint depth, float *sums)
+{
+    if (rows > MEDIUM) NAMED(tile_, LARGE)(a, line, b, depth, sums);
+    else if (rows > SMALL) NAMED(tile_, MEDIUM)(a, line, b, depth, sums);
+    else NAMED(tile_, SMALL)(a, line, b, depth, sums);
+}
+
+// The first n floats of a row of sums.
+void put(__global T *to, const float *sums, const uint n)
+{
+    if (n == PANEL) {
+        WRITE(to, 0, VLOAD(0, sums));
+        WRITE(to, VECTOR, VLOAD(1, sums));
+        return;
+    }
+    for (uint j = 0; j < n; ++j) STORE_AS(T, to, j, sums[j]);
+}
+
+#if CHANNELS_LAST
+// These two write whole vectors: what they write too much is overwritten by what comes behind.
+void clear(__global float *to, const uint n)
+{
+    for (uint i = 0; i < n; i += VECTOR) VSTORE((vec)(0.0f), 0, to + i);
+}
+
+void copy(__global float *to, const __global T *x, const uint from, const uint n, const uint end)
+{
+    uint i = 0;
+    for (; i < n && from + i + VECTOR <= end; i += VECTOR) VSTORE(READ(x, from + i), 0, to + i);
+    for (; i < n; ++i) to[i] = LOAD_AS(T, x, from + i);
+}
+
+// What the window of a pixel sees of a group of channels.
+void pack_pixel(__global float *to, const __global T *x, const geometry *g, const uint pixel, const uint channel)
+{
+    const uint row = pixel / g->out_size[1] % g->out_size[0], image = pixel / g->out_size[1] / g->out_size[0];
+    const int column = (int)(pixel % g->out_size[1]) * g->stride[1] + g->start[1];
+    const bool is_joined = g->between[1] == 1 && g->channels == g->in_at[3];
+    for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
+        const int at_row = (int)row * g->stride[0] + g->start[0] + tap_row * g->between[0];
+        if (at_row < 0 || at_row >= g->in_size[0]) {
+            clear(to, g->taps[1] * g->channels);
+            to += g->taps[1] * g->channels;
+            continue;
+        }
+        const uint first = image * g->in_at[0] + at_row * g->in_at[2] + channel;
+        if (is_joined) {
+            const int low = clamp(-column, 0, g->taps[1]), high = clamp(g->in_size[1] - column, low, g->taps[1]);
+            clear(to, low * g->channels);
+            to += low * g->channels;
+            if (high > low) copy(to, x, first + (column + low) * g->in_at[3], (high - low) * g->channels, g->in_elements);
+            to += (high - low) * g->channels;
+            clear(to, (g->taps[1] - high) * g->channels);
+            to += (g->taps[1] - high) * g->channels;
+            continue;
+        }
+        for (int tap = 0; tap < g->taps[1]; ++tap) {
+            const int at = column + tap * g->between[1];
+            if (at < 0 || at >= g->in_size[1]) clear(to, g->channels);
+            else copy(to, x, first + at * g->in_at[3], g->channels, g->in_elements);
+            to += g->channels;
+        }
+    }
+}
+
+__kernel void convolve(
+    TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(float, scratch), TENSOR(T, y),
+    const geometry given)
+{
+    const geometry copied = given, *g = &copied;
+    BEGIN(const T, x);
+    BEGIN(const float, weights);
+    BEGIN(const float, bias);
+    BEGIN(float, scratch);
+    BEGIN(T, y);
+    float sums[LARGE * PANEL];
+    scratch += get_global_id(0) * g->scratch;
+    y += g->out_from;
+    const uint panels = (g->filters + PANEL - 1) / PANEL;
+    const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
+    for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
+        const uint split = unit % g->splits, block = unit / g->splits % g->blocks, group = unit / g->splits / g->blocks;
+        const uint first = block * g->at_once, count = min(g->at_once, g->pixels - first);
+        uint in_place = 0;
+#if IN_PLACE
+        in_place = count / LARGE * LARGE;       // as many as whole tiles take
+#endif
+        for (uint i = in_place; i < count; ++i) {
+            pack_pixel(scratch + (i - in_place) * g->line, x, g, first + i, group * g->channels);
+        }
+        const uint to_panel = min(panels, (split + 1) * g->each);
+        for (uint panel = split * g->each; panel < to_panel; ++panel) {
+            const uint filter = panel * PANEL, filters = min((uint)PANEL, g->filters - filter);
+            const __global float *b = weights + (group * panels + panel) * (ulong)g->depth * PANEL;
+            const __global float *add = bias + (group * panels + panel) * PANEL;
+            for (uint i = 0; i < count; i += LARGE) {
+                const uint rows = min((uint)LARGE, count - i);
+#if IN_PLACE
+                if (i < in_place) tile(rows, x + (first + i) * g->in_at[3] + group * g->channels, g->in_at[3], b, g->depth, sums);
+                else
+#endif
+                tile(rows, scratch + (i - in_place) * g->line, g->line, b, g->depth, sums);
+                for (uint r = 0; r < rows; ++r) {
+                    for (uint j = 0; j < PANEL; ++j) {
+                        const float v = sums[r * PANEL + j] + add[j];
+                        sums[r * PANEL + j] = ACTIVATION(v);
+                    }
+                    const uint pixel = first + i + r, line = pixel / g->out_size[1], image = line / g->out_size[0];
+                    put(y + image * g->out_at[0] + line % g->out_size[0] * g->out_at[2]
+                            + pixel % g->out_size[1] * g->out_at[3] + group * g->filters + filter,
+                        sums + r * PANEL, filters);
+                }
+            }
+        }
+    }
+}
+
+#else
+// Lanes of a panel that one tap finds side by side in a row of the image, or outside of it.
+typedef struct {
+    uint lane, n;
+    uint from;                  // elements; OUTSIDE: zeros
+} run;
+#define OUTSIDE 0xFFFFFFFFu
+
+// The runs of a tap, in order; they are at most three times as many as there are lanes.
+uint find_runs(run *runs, const geometry *g, const uint first, const uint count, const int tap_row, const int tap)
+{
+    uint found = 0, lane = 0;
+    int row = first / g->out_size[1], column = first % g->out_size[1];
+    while (lane < count) {
+        const int n = min((int)(count - lane), g->out_size[1] - column);
+        const int at_row = row * g->stride[0] + g->start[0] + tap_row * g->between[0];
+        const int at = column * g->stride[1] + g->start[1] + tap * g->between[1];
+        int low = n, high = n;
+        if (at_row >= 0 && at_row < g->in_size[0]) {
+            low = at >= 0 ? 0 : min(n, (-at + g->stride[1] - 1) / g->stride[1]);
+            high = clamp(at >= g->in_size[1] ? 0 : (g->in_size[1] - 1 - at) / g->stride[1] + 1, low, n);
+        }
+        const uint ends[3] = {low, high, n};
+        for (int part = 0, from = 0; part < 3; from = ends[part++]) {
+            const uint many = ends[part] - from;
+            if (!many) continue;
+            const uint source = part == 1 ? at_row * g->in_at[2] + (at + from * g->stride[1]) * g->in_at[3] : OUTSIDE;
+            run *last = runs + found - 1;
+            if (found && source != OUTSIDE && g->stride[1] == 1 && last->from != OUTSIDE && last->from + last->n == source) {
+                last->n += many;
+            } else if (found && source == OUTSIDE && last->from == OUTSIDE) {
+                last->n += many;
+            } else {
+                const run next = {lane + from, many, source};
+                runs[found++] = next;
+            }
+        }
+        lane += n;
+        column = 0;
+        ++row;
+    }
+    return found;
+}
+
+// A run of one channel. Whole vectors are written: what is too much is overwritten by what comes behind.
+void copy_run(__global float *to, const __global T *x, const uint from, const uint n, const int stride, const uint end)
+{
+    uint i = 0;
+    if (stride == 1) {
+        for (; i < n && from + i + VECTOR <= end; i += VECTOR) VSTORE(READ(x, from + i), 0, to + i);
+    } else if (stride == 2) {
+        for (; i < n && from + 2 * i + 2 * VECTOR <= end; i += VECTOR) {
+            const vec low = READ(x, from + 2 * i), high = READ(x, from + 2 * i + VECTOR);
+            VSTORE((vec)(low.even, high.even), 0, to + i);
+        }
+    }
+    for (; i < n; ++i) to[i] = LOAD_AS(T, x, from + i * stride);
+}
+
+// What the windows of some pixels see: packed[tap][channel][pixel].
+void pack_panel(__global float *to, const __global T *x, const geometry *g, const uint channel_from, const uint first, const uint count)
+{
+    run runs[3 * PANEL];
+    for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
+        for (int tap = 0; tap < g->taps[1]; ++tap) {
+            const uint found = find_runs(runs, g, first, count, tap_row, tap);
+            for (uint c = 0; c < g->channels; ++c) {
+                const uint channel = channel_from + c * g->in_at[1];
+                for (uint i = 0; i < found; ++i) {
+                    __global float *lanes = to + runs[i].lane;
+                    if (runs[i].from == OUTSIDE) {
+                        for (uint j = 0; j < runs[i].n; j += VECTOR) VSTORE((vec)(0.0f), 0, lanes + j);
+                    } else {
+                        copy_run(lanes, x, channel + runs[i].from, runs[i].n, g->stride[1], g->in_elements);
+                    }
+                }
+                to += PANEL;
+            }
+        }
+    }
+}
+
+__kernel void convolve(
+    TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(float, scratch), TENSOR(T, y),
+    const geometry given)
+{
+    const geometry copied = given, *g = &copied;
+    BEGIN(const T, x);
+    BEGIN(const float, weights);
+    BEGIN(const float, bias);
+    BEGIN(float, scratch);
+    BEGIN(T, y);
+    float sums[LARGE * PANEL];
+    uint places[PANEL];
+    scratch += get_global_id(0) * g->scratch;
+    y += g->out_from;
+    const uint tiles = (g->filters + LARGE - 1) / LARGE, blocks_each = (g->pixels + PANEL - 1) / PANEL;
+    const bool is_joined = g->out_at[3] == 1 && g->out_at[2] == g->out_size[1];
+    const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
+    for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
+        const uint split = unit % g->splits, block = unit / g->splits % g->blocks, group = unit / g->splits / g->blocks;
+        const uint image = block / blocks_each, first = block % blocks_each * PANEL, count = min((uint)PANEL, g->pixels - first);
+        pack_panel(scratch, x, g, image * g->in_at[0] + group * g->channels * g->in_at[1], first, count);
+        for (uint j = 0; j < count; ++j) {
+            places[j] = (first + j) / g->out_size[1] * g->out_at[2] + (first + j) % g->out_size[1] * g->out_at[3];
+        }
+        const uint to_tile = min(tiles, (split + 1) * g->each);
+        for (uint t = split * g->each; t < to_tile; ++t) {
+            const uint rows = min((uint)LARGE, g->filters - t * LARGE);
+            tile(rows, weights + (group * tiles + t) * (ulong)g->depth * LARGE, 1, scratch, g->depth, sums);
+            for (uint r = 0; r < rows; ++r) {
+                const float add = bias[(group * tiles + t) * LARGE + r];
+                for (uint j = 0; j < PANEL; ++j) {
+                    const float v = sums[r * PANEL + j] + add;
+                    sums[r * PANEL + j] = ACTIVATION(v);
+                }
+                __global T *to = y + image * g->out_at[0] + (group * g->filters + t * LARGE + r) * g->out_at[1];
+                if (is_joined) {
+                    put(to + first, sums + r * PANEL, count);
+                } else {
+                    for (uint j = 0; j < count; ++j) STORE_AS(T, to, places[j], sums[r * PANEL + j]);
+                }
+            }
+        }
+    }
+}
+#endif

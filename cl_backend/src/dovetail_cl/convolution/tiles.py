@@ -1,0 +1,103 @@
+"""Convolutions on a CPU, by tiles of sums that registers hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail import DType, Layer
+
+from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
+from ..elementwise import input_info
+from ..elementwise.functions import SOURCE, activation
+from ..kernels import TYPES, Kernels
+from .geometry import Geometry
+
+_PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
+_NUMBERS = (
+    *("out_from", "in_elements", "channels", "filters", "pixels", "depth", "line"),
+    *("at_once", "blocks", "each", "splits", "units", "scratch"),
+)
+_STRUCT = np.dtype(
+    [(name, np.int32, 2) for name in _PAIRS]
+    + [("in_at", np.uint32, 4), ("out_at", np.uint32, 4)]
+    + [(name, np.uint32) for name in _NUMBERS]
+)
+_PACKED_FLOATS = 1 << 16
+"""Packed pixels that stay in the nearer caches while weights pass by."""
+_UNITS_EACH = 4
+"""Work units that each compute unit should get, at least."""
+
+
+def vector_of(kernels: Kernels) -> int:
+    """Return the floats of a vector of a CPU."""
+    width = kernels.device.facts["vector_width"]
+    return width if width in (4, 8, 16) else 4
+
+
+def is_channels_last(geometry: Geometry) -> bool:
+    """Say whether the channels of a pixel are neighbours."""
+    return geometry.in_at[1] == geometry.out_at[1] == 1
+
+
+def launch(layer: Layer, geometry: Geometry, kernels: Kernels, scratch_from: int = 0) -> tuple[Launch, int]:
+    """Return the launch that computes a convolution, and the bytes of scratch memory that it uses.
+
+    Args:
+        layer: Weights and bias are constant.
+        geometry: Of the layer, or of a phase of it.
+        kernels: Of the device.
+        scratch_from: Bytes of scratch memory before its own.
+    """
+    descriptor: Any = layer.descriptor
+    dtype = input_info(layer, 0).dtype
+    vector = vector_of(kernels)
+    panel, rows = 2 * vector, 12 if vector == 16 else 6
+    is_last = is_channels_last(geometry)
+    given = np.zeros((), _STRUCT)
+    for name in ("in_at", "out_at", "out_from", "channels", "filters", "depth", *_PAIRS):
+        given[name] = getattr(geometry, name)
+    given["in_elements"] = input_info(layer, 0).elements
+    line = -(-geometry.depth // vector) * vector + vector
+    if is_last:
+        pixels, parts = geometry.batch * geometry.pixels, -(-geometry.filters // panel)
+        share = -(-pixels * geometry.groups // (_UNITS_EACH * kernels.compute_units))
+        at_once = max(1, min(_PACKED_FLOATS // (rows * line), -(-share // rows))) * rows
+        blocks, floats = -(-pixels // at_once), at_once * line
+    else:
+        pixels, parts, at_once = geometry.pixels, -(-geometry.filters // rows), panel
+        blocks, floats = geometry.batch * -(-pixels // panel), geometry.depth * panel + panel
+    wanted = -(-_UNITS_EACH * kernels.compute_units // max(1, blocks * geometry.groups))
+    each = max(1, parts // wanted)
+    splits = -(-parts // each)
+    units = blocks * geometry.groups * splits
+    given["pixels"], given["line"], given["at_once"], given["blocks"] = pixels, line, at_once, blocks
+    given["each"], given["splits"], given["units"], given["scratch"] = each, splits, units, floats
+    kernel = kernels.get(
+        f"{SOURCE} convolution/tiles.cl",
+        "convolve",
+        T=TYPES[dtype],
+        VECTOR=vector,
+        CHANNELS_LAST=int(is_last),
+        IN_PLACE=int(geometry.is_pointwise and dtype is DType.FLOAT32),
+        **{"ACTIVATION(v)": activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)},
+    )
+    weights, bias = _packed(layer, geometry, parts, panel if is_last else rows)
+    items = min(units, _UNITS_EACH * kernels.compute_units)
+    arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Scratch(scratch_from), Output(), given)
+    return Launch(kernel, arguments, (items,), (1,)), items * floats * 4
+
+
+def _packed(layer: Layer, geometry: Geometry, parts: int, width: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return weights [group, part, depth, filter] and bias [group, part, filter], padded."""
+    weights, bias = layer.constant(1), layer.constant(2)
+    assert weights is not None
+    padded = np.zeros((geometry.groups, parts * width, geometry.depth), np.float32)
+    padded[:, : geometry.filters] = geometry.matrix(weights).reshape(geometry.groups, geometry.filters, geometry.depth)
+    packed = np.ascontiguousarray(padded.reshape(geometry.groups, parts, width, geometry.depth).swapaxes(2, 3))
+    added = np.zeros((geometry.groups, parts * width), np.float32)
+    if bias is not None:
+        added[:, : geometry.filters] = bias.reshape(geometry.groups, geometry.filters)
+    return packed, added
