@@ -90,12 +90,14 @@ class GpuAccBackend(IBackend):
     def create_memory_manager(self, context: Any, domain: MemoryDomain) -> IMemoryManager:
         from .memory import ClMemory
 
-        return ClMemory(context.device, domain)
+        with unavailable_without_driver():
+            return ClMemory(context.device, domain)
 
     def create_workload_factory(self, context: Any, resources: HostResources, options: GpuAccOptions) -> IWorkloadFactory:
         from .factory import ClFactory
 
-        return ClFactory(context.device, resources)
+        with unavailable_without_driver():
+            return ClFactory(context.device, resources)
 
     def optimize_subgraph(self, view: SubgraphView, options: GpuAccOptions, device: Device) -> OptimizationViews:
         from .fusion.chain import fuse_chains
@@ -107,7 +109,8 @@ class GpuAccBackend(IBackend):
         return views
 
     def queues(self, context: Any) -> Any:
-        return context.device.queues(context.fail_at)
+        with unavailable_without_driver():
+            return context.device.queues(context.fail_at)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(deterministic=True, asynchronous=True)

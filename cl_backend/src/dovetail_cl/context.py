@@ -14,7 +14,6 @@ class ClContext(IBackendContext):
     """The device of one runtime.
 
     Attributes:
-        device: The opened device; runtimes share it.
         fail_at: Of the commands of each queue, the one that fails late; see `GpuAccOptions`.
 
     Raises:
@@ -22,6 +21,15 @@ class ClContext(IBackendContext):
     """
 
     def __init__(self, index: int, resources: HostResources, options: Any) -> None:
-        self.device = opened(index)
+        self._index = index
         self.fail_at = options.fail_at
         Programs(self.device, resources.artefacts).check()
+
+    @property
+    def device(self) -> Any:
+        """The opened device, which runtimes share; another one once it was lost.
+
+        Raises:
+            DriverError: It cannot be opened again, or it was opened before a fork.
+        """
+        return opened(self._index)

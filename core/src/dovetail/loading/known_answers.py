@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..discovery.backend_rows import BackendState
 from ..discovery.reasons import ReasonCode, Refused
 from ..graph.tensor import Quantization
 from ..ground.errors import BackendUnavailableError, DovetailError, PlacementError
@@ -133,6 +134,7 @@ def self_test(backend: IBackend) -> tuple[str, bool]:
 
     Raises:
         Refused: `SELF_TEST_FAILED`: the result is wrong, or running it failed.
+        BackendUnavailableError: It says that its device is broken.
     """
     from ..optimizer import optimize
     from ..runtime import Runtime
@@ -152,6 +154,8 @@ def self_test(backend: IBackend) -> tuple[str, bool]:
             with Runtime(threads=1) as runtime:
                 result = runtime.load(optimized).run(answer.feeds)["y"]
         except BackendUnavailableError as error:
+            if error.details.get("state") == BackendState.BROKEN:  # which it will be another time too
+                raise
             return f"self-test not run: {error.message}", True
         except Exception as error:
             if is_of_host(error):

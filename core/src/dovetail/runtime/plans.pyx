@@ -284,6 +284,13 @@ cdef class Plan:
         return (self.spare is not None) + len(self.idle) + len(self.detached)
 
 
+cdef dict _CODES = {DOVETAIL_OUT_OF_MEMORY: ErrorCode.OUT_OF_MEMORY, DOVETAIL_FORKED: ErrorCode.FORKED}
+cdef dict _HINTS = {
+    DOVETAIL_OUT_OF_MEMORY: "use a smaller batch, run fewer at once, or free memory",
+    DOVETAIL_FORKED: "start processes by 'spawn', or load the network in the child alone",
+}
+
+
 cdef int poll_python_signals(dvt_context *context) noexcept with gil:
     try:
         PyErr_CheckSignals()
@@ -332,12 +339,12 @@ cdef class Context:
             backend = next(step.backend for step in self.plan.steps if step.queue == fault.index)
             raise RunError(
                 f"backend {backend!r} could not create a queue on device {self.plan.queues[fault.index][1]} (code {code})",
-                code=ErrorCode.FORKED if code == DOVETAIL_FORKED else ErrorCode.STEP_FAILED, backend=backend, status=code)
+                code=_CODES.get(code, ErrorCode.STEP_FAILED), hint=_HINTS.get(code), backend=backend, status=code)
         if fault.what == DVT_FAULT_RUN:
             step = self.plan.steps[fault.index]
             raise RunError(
                 f"backend {step.backend!r}, layer {step.name!r} could not prepare a run (code {code})",
-                code=ErrorCode.OUT_OF_MEMORY if code == DOVETAIL_OUT_OF_MEMORY else ErrorCode.STEP_FAILED,
+                code=_CODES.get(code, ErrorCode.STEP_FAILED), hint=_HINTS.get(code),
                 layer=step.name, backend=step.backend, status=code)
         raise MemoryError()
 

@@ -1,0 +1,419 @@
+"""What goes wrong in drivers, by a double of libOpenCL: each trouble has its error, the host lives.
+
+A library is opened once in a process, so that each test has a process of its own.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+HEADERS = TESTS.parent / "src" / "dovetail_cl" / "driver"
+
+# What the scenes below begin with.
+PRELUDE = """
+import ctypes, json, os, signal, sys, threading, time
+import numpy as np
+import dovetail
+from dovetail import BackendUnavailableError, DovetailError, ErrorCode
+
+feeds = {"x": np.arange(1, 25, dtype=np.float32).reshape(4, 6)}
+double = ctypes.CDLL(os.environ["DOVETAIL_OPENCL_LIB"]) if os.path.exists(os.environ["DOVETAIL_OPENCL_LIB"]) else None
+
+def count(what):
+    return double.double_count(what.encode())
+
+def of_runs():
+    return [count(what) for what in ("buffer", "kernel", "event")] + [count("queue") - 1]  # one is the device's own
+
+def network(name="net"):
+    net = dovetail.Network(name)
+    net.output(net.relu(net.input("x", (4, 6)), name="clamp"), "y")
+    return net
+
+def load(*backends, **more):
+    return dovetail.load(network(), backends or ["GpuAcc"], **more)
+
+def runs(net):
+    np.testing.assert_array_equal(net.run(feeds)["y"], feeds["x"])
+
+def error_of(function, *arguments, **more):
+    try:
+        function(*arguments, **more)
+    except DovetailError as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+def others_go_on():
+    with load("CpuRef") as other:
+        runs(other)
+"""
+
+
+def compiled(folder, *flags):
+    library = folder / "libOpenCL.so.1"
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    warnings = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+    command = [*compiler, "-std=gnu11", "-g", "-O1", *warnings, "-shared", "-fPIC", f"-I{HEADERS}", *flags]
+    source = str(TESTS / "double" / "opencl_double.c")
+    subprocess.run([*command, source, "-o", str(library), "-lpthread"], check=True)
+    return library
+
+
+@pytest.fixture(scope="module")
+def double(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("double"))
+
+
+@pytest.fixture
+def scene(double, tmp_path):
+    """Run a scene in a process of its own, with faults of the double; return what it prints."""
+
+    def play(code, faults="", library=double, **variables):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PRELUDE + code],
+            env={
+                **os.environ,
+                "DOVETAIL_OPENCL_LIB": str(library),
+                "DOVETAIL_DOUBLE": faults,
+                "DOVETAIL_PROBE": "off",
+                "DOVETAIL_CACHE_DIR": str(tmp_path / "cache"),
+                **variables,
+            },
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return play
+
+
+def test_the_double_runs_a_network_and_nothing_leaks(scene):
+    scene("""
+for _ in range(3):
+    with load() as net:
+        runs(net)
+        runs(net)
+        assert count("buffer") and count("kernel")
+    assert of_runs() == [0, 0, 0, 0], of_runs()
+assert count("context") == 1
+assert count("builds") == 2  # of the least program, and of the layer's
+assert count("violations") == 0
+""")
+
+
+@pytest.mark.parametrize("faults", ["slow", "unified", "unified slow"])
+def test_other_devices_run_too(scene, faults):
+    scene(
+        """
+with load() as net:
+    for _ in range(20):
+        runs(net)
+time.sleep(0.05)  # of a driver's thread
+assert of_runs() == [0, 0, 0, 0], of_runs()
+""",
+        faults,
+    )
+
+
+UNAVAILABLE = """
+error = error_of(load)
+assert isinstance(error, BackendUnavailableError), error
+assert error.code is ErrorCode.BACKEND_UNAVAILABLE and error.hint, error
+assert error.details["state"] == sys.argv[1], error.details
+assert sys.argv[2] in str(error), error
+with load("GpuAcc?", "CpuRef") if sys.argv[3] == "absent" else load("CpuRef") as net:
+    runs(net)
+if sys.argv[3] == "absent":
+    with dovetail.load(network()) as net:
+        runs(net)
+error = error_of(load)
+assert error.details["state"] == sys.argv[1], error.details
+"""
+
+
+@pytest.mark.parametrize(
+    ("faults", "state", "text", "when"),
+    [
+        ("no_platform", "driver_missing", "finds no platform", "absent"),
+        ("no_device", "no_device", "none of the 1 OpenCL platforms has a device", "absent"),
+        ("no_compiler", "broken", "device 'double' has no compiler", "opened"),
+        ("build_error", "broken", "error: the double does not like it", "opened"),
+    ],
+)
+def test_what_a_driver_lacks_is_told_apart(scene, faults, state, text, when):
+    scene(f"sys.argv += [{state!r}, {text!r}, {when!r}]" + UNAVAILABLE, faults)
+
+
+def test_a_library_that_is_missing_or_too_old_is_told_apart(scene, tmp_path):
+    old = compiled(tmp_path, "-DclFlush=clFlush_of_another_name")
+    for library, text in ((tmp_path / "nowhere.so", "nowhere.so"), (old, "lacks clFlush, which OpenCL 1.2 has")):
+        scene(f"sys.argv += ['driver_missing', {text!r}, 'absent']" + UNAVAILABLE, library=library)
+
+
+@pytest.mark.parametrize(
+    ("faults", "code", "text"),
+    [
+        ("no_platform", "DRIVER_MISSING", "finds no platform"),
+        ("no_device", "NO_DEVICE", "has a device that is available"),
+        ("build_error", "UNAVAILABLE", "error: the double does not like it"),
+    ],
+)
+def test_doctor_tells_them_apart(double, tmp_path, faults, code, text):
+    done = subprocess.run(
+        [sys.executable, "-m", "dovetail_sdk", "doctor", "GpuAcc", "--json"],
+        env={
+            **os.environ,
+            "DOVETAIL_OPENCL_LIB": str(double),
+            "DOVETAIL_DOUBLE": faults,
+            "DOVETAIL_PROBE": "on",
+            "DOVETAIL_CACHE_DIR": str(tmp_path / "cache"),
+        },
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    (row,) = json.loads(done.stdout)["rows"]
+    assert (row["code"], row["ready"]) == (code, False), row
+    assert text in row["reason"]
+    assert row["hint"]
+
+
+def test_a_kernel_that_the_compiler_refuses_is_given_with_its_log(scene):
+    scene(
+        """
+error = error_of(load)
+assert error.code is ErrorCode.COMPILE_FAILED and error.hint, error
+assert "'clamp'" in str(error) and "error: the double does not like it" in str(error), error
+assert of_runs() == [0, 0, 0, 0], of_runs()
+others_go_on()
+double.double_set(b"")
+with load() as net:
+    runs(net)
+""",
+        "build_error=walk_over",
+    )
+
+
+def test_a_lost_device_ends_its_networks_alone_and_is_opened_again(scene):
+    scene("""
+with load() as net, load("CpuRef") as other:
+    runs(net)
+    for command in range(3):  # in, kernel, out
+        double.double_set(f"lost={command}".encode())
+        error = error_of(net.run, feeds)
+        assert error.code is ErrorCode.STEP_FAILED and "lost" in str(error) and "load the network again" in str(error), error
+        runs(other)
+        assert error_of(net.run, feeds).code is ErrorCode.STEP_FAILED
+        net.unload()
+        net = load()
+        runs(net)
+    assert count("context") == 4
+    net.unload()
+assert of_runs()[:3] == [0, 0, 0], of_runs()
+""")
+
+
+def test_a_command_that_fails_late_is_told_once(scene):
+    scene("""
+with load() as net:
+    runs(net)
+    for command in range(3):
+        double.double_set(f"late={command}".encode())
+        error = error_of(net.run, feeds)
+        assert error.code is ErrorCode.STEP_FAILED and "failed on the device" in str(error), error
+        double.double_set(b"")
+        runs(net)
+assert of_runs()[:3] == [0, 0, 0], of_runs()
+""")
+
+
+@pytest.mark.parametrize("faults", ["", "unified"])
+def test_memory_that_cannot_be_had_is_told_as_such(scene, faults):
+    scene(
+        """
+with load():
+    pass
+faults, met = os.environ["DOVETAIL_DOUBLE"], 0
+for buffer in range(12):
+    double.double_set(f"{faults} memory={buffer}".encode())
+    try:
+        with load() as net:
+            runs(net)
+    except DovetailError as error:
+        assert error.code is ErrorCode.OUT_OF_MEMORY and error.hint, error
+        met += 1
+    assert of_runs() == [0, 0, 0, 0], (buffer, of_runs())
+    others_go_on()
+assert met >= 2, met
+double.double_set(faults.encode())
+with load() as net:
+    runs(net)
+""",
+        faults,
+    )
+
+
+def test_deadlines_and_interrupts_end_a_run_that_waits(scene):
+    scene("""
+def later(seconds, function):
+    thread = threading.Timer(seconds, function)
+    thread.start()
+    return thread
+
+with load() as net, load("CpuRef") as other:
+    runs(net)
+    for command in range(3):
+        double.double_set(f"hang={command}".encode())
+        going_on = later(0.4, double.double_go_on)
+        start = time.monotonic()
+        error = error_of(net.run, feeds, timeout=0.1)
+        assert error.code is ErrorCode.TIMEOUT and time.monotonic() - start < 5, error
+        going_on.join()
+        runs(net)
+
+    double.double_set(b"hang=1")
+    timers = [later(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)), later(0.5, double.double_go_on)]
+    try:
+        net.run(feeds)
+    except KeyboardInterrupt:
+        pass
+    else:
+        raise AssertionError("Ctrl-C was lost")
+    for timer in timers:
+        timer.join()
+    runs(other)
+    runs(net)
+assert of_runs() == [0, 0, 0, 0], of_runs()
+assert count("violations") == 0
+""")
+
+
+@pytest.mark.slow
+def test_a_device_that_never_comes_back_keeps_its_memory_and_nothing_else(scene):
+    """The core gives up ten seconds after the deadline."""
+    scene("""
+net, other = load(), load("CpuRef")
+runs(net)
+double.double_set(b"hang=1")
+error = error_of(net.run, feeds, timeout=0.1)
+assert error.code is ErrorCode.TIMEOUT and "memory" in str(error), error
+runs(other)
+try:
+    net.unload()
+except DovetailError:
+    pass
+assert count("buffer") and count("violations") == 0
+double.double_go_on()
+with load() as again:
+    runs(again)
+""")
+
+
+def test_the_hosts_handlers_stay(scene):
+    scene(
+        """
+import faulthandler
+faulthandler.enable()
+mine = lambda number, frame: seen.append(number)
+seen = []
+signal.signal(signal.SIGUSR1, mine)
+with load() as net:
+    runs(net)
+assert count("builds")
+assert signal.getsignal(signal.SIGUSR1) is mine
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
+except KeyboardInterrupt:
+    print("interrupted")
+else:
+    raise AssertionError("Ctrl-C was lost")
+os.kill(os.getpid(), signal.SIGUSR1)
+assert seen == [signal.SIGUSR1]
+""",
+        "handlers",
+    )
+
+
+KEPT = """
+import logging
+logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(message)s")
+with load(options={"GpuAcc": {"artefacts": sys.argv[1]}}) as net:
+    runs(net)
+print("built", count("builds"), "restored", count("restores"))
+"""
+
+
+def test_a_second_process_builds_nothing(scene, tmp_path):
+    code = f"sys.argv.append({str(tmp_path / 'kept')!r})" + KEPT
+    (tmp_path / "kept").mkdir(mode=0o700)
+    assert "built 2 restored 0" in scene(code)
+    assert "built 0 restored 2" in scene(code)
+
+
+def test_another_driver_builds_anew_and_why_is_said(scene, tmp_path):
+    code = f"sys.argv.append({str(tmp_path / 'kept')!r})" + KEPT
+    (tmp_path / "kept").mkdir(mode=0o700)
+    scene(code)
+    said = scene(code, "driver=2.0")
+    assert "built 2 restored 0" in said
+    assert "2.0" in said
+    assert "1.0" in said
+    assert "built 0 restored 2" in scene(code, "driver=2.0")
+    assert "built 0 restored 2" in scene(code)
+
+
+def test_binaries_that_the_driver_refuses_are_built_again(scene, tmp_path):
+    code = f"sys.argv.append({str(tmp_path / 'kept')!r})" + KEPT
+    (tmp_path / "kept").mkdir(mode=0o700)
+    scene(code)
+    assert "built 2 restored 0" in scene(code, "stale")
+    assert "built 0 restored 2" in scene(code)
+
+
+def test_two_processes_share_a_folder(scene, tmp_path):
+    (tmp_path / "kept").mkdir(mode=0o700)
+    scene(
+        f"folder = {str(tmp_path / 'kept')!r}"
+        """
+children = [os.fork() for _ in range(1)]  # before anything is opened
+with load(options={"GpuAcc": {"artefacts": folder}}) as net:
+    runs(net)
+if children[0] == 0:
+    os._exit(0)
+assert os.waitpid(children[0], 0)[1] == 0
+"""
+    )
+
+
+def test_a_process_that_was_forked_is_told_so(scene):
+    scene("""
+net = load()
+runs(net)
+child = os.fork()
+if child == 0:
+    try:
+        assert error_of(net.run, feeds).code is ErrorCode.FORKED
+        error = error_of(load)
+        assert error.code is ErrorCode.FORKED and "spawn" in error.hint, error
+        others_go_on()
+        os._exit(0)
+    except BaseException as error:
+        print(repr(error), flush=True)
+        os._exit(1)
+assert os.waitpid(child, 0)[1] == 0
+runs(net)
+net.unload()
+assert of_runs() == [0, 0, 0, 0], of_runs()
+""")
