@@ -3,15 +3,18 @@
 // VECTOR: floats of a vector. PANEL: columns of a panel: one vector, or two.
 // RANK: axes of the batch. Y: type of the result. BIAS: whether there is one, of the type Y.
 // ACTIVATES: whether ACTIVATION(v) is another than v.
+// PACKS: each work item packs its panel, of the type B, into local memory, which stays in a cache.
 
 typedef struct {
     ulong size[RANK];
     ulong step[RANK][3];        // elements: of a, b and y
-    ulong b_panel;              // elements between neighbouring panels
+    ulong b_panel;              // elements between neighbouring panels; if packed here, columns
     uint rows, columns, depth;
     uint each;                  // rows of a work item
     uint a_line, a_depth;       // elements between neighbouring rows, and terms of depth
-    uint b_depth;
+    uint b_depth;               // elements between terms of depth
+    uint a_step;                // as a_depth; known to be the same, all rows would be reached by a chain of
+                                // additions from one pointer, which takes longer than the arithmetic
     uint in_place;              // b is not packed: the last panel must not reach past the last column
 } product;
 
@@ -21,32 +24,34 @@ typedef NAMED(float, VECTOR) vec;
 #define VSTORE NAMED(vstore, VECTOR)
 #define IS_WIDE (PANEL > VECTOR)
 
-#define REPEAT_2(DO) DO(0) DO(1)
-#define REPEAT_4(DO) REPEAT_2(DO) DO(2) DO(3)
-#define REPEAT_6(DO) REPEAT_4(DO) DO(4) DO(5)
-#define REPEAT_8(DO) REPEAT_6(DO) DO(6) DO(7)
-#define REPEAT_12(DO) REPEAT_8(DO) DO(8) DO(9) DO(10) DO(11)
+// Of each row of a tile: its number, the row that its pointer is at, and how many rows it is from there.
+#define REPEAT_2(DO) DO(0, 0, 0) DO(1, 0, 1)
+#define REPEAT_4(DO) REPEAT_2(DO) DO(2, 0, 2) DO(3, 0, 3)
+#define REPEAT_6(DO) REPEAT_4(DO) DO(4, 0, 4) DO(5, 0, 5)
+#define REPEAT_8(DO) REPEAT_6(DO) DO(6, 6, 0) DO(7, 6, 1)
+#define REPEAT_12(DO) REPEAT_8(DO) DO(8, 6, 2) DO(9, 6, 3) DO(10, 6, 4) DO(11, 6, 5)
 
-#define CLEAR(r) vec low##r = 0, high##r = 0;
+#define CLEAR(r, at, away) vec low##r = 0, high##r = 0;
 #if IS_WIDE
-#define ADD(r) { const vec v = (vec)(a[r * line]); low##r = fma(v, b0, low##r); high##r = fma(v, b1, high##r); }
+#define ADD(r, at, away) { const vec v = (vec)(a##at[away * line]); low##r = fma(v, b0, low##r); high##r = fma(v, b1, high##r); }
 #else
-#define ADD(r) { const vec v = (vec)(a[r * line]); low##r = fma(v, b0, low##r); }
+#define ADD(r, at, away) { const vec v = (vec)(a##at[away * line]); low##r = fma(v, b0, low##r); }
 #endif
-#define KEEP(r) VSTORE(low##r, 0, sums + r * PANEL); if (IS_WIDE) VSTORE(high##r, 1, sums + r * PANEL);
+#define KEEP(r, at, away) VSTORE(low##r, 0, sums + r * PANEL); if (IS_WIDE) VSTORE(high##r, 1, sums + r * PANEL);
 
 // Sums of the rows from `row` on.
 #define TILE(ROWS)                                                                                 \
-    void tile_##ROWS(const __global float *a, const __global float *b, const product *p,           \
-                     const uint row, float *sums)                                                  \
+    void tile_##ROWS(const __global float *a, const PANELS float *b, const ulong along,            \
+                     const product *p, const uint row, float *sums)                                \
     {                                                                                              \
-        const ulong line = p->a_line, step = p->a_depth, along = p->b_depth;                       \
-        a += row * line;                                                                           \
+        const ulong line = p->a_line;                                                              \
+        const __global float *a0 = a + row * line, *a6 = a0 + 6 * line;                            \
         REPEAT_##ROWS(CLEAR)                                                                       \
         for (uint k = p->depth; k; --k) {                                                          \
             const vec b0 = VLOAD(0, b), b1 = IS_WIDE ? VLOAD(1, b) : b0;                           \
             REPEAT_##ROWS(ADD)                                                                     \
-            a += step;                                                                             \
+            a0 += p->a_depth;                                                                      \
+            a6 += p->a_step;                                                                       \
             b += along;                                                                            \
         }                                                                                          \
         REPEAT_##ROWS(KEEP)                                                                        \
@@ -70,14 +75,14 @@ TILE(2)
 #define TILE_OF(ROWS) NAMED(tile_, ROWS)
 
 // One row: sums of every fourth term each, as one sum would wait for itself.
-void tile_1(const __global float *a, const __global float *b, const product *p, const uint row, float *sums)
+void tile_1(const __global float *a, const PANELS float *b, const ulong along, const product *p, const uint row, float *sums)
 {
-    const ulong step = p->a_depth, along = p->b_depth;
+    const ulong step = p->a_depth;
     const uint depth = p->depth;
     a += row * (ulong)p->a_line;
     REPEAT_4(CLEAR)
     uint k = 0;
-#define ADD_TERM(r) { const vec v = (vec)(a[r * step]); low##r = fma(v, VLOAD(0, b + r * along), low##r); \
+#define ADD_TERM(r, at, away) { const vec v = (vec)(a[r * step]); low##r = fma(v, VLOAD(0, b + r * along), low##r); \
     if (IS_WIDE) high##r = fma(v, VLOAD(1, b + r * along), high##r); }
     for (; k + 4 <= depth; k += 4) {
         REPEAT_4(ADD_TERM)
@@ -85,23 +90,26 @@ void tile_1(const __global float *a, const __global float *b, const product *p, 
         b += 4 * along;
     }
     for (; k < depth; ++k) {
-        ADD_TERM(0)
+        ADD_TERM(0, 0, 0)
         a += step;
         b += along;
     }
     low0 = (low0 + low1) + (low2 + low3);
     high0 = (high0 + high1) + (high2 + high3);
-    KEEP(0)
+    KEEP(0, 0, 0)
 }
 
-__kernel void multiply(CONSTANT(float, a), CONSTANT(float, b), TENSOR(Y, y), const product p
+__kernel void multiply(CONSTANT(float, a), CONSTANT(B, b), TENSOR(Y, y), const product p
 #if BIAS
     , CONSTANT(Y, bias)
+#endif
+#if PACKS
+    , __local float *panel
 #endif
     )
 {
     BEGIN(const float, a);
-    BEGIN(const float, b);
+    BEGIN(const B, b);
     BEGIN(Y, y);
     ulong rest = get_global_id(2);
     for (int axis = RANK - 1; axis >= 0; --axis) {
@@ -113,7 +121,6 @@ __kernel void multiply(CONSTANT(float, a), CONSTANT(float, b), TENSOR(Y, y), con
     }
     const uint wanted = get_global_id(1) * PANEL;
     const uint column = p.in_place ? min(wanted, p.columns - PANEL) : wanted;
-    b += p.in_place ? column : get_global_id(1) * p.b_panel;
     y += column;
     const uint from = wanted - column, to = min((uint)PANEL, p.columns - column);
 #if BIAS
@@ -122,6 +129,13 @@ __kernel void multiply(CONSTANT(float, a), CONSTANT(float, b), TENSOR(Y, y), con
     for (uint j = 0; j < PANEL; ++j) {
         addend[j] = j < to ? LOAD_AS(Y, bias, column + j) : 0.0f;
     }
+#endif
+#if PACKS
+    pack_panel(panel, b + get_global_id(1) * p.b_panel, to, p.b_panel / PANEL, p.b_depth, 0, p.depth);
+    const uint along = PANEL;
+#else
+    const __global float *panel = b + (p.in_place ? column : get_global_id(1) * p.b_panel);
+    const uint along = p.b_depth;
 #endif
     float sums[LARGE * PANEL];
     const uint end = min(p.rows, (uint)((get_global_id(0) + 1) * p.each));
@@ -132,17 +146,17 @@ __kernel void multiply(CONSTANT(float, a), CONSTANT(float, b), TENSOR(Y, y), con
         if (left >= LARGE || (left > MEDIUM && end >= LARGE)) {
             done = min(left, (uint)LARGE);
             first = row + done - LARGE;
-            TILE_OF(LARGE)(a, b, &p, first, sums);
+            TILE_OF(LARGE)(a, panel, along, &p, first, sums);
         } else if (left > SMALL && end >= MEDIUM) {
             done = min(left, (uint)MEDIUM);
             first = row + done - MEDIUM;
-            TILE_OF(MEDIUM)(a, b, &p, first, sums);
+            TILE_OF(MEDIUM)(a, panel, along, &p, first, sums);
         } else if (left > 1 && end >= SMALL) {
             done = min(left, (uint)SMALL);
             first = row + done - SMALL;
-            TILE_OF(SMALL)(a, b, &p, first, sums);
+            TILE_OF(SMALL)(a, panel, along, &p, first, sums);
         } else {
-            tile_1(a, b, &p, row, sums);
+            tile_1(a, panel, along, &p, row, sums);
         }
         for (uint r = 0; r < done; ++r, ++row) {
             float *values = sums + (row - first) * PANEL;

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..driver.arguments import Argument, ConstantArray, Launch, Scratch
+from dovetail.ground.records import NamedTuple
+
+from ..driver.arguments import Argument, ConstantArray, Launch, Local, Scratch
 from ..kernels import Kernels, Work
 from ..walking import Walk, walk
+from . import vectors
 from .geometry import Operand, Product
 
 _ITEM = 1 << 19
@@ -18,38 +22,52 @@ _PACKED = 1 << 15
 """Elements that are worth a work item that packs them."""
 _FEW_ROWS = 24
 """With at most so many rows, columns are not worth packing for them alone."""
+_MANY_ROWS = 96
+"""With so many rows, a work item packs its columns in a small part of its time."""
+_LOCAL = 1 << 18
+"""Bytes of a panel that a second cache holds beside all else."""
+
+
+class _Panels(NamedTuple):
+    """The right side as the kernel of tiles takes it.
+
+    Attributes:
+        side: The operand.
+        depth: Elements between neighbouring terms of depth.
+        panel: Elements between neighbouring panels.
+        matrix: Elements of each of its matrices.
+        way: "packed", "in place", or "packs": by the kernel of tiles.
+    """
+
+    side: Operand
+    depth: int
+    panel: int
+    matrix: int
+    way: str = "packed"
 
 
 def create(product: Product, kernels: Kernels) -> Work:
     """Return the work of a product."""
-    if not product.rows * product.columns * product.matrices:
-        return Work(())
-    vector = min(max(kernels.device.facts["vector_width"], 4), 16)
+    vector = max(size for size in (4, 8, 16) if size <= max(kernels.device.facts["vector_width"], 4))
+    launch = vectors.create(product, vector, kernels)
+    if launch is not None:
+        return Work((launch,))
     launches: list[Launch] = []
     scratch = 0
-    a, b = product.a, product.b
+    a = product.a
     if a.values is not None:
         a = a._replace(argument=ConstantArray(a.values.astype(np.float32)), type="float")
     elif a.type != "float":
-        launches.append(_widened(a, Scratch(scratch), kernels))
-        a = a._replace(argument=Scratch(scratch), type="float")
-        scratch += _bytes(a.elements)
+        launches.append(walk(kernels, (a.elements,), [Walk(a.argument, a.type, (1,))], Walk(Scratch(), "float", (1,))))
+        a = a._replace(argument=Scratch(), type="float")
+        scratch = _bytes(a.elements)
     panel = 2 * vector if product.columns > vector else vector
-    panels = -(-product.columns // panel)
-    packed = panels * product.depth * panel
-    matrices = b.elements // max(b.matrix, 1)
-    in_place = b.values is None and b.type == "float" and b.line == 1 and product.columns >= panel and product.rows <= _FEW_ROWS
-    if in_place:
-        steps = (b.depth, panel, b.matrix)
-    else:
-        steps = (panel, product.depth * panel, packed)
-        if b.values is not None:
-            b = b._replace(argument=ConstantArray(_packed(product, panel)), type="float")
-        else:
-            launches.append(_packing(product, panel, matrices, Scratch(scratch), kernels))
-            b = b._replace(argument=Scratch(scratch), type="float")
-            scratch += _bytes(matrices * packed)
-    launches.append(_multiplying(product._replace(a=a, b=b), vector, panel, steps, in_place, kernels))
+    b = _panels(product, panel, scratch, kernels)
+    if b.way == "packed" and product.b.values is None:
+        matrices = product.b.elements // max(product.b.matrix, 1)
+        launches.append(_packing(product, panel, matrices, b.side.argument, kernels))
+        scratch += _bytes(matrices * b.matrix)
+    launches.append(_multiplying(product._replace(a=a), b, vector, panel, kernels))
     return Work(tuple(launches), scratch)
 
 
@@ -58,8 +76,19 @@ def _bytes(elements: int) -> int:
     return max(-(-4 * elements // 64), 1) * 64
 
 
-def _widened(side: Operand, target: Argument, kernels: Kernels) -> Launch:
-    return walk(kernels, (side.elements,), [Walk(side.argument, side.type, (1,))], Walk(target, "float", (1,)))
+def _panels(product: Product, panel: int, scratch: int, kernels: Kernels) -> _Panels:
+    """Return how the right side is given; if it is to be packed into scratch memory, where to."""
+    b = product.b
+    size = product.depth * panel
+    if b.values is not None:
+        packed = ConstantArray(_packed(product, panel))
+        return _Panels(b._replace(argument=packed, type="float"), panel, size, size * -(-product.columns // panel))
+    if b.type == "float" and b.line == 1 and product.columns >= panel and product.rows <= _FEW_ROWS:
+        return _Panels(b, b.depth, panel, b.matrix, "in place")
+    if 4 * size <= min(_LOCAL, kernels.device.facts["local_memory"]):
+        return _Panels(b, b.depth, panel * b.line, b.matrix, "packs")
+    target = b._replace(argument=Scratch(scratch), type="float")
+    return _Panels(target, panel, size, size * -(-product.columns // panel))
 
 
 def _packed(product: Product, panel: int) -> npt.NDArray[np.float32]:
@@ -67,75 +96,67 @@ def _packed(product: Product, panel: int) -> npt.NDArray[np.float32]:
     b = product.b
     assert b.values is not None
     columns, depth = product.columns, product.depth
+    panels = -(-columns // panel)
     count = math.prod(b.values.shape[:-2])
     if b.depth == 1:
         matrices = b.values.reshape(count, columns, depth)
     else:
         matrices = b.values.reshape(count, depth, columns).swapaxes(1, 2)
-    panels = -(-columns // panel)
     padded = np.zeros((count, panels * panel, depth), np.float32)
     padded[:, :columns] = matrices
     return np.ascontiguousarray(padded.reshape(count, panels, panel, depth).swapaxes(2, 3))
 
 
 def _packing(product: Product, panel: int, matrices: int, target: Argument, kernels: Kernels) -> Launch:
-    layout = np.dtype([("matrix", np.uint64), ("columns", np.uint32), ("depth", np.uint32), ("at_once", np.uint32)])
     b = product.b
-    at_once = max(1, _PACKED // panel)
-    given = np.zeros((), np.dtype([*layout.descr, ("line", np.int32), ("step", np.int32), ("unused", np.int32)]))
-    for name, value in {
-        "matrix": b.matrix,
-        "columns": product.columns,
-        "depth": product.depth,
-        "at_once": at_once,
-        "line": b.line,
-        "step": b.depth,
-    }.items():
+    at_once = _PACKED // panel
+    numbers = ("columns", "depth", "at_once", "line", "step", "unused")
+    given = np.zeros((), np.dtype([("matrix", np.uint64), *((name, np.uint32) for name in numbers)]))
+    values = (b.matrix, product.columns, product.depth, at_once, b.line, b.depth, 0)
+    for name, value in zip(("matrix", *numbers), values, strict=True):
         given[name] = value
     sizes = (-(-product.depth // at_once), -(-product.columns // panel), matrices)
-    kernel = kernels.get("matrices/packing.cl", "pack", T=b.type, PANEL=panel)
+    kernel = kernels.get("matrices/panels.cl matrices/packing.cl", "pack", B=b.type, PANEL=panel, PANELS="__global")
     return Launch(kernel, (b.argument, target, given), sizes, (1, 1, 1))
 
 
-def _multiplying(
-    product: Product, vector: int, panel: int, steps: tuple[int, int, int], in_place: bool, kernels: Kernels
-) -> Launch:
-    tile = 12 if vector == 16 else 6
-    b_matrix_step = steps[2] / product.b.matrix if product.b.matrix else 0
+def _multiplying(product: Product, b: _Panels, vector: int, panel: int, kernels: Kernels) -> Launch:
+    panels = -(-product.columns // panel)
+    packs = b.way == "packs"
+    rows = _rows_each(product, panels, panel, 12 if vector == 16 else 6, packs, kernels.compute_units)
     rank = max(len(product.batch), 1)
-    layout = np.dtype(
-        [
-            ("size", np.uint64, rank),
-            ("step", np.uint64, (rank, 3)),
-            ("b_panel", np.uint64),
-            *((name, np.uint32) for name in ("rows", "columns", "depth", "each", "a_line", "a_depth", "b_depth", "in_place")),
-        ]
-    )
-    given = np.zeros((), layout)
+    numbers = ("rows", "columns", "depth", "each", "a_line", "a_depth", "b_depth", "a_step", "in_place", "unused")
+    layout: list[Any] = [("size", np.uint64, rank), ("step", np.uint64, (rank, 3)), ("b_panel", np.uint64)]
+    given = np.zeros((), np.dtype([*layout, *((name, np.uint32) for name in numbers)]))
     given["size"] = 1
     for axis, (size, (a_step, b_step, y_step)) in enumerate(product.batch):
         given["size"][axis] = size
-        given["step"][axis] = a_step, round(b_step * b_matrix_step), y_step
-    panels = -(-product.columns // panel)
-    tiles = -(-product.rows // tile)
-    each = -(-_ITEM // max(tile * panel * product.depth, 1))
-    each = max(1, min(each, tiles * panels * product.matrices // (4 * kernels.compute_units)))
-    for name, value in {
-        "b_panel": steps[1],
-        "rows": product.rows,
-        "columns": product.columns,
-        "depth": product.depth,
-        "each": each * tile,
-        "a_line": product.a.line,
-        "a_depth": product.a.depth,
-        "b_depth": steps[0],
-        "in_place": in_place,
-    }.items():
+        given["step"][axis] = a_step, b_step // max(b.side.matrix, 1) * b.matrix, y_step
+    values = (product.rows, product.columns, product.depth, rows, product.a.line, product.a.depth, b.depth)
+    for name, value in zip(("b_panel", *numbers), (b.panel, *values, product.a.depth, b.way == "in place", 0), strict=True):
         given[name] = value
     kernel = kernels.get(
-        "elementwise/functions.cl matrices/tiles.cl", "multiply", VECTOR=vector, PANEL=panel, RANK=rank, **product.defined
+        "elementwise/functions.cl matrices/panels.cl matrices/tiles.cl",
+        "multiply",
+        VECTOR=vector,
+        PANEL=panel,
+        RANK=rank,
+        PACKS=int(packs),
+        PANELS="__local" if packs else "__global",
+        B=b.side.type,
+        **product.defined,
     )
-    arguments = [product.a.argument, product.b.argument, product.result, given]
+    arguments: list[Argument] = [product.a.argument, b.side.argument, product.result, given]
     if product.bias is not None:
         arguments.append(product.bias)
-    return Launch(kernel, tuple(arguments), (-(-tiles // each), panels, product.matrices), (1, 1, 1))
+    if packs:
+        arguments.append(Local(max(4 * panel * product.depth, 64)))
+    return Launch(kernel, tuple(arguments), (-(-product.rows // rows), panels, product.matrices), (1, 1, 1))
+
+
+def _rows_each(product: Product, panels: int, panel: int, tile: int, packs: bool, compute_units: int) -> int:
+    """Return how many rows a work item takes: whole tiles, of which there are items enough."""
+    tiles = -(-product.rows // tile)
+    least = -(-_ITEM // max(tile * panel * product.depth, 1))
+    wanted = tiles * panels * product.matrices // (4 * compute_units)
+    return tile * max(1, min(least, wanted), min(wanted, _MANY_ROWS // tile) if packs else 0)
