@@ -209,7 +209,7 @@ static cl_int number(uint64_t content, size_t size, void *value, size_t *needed)
     return told(&content, sizeof(content), size, value, needed);
 }
 
-/* -- platforms and devices ---------------------------------------------------------------------- */
+/* -- platforms and devices -------------------------------------------------------------------- */
 
 cl_int clGetPlatformIDs(cl_uint room, cl_platform_id *found, cl_uint *count)
 {
@@ -284,7 +284,7 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_uint name, size_t size, void *val
     }
 }
 
-/* -- contexts and queues ------------------------------------------------------------------------ */
+/* -- contexts and queues ---------------------------------------------------------------------- */
 
 cl_context clCreateContext(const intptr_t *properties, cl_uint count, const cl_device_id *devices, void *callback, void *given,
                            cl_int *code)
@@ -337,7 +337,7 @@ cl_int clFinish(cl_command_queue queue)
     return clFlush(queue);
 }
 
-/* -- events ------------------------------------------------------------------------------------- */
+/* -- events ----------------------------------------------------------------------------------- */
 
 cl_int clReleaseEvent(cl_event event);
 
@@ -474,7 +474,7 @@ cl_int clReleaseEvent(cl_event event)
     return CL_SUCCESS;
 }
 
-/* -- buffers ------------------------------------------------------------------------------------ */
+/* -- buffers ---------------------------------------------------------------------------------- */
 
 cl_mem clCreateBuffer(cl_context context, cl_bitfield flags, size_t size, void *content, cl_int *code)
 {
@@ -589,7 +589,7 @@ cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *addr
     return code == CL_SUCCESS ? put_event(queue, event) : code;
 }
 
-/* -- programs and kernels ----------------------------------------------------------------------- */
+/* -- programs and kernels --------------------------------------------------------------------- */
 
 static const char magic[] = "double's binary\n";
 

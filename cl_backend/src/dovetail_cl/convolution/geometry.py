@@ -89,7 +89,7 @@ class Geometry(NamedTuple):
         )
 
     def phases(self) -> list[Geometry]:
-        """Return what computes this without dividing: one convolution for each residue of pixels."""
+        """Return what computes this without dividing: a convolution for each residue of pixels."""
         if self.divide == (1, 1):
             return [self]
         parts: list[list[tuple[int, ...]]] = [[], []]
