@@ -23,6 +23,8 @@ from ..walking.copying import Side, copy
 
 _MAX_AXES = 8
 _ALIGNMENT = 64
+_EVEN = (2, 4)
+"""Taps that all results of an axis may have."""
 _SELECTION = np.dtype(
     [("size", np.uint32, _MAX_AXES), ("stride", np.int32, _MAX_AXES), ("table", np.int32, _MAX_AXES), ("axes", np.uint32)]
 )
@@ -50,14 +52,23 @@ def create(layer: Layer, kernels: Kernels) -> Work:
 def _nearest(layer: Layer, kernels: Kernels, descriptor: Resize, changed: list[int]) -> Launch:
     info, result = input_info(layer, 0), layer.output.known_info
     scales, strides = descriptor.axis_scales(info), contiguous(info.sizes)
+    picked = {
+        axis: descriptor.nearest(
+            descriptor.positions(info.sizes[axis], result.sizes[axis], scales[axis], range(result.sizes[axis])),
+            info.sizes[axis],
+        )
+        for axis in changed
+    }
+    if all(_repeats(positions, info.sizes[axis]) for axis, positions in picked.items()):
+        shape = [n for axis, size in enumerate(info.sizes) for n in (size, result.sizes[axis] // size)]
+        source = Side(argument(layer, 0), tuple(n for stride in strides for n in (stride, 0)))
+        return copy(kernels, info.dtype.itemsize, shape, source, Side(Output(), contiguous(shape)))
     axes: list[tuple[int, int, int]] = []  # size of the result, stride, and where the table begins
     tables: list[npt.NDArray[Any]] = []
-    for axis, (size, wanted, stride) in enumerate(zip(info.sizes, result.sizes, strides, strict=True)):
-        if axis in changed:
-            begin = sum(map(len, tables))
-            positions = descriptor.positions(size, wanted, scales[axis], range(wanted))
-            tables.append(descriptor.nearest(positions, size) * stride)
-            axes.append((wanted, 0, begin))
+    for axis, (size, stride) in enumerate(zip(result.sizes, strides, strict=True)):
+        if axis in picked:
+            axes.append((size, 0, sum(map(len, tables))))
+            tables.append(picked[axis] * stride)
         elif axes and axes[-1][2] < 0:  # both lie in one piece
             axes[-1] = (axes[-1][0] * size, stride, -1)
         else:
@@ -70,6 +81,11 @@ def _nearest(layer: Layer, kernels: Kernels, descriptor: Resize, changed: list[i
     table = ConstantArray(np.concatenate(tables).astype(np.int32))
     arguments = (argument(layer, 0), Output(), table, given, np.uint32(result.elements))
     return Launch(kernel, arguments, *kernels.each(result.elements))
+
+
+def _repeats(positions: npt.NDArray[Any], size: int) -> bool:
+    """Say whether each element of an axis is repeated equally often, in order."""
+    return len(positions) % size == 0 and bool((positions == np.arange(len(positions)) // (len(positions) // size)).all())
 
 
 def _resampled(layer: Layer, kernels: Kernels, descriptor: Resize, changed: list[int]) -> Work:
@@ -91,25 +107,33 @@ def _resampled(layer: Layer, kernels: Kernels, descriptor: Resize, changed: list
         is_last = number == len(order) - 1
         target: Argument = Output() if is_last else Scratch(halves[0] * (number % 2))
         written = TYPES[result.dtype] if is_last else "float"
-        taps = _taps(descriptor, sizes[axis], result.sizes[axis], scales[axis])
+        even, taps = _taps(descriptor, sizes[axis], result.sizes[axis], scales[axis])
         counts = (sizes[axis], result.sizes[axis], math.prod(sizes[axis + 1 :]))
         sizes[axis] = result.sizes[axis]
         elements = math.prod(sizes)
-        kernel = kernels.get("resizing/resample.cl", "resample", A=type_, Y=written)
+        kernel = kernels.get("resizing/resample.cl", "resample", A=type_, Y=written, TAPS=even)
         arguments = (source, target, *taps, *map(np.uint32, counts), np.uint32(elements))
         launches.append(Launch(kernel, arguments, *kernels.each(elements, least=2048)))
         source, type_ = target, written
     return Work(tuple(launches), scratch=sum(halves))
 
 
-def _taps(descriptor: Resize, size: int, wanted: int, scale: float) -> tuple[ConstantArray, ...]:
-    """Return where the taps of each result begin, their positions and their weights."""
+def _taps(descriptor: Resize, size: int, wanted: int, scale: float) -> tuple[int, tuple[ConstantArray, ...]]:
+    """Return how many taps each result has, and where they begin, their positions and weights.
+
+    Where there are few, all results get as many, and a tap becomes two of half its weight, which
+    changes no sum. Else their number is 0, and each has its own.
+    """
     parts = list(descriptor.taps(size, wanted, scale))
-    begins, first = 0, []
-    for part in parts:
-        first.append(part.first[:-1] + begins)
-        begins += int(part.first[-1])
-    first.append(np.array([begins]))
+    counts = np.concatenate([np.diff(part.first) for part in parts])
     positions = np.concatenate([part.position for part in parts]).astype(np.int32)
     weights = np.concatenate([part.weight for part in parts]).astype(np.float32)
-    return ConstantArray(np.concatenate(first).astype(np.int32)), ConstantArray(positions), ConstantArray(weights)
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    most = next((one for one in _EVEN if one >= counts.max(initial=0)), 0)
+    if most and counts.min(initial=most):
+        number, turn = np.arange(wanted), np.arange(most)[:, None]
+        taken = first[number] + turn % counts
+        shares = most // counts + (turn % counts < most % counts)
+        positions, weights = positions[taken], weights[taken] / shares.astype(np.float32)
+        return most, (ConstantArray(first[:1]), ConstantArray(positions), ConstantArray(weights))
+    return 0, (ConstantArray(first), ConstantArray(positions), ConstantArray(weights))

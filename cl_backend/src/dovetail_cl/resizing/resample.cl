@@ -9,7 +9,34 @@
 #define LOAD16(T, p) JOINED(LOAD16_, T)(p)
 #define STORE16(T, p, v) JOINED(STORE16_, T)(p, v)
 
-// x is [outer, size, inner] and y [outer, wanted, inner]; taps first[j] to first[j + 1] make result j.
+// The taps of a result: all have TAPS, one behind the other; 0: each has those from first[j] to
+// first[j + 1].
+#if TAPS
+#define SUM(sum, value)                                                                            \
+    _Pragma("unroll") for (uint k = 0; k < TAPS; ++k) {                                           \
+        const uint at = (uint)positions[k * wanted + j];                                           \
+        sum += weights[k * wanted + j] * value;                                                    \
+    }
+#else
+#define SUM(sum, value)                                                                            \
+    for (int k = first[j]; k < first[j + 1]; ++k) {                                                \
+        const uint at = (uint)positions[k];                                                        \
+        sum += weights[k] * value;                                                                 \
+    }
+#endif
+
+static void sum_line(__global Y *restrict y, __global const A *restrict x, __global const int *restrict first,
+                     __global const int *restrict positions, __global const float *restrict weights, uint wanted, uint begin,
+                     uint stop)
+{
+    for (uint j = begin; j < stop; ++j) {
+        float sum = 0;
+        SUM(sum, LOAD_AS(A, x, at))
+        STORE_AS(Y, y, j, sum);
+    }
+}
+
+// x is [outer, size, inner] and y [outer, wanted, inner].
 __kernel void resample(TENSOR(const A, x), TENSOR(Y, y), CONSTANT(int, first), CONSTANT(int, positions),
                        CONSTANT(float, weights), const uint size, const uint wanted, const uint inner, const uint n)
 {
@@ -25,26 +52,30 @@ __kernel void resample(TENSOR(const A, x), TENSOR(Y, y), CONSTANT(int, first), C
     uint row = i / inner, column = i - row * inner;
     uint outer = row / wanted, j = row - outer * wanted;
     while (i < end) {
-        const uint stop = min(inner, column + end - i);
         __global const A *source = x + outer * size * inner;
-        __global Y *target = y + (i - column);
-        i += stop - column;
-        for (; column + 16 <= stop; column += 16) {
-            float16 sum = 0;
-            for (int k = first[j]; k < first[j + 1]; ++k) {
-                sum += weights[k] * LOAD16(A, source + (uint)positions[k] * inner + column);
+        if (inner == 1) {   // the results of a line lie side by side
+            const uint stop = min(wanted, j + end - i);
+            sum_line(y + (i - j), source, first, positions, weights, wanted, j, stop);
+            i += stop - j;
+            j = stop;
+        } else {
+            const uint stop = min(inner, column + end - i);
+            __global Y *target = y + (i - column);
+            i += stop - column;
+            for (; column + 16 <= stop; column += 16) {
+                float16 sum = 0;
+                SUM(sum, LOAD16(A, source + at * inner + column))
+                STORE16(Y, target + column, sum);
             }
-            STORE16(Y, target + column, sum);
-        }
-        for (; column < stop; ++column) {
-            float sum = 0;
-            for (int k = first[j]; k < first[j + 1]; ++k) {
-                sum += weights[k] * LOAD_AS(A, source, (uint)positions[k] * inner + column);
+            for (; column < stop; ++column) {
+                float sum = 0;
+                SUM(sum, LOAD_AS(A, source, at * inner + column))
+                STORE_AS(Y, target, column, sum);
             }
-            STORE_AS(Y, target, column, sum);
+            column = 0;
+            ++j;
         }
-        column = 0;
-        if (++j == wanted) {
+        if (j == wanted) {
             j = 0;
             ++outer;
         }
@@ -53,9 +84,7 @@ __kernel void resample(TENSOR(const A, x), TENSOR(Y, y), CONSTANT(int, first), C
     for (uint i = get_global_id(0); i < n; i += get_global_size(0)) {
         const uint row = i / inner, column = i - row * inner, outer = row / wanted, j = row - outer * wanted;
         float sum = 0;
-        for (int k = first[j]; k < first[j + 1]; ++k) {
-            sum += weights[k] * LOAD_AS(A, x, (outer * size + (uint)positions[k]) * inner + column);
-        }
+        SUM(sum, LOAD_AS(A, x, (outer * size + at) * inner + column))
         STORE_AS(Y, y, i, sum);
     }
 #endif

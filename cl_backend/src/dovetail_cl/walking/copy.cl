@@ -160,3 +160,95 @@ __kernel void transpose(TENSOR(const T, x), TENSOR(T, y), const places w, const 
     }
 #endif
 }
+
+// The even and the odd elements of two vectors, one behind the other.
+static T8 even(T8 a, T8 b) { return (T8)(a.even, b.even); }
+static T8 odd(T8 a, T8 b) { return (T8)(a.odd, b.odd); }
+
+// Of 2, 3 or 4 rows of x the elements in turn.
+static void zip(__global T *restrict y, __global const T *restrict x, int from, uint rows, uint n)
+{
+    uint i = 0;
+    for (; i + 8 <= n; i += 8, y += 8 * rows) {
+        const T8 a = vload8(0, x + i), b = vload8(0, x + from + (int)i);
+        if (rows == 2) {
+            vstore8(low(a, b), 0, y);
+            vstore8(high(a, b), 1, y);
+            continue;
+        }
+        const T8 c = vload8(0, x + 2 * from + (int)i);
+        if (rows == 3) {
+            vstore8((T8)(a.s0, b.s0, c.s0, a.s1, b.s1, c.s1, a.s2, b.s2), 0, y);
+            vstore8((T8)(c.s2, a.s3, b.s3, c.s3, a.s4, b.s4, c.s4, a.s5), 1, y);
+            vstore8((T8)(b.s5, c.s5, a.s6, b.s6, c.s6, a.s7, b.s7, c.s7), 2, y);
+            continue;
+        }
+        const T8 d = vload8(0, x + 3 * from + (int)i);
+        vstore8(low(low(a, c), low(b, d)), 0, y);
+        vstore8(high(low(a, c), low(b, d)), 1, y);
+        vstore8(low(high(a, c), high(b, d)), 2, y);
+        vstore8(high(high(a, c), high(b, d)), 3, y);
+    }
+    for (; i < n; ++i, y += rows) {
+        for (uint row = 0; row < rows; ++row) {
+            y[row] = x[(int)row * from + (int)i];
+        }
+    }
+}
+
+// The reverse: rows of y take turns.
+static void unzip(__global T *restrict y, int to, __global const T *restrict x, uint rows, uint n)
+{
+    uint i = 0;
+    for (; i + 8 <= n; i += 8, x += 8 * rows) {
+        const T8 a = vload8(0, x), b = vload8(1, x);
+        if (rows == 2) {
+            vstore8(even(a, b), 0, y + i);
+            vstore8(odd(a, b), 0, y + to + (int)i);
+            continue;
+        }
+        const T8 c = vload8(2, x);
+        if (rows == 3) {
+            vstore8((T8)(a.s0, a.s3, a.s6, b.s1, b.s4, b.s7, c.s2, c.s5), 0, y + i);
+            vstore8((T8)(a.s1, a.s4, a.s7, b.s2, b.s5, c.s0, c.s3, c.s6), 0, y + to + (int)i);
+            vstore8((T8)(a.s2, a.s5, b.s0, b.s3, b.s6, c.s1, c.s4, c.s7), 0, y + 2 * to + (int)i);
+            continue;
+        }
+        const T8 d = vload8(3, x);
+        vstore8(even(even(a, b), even(c, d)), 0, y + i);
+        vstore8(even(odd(a, b), odd(c, d)), 0, y + to + (int)i);
+        vstore8(odd(even(a, b), even(c, d)), 0, y + 2 * to + (int)i);
+        vstore8(odd(odd(a, b), odd(c, d)), 0, y + 3 * to + (int)i);
+    }
+    for (; i < n; ++i, x += rows) {
+        for (uint row = 0; row < rows; ++row) {
+            y[(int)row * to + (int)i] = x[row];
+        }
+    }
+}
+
+// Axis 0 has 2 to 4 elements, which become neighbours, or were; axis 1 is contiguous on the other side.
+__kernel void take_turns(TENSOR(const T, x), TENSOR(T, y), const places w, const uint n)
+{
+    BEGIN(const T, x);
+    BEGIN(T, y);
+    position here;
+    const uint rows = w.size[0], length = w.size[1];
+    const uint each = (n + (uint)get_global_size(0) - 1) / (uint)get_global_size(0);
+    uint i = min(n, each * (uint)get_global_id(0));
+    const uint end = min(n, i + each);
+    if (i == end) {
+        return;
+    }
+    begin_at(&here, &w, 1, i);
+    while (i < end) {
+        const uint run = min(length - here.at[1], end - i);
+        if (w.from[1] == 1) {
+            zip(y + here.q, x + here.p, w.from[0], rows, run);
+        } else {
+            unzip(y + here.q, w.to[0], x + here.p, rows, run);
+        }
+        advance(&here, &w, 1, run);
+        i += run;
+    }
+}

@@ -32,6 +32,13 @@ _PLACES = np.dtype(
 )
 
 
+_LEAST = 8
+"""Elements of a side that are worth a transposition."""
+_TURNS = 4
+"""Rows that take turns at most."""
+_Axis = tuple[int, tuple[int, ...]]
+
+
 class Side(NamedTuple):
     """A tensor that a copy reads or writes.
 
@@ -61,24 +68,35 @@ def copy(
     """
     elements = math.prod(sizes)
     axes = list(reversed(merged(sizes, [source.strides, target.strides]))) if elements else []
-    is_transposing = False
-    if axes and axes[0][1][0] != 1 and axes[0][1][1] == 1:
-        side = next((number for number, (_, strides) in enumerate(axes) if strides[0] == 1), 0)
-        if side and min(axes[0][0], axes[side][0]) >= (8 if kernels.is_cpu else 4):
-            axes.insert(1, axes.pop(side))
-            is_transposing = True
-    given = _places(axes, (source.start, target.start) if elements else (0, 0))
-    name, count = "copy", elements
+    name, axes = _way(axes, is_cpu=kernels.is_cpu)
+    count = elements
     items, group = kernels.each(elements)
-    if is_transposing:
-        name = "transpose"
+    if name == "transpose":
         count = math.prod(-(-size // _TILE) for size, _ in axes[:2]) * math.prod(size for size, _ in axes[2:])
         items, group = kernels.each(count, least=8) if kernels.is_cpu else ((count * _GPU_GROUP,), (_GPU_GROUP,))
+    elif name == "take_turns":
+        count = elements // axes[0][0]
+    given = _places(axes, (source.start, target.start) if elements else (0, 0))
     kernel: Any = kernels.get("walking/moving.cl walking/copy.cl", name, T=RAW[itemsize], TILE=_TILE)
     return Launch(kernel, (source.argument, target.argument, given, np.uint32(count)), items, group, unless)
 
 
-def _places(axes: Sequence[tuple[int, tuple[int, ...]]], starts: tuple[int, int]) -> npt.NDArray[Any]:
+def _way(axes: list[_Axis], *, is_cpu: bool) -> tuple[str, list[_Axis]]:
+    """Return the kernel for axes, the innermost one first, and their order for it."""
+    if not axes or axes[0][1][1] != 1 or axes[0][1][0] == 1:
+        return "copy", axes
+    size, (step, _) = axes[0]
+    if is_cpu and 2 <= size <= _TURNS and len(axes) > 1 and axes[1][1] == (1, size):
+        return "take_turns", axes
+    side = next((number for number, (_, strides) in enumerate(axes) if strides[0] == 1), 0)
+    if is_cpu and side and 2 <= axes[side][0] <= _TURNS and step == axes[side][0]:
+        return "take_turns", [axes[side], *axes[:side], *axes[side + 1 :]]
+    if side and min(size, axes[side][0]) >= _LEAST:
+        return "transpose", [axes[0], axes[side], *axes[1:side], *axes[side + 1 :]]
+    return "copy", axes
+
+
+def _places(axes: Sequence[_Axis], starts: tuple[int, int]) -> npt.NDArray[Any]:
     """Return the struct of the kernel; the innermost axis comes first."""
     given = np.zeros((), _PLACES)
     given["size"] = 1
