@@ -7,27 +7,25 @@ import math
 from dovetail import Layer
 
 from ..kernels import Kernels, Work
-from . import direct, tiles
-from .geometry import Geometry, geometry_of
+from . import depthwise, direct, tiles
+from .geometry import geometry_of
 
 _MOST_PHASES = 16
+"""Of a transposed convolution; each becomes a launch."""
 
 
 def create(layer: Layer, kernels: Kernels) -> Work:
     """Return the work of a convolution."""
     geometry = geometry_of(layer)
-    is_constant = all(
-        layer.constant(index) is not None for index, info in enumerate(layer.input_infos) if index and info is not None
-    )
-    if kernels.is_cpu and is_constant and geometry.results and _has_tiles(geometry):
-        launches, scratch = [], 0
-        for phase in geometry.phases():
-            launch, more = tiles.launch(layer, phase, kernels)
-            launches.append(launch)
-            scratch = max(scratch, more)
-        return Work(tuple(launches), scratch)
-    return Work((direct.launch(layer, geometry, kernels),))
+    if not geometry.results or not geometry.is_narrow or math.prod(geometry.divide) > _MOST_PHASES:
+        return direct.create(layer, geometry, kernels)
+    if kernels.is_cpu and _is_constant(layer):
+        if depthwise.takes(geometry, kernels):
+            return depthwise.create(layer, geometry, kernels)
+        return tiles.create(layer, geometry, kernels)
+    return direct.create(layer, geometry, kernels)
 
 
-def _has_tiles(geometry: Geometry) -> bool:
-    return geometry.is_narrow and math.prod(geometry.divide) <= _MOST_PHASES
+def _is_constant(layer: Layer) -> bool:
+    """Say whether weights and bias are known now."""
+    return all(layer.constant(index) is not None for index, info in enumerate(layer.input_infos) if index and info is not None)

@@ -11,7 +11,7 @@ from dovetail import DataLayout, Layer
 from ..driver.arguments import Launch, Output
 from ..elementwise import argument, input_info
 from ..elementwise.functions import SOURCE, activation
-from ..kernels import TYPES, Kernels
+from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
 
 _STRUCT = np.dtype(
@@ -25,8 +25,8 @@ _LEAST_PRODUCTS = 1 << 15
 """Worth a work item of a CPU."""
 
 
-def launch(layer: Layer, geometry: Geometry, kernels: Kernels) -> Launch:
-    """Return the launch that computes a convolution; weights and bias need not be constant."""
+def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
+    """Return the work of a convolution; weights and bias need not be constant."""
     descriptor: Any = layer.descriptor
     given = np.zeros((), _STRUCT)
     for name in _STRUCT.names or ():
@@ -43,4 +43,4 @@ def launch(layer: Layer, geometry: Geometry, kernels: Kernels) -> Launch:
     )
     tensors = [argument(layer, index) for index in range(3 if is_biased else 2)]
     items, group = kernels.each(geometry.results, least=max(1, _LEAST_PRODUCTS // max(geometry.depth, 1)))
-    return Launch(kernel, (*tensors, Output(), given, np.uint32(geometry.results)), items, group)
+    return Work((Launch(kernel, (*tensors, Output(), given, np.uint32(geometry.results)), items, group),))

@@ -23,18 +23,7 @@ typedef struct {
     uint scratch;               // floats of scratch memory of a work item
 } geometry;
 
-#define NAMED(a, b) JOINED(a, b)
-typedef NAMED(float, VECTOR) vec;
-#define VLOAD NAMED(vload, VECTOR)
-#define VSTORE NAMED(vstore, VECTOR)
 #define PANEL (2 * VECTOR)
-#define READ_float(p, i) VLOAD(0, (p) + (i))
-#define READ_half(p, i) NAMED(vload_half, VECTOR)(0, (p) + (i))
-#define READ(p, i) NAMED(READ_, T)(p, i)
-#define WRITE_float(p, i, v) VSTORE(v, 0, (p) + (i))
-#define WRITE_half(p, i, v) NAMED(NAMED(vstore_half, VECTOR), _rte)(v, 0, (p) + (i))
-#define WRITE(p, i, v) NAMED(WRITE_, T)(p, i, v)
-
 #define REPEAT_2(DO) DO(0) DO(1)
 #define REPEAT_4(DO) REPEAT_2(DO) DO(2) DO(3)
 #define REPEAT_6(DO) REPEAT_4(DO) DO(4) DO(5)
@@ -243,21 +232,6 @@ uint find_runs(run *runs, const geometry *g, const uint first, const uint count,
     return found;
 }
 
-// A run of one channel. Whole vectors are written: what is too much is overwritten by what comes behind.
-void copy_run(__global float *to, const __global T *x, const uint from, const uint n, const int stride, const uint end)
-{
-    uint i = 0;
-    if (stride == 1) {
-        for (; i < n && from + i + VECTOR <= end; i += VECTOR) VSTORE(READ(x, from + i), 0, to + i);
-    } else if (stride == 2) {
-        for (; i < n && from + 2 * i + 2 * VECTOR <= end; i += VECTOR) {
-            const vec low = READ(x, from + 2 * i), high = READ(x, from + 2 * i + VECTOR);
-            VSTORE((vec)(low.even, high.even), 0, to + i);
-        }
-    }
-    for (; i < n; ++i) to[i] = LOAD_AS(T, x, from + i * stride);
-}
-
 // What the windows of some pixels see: packed[tap][channel][pixel].
 void pack_panel(__global float *to, const __global T *x, const geometry *g, const uint channel_from, const uint first, const uint count)
 {
@@ -272,7 +246,7 @@ void pack_panel(__global float *to, const __global T *x, const geometry *g, cons
                     if (runs[i].from == OUTSIDE) {
                         for (uint j = 0; j < runs[i].n; j += VECTOR) VSTORE((vec)(0.0f), 0, lanes + j);
                     } else {
-                        copy_run(lanes, x, channel + runs[i].from, runs[i].n, g->stride[1], g->in_elements);
+                        copy_line(lanes, x, channel + runs[i].from, runs[i].n, g->stride[1], g->in_elements);
                     }
                 }
                 to += PANEL;

@@ -12,7 +12,7 @@ from dovetail import DType, Layer
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info
 from ..elementwise.functions import SOURCE, activation
-from ..kernels import TYPES, Kernels
+from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
 
 _PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
@@ -27,7 +27,7 @@ _STRUCT = np.dtype(
 )
 _PACKED_FLOATS = 1 << 16
 """Packed pixels that stay in the nearer caches while weights pass by."""
-_UNITS_EACH = 4
+UNITS_EACH = 4
 """Work units that each compute unit should get, at least."""
 
 
@@ -42,15 +42,14 @@ def is_channels_last(geometry: Geometry) -> bool:
     return geometry.in_at[1] == geometry.out_at[1] == 1
 
 
-def launch(layer: Layer, geometry: Geometry, kernels: Kernels, scratch_from: int = 0) -> tuple[Launch, int]:
-    """Return the launch that computes a convolution, and the bytes of scratch memory that it uses.
+def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
+    """Return the work of a convolution whose weights and bias are constant."""
+    parts = [_launch(layer, phase, kernels) for phase in geometry.phases()]
+    return Work(tuple(launch for launch, _ in parts), max(scratch for _, scratch in parts))
 
-    Args:
-        layer: Weights and bias are constant.
-        geometry: Of the layer, or of a phase of it.
-        kernels: Of the device.
-        scratch_from: Bytes of scratch memory before its own.
-    """
+
+def _launch(layer: Layer, geometry: Geometry, kernels: Kernels) -> tuple[Launch, int]:
+    """Return the launch for a phase of a convolution, and the bytes of scratch memory that it uses."""
     descriptor: Any = layer.descriptor
     dtype = input_info(layer, 0).dtype
     vector = vector_of(kernels)
@@ -63,20 +62,20 @@ def launch(layer: Layer, geometry: Geometry, kernels: Kernels, scratch_from: int
     line = -(-geometry.depth // vector) * vector + vector
     if is_last:
         pixels, parts = geometry.batch * geometry.pixels, -(-geometry.filters // panel)
-        share = -(-pixels * geometry.groups // (_UNITS_EACH * kernels.compute_units))
+        share = -(-pixels * geometry.groups // (UNITS_EACH * kernels.compute_units))
         at_once = max(1, min(_PACKED_FLOATS // (rows * line), -(-share // rows))) * rows
         blocks, floats = -(-pixels // at_once), at_once * line
     else:
         pixels, parts, at_once = geometry.pixels, -(-geometry.filters // rows), panel
         blocks, floats = geometry.batch * -(-pixels // panel), geometry.depth * panel + panel
-    wanted = -(-_UNITS_EACH * kernels.compute_units // max(1, blocks * geometry.groups))
+    wanted = -(-UNITS_EACH * kernels.compute_units // max(1, blocks * geometry.groups))
     each = max(1, parts // wanted)
     splits = -(-parts // each)
     units = blocks * geometry.groups * splits
     given["pixels"], given["line"], given["at_once"], given["blocks"] = pixels, line, at_once, blocks
     given["each"], given["splits"], given["units"], given["scratch"] = each, splits, units, floats
     kernel = kernels.get(
-        f"{SOURCE} convolution/tiles.cl",
+        f"{SOURCE} convolution/vectors.cl convolution/tiles.cl",
         "convolve",
         T=TYPES[dtype],
         VECTOR=vector,
@@ -85,8 +84,8 @@ def launch(layer: Layer, geometry: Geometry, kernels: Kernels, scratch_from: int
         **{"ACTIVATION(v)": activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)},
     )
     weights, bias = _packed(layer, geometry, parts, panel if is_last else rows)
-    items = min(units, _UNITS_EACH * kernels.compute_units)
-    arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Scratch(scratch_from), Output(), given)
+    items = min(units, UNITS_EACH * kernels.compute_units)
+    arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Scratch(), Output(), given)
     return Launch(kernel, arguments, (items,), (1,)), items * floats * 4
 
 

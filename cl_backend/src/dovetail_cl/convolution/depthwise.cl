@@ -1,0 +1,178 @@
+// Convolutions of single channels on a CPU.
+//
+// CHANNELS_LAST: vectors go along channels, four pixels at a time. Else they go along the pixels of a
+// row, four rows at a time, of a plane that was packed with its padding around it, its columns sorted
+// by their residues of the stride, so that what a vector sees is a vector at every tap.
+//
+// T: type of the elements. VECTOR: floats of a vector. ACTIVATION(v): of a sum.
+
+typedef struct {
+    int in_size[2], out_size[2], taps[2], stride[2], start[2], between[2];
+    uint in_at[4], out_at[4];   // elements between images, channels, rows and columns
+    uint in_elements;
+    uint groups, filters;       // filters of a group
+    uint band, bands;           // rows of a work unit, and how many bands of them there are
+    uint residue;               // packed: floats of the columns with one residue
+    uint chunk, chunks;         // channels of a work unit
+    uint units;
+    uint scratch;               // floats of scratch memory of a work item
+} geometry;
+
+#define ROWS 4
+#define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)
+#define DECLARE(r) vec sum##r = add;
+#define KEEP(r) VSTORE(sum##r, r, sums);
+
+void activate(float *sums)
+{
+    for (uint j = 0; j < ROWS * VECTOR; ++j) {
+        const float v = sums[j];
+        sums[j] = ACTIVATION(v);
+    }
+}
+
+#if CHANNELS_LAST
+__kernel void convolve(
+    TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(T, y), const geometry given)
+{
+    const geometry copied = given, *g = &copied;
+    BEGIN(const T, x);
+    BEGIN(const float, weights);
+    BEGIN(const float, bias);
+    BEGIN(T, y);
+    float sums[ROWS * VECTOR];
+    const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
+    for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
+        const uint chunk = unit % g->chunks, line = unit / g->chunks;
+        const int row = line % g->out_size[0] * g->stride[0] + g->start[0];
+        const uint image = line / g->out_size[0];
+        const uint to_channel = min(g->groups, (chunk + 1) * g->chunk);
+        for (uint wanted = chunk * g->chunk; wanted < to_channel; wanted += VECTOR) {
+            const uint channel = min(wanted, g->groups - VECTOR);
+            const vec add = VLOAD(0, bias + channel);
+            __global T *to = y + image * g->out_at[0] + line % g->out_size[0] * g->out_at[2] + channel;
+            for (int column = 0; column < g->out_size[1]; column += ROWS) {
+                const int at = column * g->stride[1] + g->start[1];
+                const int last = at + (ROWS - 1) * g->stride[1] + (g->taps[1] - 1) * g->between[1];
+                const bool is_inside = at >= 0 && last < g->in_size[1];
+                REPEAT(DECLARE)
+                for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
+                    const int at_row = row + tap_row * g->between[0];
+                    if (at_row < 0 || at_row >= g->in_size[0]) continue;
+                    const __global float *w = weights + tap_row * g->taps[1] * g->groups + channel;
+                    const __global T *from = x + image * g->in_at[0] + at_row * g->in_at[2] + channel;
+                    for (int tap = 0; tap < g->taps[1]; ++tap) {
+                        const vec weight = VLOAD(0, w + tap * g->groups);
+                        const int first = at + tap * g->between[1];
+#define ADD_INSIDE(r) sum##r = fma(weight, READ(from, (uint)(first + r * g->stride[1]) * g->in_at[3]), sum##r);
+#define ADD_WHERE_INSIDE(r)                                                                        \
+    if (first + r * g->stride[1] >= 0 && first + r * g->stride[1] < g->in_size[1]) { ADD_INSIDE(r) }
+                        if (is_inside) {
+                            REPEAT(ADD_INSIDE)
+                        } else {
+                            REPEAT(ADD_WHERE_INSIDE)
+                        }
+                    }
+                }
+                REPEAT(KEEP)
+                activate(sums);
+                for (int r = 0; r < min(ROWS, g->out_size[1] - column); ++r) {
+                    WRITE(to, (column + r) * g->out_at[3], VLOAD(r, sums));
+                }
+            }
+        }
+    }
+}
+
+#else
+// The rows that a band of a plane sees: packed[row][residue of the stride][column].
+void pack_plane(__global float *to, const __global T *x, const geometry *g, const uint plane, const int first, const uint rows)
+{
+    for (uint i = 0; i < rows; ++i) {
+        const int row = first + (int)i;
+        const bool is_inside = row >= 0 && row < g->in_size[0];
+        for (int residue = 0; residue < g->stride[1]; ++residue) {
+            const int at = residue + g->start[1], stride = g->stride[1], n = g->residue;
+            int low = n, high = n;
+            if (is_inside) {
+                low = at >= 0 ? 0 : min(n, (stride - 1 - at) / stride);
+                high = clamp(at >= g->in_size[1] ? 0 : (g->in_size[1] - 1 - at) / stride + 1, low, n);
+            }
+            for (int j = 0; j < low; j += VECTOR) VSTORE((vec)(0.0f), 0, to + j);
+            if (high > low) {
+                copy_line(to + low, x, plane + row * g->in_at[2] + (at + low * stride), high - low, stride, g->in_elements);
+            }
+            for (int j = high; j < n; j += VECTOR) VSTORE((vec)(0.0f), 0, to + j);
+            to += n;
+        }
+    }
+}
+
+// The first n floats, fewer than VECTOR, as halves of vectors that overlap.
+void put(__global T *to, const float *sums, const uint n)
+{
+#if VECTOR > 8
+    if (n >= 8) {
+        WRITE_8(to, 0, vload8(0, sums));
+        WRITE_8(to, n - 8, vload8(0, sums + n - 8));
+        return;
+    }
+#endif
+#if VECTOR > 4
+    if (n >= 4) {
+        WRITE_4(to, 0, vload4(0, sums));
+        WRITE_4(to, n - 4, vload4(0, sums + n - 4));
+        return;
+    }
+#endif
+    for (uint j = 0; j < n; ++j) STORE_AS(T, to, j, sums[j]);
+}
+
+__kernel void convolve(
+    TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), CONSTANT(uint, places), TENSOR(float, scratch),
+    TENSOR(T, y), const geometry given)
+{
+    const geometry copied = given, *g = &copied;
+    BEGIN(const T, x);
+    BEGIN(const float, weights);
+    BEGIN(const float, bias);
+    BEGIN(const uint, places);
+    BEGIN(float, scratch);
+    BEGIN(T, y);
+    float sums[ROWS * VECTOR];
+    scratch += get_global_id(0) * g->scratch;
+    const uint taps = g->taps[0] * g->taps[1], columns = g->out_size[1];
+    const uint down = g->stride[0] * g->stride[1] * g->residue;     // floats to what the next row sees
+    const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
+    for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
+        const uint band = unit % g->bands, group = unit / g->bands % g->groups, image = unit / g->bands / g->groups;
+        const uint first = band * g->band, rows = min(g->band, g->out_size[0] - first);
+        pack_plane(scratch, x, g, image * g->in_at[0] + group * g->in_at[1], (int)first * g->stride[0] + g->start[0],
+                   (rows - 1) * g->stride[0] + (g->taps[0] - 1) * g->between[0] + 1);
+        for (uint filter = group * g->filters; filter < (group + 1) * g->filters; ++filter) {
+            const __global float *w = weights + filter * taps;
+            const vec add = (vec)(bias[filter]);
+            for (uint row = 0; row < rows; row += ROWS) {
+                for (uint wanted = 0; wanted < columns; wanted += VECTOR) {
+                    const uint column = columns < VECTOR ? 0 : min(wanted, columns - VECTOR);
+                    const __global float *from = scratch + row * down + column;
+                    REPEAT(DECLARE)
+                    for (uint tap = 0; tap < taps; ++tap) {
+                        const vec weight = (vec)(w[tap]);
+                        const __global float *at = from + places[tap];
+#define ADD(r) sum##r = fma(weight, VLOAD(0, at + r * down), sum##r);
+                        REPEAT(ADD)
+                    }
+                    REPEAT(KEEP)
+                    activate(sums);
+                    __global T *to = y + image * g->out_at[0] + filter * g->out_at[1] + (first + row) * g->out_at[2] + column;
+                    for (uint r = 0; r < min((uint)ROWS, rows - row); ++r) {
+                        if (columns >= VECTOR) WRITE(to, r * columns, VLOAD(r, sums));
+                        else put(to + r * columns, sums + r * VECTOR, columns);
+                    }
+                }
+            }
+        }
+    }
+}
+#endif

@@ -1,0 +1,35 @@
+// Vectors of floats on a CPU, read from and written to elements of the type T. VECTOR: floats of one.
+
+#define NAMED(a, b) JOINED(a, b)
+typedef NAMED(float, VECTOR) vec;
+#define VLOAD NAMED(vload, VECTOR)
+#define VSTORE NAMED(vstore, VECTOR)
+#define READ_float(p, i) VLOAD(0, (p) + (i))
+#define READ_half(p, i) NAMED(vload_half, VECTOR)(0, (p) + (i))
+#define READ(p, i) NAMED(READ_, T)(p, i)
+#define WRITE_float(p, i, v) VSTORE(v, 0, (p) + (i))
+#define WRITE_half(p, i, v) NAMED(NAMED(vstore_half, VECTOR), _rte)(v, 0, (p) + (i))
+#define WRITE(p, i, v) NAMED(WRITE_, T)(p, i, v)
+
+// Elements of a line, so many apart. Whole vectors are written: what is too much is overwritten by what
+// comes behind. Nothing is read from `end` on.
+void copy_line(__global float *to, const __global T *x, const uint from, const uint n, const int stride, const uint end)
+{
+    uint i = 0;
+    if (stride == 1) {
+        for (; i < n && from + i + VECTOR <= end; i += VECTOR) VSTORE(READ(x, from + i), 0, to + i);
+    } else if (stride == 2) {
+        for (; i < n && from + 2 * i + 2 * VECTOR <= end; i += VECTOR) {
+            const vec low = READ(x, from + 2 * i), high = READ(x, from + 2 * i + VECTOR);
+            VSTORE((vec)(low.even, high.even), 0, to + i);
+        }
+    }
+    for (; i < n; ++i) to[i] = LOAD_AS(T, x, from + i * stride);
+}
+
+#define WRITE_4_float(p, i, v) vstore4(v, 0, (p) + (i))
+#define WRITE_4_half(p, i, v) vstore_half4_rte(v, 0, (p) + (i))
+#define WRITE_8_float(p, i, v) vstore8(v, 0, (p) + (i))
+#define WRITE_8_half(p, i, v) vstore_half8_rte(v, 0, (p) + (i))
+#define WRITE_4(p, i, v) NAMED(WRITE_4_, T)(p, i, v)
+#define WRITE_8(p, i, v) NAMED(WRITE_8_, T)(p, i, v)
