@@ -19,6 +19,8 @@ _ROWS = 4
 """Pixels, or rows of them, that are summed up together."""
 _PACKED_FLOATS = 1 << 13
 """Of a packed plane, to stay in the nearest cache."""
+_MOST_REACHED = 256
+"""Rows, and columns, between the first and the last tap of a window of a plane that is packed."""
 _PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
 _NUMBERS = ("in_elements", "groups", "filters", "band", "bands", "residue", "chunk", "chunks", "units", "scratch")
 _STRUCT = np.dtype(
@@ -34,7 +36,8 @@ def takes(geometry: Geometry, kernels: Kernels) -> bool:
         return False
     if is_channels_last(geometry):
         return geometry.filters == 1 and geometry.groups >= vector_of(kernels)
-    return geometry.in_at[3] == geometry.out_at[3] == 1 and geometry.stride[1] <= 4
+    reach = max((geometry.taps[i] - 1) * geometry.between[i] for i in range(2))
+    return geometry.in_at[3] == geometry.out_at[3] == 1 and geometry.stride[1] <= 4 and reach <= _MOST_REACHED
 
 
 def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
@@ -67,11 +70,11 @@ def _along_channels(layer: Layer, geometry: Geometry, kernels: Kernels, given: A
 def _along_pixels(layer: Layer, geometry: Geometry, kernels: Kernels, given: Any, weights: Any, bias: Any) -> Work:
     vector, (height, width), (rows, columns) = vector_of(kernels), geometry.taps, geometry.out_size
     stride, between = geometry.stride, geometry.between
-    residue = -(-(max(columns, vector) + (width - 1) * between[1] // stride[1] + 1) // vector) * vector
+    residue = columns + (width - 1) * between[1] // stride[1] + 1
     line = residue * stride[1]
     reach = (height - 1) * between[0] + 1
     band = min(-(-rows // _ROWS), max(1, (_PACKED_FLOATS // line - reach) // stride[0] // _ROWS)) * _ROWS
-    floats = ((band - 1) * stride[0] + reach) * line + vector
+    floats = ((band - 1) * stride[0] + reach) * line + 2 * vector
     given["band"], given["bands"], given["residue"], given["scratch"] = band, -(-rows // band), residue, floats
     given["units"] = geometry.batch * geometry.groups * given["bands"]
     places = [

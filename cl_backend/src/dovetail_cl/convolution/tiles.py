@@ -49,7 +49,7 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
 
 
 def _launch(layer: Layer, geometry: Geometry, kernels: Kernels) -> tuple[Launch, int]:
-    """Return the launch for a phase of a convolution, and the bytes of scratch memory that it uses."""
+    """Return the launch for a phase of a convolution, and the bytes of its scratch memory."""
     descriptor: Any = layer.descriptor
     dtype = input_info(layer, 0).dtype
     vector = vector_of(kernels)
