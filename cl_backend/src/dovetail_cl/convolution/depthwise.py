@@ -32,7 +32,7 @@ _STRUCT = np.dtype(
 
 def takes(geometry: Geometry, kernels: Kernels) -> bool:
     """Say whether a convolution with constant weights is one of single channels."""
-    if geometry.channels != 1 or geometry.divide != (1, 1):
+    if geometry.channels != 1 or geometry.divide != (1, 1) or min(geometry.between) < 1:
         return False
     if is_channels_last(geometry):
         return geometry.filters == 1 and geometry.groups >= vector_of(kernels)
