@@ -162,11 +162,10 @@ static void *made(int kind, size_t size)
 static void retain(void *handle, int kind)
 {
     object *one = handle;
-    if (!one || one->kind != kind || one->references < 1) {
+    pthread_mutex_lock(&lock);
+    if (!one || one->kind != kind || one->references++ < 1) {
         wrong("something was retained that is not there");
     }
-    pthread_mutex_lock(&lock);
-    one->references++;
     pthread_mutex_unlock(&lock);
 }
 
@@ -174,10 +173,10 @@ static void retain(void *handle, int kind)
 static int is_last(void *handle, int kind)
 {
     object *one = handle;
+    pthread_mutex_lock(&lock);
     if (!one || one->kind != kind || one->references < 1) {
         wrong("something was released that is not there");
     }
-    pthread_mutex_lock(&lock);
     int references = --one->references;
     live[kind] -= !references;
     pthread_mutex_unlock(&lock);

@@ -38,7 +38,8 @@ _LIBRARIES = ("libOpenCL.so.1", "libOpenCL.so")
 
 cdef enum:
     SLICE_NS = 20000000     # in which Ctrl-C is looked for
-    SLICES = 500            # after which the host's look at a buffer is given up
+    SLICES_A_SECOND = 50
+    PATIENCE = 10           # seconds, after which the host's look at a buffer is given up
 
 
 class _Signals:
@@ -379,7 +380,7 @@ cdef class OpenDevice:
         try:
             with nogil:
                 CL.clFlush(self.transfers)
-            for i in range(SLICES):
+            for i in range(PATIENCE * SLICES_A_SECOND):
                 with nogil:
                     status = await_event(&CL, done, SLICE_NS)
                 if status <= CL_COMPLETE:
@@ -388,7 +389,7 @@ cdef class OpenDevice:
                 PyErr_CheckSignals()
         finally:
             CL.clReleaseEvent(done)
-        raise ClError(f"{what} within {SLICES * SLICE_NS // 1000000000} s", CL_DEVICE_NOT_AVAILABLE, "CL_DEVICE_NOT_AVAILABLE")
+        raise ClError(f"{what} within {PATIENCE} s", CL_DEVICE_NOT_AVAILABLE, "CL_DEVICE_NOT_AVAILABLE")
 
     # -- queues and workloads --------------------------------------------------------------------
 
