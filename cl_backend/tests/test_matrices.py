@@ -69,6 +69,14 @@ def test_sizes(way, rows, columns, depth, transposes, constant, dtype):
 
 
 @pytest.mark.parametrize("transposes", [(False, False), (True, True)])
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(260, 200, 40), (201, 131, 67), (20, 30, 700), (3, 5, 9000)])
+def test_large(way, rows, columns, depth, transposes):
+    a = sample((depth, rows) if transposes[0] else (rows, depth))
+    b = sample((columns, depth) if transposes[1] else (depth, columns), seed=4)
+    check_matmul(way, a, b, transposes)
+
+
+@pytest.mark.parametrize("transposes", [(False, False), (True, True)])
 @pytest.mark.parametrize("constant", [(), (1,)])
 @pytest.mark.parametrize(
     ("left", "right"),
@@ -100,7 +108,7 @@ def test_empty(way, a, b, constant):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("constant", [(1, 2), (), (1,)])
-@pytest.mark.parametrize("shape", [(9,), (1, 40), (2, 3, 65), (50, 36), (3, 0), (0, 5)])
+@pytest.mark.parametrize("shape", [(9,), (1, 40), (2, 3, 65), (50, 36), (2, 1100), (3, 0), (0, 5)])
 @pytest.mark.parametrize("columns", [1, 37, 64])
 def test_fully_connected(way, shape, columns, constant, dtype):
     x, weights, bias = sample(shape, dtype), sample((columns, shape[-1]), dtype, 4), sample((columns,), dtype, 5)

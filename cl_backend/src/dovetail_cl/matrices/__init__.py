@@ -5,11 +5,13 @@ from __future__ import annotations
 from dovetail import Layer
 
 from ..kernels import Kernels, Work
-from . import tiles
+from . import groups, tiles
 from .geometry import fully_connected, matmul
 
 
 def create(layer: Layer, kernels: Kernels) -> Work:
     """Return the work of a product of matrices."""
     product = matmul(layer) if layer.kind == "dovetail.MatMul" else fully_connected(layer)
-    return tiles.create(product, kernels)
+    if kernels.is_cpu or kernels.device.facts["max_group"] < groups.ITEMS:
+        return tiles.create(product, kernels)
+    return groups.create(product, kernels)
