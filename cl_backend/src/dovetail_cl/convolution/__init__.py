@@ -7,7 +7,7 @@ import math
 from dovetail import Layer
 
 from ..kernels import Kernels, Work
-from . import depthwise, direct, tiles
+from . import depthwise, direct, gathered, tiles
 from .geometry import geometry_of
 
 _MOST_PHASES = 16
@@ -19,10 +19,14 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     geometry = geometry_of(layer)
     if not geometry.results or not geometry.is_narrow or math.prod(geometry.divide) > _MOST_PHASES:
         return direct.create(layer, geometry, kernels)
-    if kernels.is_cpu and _is_constant(layer):
+    if not _is_constant(layer):
+        return direct.create(layer, geometry, kernels)
+    if kernels.is_cpu:
         if depthwise.takes(geometry, kernels):
             return depthwise.create(layer, geometry, kernels)
         return tiles.create(layer, geometry, kernels)
+    if gathered.takes(geometry, kernels):
+        return gathered.create(layer, geometry, kernels)
     return direct.create(layer, geometry, kernels)
 
 

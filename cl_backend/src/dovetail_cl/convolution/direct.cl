@@ -1,10 +1,12 @@
 // Convolutions of any kind, one result at a time: the way for what the other sources do not take.
 //
 // T: type of the elements. BIASED: whether there is a bias. DIVIDED: whether input pixels are divided
-// by a stride. ACTIVATION(v): of a sum.
+// by a stride. POSITION: int, or long where positions in padded images need that. ACTIVATION(v): of a sum.
+
+typedef POSITION position;
 
 typedef struct {
-    long stride[2], start[2], between[2], divide[2];
+    position stride[2], start[2], between[2], divide[2];
     int in_size[2], out_size[2], taps[2];
     int groups, channels, filters;
     int in_at[4], out_at[4], weight_at[5];
@@ -39,14 +41,14 @@ __kernel void convolve(
         __global const T *weight = weights + group * (uint)g.weight_at[0] + one * (uint)g.weight_at[1];
         float sum = 0.0f;
         for (int tap_row = 0; tap_row < g.taps[0]; ++tap_row) {
-            long at_row = row * g.stride[0] + g.start[0] + tap_row * g.between[0];
+            position at_row = row * g.stride[0] + g.start[0] + tap_row * g.between[0];
 #if DIVIDED
             if (at_row % g.divide[0]) continue;
             at_row /= g.divide[0];
 #endif
             if (at_row < 0 || at_row >= g.in_size[0]) continue;
             for (int tap = 0; tap < g.taps[1]; ++tap) {
-                long at = column * g.stride[1] + g.start[1] + tap * g.between[1];
+                position at = column * g.stride[1] + g.start[1] + tap * g.between[1];
 #if DIVIDED
                 if (at % g.divide[1]) continue;
                 at /= g.divide[1];

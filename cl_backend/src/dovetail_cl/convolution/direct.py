@@ -14,13 +14,10 @@ from ..elementwise.functions import SOURCE, activation
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
 
-_STRUCT = np.dtype(
-    [(name, np.int64, 2) for name in ("stride", "start", "between", "divide")]
-    + [(name, np.int32, 2) for name in ("in_size", "out_size", "taps")]
-    + [(name, np.int32) for name in ("groups", "channels", "filters")]
-    + [("in_at", np.int32, 4), ("out_at", np.int32, 4), ("weight_at", np.int32, 5)],
-    align=True,
-)
+_POSITIONS = ("stride", "start", "between", "divide")
+_PAIRS = ("in_size", "out_size", "taps")
+_NUMBERS = ("groups", "channels", "filters")
+_STRIDES = ("in_at", "out_at", "weight_at")
 _LEAST_PRODUCTS = 1 << 15
 """Worth a work item of a CPU."""
 
@@ -28,14 +25,23 @@ _LEAST_PRODUCTS = 1 << 15
 def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
     """Return the work of a convolution; weights and bias need not be constant."""
     descriptor: Any = layer.descriptor
-    given = np.zeros((), _STRUCT)
-    for name in _STRUCT.names or ():
+    position = np.int32 if geometry.is_narrow else np.int64
+    struct = np.dtype(
+        [(name, position, 2) for name in _POSITIONS]
+        + [(name, np.int32, 2) for name in _PAIRS]
+        + [(name, np.int32) for name in _NUMBERS]
+        + [(name, np.int32, len(getattr(geometry, name))) for name in _STRIDES],
+        align=True,
+    )
+    given = np.zeros((), struct)
+    for name in (*_POSITIONS, *_PAIRS, *_NUMBERS, *_STRIDES):
         given[name] = getattr(geometry, name)
     is_biased = len(layer.inputs) > 2 and layer.input_infos[2] is not None
     kernel = kernels.get(
         f"{SOURCE} convolution/direct.cl",
         "convolve",
         T=TYPES[input_info(layer, 0).dtype],
+        POSITION="int" if geometry.is_narrow else "long",
         BIASED=int(is_biased),
         DIVIDED=int(geometry.divide != (1, 1)),
         CHANNELS_LAST=int(descriptor.layout is DataLayout.NHWC),
