@@ -39,6 +39,7 @@ typedef uint index;
 #define STORE_uint(p, i, v) ((p)[i] = (v))
 #define LOAD_ulong(p, i) ((p)[i])
 #define STORE_ulong(p, i, v) ((p)[i] = (v))
-#define JOINED(a, b) a##b
+#define JOINED_AS_IS(a, b) a##b
+#define JOINED(a, b) JOINED_AS_IS(a, b)  // of what they stand for
 #define LOAD_AS(T, p, i) JOINED(LOAD_, T)(p, i)
 #define STORE_AS(T, p, i, v) JOINED(STORE_, T)(p, i, v)

@@ -23,6 +23,17 @@ def source_of(file: str) -> str:
     return files(__package__).joinpath(*file.split("/")).read_text("utf-8")
 
 
+def _source(named: str) -> str:
+    """Return a source, for the types that are named with it."""
+    file, *types = named.split(":")
+    if not types:
+        return source_of(file)
+    floats, integers = types
+    own = {"FLOATS": floats, "INTEGERS": integers}
+    begin = "".join(f"#define {name} {value}\n" for name, value in own.items())
+    return begin + source_of(file) + "".join(f"#undef {name}\n" for name in own)
+
+
 class Programs:
     """What is built for one device.
 
@@ -57,7 +68,8 @@ class Programs:
 
         Args:
             files: The source, or several with spaces between them, in order; what all sources share
-                stands before them.
+                stands before them. "file:float4:int4" is that file for vectors: with FLOATS as
+                float4 and INTEGERS as int4.
             name: Of the kernel.
             defined: What is defined before the source, macros included: a name may have parameters,
                 as in ``{"F(x)": "x + 1"}``.
@@ -66,7 +78,7 @@ class Programs:
             BuildError: The device's compiler refuses it.
         """
         lines = "".join(f"#define {key} {value}\n" for key, value in defined.items())
-        text = self._own + lines + "".join(source_of(file) for file in (_COMMON, *files.split()))
+        text = self._own + lines + "".join(_source(one) for one in (_COMMON, *files.split()))
         built = self._device.programs
         if text not in built:
             with self._device.building:

@@ -7,32 +7,19 @@ from typing import Any
 from dovetail import DType, Layer
 from dovetail.graph.tensor import TensorInfo
 
-from ..driver.arguments import Argument, ConstantArray, Input, Output
-from ..kernels import TYPES, Alias, Kernels, Work
-from ..walking import Walk, broadcast, contiguous, walk
-from .functions import SOURCE, activation, binary, comparison, unary
+from ..driver.arguments import Argument, ConstantArray, Input
+from ..kernels import Alias, Kernels, Work
+from .chains import Statement, chain
+from .functions import activation, binary, comparison, unary
 
 
 def create(layer: Layer, kernels: Kernels) -> Work:
     """Return the work of an elementwise layer."""
     info = layer.output.known_info
-    operands = [operand(layer, index, info.sizes) for index in range(len(layer.inputs))]
+    operands = [(argument(layer, index), input_info(layer, index)) for index in range(len(layer.inputs))]
     function, parameters = function_of(layer)
-    result = Walk(Output(), TYPES[info.dtype], contiguous(info.sizes))
-    launch = walk(kernels, info.sizes, operands, result, function=function, parameters=parameters, functions=SOURCE)
-    aliases = tuple(
-        Alias("in place", 0, index)
-        for index in range(len(layer.inputs))
-        if layer.constant(index) is None
-        and (input_info(layer, index).sizes, input_info(layer, index).dtype) == (info.sizes, info.dtype)
-    )
-    return Work((launch,), aliases=aliases)
-
-
-def operand(layer: Layer, index: int, sizes: tuple[int, ...]) -> Walk:
-    """Return an input of a layer, broadcast to some sizes."""
-    info = input_info(layer, index)
-    return Walk(argument(layer, index), TYPES[info.dtype], broadcast(info.sizes, sizes))
+    statement = Statement(function, parameters, tuple(range(len(operands))), info.dtype)
+    return Work((chain(kernels, [statement], operands, info),), aliases=overwritten(layer))
 
 
 def input_info(layer: Layer, index: int) -> TensorInfo:
@@ -53,6 +40,17 @@ def in_place(layer: Layer) -> tuple[Alias, ...]:
     return () if layer.constant(0) is not None else (Alias("in place"),)
 
 
+def overwritten(layer: Layer) -> tuple[Alias, ...]:
+    """Return the aliases of a layer that may write where an input as large as its output lies."""
+    info = layer.output.known_info
+    return tuple(
+        Alias("in place", 0, index)
+        for index in range(len(layer.inputs))
+        if layer.constant(index) is None
+        and (input_info(layer, index).sizes, input_info(layer, index).dtype) == (info.sizes, info.dtype)
+    )
+
+
 def function_of(layer: Layer) -> tuple[str, str]:
     """Return what an elementwise layer computes, in OpenCL C, and the names of its operands."""
     descriptor: Any = layer.descriptor
@@ -61,7 +59,7 @@ def function_of(layer: Layer) -> tuple[str, str]:
         case "Activation":
             return activation(descriptor.function, descriptor.alpha, descriptor.beta), "v"
         case "Prelu":
-            return "((v) >= 0 ? (v) : (w) * (v))", "v, w"
+            return "prelu(v, w)", "v, w"
         case "ElementwiseUnary":
             return unary(descriptor.operation, dtype), "v"
         case "ElementwiseBinary":

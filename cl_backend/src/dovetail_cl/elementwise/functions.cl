@@ -1,11 +1,45 @@
-// Functions of elements. NaN comes out where NaN went in, but for functions that only compare.
+// Functions of FLOATS, a float or a vector of them, whose integers are INTEGERS. NaN comes out where
+// it went in.
 
-float bounded(float x, float low, float high) { x = x < low ? low : x; return x > high ? high : x; }
-float softplus(float x) { return fmax(x, 0.0f) + log1p(exp(-fabs(x))); }
-float largest(float a, float b) { return isnan(a) || a > b ? a : b; }
-float smallest(float a, float b) { return isnan(a) || a < b ? a : b; }
-float modulo(float a, float b) { const float r = fmod(a, b); return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r; }
-float sign_of(float x) { return isnan(x) ? x : x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
-float gelu_of(float x) { return 0.5f * x * erfc(-0.70710678118654752f * x); }
-// tanh written as a logistic function: 1 + tanh(u) loses all digits where tanh(u) is close to -1.
-float gelu_tanh_of(float x) { return x / (1.0f + exp(-1.5957691216057308f * (x + 0.044715f * x * x * x))); }
+#define OVERLOADED __attribute__((overloadable, always_inline))
+#define CHOOSE(condition, a, b) select((FLOATS)(b), (FLOATS)(a), (INTEGERS)(condition))
+
+static FLOATS OVERLOADED bounded(FLOATS x, float low, float high)
+{
+    x = CHOOSE(x < low, low, x);
+    return CHOOSE(x > high, high, x);
+}
+static FLOATS OVERLOADED relu(FLOATS x) { return CHOOSE(x < 0.0f, 0.0f, x); }
+static FLOATS OVERLOADED leaky_relu(FLOATS x, float slope) { return CHOOSE(x >= 0.0f, x, slope * x); }
+static FLOATS OVERLOADED thresholded_relu(FLOATS x, float limit) { return CHOOSE(x <= limit, 0.0f, x); }
+static FLOATS OVERLOADED prelu(FLOATS x, FLOATS slope) { return CHOOSE(x >= 0.0f, x, slope * x); }
+static FLOATS OVERLOADED elu(FLOATS x, float factor) { return CHOOSE(x >= 0.0f, x, factor * expm1_of(x)); }
+static FLOATS OVERLOADED selu(FLOATS x, float factor, float scale) { return scale * CHOOSE(x > 0.0f, x, factor * expm1_of(x)); }
+static FLOATS OVERLOADED celu(FLOATS x, float factor) { return CHOOSE(x > 0.0f, x, factor * expm1_of(x / factor)); }
+static FLOATS OVERLOADED hard_swish(FLOATS x) { return x * bounded(x / 6.0f + 0.5f, 0.0f, 1.0f); }
+static FLOATS OVERLOADED swish(FLOATS x, float factor) { return x * sigmoid_of(factor * x); }
+static FLOATS OVERLOADED gelu(FLOATS x) { return 0.5f * x * erf_plus_one(x * 0.70710678118654752f); }
+// (1 + tanh u) / 2 is sigmoid(2 u), where nothing cancels far below zero.
+static FLOATS OVERLOADED gelu_tanh(FLOATS x) { return x * sigmoid_of(x * (0.071354816272600255f * x * x + 1.5957691216057308f)); }
+static FLOATS OVERLOADED softsign(FLOATS x) { return x / (1.0f + fabs(x)); }
+// tanh(log(1 + w)) is n / (n + 2) with n = w (w + 2); from 20 on it is 1.
+static FLOATS OVERLOADED mish(FLOATS x)
+{
+    const FLOATS w = exp_of(CHOOSE(x > 20.0f, 20.0f, x)), n = w * (w + 2.0f);
+    return x * (n / (n + 2.0f));
+}
+static FLOATS OVERLOADED shrink(FLOATS x, float limit, float step)
+{
+    return CHOOSE(x < -limit, x + step, CHOOSE(x > limit, x - step, CHOOSE(isnan(x), x, 0.0f)));
+}
+static FLOATS OVERLOADED largest(FLOATS a, FLOATS b) { return CHOOSE(isnan(a) || a > b, a, b); }
+static FLOATS OVERLOADED smallest(FLOATS a, FLOATS b) { return CHOOSE(isnan(a) || a < b, a, b); }
+static FLOATS OVERLOADED modulo(FLOATS a, FLOATS b)
+{
+    const FLOATS r = fmod(a, b);
+    return CHOOSE(r != 0.0f && (r < 0.0f) != (b < 0.0f), r + b, r);
+}
+static FLOATS OVERLOADED sign_of(FLOATS x) { return CHOOSE(x > 0.0f, 1.0f, CHOOSE(x < 0.0f, -1.0f, x)); }
+
+#undef OVERLOADED
+#undef CHOOSE

@@ -5,30 +5,29 @@ from __future__ import annotations
 from dovetail import DType
 from dovetail.layers import ActivationFunction, BinaryOperation, ComparisonOperation, UnaryOperation
 
-SOURCE = "elementwise/functions.cl"
-"""What the expressions call."""
+SOURCE = "elementwise/mathematics.cl:float:int elementwise/functions.cl:float:int"
+"""What the expressions call, of floats."""
 
-_A, _B = "{alpha}", "{beta}"
 _ACTIVATIONS = {
-    "linear": f"({_A} * (v) + {_B})",
-    "relu": "((v) < 0 ? 0 : (v))",
-    "bounded_relu": f"bounded(v, {_B}, {_A})",
-    "leaky_relu": f"((v) >= 0 ? (v) : {_A} * (v))",
-    "thresholded_relu": f"((v) <= {_A} ? 0 : (v))",
-    "elu": f"((v) >= 0 ? (v) : {_A} * expm1(v))",
-    "selu": f"({_B} * ((v) > 0 ? (v) : {_A} * expm1(v)))",
-    "celu": f"((v) > 0 ? (v) : {_A} * expm1((v) / {_A}))",
-    "sigmoid": "(1.0f / (1.0f + exp(-(v))))",
-    "tanh": "tanh(v)",
-    "hard_sigmoid": f"bounded({_A} * (v) + {_B}, 0.0f, 1.0f)",
-    "hard_swish": "((v) * bounded((v) / 6.0f + 0.5f, 0.0f, 1.0f))",
-    "swish": f"((v) / (1.0f + exp(-{_A} * (v))))",
-    "gelu": "gelu_of(v)",
-    "gelu_tanh": "gelu_tanh_of(v)",
-    "softplus": "softplus(v)",
-    "softsign": "((v) / (1.0f + fabs(v)))",
-    "mish": "((v) * tanh(softplus(v)))",
-    "shrink": f"((v) < -{_A} ? (v) + {_B} : (v) > {_A} ? (v) - {_B} : isnan(v) ? (v) : 0.0f)",
+    "linear": "({alpha} * ({v}) + {beta})",
+    "relu": "relu({v})",
+    "bounded_relu": "bounded({v}, {beta}, {alpha})",
+    "leaky_relu": "leaky_relu({v}, {alpha})",
+    "thresholded_relu": "thresholded_relu({v}, {alpha})",
+    "elu": "elu({v}, {alpha})",
+    "selu": "selu({v}, {alpha}, {beta})",
+    "celu": "celu({v}, {alpha})",
+    "sigmoid": "sigmoid_of({v})",
+    "tanh": "tanh_of({v})",
+    "hard_sigmoid": "bounded({alpha} * ({v}) + {beta}, 0.0f, 1.0f)",
+    "hard_swish": "hard_swish({v})",
+    "swish": "swish({v}, {alpha})",
+    "gelu": "gelu({v})",
+    "gelu_tanh": "gelu_tanh({v})",
+    "softplus": "softplus_of({v})",
+    "softsign": "softsign({v})",
+    "mish": "mish({v})",
+    "shrink": "shrink({v}, {alpha}, {beta})",
 }
 _UNARY = {
     "abs": "fabs(v)",
@@ -37,6 +36,9 @@ _UNARY = {
     "rsqrt": "(1.0f / sqrt(v))",
     "round": "rint(v)",
     "sign": "sign_of(v)",
+    "exp": "exp_of(v)",
+    "log": "log_of(v)",
+    "erf": "erf_of(v)",
     "is_nan": "(isnan(v) != 0)",
     "is_inf": "(isinf(v) != 0)",
     "is_positive_inf": "((v) == INFINITY)",
@@ -76,6 +78,11 @@ _COMPARISONS = {
 }
 
 
+def vector_source(width: int) -> str:
+    """Return what the expressions call, of vectors of floats."""
+    return f"elementwise/mathematics.cl:float{width}:int{width} elementwise/functions.cl:float{width}:int{width}"
+
+
 def literal(value: float) -> str:
     """Return a number as a float of OpenCL C."""
     if value != value:
@@ -89,8 +96,7 @@ def activation(function: ActivationFunction | None, alpha: float, beta: float, v
     """Return an activation of a value; None: the value."""
     if function is None:
         return value
-    text = _ACTIVATIONS[function.value].format(alpha=literal(alpha), beta=literal(beta))
-    return text.replace("(v)", f"({value})").replace("(v,", f"({value},")
+    return _ACTIVATIONS[function.value].format(v=value, alpha=literal(alpha), beta=literal(beta))
 
 
 def unary(operation: UnaryOperation, dtype: DType) -> str:

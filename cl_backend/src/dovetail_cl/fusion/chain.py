@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
 
 from dovetail import DType, Layer, Network, OptimizationViews, PrivateLayer, SubgraphView
 from dovetail.graph.descriptor import Constant, Input, descriptor_class
 from dovetail.graph.layer import OutputSlot
 
-from ..driver.arguments import Launch, Output
-from ..elementwise import argument, function_of, input_info
-from ..elementwise.functions import SOURCE
+from ..elementwise import argument, function_of, input_info, overwritten
+from ..elementwise.chains import Statement, chain
 from ..families import family_name
-from ..kernels import TYPES, Alias, Kernels, Work
-from ..walking import broadcast, merged
+from ..kernels import Kernels, Work
 
 MAX_OPERANDS = 8
 MAX_LAYERS = 32
 """Of one chain: its program is compiled when it is first met."""
-_COMPUTED = {"half": "float"}
-"""Types in which elements are computed with, where that is not the type in memory."""
 
 
 @descriptor_class
@@ -34,14 +28,14 @@ class Chain(PrivateLayer, kind="GpuAcc.Chain"):
         functions: Parameters and expression of each, in OpenCL C.
         arguments: What each is applied to: the number of an operand, or -1 - the number of a
             function.
-        types: In which each result is computed with.
+        dtypes: Of each result.
         words: What it is, for people.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("operands",)
     functions: tuple[tuple[str, str], ...]
     arguments: tuple[tuple[int, ...], ...]
-    types: tuple[str, ...]
+    dtypes: tuple[str, ...]
     words: str
 
     def in_words(self) -> str:
@@ -91,27 +85,26 @@ def _replace(view: SubgraphView, views: OptimizationViews, group: list[Layer]) -
     part = view.part(group)
     operands = _operands(list(part.layers))
     number = {slot: at for at, slot in enumerate(operands)}
-    functions, arguments, types, words = [], [], [], []
+    functions, arguments, dtypes, words = [], [], [], []
     for at, layer in enumerate(part.layers):
         text, parameters = function_of(layer)
         functions.append((parameters, text))
         arguments.append(tuple(number[slot.source] for slot in layer.inputs if slot.source is not None))
-        kept = TYPES[layer.output.known_info.dtype]
-        types.append(_COMPUTED.get(kept, kept))
+        dtypes.append(str(layer.output.known_info.dtype))
         words.append(_word(layer))
         number[layer.output] = -1 - at
     fused = Network("chain")
     fed = {slot: fused.add(Input(info=slot.known_info), name=f"in {at}").output for at, slot in enumerate(part.inputs)}
     sources = [fed[slot] if slot in fed else _value(slot.layer) for slot in operands]
     last = part.layers[-1]
-    chain = Chain(
+    made = Chain(
         infos=(last.output.known_info,),
         functions=tuple(functions),
         arguments=tuple(arguments),
-        types=tuple(types),
+        dtypes=tuple(dtypes),
         words=" + ".join(words),
     )
-    fused.output(fused.add(chain, *sources, name=last.name, sources_of=part.sources).output, "out")
+    fused.output(fused.add(made, *sources, name=last.name, sources_of=part.sources).output, "out")
     views.substitute(part, fused)
 
 
@@ -130,43 +123,12 @@ def _word(layer: Layer) -> str:
 
 def create(layer: Layer, kernels: Kernels) -> Work:
     """Return the work of a chain."""
-    chain = layer.descriptor
-    assert isinstance(chain, Chain)
+    made = layer.descriptor
+    assert isinstance(made, Chain)
     info = layer.output.known_info
-    infos = [input_info(layer, index) for index in range(len(layer.inputs))]
-    strides = [broadcast(one.sizes, info.sizes) for one in infos]
-    axes = merged(info.sizes, strides)
-    rank = 0 if all(len(axes) <= 1 and all(step == 1 for step in steps) for _, steps in axes) else len(axes)
-    given = np.zeros((), [("size", np.uint32, rank + 1), ("stride", np.int32, (rank + 1, len(infos)))])
-    for axis, (size, steps) in enumerate(axes[:rank]):
-        given["size"][axis], given["stride"][axis] = size, steps
-    elements = math.prod(info.sizes)
-    items, group = kernels.each(elements)
-    kernel = kernels.get(
-        f"{SOURCE} fusion/chain.cl",
-        "chain",
-        RANK=rank,
-        COUNT=len(infos),
-        Y=TYPES[info.dtype],
-        RESULT=f"t{len(chain.functions) - 1}",
-        **{f"F{at}({parameters})": text for at, (parameters, text) in enumerate(chain.functions)},
-        STATEMENTS=" ".join(_statement(chain, at) for at in range(len(chain.functions))),
-        **{"OPERANDS(X)": " ".join(_operand(one.dtype, at) for at, one in enumerate(infos))},
-    )
-    arguments = (*(argument(layer, index) for index in range(len(infos))), Output(), given, np.uint32(elements))
-    aliases = tuple(
-        Alias("in place", 0, index)
-        for index, one in enumerate(infos)
-        if layer.constant(index) is None and (one.sizes, one.dtype) == (info.sizes, info.dtype)
-    )
-    return Work((Launch(kernel, arguments, items, group),), aliases=aliases)
-
-
-def _operand(dtype: DType, at: int) -> str:
-    kept = TYPES[dtype]
-    return f"X({kept}, {_COMPUTED.get(kept, kept)}, x{at}, {at})"
-
-
-def _statement(chain: Chain, at: int) -> str:
-    values = ", ".join(f"value_x{number}" if number >= 0 else f"t{-1 - number}" for number in chain.arguments[at])
-    return f"const {chain.types[at]} t{at} = F{at}({values});"
+    operands = [(argument(layer, index), input_info(layer, index)) for index in range(len(layer.inputs))]
+    statements = [
+        Statement(text, parameters, numbers, DType.of(dtype))
+        for (parameters, text), numbers, dtype in zip(made.functions, made.arguments, made.dtypes, strict=True)
+    ]
+    return Work((chain(kernels, statements, operands, info),), aliases=overwritten(layer))

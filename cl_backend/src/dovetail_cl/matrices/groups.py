@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..driver.arguments import Argument, Launch, Output, Scratch
+from ..elementwise.functions import SOURCE
 from ..kernels import Kernels, Work
 from .geometry import Operand, Product
 
@@ -37,7 +38,7 @@ def create(product: Product, kernels: Kernels) -> Work:
     elements = product.rows * product.columns * product.matrices
     split = product._replace(result=Scratch(), type="float", bias=None, activation="v")
     items, group = kernels.each(elements)
-    kernel = kernels.get("elementwise/functions.cl matrices/joining.cl", "join", **product.defined)
+    kernel = kernels.get(f"{SOURCE} matrices/joining.cl", "join", **product.defined)
     arguments: list[Argument] = [Scratch(), Output(), *(np.uint32(n) for n in (parts, product.columns, elements))]
     if product.bias is not None:
         arguments.append(product.bias)
@@ -87,7 +88,7 @@ def _multiplying(product: Product, per: int, part: int, parts: int, kernels: Ker
         "unused": 0,
     }
     kernel = kernels.get(
-        "elementwise/functions.cl matrices/groups.cl",
+        f"{SOURCE} matrices/groups.cl",
         "multiply",
         PER=per,
         RANK=max(len(product.batch), 1),
@@ -119,7 +120,7 @@ def _sharing(
         "bias_step": bias_step,
     }
     kernel = kernels.get(
-        "elementwise/functions.cl matrices/group_vectors.cl",
+        f"{SOURCE} matrices/group_vectors.cl",
         "lines" if is_lines else "terms",
         LANES=lanes,
         LINES=together,

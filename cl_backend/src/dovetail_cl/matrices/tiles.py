@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import Argument, ConstantArray, Launch, Local, Scratch
+from ..elementwise.functions import SOURCE
 from ..kernels import Kernels, Work
 from ..walking import Walk, walk
 from . import vectors
@@ -136,7 +137,7 @@ def _multiplying(product: Product, b: _Panels, vector: int, panel: int, kernels:
     for name, value in zip(("b_panel", *numbers), (b.panel, *values, product.a.depth, b.way == "in place", 0), strict=True):
         given[name] = value
     kernel = kernels.get(
-        "elementwise/functions.cl matrices/panels.cl matrices/tiles.cl",
+        f"{SOURCE} matrices/panels.cl matrices/tiles.cl",
         "multiply",
         VECTOR=vector,
         PANEL=panel,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..driver.arguments import Argument, Launch
+from ..elementwise.functions import SOURCE
 from ..kernels import Kernels
 from .geometry import Operand, Product
 
@@ -54,7 +55,7 @@ def _launch(
     for name, value in zip(numbers, (lines, product.depth, each, bias_step), strict=True):
         given[name] = value
     kernel = kernels.get(
-        "elementwise/functions.cl matrices/vectors.cl",
+        f"{SOURCE} matrices/vectors.cl",
         "lines" if is_lines else "terms",
         VECTOR=vector,
         RANK=rank,
