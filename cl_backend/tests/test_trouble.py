@@ -201,7 +201,7 @@ double.double_set(b"")
 with load() as net:
     runs(net)
 """,
-        "build_error=walk_over",
+        "build_error=chain",
     )
 
 
