@@ -83,9 +83,8 @@ def _elements(layer: Layer, kernels: Kernels) -> Launch:
 def _slices(layer: Layer, kernels: Kernels) -> Launch:
     info, indices = input_info(layer, 0), input_info(layer, 1)
     depth = indices.sizes[-1]
-    count, inner = math.prod(indices.sizes[:-1]), math.prod(info.sizes[depth:])
-    sizes = info.sizes[:depth]
-    slices = math.prod(sizes) if inner else 0
+    inner, sizes = math.prod(info.sizes[depth:]), info.sizes[:depth]
+    count, slices = (math.prod(indices.sizes[:-1]), math.prod(sizes)) if inner else (0, 0)
     kernel = kernels.get(_SOURCES, "scatter_slices", **_defined(layer))
     numbers = (count, inner, slices) if count else (0, 0, 0)
     given = named(sizes, contiguous(sizes)) if count else named((), ())
