@@ -90,7 +90,7 @@ def _groups(geometry: Geometry, tile: int) -> int:
 
 def _splits(groups: int, depth: int, kernels: Kernels) -> int:
     """Return into how many parts sums are split, so that each compute unit gets work."""
-    wanted = 2 * kernels.compute_units // groups
+    wanted: int = 2 * kernels.compute_units // groups
     return max(1, min(wanted, _MOST_SPLITS, depth // _DEPTH // _LEAST_SLICES))
 
 
