@@ -33,16 +33,29 @@ typedef WIDE(C, LANES) V;
 #define IS_WRITER 1
 #endif
 
+// WALK does a statement for each step of a line that is this work item's; `lanes` in it is how many
+// lanes there are. TERMS, in SUM_OVER, the same with a sum of expressions.
 #if ROWS
-#define STEPS_OF(l) (((l).size + LANES - 1) / LANES)
-#define LANES_AT(l, i) min((uint)LANES, (l).size - (i) * LANES)
+#define STEPS_OF(l) ((l).size / LANES)
+#define REST_OF(l) ((l).size % LANES)
+#define WHOLE(l) LANES
 #else
 #define STEPS_OF(l) ((l).size)
-#define LANES_AT(l, i) ((l).lanes)
+#define REST_OF(l) 0
+#define WHOLE(l) ((l).lanes)
 #endif
-
-// Walk over the steps of a line that are this work item's.
-#define STEPS(i, l) for (uint i = FIRST; i < STEPS_OF(l); i += EVERY)
+#define WALK(i, l, statement)                                                                      \
+    {                                                                                              \
+        const uint all_ = STEPS_OF(l);                                                             \
+        for (uint i = FIRST; i < all_; i += EVERY) {                                               \
+            const uint lanes = WHOLE(l);                                                           \
+            statement;                                                                             \
+        }                                                                                          \
+        if (REST_OF(l)) {                                                                          \
+            const uint i = all_, lanes = REST_OF(l);                                               \
+            statement;                                                                             \
+        }                                                                                          \
+    }
 
 index lines_of(const lines s)
 {
@@ -81,11 +94,13 @@ line line_at(const index g, const lines s)
     void name(__global T *p, const index at, const uint lanes, const V v) { STORE_AS(T, p, at, v); }
 #else
 #define CONVERTED(p) WIDE(WIDE(convert_, C), LANES)(WIDE(vload, LANES)(0, p))
-#define VECTOR_float(p) WIDE(vload, LANES)(0, p)
+// Vectors at any multiple of the size of a float; the library's vstore is several instructions.
+typedef V loose __attribute__((aligned(4)));
+#define VECTOR_float(p) (*(__global const loose *)(p))
 #define VECTOR_half(p) WIDE(vload_half, LANES)(0, p)
 #define VECTOR_int(p) CONVERTED(p)
 #define VECTOR_long(p) CONVERTED(p)
-#define KEEP_float(p, v) WIDE(vstore, LANES)(v, 0, p)
+#define KEEP_float(p, v) (*(__global loose *)(p) = (v))
 #define KEEP_half(p, v) WIDE(WIDE(vstore_half, LANES), _rte)(v, 0, p)
 #define KEEP_int(p, v) WIDE(vstore, LANES)(WIDE(convert_int, LANES)(v), 0, p)
 #define KEEP_long(p, v) WIDE(vstore, LANES)(WIDE(convert_long, LANES)(v), 0, p)
@@ -119,7 +134,8 @@ line line_at(const index g, const lines s)
     }
 #endif
 FETCHES(fetch, X)
-#define FETCH(x, l, i, fill) fetch(x, (l).at + (i) * (l).stride, LANES_AT(l, i), fill)
+#define AT(l, i) ((l).at + (i) * (l).stride)
+#define FETCH(x, l, i, fill) fetch(x, AT(l, i), lanes, fill)
 
 // -- what lanes and work items have becomes one ----------------------------------------------------
 
@@ -190,13 +206,18 @@ V plus(const V total, const V part, V *lost)
     V total = 0;                                                                                   \
     {                                                                                              \
         V lost_ = 0;                                                                               \
-        for (uint from_ = FIRST, all_ = STEPS_OF(l); from_ < all_; from_ += BLOCK * EVERY) {       \
-            const uint to_ = min(all_, from_ + BLOCK * EVERY);                                     \
+        const uint all_ = STEPS_OF(l);                                                             \
+        for (uint from_ = FIRST; from_ < all_; from_ += BLOCK * EVERY) {                           \
+            const uint to_ = min(all_, from_ + BLOCK * EVERY), lanes = WHOLE(l);                   \
             V part_ = 0;                                                                           \
             for (uint i = from_; i < to_; i += EVERY) {                                            \
                 part_ += (term);                                                                   \
             }                                                                                      \
             total = plus(total, part_, &lost_);                                                    \
+        }                                                                                          \
+        if (REST_OF(l)) {                                                                          \
+            const uint i = all_, lanes = REST_OF(l);                                               \
+            total = plus(total, (term), &lost_);                                                   \
         }                                                                                          \
         total = summed_across(total, shared);                                                      \
     }

@@ -40,16 +40,12 @@ __kernel void batch_normalize(
     BEGIN(X, y);
     EACH_LINE(g, s) {
         const line l = line_at(g, s);
-#if !BY_POSITION
+#if BY_POSITION
+        WALK(i, l, keep(y, AT(l, i), lanes, (FETCH(x, l, i, (V)0) - PARAMETER(M, mean)) * FACTOR + PARAMETER(O, offset)))
+#else
         const index channel = l.which / within % channels;
         const V less = PARAMETER(M, mean), by = FACTOR, more = PARAMETER(O, offset);
+        WALK(i, l, keep(y, AT(l, i), lanes, (FETCH(x, l, i, (V)0) - less) * by + more))
 #endif
-        STEPS(i, l) {
-            const uint lanes = LANES_AT(l, i);
-#if BY_POSITION
-            const V less = PARAMETER(M, mean), by = FACTOR, more = PARAMETER(O, offset);
-#endif
-            keep(y, l.at + i * l.stride, lanes, (FETCH(x, l, i, (V)0) - less) * by + more);
-        }
     }
 }

@@ -19,10 +19,21 @@ V noted(const V v, V *total)
     return v * v;
 }
 
-#if BY_POSITION || !ROWS
-#define PARAMETER(T, fetch, p, at, lanes) fetch(p, at, lanes, (V)0)
+// The numbers of a part, or of a position.
+#if HAS_SCALE
+#define SCALE(at) PARAMETER(S, fetch_scale, scale, at)
 #else
-#define PARAMETER(T, fetch, p, at, lanes) ((V)LOAD_AS(T, p, at))
+#define SCALE(at) 1
+#endif
+#if HAS_OFFSET
+#define OFFSET(at) PARAMETER(O, fetch_offset, offset, at)
+#else
+#define OFFSET(at) 0
+#endif
+#if BY_POSITION || !ROWS
+#define PARAMETER(T, fetch, p, at) fetch(p, at, lanes, (V)0)
+#else
+#define PARAMETER(T, fetch, p, at) ((V)LOAD_AS(T, p, at))
 #endif
 
 __kernel void normalize_lines(
@@ -66,36 +77,16 @@ __kernel void normalize_lines(
         line part = l;
         part.size = l.size / parts;
         for (uint p = 0; p < parts; ++p, part.at += part.size * s.inner) {
-#if !BY_POSITION
-            const index channel = l.which % period * parts + p;
-#if HAS_SCALE
-            const V by = factor * PARAMETER(S, fetch_scale, scale, channel, l.lanes);
-#else
-            const V by = factor;
-#endif
-#if HAS_OFFSET
-            const V plus_ = PARAMETER(O, fetch_offset, offset, channel, l.lanes);
-#endif
-#endif
-            STEPS(i, part) {
-                const uint lanes = LANES_AT(part, i);
 #if BY_POSITION
-                const uint position = i * (ROWS ? LANES : 1);
-#if HAS_SCALE
-                const V by = factor * PARAMETER(S, fetch_scale, scale, position, lanes);
+            WALK(i, part, keep(y, AT(part, i), lanes,
+                (FETCH(x, part, i, mean) - mean - rest) * (factor * SCALE(i * (ROWS ? LANES : 1))) +
+                OFFSET(i * (ROWS ? LANES : 1))))
 #else
-                const V by = factor;
+            const index channel = l.which % period * parts + p;
+            const uint lanes = l.lanes;
+            const V by = factor * SCALE(channel), more = OFFSET(channel);
+            WALK(i, part, keep(y, AT(part, i), lanes, (FETCH(x, part, i, mean) - mean - rest) * by + more))
 #endif
-#if HAS_OFFSET
-                const V plus_ = PARAMETER(O, fetch_offset, offset, position, lanes);
-#endif
-#endif
-                V v = (FETCH(x, part, i, mean) - mean - rest) * by;
-#if HAS_OFFSET
-                v += plus_;
-#endif
-                keep(y, part.at + i * part.stride, lanes, v);
-            }
         }
     }
 }

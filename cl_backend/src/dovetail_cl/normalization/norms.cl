@@ -24,9 +24,6 @@ __kernel void divide_by_norm(TENSOR(const X, x), TENSOR(X, y), const lines s, co
         total = sqrt(total);
 #endif
         const V norm = total < epsilon ? (V)epsilon : total;
-        STEPS(i, l) {
-            const V v = FETCH(x, l, i, (V)0);
-            keep(y, l.at + i * l.stride, LANES_AT(l, i), norm == 0 ? (V)0 : v / norm);
-        }
+        WALK(i, l, keep(y, AT(l, i), lanes, norm == 0 ? (V)0 : FETCH(x, l, i, (V)0) / norm))
     }
 }

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import Layer
+from dovetail import DType, Layer
 from dovetail.layers import ArgFunction
 
 from ..driver.arguments import Launch, Output
 from ..elementwise import argument, in_place, input_info
 from ..kernels import TYPES, Kernels, Work
-from ..lines import SOURCE, lines_along, spread
+from ..lines import POWERS, SOURCE, lines_along, spread
 from .reducing import FUNCTIONS, reduce
 
 
@@ -38,13 +38,14 @@ def _softmax(layer: Layer, kernels: Kernels) -> Work:
     # Lanes that are not there weigh nothing, being infinite: a factor of 0 would make them NaN.
     form = spread(kernels, lines, is_serial=descriptor.beta == 0.0)
     kernel = kernels.get(
-        f"{SOURCE} reduction/softmax.cl",
+        f"{SOURCE} {POWERS} reduction/softmax.cl",
         "softmax",
         **form.defined,
         C="float",
         IS_FLOAT=1,
         X=TYPES[info.dtype],
         LOGARITHM=int(descriptor.log),
+        KEEPS=int(info.dtype is DType.FLOAT32 and not descriptor.log),
     )
     arguments = (argument(layer, 0), Output(), lines.argument, np.float32(descriptor.beta))
     return Work((Launch(kernel, arguments, form.sizes, form.group),), aliases=in_place(layer))

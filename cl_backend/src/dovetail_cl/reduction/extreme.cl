@@ -6,10 +6,11 @@
 
 #if LANES == 1
 typedef P places;
-#define TO_PLACES(v) (v)
 #else
 typedef WIDE(P, LANES) places;
 #endif
+
+#define PER_STEP (ROWS ? LANES : 1)
 
 // Whether b, which stands behind a, takes its place. NaN is ahead of all numbers.
 #if LAST
@@ -43,7 +44,8 @@ __kernel void extreme(TENSOR(const X, x), TENSOR(Y, y), const lines s)
         at = LAST ? at : number;
 #endif
         V best = NEUTRAL;
-        STEPS(i, l) {
+        for (uint i = FIRST; i < (l.size + PER_STEP - 1) / PER_STEP; i += EVERY) {
+            const uint lanes = ROWS ? min((uint)LANES, l.size - i * LANES) : l.lanes;
             const V v = FETCH(x, l, i, (V)NEUTRAL);
 #if ROWS
             const places here = (P)(i * LANES) + number;

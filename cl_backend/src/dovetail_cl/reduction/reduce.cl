@@ -7,8 +7,10 @@
 
 #if LOG_SUM_EXP
 ACROSS(most_across, MOST)
+V most(const V a, const V b) { return MOST(a, b); }
 #elif !SUMS
 ACROSS(across, OF)
+V of_two(const V a, const V b) { return OF(a, b); }
 #endif
 STORES(keep, Y)
 
@@ -30,21 +32,15 @@ __kernel void reduce(TENSOR(const X, x), TENSOR(Y, y), const lines s, const C co
         const line l = line_at(g, s);
 #if LOG_SUM_EXP
         V top = -INFINITY;
-        STEPS(i, l) {
-            const V v = FETCH(x, l, i, (V)-INFINITY);
-            top = MOST(top, v);
-        }
+        WALK(i, l, top = most(top, FETCH(x, l, i, (V)-INFINITY)))
         top = most_across(top, shared);
-        SUM_OVER(powers, i, l, exp(FETCH(x, l, i, (V)-INFINITY) - top))
+        SUM_OVER(powers, i, l, power_of_e(FETCH(x, l, i, (V)-INFINITY) - top))
         const V total = fabs(top) == INFINITY ? top : top + log(powers);
 #elif SUMS
         SUM_OVER(total, i, l, MAP(FETCH(x, l, i, (V)0)))
 #else
         V total = NEUTRAL;
-        STEPS(i, l) {
-            const V v = FETCH(x, l, i, (V)NEUTRAL);
-            total = OF(total, v);
-        }
+        WALK(i, l, total = of_two(total, FETCH(x, l, i, (V)NEUTRAL)))
         total = across(total, shared);
 #endif
         if (IS_WRITER) {

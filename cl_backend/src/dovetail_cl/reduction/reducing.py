@@ -12,7 +12,7 @@ from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import Argument, Launch, Output, Scratch
 from ..kernels import TYPES, Kernels, Work
-from ..lines import SOURCE, Lines, spread
+from ..lines import POWERS, SOURCE, Lines, spread
 
 _LONG = 16384
 """Elements of a line that are worth a work item, or a group of them, of their own."""
@@ -93,7 +93,7 @@ def reduce(
         given = Scratch(places[(step - 1) % 2]) if step else source
         result = Output() if is_last else Scratch(places[step % 2])
         number = np.float32(count) if dtype.is_float else np.int64(count)
-        kernel = kernels.get(f"{SOURCE} reduction/reduce.cl", "reduce", **defined)
+        kernel = kernels.get(f"{SOURCE} {POWERS if function.log_sum_exp else ''} reduction/reduce.cl", "reduce", **defined)
         launches.append(Launch(kernel, (given, result, lines.argument, number), form.sizes, form.group))
     return Work(tuple(launches), scratch=places[1] + room[1] if len(chain) > 1 else 0)
 

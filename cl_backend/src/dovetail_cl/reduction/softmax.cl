@@ -1,7 +1,20 @@
 // y = exp(beta * x) over its sum along lines; with LOGARITHM, the logarithm of that.
+//
+// KEEPS: powers of e are not computed twice, as y can hold them without loss.
 
-ACROSS(largest_across, fmax)
+// What is larger; NaN is left to the sum.
+#define LARGER(a, b) ((a) < (b) ? (b) : (a))
+V larger(const V a, const V b) { return LARGER(a, b); }
+ACROSS(largest_across, LARGER)
 STORES(keep, X)
+
+#if KEEPS
+V kept(__global X *y, const index at, const uint lanes, const V v)
+{
+    keep(y, at, lanes, v);
+    return v;
+}
+#endif
 
 __kernel void softmax(TENSOR(const X, x), TENSOR(X, y), const lines s, const float beta)
 {
@@ -12,21 +25,25 @@ __kernel void softmax(TENSOR(const X, x), TENSOR(X, y), const lines s, const flo
         const line l = line_at(g, s);
         const V absent = beta < 0 ? INFINITY : -INFINITY;
         V top = -INFINITY;
-        STEPS(i, l) {
-            top = fmax(top, beta * FETCH(x, l, i, absent));
-        }
+        WALK(i, l, top = larger(top, beta * FETCH(x, l, i, absent)))
         top = largest_across(top, shared);
-        SUM_OVER(total, i, l, exp(beta * FETCH(x, l, i, absent) - top))
+#if KEEPS
+        // Results are kept in y, and read again.
+        SUM_OVER(total, i, l, kept(y, AT(l, i), lanes, power_of_e(beta * FETCH(x, l, i, absent) - top)))
+        const V factor = 1 / total;
+        WALK(i, l, keep(y, AT(l, i), lanes, factor * FETCH(y, l, i, absent)))
+#else
+        SUM_OVER(total, i, l, power_of_e(beta * FETCH(x, l, i, absent) - top))
 #if LOGARITHM
         const V logarithm = log(total);
-#endif
-        STEPS(i, l) {
-            const V shifted = beta * FETCH(x, l, i, absent) - top;
-#if LOGARITHM
-            keep(y, l.at + i * l.stride, LANES_AT(l, i), shifted - logarithm);
 #else
-            keep(y, l.at + i * l.stride, LANES_AT(l, i), exp(shifted) / total);
+        const V factor = 1 / total;
 #endif
-        }
+#if LOGARITHM
+        WALK(i, l, keep(y, AT(l, i), lanes, beta * FETCH(x, l, i, absent) - top - logarithm))
+#else
+        WALK(i, l, keep(y, AT(l, i), lanes, factor * power_of_e(beta * FETCH(x, l, i, absent) - top)))
+#endif
+#endif
     }
 }
