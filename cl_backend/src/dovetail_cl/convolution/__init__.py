@@ -7,7 +7,7 @@ import math
 from dovetail import Layer
 
 from ..kernels import Kernels, Work
-from . import depthwise, direct, gathered, tiles
+from . import depthwise, direct, gathered, tiles, winograd
 from .geometry import geometry_of
 
 _MOST_PHASES = 16
@@ -24,6 +24,8 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     if kernels.is_cpu:
         if depthwise.takes(geometry, kernels):
             return depthwise.create(layer, geometry, kernels)
+        if winograd.takes(layer, geometry, kernels):
+            return winograd.create(layer, geometry, kernels)
         return tiles.create(layer, geometry, kernels)
     if gathered.takes(geometry, kernels):
         return gathered.create(layer, geometry, kernels)

@@ -23,61 +23,6 @@ typedef struct {
     uint scratch;               // floats of scratch memory of a work item
 } geometry;
 
-#define PANEL (2 * VECTOR)
-#define REPEAT_2(DO) DO(0) DO(1)
-#define REPEAT_4(DO) REPEAT_2(DO) DO(2) DO(3)
-#define REPEAT_6(DO) REPEAT_4(DO) DO(4) DO(5)
-#define REPEAT_8(DO) REPEAT_6(DO) DO(6) DO(7)
-#define REPEAT_12(DO) REPEAT_8(DO) DO(8) DO(9) DO(10) DO(11)
-
-#if VECTOR == 16
-#define LARGE 12
-#define MEDIUM 8
-#define SMALL 4
-#else
-#define LARGE 6
-#define MEDIUM 4
-#define SMALL 2
-#endif
-
-// Where row r of a tile lies: pixels by lines, filters by turns.
-#if CHANNELS_LAST
-#define ROW(r) a[r * line]
-#define NEXT 1
-#else
-#define ROW(r) a[r]
-#define NEXT LARGE
-#endif
-#define CLEAR(r) vec low##r = 0, high##r = 0;
-#define ADD(r) { const vec v = (vec)(ROW(r)); low##r = fma(v, b0, low##r); high##r = fma(v, b1, high##r); }
-#define KEEP(r) VSTORE(low##r, 0, sums + r * PANEL); VSTORE(high##r, 1, sums + r * PANEL);
-
-#define TILE(ROWS)                                                                                 \
-    void tile_##ROWS(const __global float *a, const ulong line, const __global float *b,           \
-                     const uint depth, float *sums)                                                \
-    {                                                                                              \
-        REPEAT_##ROWS(CLEAR)                                                                       \
-        for (uint k = depth; k; --k) {                                                             \
-            const vec b0 = VLOAD(0, b), b1 = VLOAD(1, b);                                          \
-            REPEAT_##ROWS(ADD)                                                                     \
-            a += NEXT;                                                                             \
-            b += PANEL;                                                                            \
-        }                                                                                          \
-        REPEAT_##ROWS(KEEP)                                                                        \
-    }
-#define DEFINE_TILE(ROWS) TILE(ROWS)
-DEFINE_TILE(LARGE)
-DEFINE_TILE(MEDIUM)
-DEFINE_TILE(SMALL)
-
-// Sums of at most LARGE rows.
-void tile(const uint rows, const __global float *a, const ulong line, const __global float *b, const uint depth, float *sums)
-{
-    if (rows > MEDIUM) NAMED(tile_, LARGE)(a, line, b, depth, sums);
-    else if (rows > SMALL) NAMED(tile_, MEDIUM)(a, line, b, depth, sums);
-    else NAMED(tile_, SMALL)(a, line, b, depth, sums);
-}
-
 // The first n floats of a row of sums.
 void put(__global T *to, const float *sums, const uint n)
 {

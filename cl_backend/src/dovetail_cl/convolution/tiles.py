@@ -37,6 +37,11 @@ def vector_of(kernels: Kernels) -> int:
     return width if width in (4, 8, 16) else 4
 
 
+def rows_of(vector: int) -> int:
+    """Return the rows of the largest tile that registers hold."""
+    return 12 if vector == 16 else 6
+
+
 def is_channels_last(geometry: Geometry) -> bool:
     """Say whether the channels of a pixel are neighbours."""
     return geometry.in_at[1] == geometry.out_at[1] == 1
@@ -53,7 +58,7 @@ def _launch(layer: Layer, geometry: Geometry, kernels: Kernels) -> tuple[Launch,
     descriptor: Any = layer.descriptor
     dtype = input_info(layer, 0).dtype
     vector = vector_of(kernels)
-    panel, rows = 2 * vector, 12 if vector == 16 else 6
+    panel, rows = 2 * vector, rows_of(vector)
     is_last = is_channels_last(geometry)
     given = np.zeros((), _STRUCT)
     for name in ("in_at", "out_at", "out_from", "channels", "filters", "depth", *_PAIRS):
@@ -75,10 +80,11 @@ def _launch(layer: Layer, geometry: Geometry, kernels: Kernels) -> tuple[Launch,
     given["pixels"], given["line"], given["at_once"], given["blocks"] = pixels, line, at_once, blocks
     given["each"], given["splits"], given["units"], given["scratch"] = each, splits, units, floats
     kernel = kernels.get(
-        f"{SOURCE} convolution/vectors.cl convolution/tiles.cl",
+        f"{SOURCE} convolution/vectors.cl convolution/registers.cl convolution/tiles.cl",
         "convolve",
         T=TYPES[dtype],
         VECTOR=vector,
+        BY_LINES=int(is_last),
         CHANNELS_LAST=int(is_last),
         IN_PLACE=int(geometry.is_pointwise and dtype is DType.FLOAT32),
         **{"ACTIVATION(v)": activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)},

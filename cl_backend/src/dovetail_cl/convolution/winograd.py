@@ -1,0 +1,156 @@
+"""Convolutions of 3 x 3 taps on a CPU, by Winograd's F(4 x 4, 3 x 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail import Layer
+
+from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
+from ..elementwise import input_info
+from ..elementwise.functions import SOURCE, activation
+from ..kernels import TYPES, Kernels, Work
+from .geometry import Geometry
+from .tiles import UNITS_EACH, is_channels_last, rows_of, vector_of
+
+_SIDE = 4
+_POINTS = (_SIDE + 2) ** 2
+_LEAST_CHANNELS = 32
+"""For which the transforms pay, and filters likewise."""
+_LEAST_SQUARES = 12
+"""For which the larger weights pay."""
+_MOST_NUMBERS = 1 << 24
+"""Of all squares of an image, which scratch memory holds."""
+_MOST_SUMS = 4096.0
+"""Bound of all values in between, per channel, as a multiple of |weight * element|."""
+_LARGEST_ELEMENT = 2.0**63
+_SMALLEST_WEIGHT = 2.0**-100
+_PAIRS = ("in_size", "out_size", "start")
+_NUMBERS = (
+    *("channels", "filters", "rows", "columns", "squares"),
+    *("at_once", "blocks", "line", "units", "scratch"),
+)
+_STRUCT = np.dtype(
+    [(name, np.int32, 2) for name in _PAIRS]
+    + [("in_at", np.uint32, 4), ("out_at", np.uint32, 4)]
+    + [(name, np.uint32) for name in _NUMBERS]
+)
+
+
+def takes(layer: Layer, geometry: Geometry, kernels: Kernels) -> bool:
+    """Say whether a convolution with constant weights is done so, and faster."""
+    vector = vector_of(kernels)
+    rows, columns = _squares(geometry)
+    return (
+        (geometry.taps, geometry.stride, geometry.between) == ((3, 3), (1, 1), (1, 1))
+        and (geometry.groups, geometry.divide) == (1, (1, 1))
+        and min(geometry.channels, geometry.filters) >= _LEAST_CHANNELS
+        and geometry.channels % vector == geometry.filters % vector == 0
+        and _LEAST_SQUARES <= geometry.batch * rows * columns <= _MOST_NUMBERS // _POINTS // geometry.channels
+        and (is_channels_last(geometry) or geometry.in_at[3] == geometry.out_at[3] == 1)
+        and _is_within_range(geometry.matrix(_weights(layer)))
+    )
+
+
+def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
+    """Return the work of a convolution that `takes` says yes to."""
+    vector = vector_of(kernels)
+    panel, tile = 2 * vector, rows_of(vector)
+    rows, columns = _squares(geometry)
+    squares = geometry.batch * rows * columns
+    at_once = 2 * tile if squares >= 4 * tile else tile
+    panels, blocks = -(-geometry.filters // panel), -(-squares // at_once)
+    given = np.zeros((), _STRUCT)
+    for name in ("in_at", "out_at", "channels", "filters", *_PAIRS):
+        given[name] = getattr(geometry, name)
+    line = geometry.channels + vector  # off the powers of two, at which lines push each other out of the cache
+    given["rows"], given["columns"], given["squares"] = rows, columns, squares
+    given["at_once"], given["blocks"], given["line"] = at_once, blocks, line
+    numbers = blocks * at_once * _POINTS * line
+    most = UNITS_EACH * kernels.compute_units
+    transforming, multiplying = given.copy(), given.copy()
+    transforming["units"] = geometry.batch * rows * (geometry.channels // vector)
+    transforming["scratch"] = (_SIDE + 2) * (columns * _SIDE + 2) * vector
+    multiplying["units"] = panels * blocks
+    multiplying["scratch"] = at_once * _POINTS * panel
+    weights, bias = _packed(layer, geometry, panels, panel)
+    kernel = _Kernels(layer, geometry, kernels)
+    first, second = min(int(transforming["units"]), most), min(int(multiplying["units"]), most)
+    own = Scratch(numbers * 4)
+    launches = (
+        Launch(kernel.get("transform"), (Input(), own, Scratch(), transforming), (first,), (1,)),
+        Launch(
+            kernel.get("multiply"),
+            (Scratch(), ConstantArray(weights), ConstantArray(bias), own, Output(), multiplying),
+            (second,),
+            (1,),
+        ),
+    )
+    each = max(first * int(transforming["scratch"]), second * int(multiplying["scratch"]))
+    return Work(launches, (numbers + each) * 4)
+
+
+class _Kernels:
+    """The two kernels of a layer."""
+
+    def __init__(self, layer: Layer, geometry: Geometry, kernels: Kernels) -> None:
+        descriptor: Any = layer.descriptor
+        self._kernels = kernels
+        self._defined = {
+            "T": TYPES[input_info(layer, 0).dtype],
+            "VECTOR": vector_of(kernels),
+            "BY_LINES": 1,
+            "CHANNELS_LAST": int(is_channels_last(geometry)),
+            "ACTIVATION(v)": activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta),
+        }
+
+    def get(self, name: str) -> Any:
+        files = "convolution/vectors.cl convolution/registers.cl convolution/winograd.cl"
+        return self._kernels.get(f"{SOURCE} {files}", name, **self._defined)
+
+
+def _squares(geometry: Geometry) -> tuple[int, int]:
+    """Return rows and columns of the squares of results of an image."""
+    return -(-geometry.out_size[0] // _SIDE), -(-geometry.out_size[1] // _SIDE)
+
+
+def _weights(layer: Layer) -> npt.NDArray[Any]:
+    weights = layer.constant(1)
+    assert weights is not None
+    return weights
+
+
+def _is_within_range(weights: npt.NDArray[np.float32]) -> bool:
+    """Say whether no value in between overflows, or vanishes, where the results would not."""
+    largest = float(np.abs(weights).max())  # NaN where there is one
+    limit = float(np.finfo(np.float32).max) / (_MOST_SUMS * _LARGEST_ELEMENT * weights.shape[-1])
+    return largest == 0.0 or _SMALLEST_WEIGHT <= largest <= limit
+
+
+def _packed(layer: Layer, geometry: Geometry, panels: int, panel: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return transformed weights [panel, point, channel, filter] and the bias, both padded."""
+    a, b = 0.625, 1.5
+    of_a, of_b = 1 / (2 * a * a * (a * a - b * b)), 1 / (2 * b * b * (b * b - a * a))
+    points = np.array(
+        [
+            [1 / (a * a * b * b), 0, 0],
+            [of_a, of_a * a, of_a * a * a],
+            [of_a, -of_a * a, of_a * a * a],
+            [of_b, of_b * b, of_b * b * b],
+            [of_b, -of_b * b, of_b * b * b],
+            [0, 0, 1],
+        ]
+    )
+    padded = np.zeros((panels * panel, 3, 3, geometry.channels))
+    padded[: geometry.filters] = geometry.matrix(_weights(layer))[0]
+    by_column = np.tensordot(points, padded, ([1], [2]))  # point, filter, row, channel
+    numbers = np.tensordot(points, by_column, ([1], [2])).astype(np.float32)  # point, point, filter, channel
+    numbers = numbers.reshape(_POINTS, panels, panel, geometry.channels)
+    bias = layer.constant(2)
+    added = np.zeros(panels * panel, np.float32)
+    if bias is not None:
+        added[: geometry.filters] = bias
+    return np.ascontiguousarray(numbers.transpose(1, 0, 3, 2)), added
