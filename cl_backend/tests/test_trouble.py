@@ -205,23 +205,30 @@ with load() as net:
     )
 
 
-def test_a_lost_device_ends_its_networks_alone_and_is_opened_again(scene):
-    scene("""
+@pytest.mark.parametrize(("faults", "commands"), [("", 3), ("unified", 5)], ids=["copied", "mapped"])
+def test_a_lost_device_ends_its_networks_alone_and_is_opened_again(scene, faults, commands):
+    """Of the commands of a run: in, kernel, out; or mapped and unmapped, kernel, and again."""
+    scene(
+        f"faults, commands = {faults!r}, {commands}"
+        """
 with load() as net, load("CpuRef") as other:
     runs(net)
-    for command in range(3):  # in, kernel, out
-        double.double_set(f"lost={command}".encode())
+    for command in range(commands):
+        double.double_set(f"{faults} lost={command}".encode())
         error = error_of(net.run, feeds)
-        assert error.code is ErrorCode.STEP_FAILED and "lost" in str(error) and "load the network again" in str(error), error
+        text = f"{error} {error.__cause__}"
+        assert error.code is ErrorCode.STEP_FAILED and "lost" in text and "load the network again" in text, text
         runs(other)
         assert error_of(net.run, feeds).code is ErrorCode.STEP_FAILED
         net.unload()
         net = load()
         runs(net)
-    assert count("context") == 4
+    assert count("context") == 1 + commands
     net.unload()
 assert of_runs()[:3] == [0, 0, 0], of_runs()
-""")
+""",
+        faults,
+    )
 
 
 def test_a_command_that_fails_late_is_told_once(scene):

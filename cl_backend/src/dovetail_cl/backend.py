@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from dovetail import (
     BackendId,
-    BackendUnavailableError,
     Capabilities,
     Device,
-    ErrorCode,
     HostResources,
     IBackend,
     IBackendContext,
@@ -23,9 +20,9 @@ from dovetail import (
 )
 from dovetail.ground.records import Record
 
-from .driver.errors import DriverError, Forked
+from .refusing import ID, unavailable_without_driver
 
-_ID = BackendId("GpuAcc")
+_ID = BackendId(ID)
 
 
 class GpuAccOptions(Record, frozen=True):
@@ -39,21 +36,6 @@ class GpuAccOptions(Record, frozen=True):
 
     artefacts: str = ""
     fail_at: int = -1
-
-
-@contextmanager
-def unavailable_without_driver() -> Iterator[None]:
-    """Turn what the driver refuses in the block into the core's error, with the next step."""
-    try:
-        yield
-    except DriverError as error:
-        raise BackendUnavailableError(
-            f"backend {_ID}: {error}",
-            code=ErrorCode.FORKED if isinstance(error, Forked) else None,
-            hint=error.hint,
-            state=error.state,
-            backend=str(_ID),
-        ) from error
 
 
 class GpuAccBackend(IBackend):

@@ -10,7 +10,7 @@ from dovetail.graph.tensor import TensorInfo
 from .driver.errors import BuildError
 from .families import family_of
 from .kernels import Kernels
-from .memory import ID
+from .refusing import ID, unavailable_without_driver
 
 _HINT = "name another backend behind this one, and tell its makers what the device's compiler says"
 
@@ -27,7 +27,8 @@ class ClFactory(IWorkloadFactory):
             work = family_of(layer.kind).create(layer, self._kernels)
         except BuildError as error:
             raise BackendError(f"a kernel of it cannot be built: {error}", code=ErrorCode.COMPILE_FAILED, hint=_HINT) from error
-        return self._device.workload(layer.name, work)
+        with unavailable_without_driver():
+            return self._device.workload(layer.name, work)
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
         if source.owner == target.owner == ID:

@@ -7,8 +7,7 @@ from typing import Any
 from dovetail import IMemoryManager, ITensorHandle, MemoryDomain
 
 from .devices import all_facts
-
-ID = "GpuAcc"
+from .refusing import ID, unavailable_without_driver
 
 
 def domain_of(index: int) -> MemoryDomain:
@@ -56,4 +55,5 @@ class ClMemory(IMemoryManager):
         self.alignment = device.facts["alignment"]  # type: ignore[misc]  # differs by device
 
     def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
-        return ClBuffer(self._device, self.domain, nbytes)
+        with unavailable_without_driver():
+            return ClBuffer(self._device, self.domain, nbytes)

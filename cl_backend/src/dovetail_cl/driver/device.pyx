@@ -250,6 +250,12 @@ cdef class OpenDevice:
         """Whether it ended, with what was made on it; to be opened again."""
         return bool(self.handle.is_lost)
 
+    cdef int _check(self, cl_int code, str what) except -1:
+        if is_loss(self.handle, code):
+            what = f"{what}, as the device is lost; load the network again"
+        _check(code, what)
+        return 0
+
     # -- programs --------------------------------------------------------------------------------
 
     def build(self, bytes source, bytes options):
@@ -265,7 +271,7 @@ cdef class OpenDevice:
         cdef Program made = Program()
         with nogil:
             made.program = CL.clCreateProgramWithSource(self.handle.context, 1, &text, &length, &code)
-        _check(code, "a program cannot be made of its source")
+        self._check(code, "a program cannot be made of its source")
         with _signals, nogil:
             code = CL.clBuildProgram(made.program, 1, &self.handle.device, flags, NULL, NULL)
         if code != CL_SUCCESS:
@@ -334,7 +340,7 @@ cdef class OpenDevice:
                 CL.clSVMFree(self.handle.context, shared)
             if code in (CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_INVALID_BUFFER_SIZE):
                 raise MemoryError(f"{self.facts['name']} has no {nbytes} bytes: {opencl_error_name(code).decode()}")
-            _check(code, "a buffer cannot be allocated")
+            self._check(code, "a buffer cannot be allocated")
         return <intptr_t>buffer, <intptr_t>shared
 
     def free(self, intptr_t buffer, intptr_t shared):
@@ -356,7 +362,7 @@ cdef class OpenDevice:
         with nogil:
             address = CL.clEnqueueMapBuffer(
                 self.transfers, <cl_mem>buffer, 0, access, offset, nbytes, 0, NULL, &done, &code)
-        _check(code, "a buffer cannot be mapped")
+        self._check(code, "a buffer cannot be mapped")
         try:
             self._await(done, "a buffer cannot be mapped")
         except BaseException:
@@ -370,7 +376,7 @@ cdef class OpenDevice:
         cdef cl_event done = NULL
         with nogil:
             code = CL.clEnqueueUnmapMemObject(self.transfers, <cl_mem>buffer, <void *>address, 0, NULL, &done)
-        _check(code, "a buffer cannot be unmapped")
+        self._check(code, "a buffer cannot be unmapped")
         self._await(done, "a buffer cannot be unmapped")
 
     cdef int _await(self, cl_event done, str what) except -1:
@@ -384,7 +390,7 @@ cdef class OpenDevice:
                 with nogil:
                     status = await_event(&CL, done, SLICE_NS)
                 if status <= CL_COMPLETE:
-                    _check(status, what)
+                    self._check(status, what)
                     return 0
                 PyErr_CheckSignals()
         finally:
@@ -500,7 +506,7 @@ cdef class OpenDevice:
                 self.handle.context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, nbytes, <void *>&data[0], &code)
         if code in (CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_INVALID_BUFFER_SIZE):
             raise MemoryError(f"{self.facts['name']} has no {nbytes} bytes for constants")
-        _check(code, "constants cannot be brought to the device")
+        self._check(code, "constants cannot be brought to the device")
         made.constants[made.n_constants] = buffer
         made.n_constants += 1
         return nbytes

@@ -76,6 +76,7 @@ cdef extern from "queue.h" nogil:
         int32_t spins
         int is_lost
         int64_t freed
+    int is_loss(device_handle *device, cl_int code)
     int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table)
     cl_int await_event(const opencl *cl, cl_event event, int64_t nanoseconds)
 

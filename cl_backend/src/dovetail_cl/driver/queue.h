@@ -41,6 +41,9 @@ int32_t queue_step(queue *queue, const char *text);
  * -1 where there is no memory. */
 int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table);
 
+/* Remember that a device is lost, if that is what a code of it says. */
+int is_loss(device_handle *device, cl_int code);
+
 /* Explain a code of a device, with what happened; returns a status of the core. */
 int explain(device_handle *device, char *text, size_t room, const char *what, cl_int code);
 
