@@ -10,7 +10,7 @@ import numpy as np
 from dovetail import DataLayout, Layer
 from dovetail.layers import PoolingFunction
 
-from ..driver.arguments import Launch, Output
+from ..driver.arguments import ConstantArray, Launch, Output
 from ..elementwise import argument, input_info
 from ..elementwise.functions import literal
 from ..kernels import TYPES, Kernels, Work
@@ -24,6 +24,8 @@ _WINDOWS = np.dtype(
         *((name, np.int32, 2) for name in ("in", "out", "size", "stride", "before", "dilation", "end")),
     ]
 )
+_SPAN = 256
+"""Elements of the row that `rows.cl` makes of the columns of windows."""
 _NAMES = {PoolingFunction.MAX: "max", PoolingFunction.AVERAGE: "mean"}
 
 
@@ -71,22 +73,35 @@ def _windows(layer: Layer, kernels: Kernels) -> Work:
         "FINISH(v, n, T)": last,
         "COUNT_PADDING": int(descriptor.count_padding),
     }
-    stride = descriptor.stride[1]
-    low, high = _within(given)
     lanes = lanes_of(kernels)
     taps = math.prod(descriptor.size)
-    if kernels.is_cpu and given["inner"] == 1 and stride <= 2 and high - low >= lanes:
-        kernel = kernels.get(f"{SOURCE} pooling/windows.cl pooling/rows.cl", "pool_rows", **defined, LANES=lanes, STRIDE=stride)
-        arguments = (argument(layer, 0), Output(), given, np.int32(low), np.int32(high))
-        rows = int(given["planes"] * given["out"][0])
-        least = max(1, 4096 // (taps * int(given["out"][1])))
-        return Work((Launch(kernel, arguments, *kernels.each(rows, least=least)),))
+    rows = int(given["planes"]) * int(given["out"][0])
+    stride = descriptor.stride[1]
+    chunk = 4 * lanes if stride <= 2 else lanes
+    reach = (descriptor.size[1] - 1) * descriptor.dilation[1] + 1
+    if kernels.is_cpu and given["inner"] == 1 and (chunk - 1) * stride + reach <= _SPAN:
+        is_counted = descriptor.function is PoolingFunction.AVERAGE
+        defined |= {"LANES": lanes, "STRIDE": stride if stride <= 2 else 0, "CHUNK": chunk, "SPAN": _SPAN}
+        kernel = kernels.get(f"{SOURCE} pooling/windows.cl pooling/rows.cl", "pool_rows", **defined, COUNTED=int(is_counted))
+        counts = (ConstantArray(_counts(given, descriptor.count_padding)),) if is_counted else ()
+        sizes = kernels.each(rows, least=4096 // max(taps * int(given["out"][1]), 1) + 1)
+        return Work((Launch(kernel, (argument(layer, 0), *counts, Output(), given), *sizes),))
     inner = int(given["inner"])
     lanes = lanes if kernels.is_cpu and inner >= 4 else 1
     kernel = kernels.get(f"{SOURCE} pooling/windows.cl pooling/lanes.cl", "pool", **defined, LANES=lanes)
-    steps = math.prod((int(given["planes"]), *given["out"].tolist(), -(-inner // lanes)))
-    sizes = kernels.each(steps, least=max(1, 4096 // (taps * lanes)))
+    pixels = int(given["out"][1]) * inner
+    sizes = kernels.each(rows, least=4096 // max(taps * pixels, 1) + 1) if kernels.is_cpu else kernels.each(rows * pixels)
     return Work((Launch(kernel, (argument(layer, 0), Output(), given), *sizes),))
+
+
+def _counts(given: np.ndarray[Any, Any], is_padded: bool) -> np.ndarray[Any, Any]:
+    """Return over how many elements along a row each window is an average."""
+    size, stride, before, dilation, width, end, out = (
+        int(given[name][1]) for name in ("size", "stride", "before", "dilation", "in", "end", "out")
+    )
+    origins = np.arange(out) * stride - before
+    behind, ahead = (np.clip(-(-(limit - origins) // dilation), 0, size) for limit in (end if is_padded else width, 0))
+    return (behind if is_padded else behind - ahead).astype(np.float32)
 
 
 def _struct(descriptor: Any, sizes: tuple[int, ...], result: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -100,12 +115,3 @@ def _struct(descriptor: Any, sizes: tuple[int, ...], result: tuple[int, ...]) ->
     given["before"] = descriptor.padding[:2]
     given["end"] = [sizes[axis] + after for axis, after in zip(axes, descriptor.padding[2:], strict=True)]
     return given
-
-
-def _within(given: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return the first window of a row that lies within the image, and that behind the last."""
-    size, stride, before, dilation, width, out = (
-        int(given[name][1]) for name in ("size", "stride", "before", "dilation", "in", "out")
-    )
-    last = width - 1 - (size - 1) * dilation + before
-    return -(-before // stride), min(last // stride + 1, out)

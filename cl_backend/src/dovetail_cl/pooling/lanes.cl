@@ -2,26 +2,58 @@
 
 STORES(keep, X)
 
+// What a window becomes, of lanes at `x`.
+V pooled(__global const X *x, const windows *w, const span *down, const span *along, const uint lanes)
+{
+    V total = BEGINNING;
+    const int step = w->dilation[1] * (int)w->inner;
+    for (int i = down->from; i < down->to; ++i) {
+        const int row = (down->origin + i * w->dilation[0]) * w->in[1];
+        int at = (row + along->origin + along->from * w->dilation[1]) * (int)w->inner;
+        V part = BEGINNING;
+        for (int j = along->from; j < along->to; ++j, at += step) {
+            const V v = fetch(x, at, lanes, (V)0);
+            part = WITH(part, MAP(v, V));
+        }
+        total = WITH(total, part);
+    }
+    return FINISH(total, down->count * along->count, V);
+}
+
+#if ON_CPU
+// A work item takes rows of the result.
 __kernel void pool(TENSOR(const X, x), TENSOR(X, y), const windows w)
 {
     BEGIN(const X, x);
     BEGIN(X, y);
-    const index blocks = (w.inner + LANES - 1) / LANES, n = w.planes * w.out[0] * w.out[1] * blocks;
-    EACH(g, n) {
-        const index pixel = g / blocks, inside = (g - pixel * blocks) * LANES;
-        const index row = pixel / w.out[1], plane = row / w.out[0];
-        const uint lanes = min((uint)LANES, w.inner - inside);
-        const span down = span_at(&w, 0, row - plane * w.out[0]), along = span_at(&w, 1, pixel - row * w.out[1]);
-        V total = BEGINNING;
-        for (int i = down.from; i < down.to; ++i) {
-            const index line = (plane * w.in[0] + down.origin + i * w.dilation[0]) * w.in[1];
-            V part = BEGINNING;
-            for (int j = along.from; j < along.to; ++j) {
-                const V v = fetch(x, (line + along.origin + j * w.dilation[1]) * w.inner + inside, lanes, (V)0);
-                part = WITH(part, MAP(v, V));
+    const index n = w.planes * w.out[0];
+    EACH(row, n) {
+        const index plane = row / w.out[0];
+        const span down = span_at(&w, 0, row - plane * w.out[0]);
+        __global const X *const image = x + plane * w.in[0] * w.in[1] * w.inner;
+        for (int column = 0; column < w.out[1]; ++column) {
+            const span along = span_at(&w, 1, column);
+            const index to = (row * w.out[1] + column) * w.inner, rest = w.inner % LANES, whole = w.inner - rest;
+            for (index inside = 0; inside < whole; inside += LANES) {
+                keep(y, to + inside, LANES, pooled(image + inside, &w, &down, &along, LANES));
             }
-            total = WITH(total, part);
+            if (rest) {
+                keep(y, to + whole, rest, pooled(image + whole, &w, &down, &along, rest));
+            }
         }
-        keep(y, pixel * w.inner + inside, lanes, FINISH(total, down.count * along.count, V));
     }
 }
+#else
+__kernel void pool(TENSOR(const X, x), TENSOR(X, y), const windows w)
+{
+    BEGIN(const X, x);
+    BEGIN(X, y);
+    const index n = w.planes * w.out[0] * w.out[1] * w.inner;
+    EACH(g, n) {
+        const index pixel = g / w.inner, row = pixel / w.out[1], plane = row / w.out[0];
+        const span down = span_at(&w, 0, row - plane * w.out[0]), along = span_at(&w, 1, pixel - row * w.out[1]);
+        __global const X *const image = x + (plane * w.in[0] * w.in[1] * w.inner + (g - pixel * w.inner));
+        keep(y, g, 1, pooled(image, &w, &down, &along, 1));
+    }
+}
+#endif
