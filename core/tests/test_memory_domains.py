@@ -128,6 +128,14 @@ def test_scratch_lies_in_memory_of_the_device(build: Any, window: bool) -> None:
         assert [step.workspace_bytes for step in net.plan.steps if step.name in ("sum", "last")] == [64, 64]
 
 
+@pytest.mark.parametrize("side", ["end", "start"])
+def test_guarded_runs_have_scratch_of_the_device(build: Any, side: str) -> None:
+    table = Table(build)
+    with dovetail.Runtime(guard=dovetail.Guard(side)) as runtime, table.load(runtime, scratch=1) as net:
+        for _ in range(2):
+            check(net.run(FEEDS))
+
+
 def test_scratch_in_a_memory_that_is_not_there_is_refused(build: Any) -> None:
     with (
         dovetail.Runtime() as runtime,

@@ -116,8 +116,6 @@ class _Runs:
         if number == 0:
             self.making.run = _Run()
         run: _Run = self.making.run
-        while len(run.arenas) < number:  # a device's
-            run.arenas.append(None)
         return run
 
 
@@ -325,7 +323,7 @@ class GuardedPlanBuilder(PlanBuilder):
         """Let a device allocate; the first arena begins a run, whosever it is."""
 
         def noted() -> ITensorHandle:
-            self.runs.begin(number)
+            self.runs.begin(number).arenas.append(None)
             return allocate()
 
         return noted
