@@ -13,7 +13,7 @@
 // first[j + 1].
 #if TAPS
 #define SUM(sum, value)                                                                            \
-    _Pragma("unroll") for (uint k = 0; k < TAPS; ++k) {                                           \
+    for (uint k = 0; k < TAPS; ++k) {                                                              \
         const uint at = (uint)positions[k * wanted + j];                                           \
         sum += weights[k * wanted + j] * value;                                                    \
     }
