@@ -112,3 +112,47 @@ def test_one_element(run, way):
     x = values(3, 5)
     (y,) = run(way, lambda net, x: net.strided_slice(x, (1, 3), (2, 4)), x)
     np.testing.assert_array_equal(y, x[1:2, 3:4])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.int64])
+def test_views_at_odd_offsets(run, way, dtype):
+    """A part that is a view begins at any multiple of its element; so do the vectors of kernels."""
+    x = values(3, 9, 35, dtype=dtype)
+
+    def build(net, x):
+        parts = net.split(x, 3, 0)
+        return tuple(net.permute(part, (2, 0, 1)) for part in parts)
+
+    for found, part in zip(run(way, build, x), np.split(x, 3), strict=True):
+        np.testing.assert_array_equal(found, part.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
+def test_rows_take_turns(run, way, rows, dtype):
+    """Images of a few channels, from planes to pixels and back."""
+    planes = values(2, rows, 5, 9, dtype=dtype)
+    pixels, back = run(
+        way, lambda net, x: (net.permute(x, (0, 2, 3, 1)), net.permute(net.reshape(x, (2, 5, 9, rows)), (0, 3, 1, 2))), planes
+    )
+    np.testing.assert_array_equal(pixels, planes.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(back, planes.reshape(2, 5, 9, rows).transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("column_first", [False, True])
+def test_blocks_of_pixels(run, way, layout, column_first):
+    x = values(2, 12, 6, 10)
+    to_depth = np.moveaxis(x.reshape(2, 12, 3, 2, 5, 2), (3, 5), (1, 2)).reshape(2, 48, 3, 5)
+    split = (2, 3, 2, 2, 6, 10) if column_first else (2, 2, 2, 3, 6, 10)
+    order = (0, 1, 4, 2, 5, 3) if column_first else (0, 3, 4, 1, 5, 2)
+    to_space = x.reshape(split).transpose(order).reshape(2, 3, 12, 20)
+    given, moved = (x, lambda y: y) if layout == "NCHW" else (x.transpose(0, 2, 3, 1).copy(), lambda y: y.transpose(0, 3, 1, 2))
+
+    def build(net, x):
+        back = net.depth_to_space(x, 2, column_first=column_first, layout=layout)
+        return net.space_to_depth(x, 2, layout=layout), back
+
+    found = run(way, build, given)
+    np.testing.assert_array_equal(moved(found[0]), to_depth)
+    np.testing.assert_array_equal(moved(found[1]), to_space)
