@@ -20,7 +20,9 @@ POWERS = "lines/powers.cl"
 _WORTH = 4096
 """Elements that are worth a work item of a CPU."""
 _GROUPS = (64, 256)
-"""Sizes of groups of a GPU that share a line."""
+"""Sizes of groups of a GPU that share lines."""
+_WIDTHS = (8, 32)
+"""How many neighbouring lines they share."""
 
 
 class Lines(NamedTuple):
@@ -80,15 +82,16 @@ def spread(kernels: Kernels, lines: Lines, *, is_serial: bool = False) -> Form:
         lines: That are walked over.
         is_serial: Each line is walked over from its first element to its last.
     """
-    lanes, rows, group = 1, 0, 0
+    lanes, rows, group, width = 1, 0, 0, 1
     if kernels.is_cpu:
         rows = int(lines.inner == 1 and not is_serial)
         lanes = lanes_of(kernels) if rows or lines.inner >= 4 else 1
-    elif not is_serial and (lines.inner == 1 or (lines.total < 128 * kernels.compute_units and lines.size > 256)):
-        group = min(_GROUPS[lines.size > 512], kernels.device.facts["max_group"])
-    defined = {"LANES": lanes, "ROWS": rows, "GROUP": group}
+    elif not is_serial and (lines.inner == 1 or (lines.total < 128 * kernels.compute_units and lines.size > 32)):
+        width = 1 if lines.inner == 1 else _WIDTHS[lines.inner >= 16]
+        group = min(_GROUPS[lines.size * width > 512], kernels.device.facts["max_group"])
+    defined = {"LANES": lanes, "ROWS": rows, "GROUP": group, "WIDTH": width}
+    walked = lines.outer * (1 if rows else -(-lines.inner // (width if group else lanes)))
     if group:
-        return Form(defined, (min(lines.total, 64 * kernels.compute_units) * group,), (group,))
-    walked = lines.outer * (1 if rows else -(-lines.inner // lanes))
+        return Form(defined, (min(walked, 64 * kernels.compute_units) * group,), (group,))
     least = max(1, _WORTH // max(lines.size * (1 if rows else lanes), 1))
     return Form(defined, *kernels.each(walked, least=least))

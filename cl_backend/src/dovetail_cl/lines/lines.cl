@@ -4,7 +4,7 @@
 // C: the type that is computed with. X: of the elements that `fetch` reads.
 // LANES: elements that are treated at once, as one vector V.
 // ROWS: they are neighbours in a line (inner is 1); else they are elements of as many lines.
-// GROUP: work items that share a line; 0: a work item has lines of its own.
+// GROUP: work items that share WIDTH lines, neighbours; 0: a work item has lines of its own.
 
 typedef struct { uint outer, size, inner; } lines;
 
@@ -20,17 +20,18 @@ typedef WIDE(C, LANES) V;
 #endif
 
 #if GROUP
-#define FIRST (uint)get_local_id(0)
-#define EVERY GROUP
+#define DEPTH (GROUP / WIDTH)
+#define FIRST ((uint)get_local_id(0) / WIDTH)
+#define EVERY DEPTH
 #define EACH_LINE(g, s) for (index g = get_group_id(0); g < lines_of(s); g += get_num_groups(0))
 #define SHARED __local C shared[GROUP]
-#define IS_WRITER (get_local_id(0) == 0)
+#define IS_WRITER(l) (FIRST == 0 && (l).lanes)
 #else
 #define FIRST 0u
 #define EVERY 1u
 #define EACH_LINE(g, s) const index n_##g = lines_of(s); EACH(g, n_##g)
 #define SHARED __local C *const shared = 0
-#define IS_WRITER 1
+#define IS_WRITER(l) 1
 #endif
 
 // WALK does a statement for each step of a line that is this work item's; `lanes` in it is how many
@@ -57,12 +58,18 @@ typedef WIDE(C, LANES) V;
         }                                                                                          \
     }
 
+// Neighbouring lines that one work item, or group, has at a time.
+#if GROUP
+#define ABREAST WIDTH
+#else
+#define ABREAST LANES
+#endif
 index lines_of(const lines s)
 {
-#if ROWS || LANES == 1
-    return s.outer * s.inner;
+#if ROWS
+    return s.outer;
 #else
-    return s.outer * ((s.inner + LANES - 1) / LANES);
+    return s.outer * ((s.inner + ABREAST - 1) / ABREAST);
 #endif
 }
 
@@ -70,12 +77,17 @@ line line_at(const index g, const lines s)
 {
 #if ROWS
     const line l = { g, g * s.size, s.size, LANES, LANES };
-#elif LANES == 1
-    const index o = g / s.inner;
-    const line l = { g, o * s.size * s.inner + (g - o * s.inner), s.size, s.inner, 1 };
 #else
-    const index blocks = (s.inner + LANES - 1) / LANES, o = g / blocks, k = (g - o * blocks) * LANES;
+    const index blocks = (s.inner + ABREAST - 1) / ABREAST, o = g / blocks;
+#if GROUP
+    // Where there is no line, a work item does as if there were an empty one.
+    const index wanted = (g - o * blocks) * WIDTH + get_local_id(0) % WIDTH, k = min(wanted, s.inner - 1);
+    const line l = {
+        o * s.inner + k, o * s.size * s.inner + k, k == wanted ? s.size : 0, s.inner, k == wanted };
+#else
+    const index k = (g - o * blocks) * LANES;
     const line l = { o * s.inner + k, o * s.size * s.inner + k, s.size, s.inner, min((uint)LANES, s.inner - k) };
+#endif
 #endif
     return l;
 }
@@ -153,14 +165,14 @@ FETCHES(fetch, X)
     {                                                                                              \
         const uint own = get_local_id(0);                                                          \
         shared[own] = v;                                                                           \
-        for (uint width = GROUP / 2; width; width /= 2) {                                          \
+        for (uint depth = DEPTH / 2; depth; depth /= 2) {                                          \
             barrier(CLK_LOCAL_MEM_FENCE);                                                          \
-            if (own < width) {                                                                     \
-                shared[own] = OF(shared[own], shared[own + width]);                                \
+            if (own < depth * WIDTH) {                                                             \
+                shared[own] = OF(shared[own], shared[own + depth * WIDTH]);                        \
             }                                                                                      \
         }                                                                                          \
         barrier(CLK_LOCAL_MEM_FENCE);                                                              \
-        const V found = shared[0];                                                                 \
+        const V found = shared[own % WIDTH];                                                       \
         barrier(CLK_LOCAL_MEM_FENCE);                                                              \
         return found;                                                                              \
     }

@@ -69,16 +69,16 @@ __kernel void extreme(TENSOR(const X, x), TENSOR(Y, y), const lines s)
         const uint own = get_local_id(0);
         shared[own] = best;
         shared_at[own] = at;
-        for (uint width = GROUP / 2; width; width /= 2) {
+        for (uint depth = DEPTH / 2; depth; depth /= 2) {
+            const uint other = own + depth * WIDTH;
             barrier(CLK_LOCAL_MEM_FENCE);
-            if (own < width && COMES(shared[own], shared_at[own], shared[own + width], shared_at[own + width])) {
-                shared[own] = shared[own + width];
-                shared_at[own] = shared_at[own + width];
+            if (own < depth * WIDTH && COMES(shared[own], shared_at[own], shared[other], shared_at[other])) {
+                shared[own] = shared[other];
+                shared_at[own] = shared_at[other];
             }
         }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (own == 0) {
-            y[l.which] = (Y)shared_at[0];
+        if (IS_WRITER(l)) {
+            y[l.which] = (Y)shared_at[own];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
 #elif ROWS

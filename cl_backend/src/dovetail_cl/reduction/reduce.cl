@@ -43,7 +43,7 @@ __kernel void reduce(TENSOR(const X, x), TENSOR(Y, y), const lines s, const C co
         WALK(i, l, total = of_two(total, FETCH(x, l, i, (V)NEUTRAL)))
         total = across(total, shared);
 #endif
-        if (IS_WRITER) {
+        if (IS_WRITER(l)) {
             keep(y, l.which, ROWS ? 1 : l.lanes, FINISH(total));
         }
     }
