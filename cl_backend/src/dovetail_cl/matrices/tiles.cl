@@ -18,10 +18,6 @@ typedef struct {
     uint in_place;              // b is not packed: the last panel must not reach past the last column
 } product;
 
-#define NAMED(a, b) JOINED(a, b)
-typedef NAMED(float, VECTOR) vec;
-#define VLOAD NAMED(vload, VECTOR)
-#define VSTORE NAMED(vstore, VECTOR)
 #define IS_WIDE (PANEL > VECTOR)
 
 // Of each row of a tile: its number, the row that its pointer is at, and how many rows it is from there.

@@ -66,7 +66,7 @@ def create(product: Product, kernels: Kernels) -> Work:
     b = _panels(product, panel, scratch, kernels)
     if b.way == "packed" and product.b.values is None:
         matrices = product.b.elements // max(product.b.matrix, 1)
-        launches.append(_packing(product, panel, matrices, b.side.argument, kernels))
+        launches.append(_packing(product, vector, panel, matrices, b.side.argument, kernels))
         scratch += _bytes(matrices * b.matrix)
     launches.append(_multiplying(product._replace(a=a), b, vector, panel, kernels))
     return Work(tuple(launches), scratch)
@@ -108,7 +108,7 @@ def _packed(product: Product, panel: int) -> npt.NDArray[np.float32]:
     return np.ascontiguousarray(padded.reshape(count, panels, panel, depth).swapaxes(2, 3))
 
 
-def _packing(product: Product, panel: int, matrices: int, target: Argument, kernels: Kernels) -> Launch:
+def _packing(product: Product, vector: int, panel: int, matrices: int, target: Argument, kernels: Kernels) -> Launch:
     b = product.b
     at_once = _PACKED // panel
     numbers = ("columns", "depth", "at_once", "line", "step", "unused")
@@ -117,7 +117,9 @@ def _packing(product: Product, panel: int, matrices: int, target: Argument, kern
     for name, value in zip(("matrix", *numbers), values, strict=True):
         given[name] = value
     sizes = (-(-product.depth // at_once), -(-product.columns // panel), matrices)
-    kernel = kernels.get("matrices/panels.cl matrices/packing.cl", "pack", B=b.type, PANEL=panel, PANELS="__global")
+    kernel = kernels.get(
+        "matrices/panels.cl matrices/packing.cl", "pack", B=b.type, VECTOR=vector, PANEL=panel, PANELS="__global"
+    )
     return Launch(kernel, (b.argument, target, given), sizes, (1, 1, 1))
 
 
