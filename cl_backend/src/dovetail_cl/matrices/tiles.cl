@@ -35,6 +35,28 @@ typedef struct {
 #endif
 #define KEEP(r, at, away) VSTORE(low##r, 0, sums + r * PANEL); if (IS_WIDE) VSTORE(high##r, 1, sums + r * PANEL);
 
+// Ask for the rows of the next tile, if there is one: with a narrow panel, reading them takes longer
+// than the arithmetic.
+#define CAN_PREFETCH 0
+#ifdef __has_builtin
+#if __has_builtin(__builtin_prefetch)
+#undef CAN_PREFETCH
+#define CAN_PREFETCH !IS_WIDE
+#endif
+#endif
+#if CAN_PREFETCH
+#define PREFETCH(first, rows)                                                                      \
+    if (p->a_depth == 1) {                                                                         \
+        for (uint r = 0; r < rows; ++r) {                                                          \
+            for (uint k = 0; k < p->depth; k += VECTOR) {                                          \
+                __builtin_prefetch(first + r * line + k);                                          \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#else
+#define PREFETCH(first, rows)
+#endif
+
 // Sums of the rows from `row` on.
 #define TILE(ROWS)                                                                                 \
     void tile_##ROWS(const __global float *a, const PANELS float *b, const ulong along,            \
@@ -42,6 +64,7 @@ typedef struct {
     {                                                                                              \
         const ulong line = p->a_line;                                                              \
         const __global float *a0 = a + row * line, *a6 = a0 + 6 * line;                            \
+        PREFETCH(a0 + ROWS * line, ROWS)                                                           \
         REPEAT_##ROWS(CLEAR)                                                                       \
         for (uint k = p->depth; k; --k) {                                                          \
             const vec b0 = VLOAD(0, b), b1 = IS_WIDE ? VLOAD(1, b) : b0;                           \
