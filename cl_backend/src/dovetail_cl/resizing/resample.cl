@@ -25,10 +25,25 @@
     }
 #endif
 
-static void sum_line(__global Y *restrict y, __global const A *restrict x, __global const int *restrict first,
-                     __global const int *restrict positions, __global const float *restrict weights, uint wanted, uint begin,
-                     uint stop)
+// Some results of LINES lines, which use the same taps.
+enum { LINES = 4 };
+
+static void sum_lines(__global Y *restrict y, __global const A *restrict x, __global const int *restrict first,
+                      __global const int *restrict positions, __global const float *restrict weights, uint size, uint wanted,
+                      uint begin, uint stop, uint lines)
 {
+    if (lines == LINES) {
+        for (uint j = begin; j < stop; ++j) {
+            float4 sum = 0;
+            SUM(sum, (float4)(LOAD_AS(A, x, at), LOAD_AS(A, x, size + at), LOAD_AS(A, x, 2 * size + at),
+                              LOAD_AS(A, x, 3 * size + at)))
+            STORE_AS(Y, y, j, sum.x);
+            STORE_AS(Y, y, wanted + j, sum.y);
+            STORE_AS(Y, y, 2 * wanted + j, sum.z);
+            STORE_AS(Y, y, 3 * wanted + j, sum.w);
+        }
+        return;
+    }
     for (uint j = begin; j < stop; ++j) {
         float sum = 0;
         SUM(sum, LOAD_AS(A, x, at))
@@ -54,9 +69,10 @@ __kernel void resample(TENSOR(const A, x), TENSOR(Y, y), CONSTANT(int, first), C
     while (i < end) {
         __global const A *source = x + outer * size * inner;
         if (inner == 1) {   // the results of a line lie side by side
-            const uint stop = min(wanted, j + end - i);
-            sum_line(y + (i - j), source, first, positions, weights, wanted, j, stop);
-            i += stop - j;
+            const uint stop = min(wanted, j + end - i), lines = j == 0 && end - i >= LINES * wanted ? LINES : 1;
+            sum_lines(y + (i - j), source, first, positions, weights, size, wanted, j, stop, lines);
+            i += (lines - 1) * wanted + stop - j;
+            outer += lines - 1;
             j = stop;
         } else {
             const uint stop = min(inner, column + end - i);
