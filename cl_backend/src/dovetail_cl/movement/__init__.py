@@ -57,7 +57,8 @@ def _triangle(layer: Layer, kernels: Kernels) -> Work:
     rows, columns = info.sizes[-2:]
     sizes: tuple[Any, ...] = (0, 0, 0, 0)
     if info.elements:
-        sizes = (np.uint32(rows), np.uint32(columns), np.int32(descriptor.k), np.uint32(descriptor.upper))
+        k = max(-rows, min(descriptor.k, columns))  # beyond the matrix it changes nothing more
+        sizes = (np.uint32(rows), np.uint32(columns), np.int32(k), np.uint32(descriptor.upper))
     items, group = kernels.each(info.elements)
     kernel = kernels.get("walking/moving.cl movement/movement.cl", "triangle", T=RAW[info.dtype.itemsize])
     launch = Launch(kernel, (argument(layer, 0), Output(), *sizes, np.uint32(info.elements)), items, group)
