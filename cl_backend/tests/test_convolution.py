@@ -137,3 +137,16 @@ def test_transposed_convolutions(kind, dtype, layout, shape, filters, window, st
         x.astype(float), weights.astype(float), stride, padding, dilation, output_padding=extra
     )
     _check(network, y, {"x": feed}, expected, layout, weights[:, 0].size)
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_vectors_of_other_widths(backend, monkeypatch, width):
+    facts = devices.opened(0).facts
+    if facts["kind"] != "cpu":
+        pytest.skip("the kernels for CPUs want a CPU")
+    monkeypatch.setitem(facts, "vector_width", width)
+    ones, pads = (1, 1), (1, 1, 1, 1)
+    for layout in ("NCHW", "NHWC"):
+        test_convolutions(None, "float32", layout, (2, 10, 21, 19), 34, (3, 5), (2, 3), (0, 4, 2, 1), (2, 1), 2)
+        test_convolutions(None, "float32", layout, (1, 32, 13, 39), 48, (3, 3), ones, pads, ones, 1)
+        test_depthwise_convolutions(None, "float32", layout, (2, 16, 20, 21), 1, (3, 3), (2, 2), pads, ones)

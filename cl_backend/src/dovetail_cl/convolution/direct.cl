@@ -1,7 +1,8 @@
-// Convolutions of any kind, one result at a time: the way for what the other sources do not take.
+// Convolutions of any kind, one result at a time: for what the other sources do not take.
 //
-// T: type of the elements. BIASED: whether there is a bias. DIVIDED: whether input pixels are divided
-// by a stride. POSITION: int, or long where positions in padded images need that. ACTIVATION(v): of a sum.
+// T: type of the elements. BIASED: whether there is a bias. DIVIDED: whether input pixels are
+// divided by a stride. CHANNELS_LAST: the layout. POSITION: int, or long where positions in padded
+// images need that. ACTIVATION(v): of a sum.
 
 typedef POSITION position;
 
@@ -65,7 +66,8 @@ __kernel void convolve(
 #if BIASED
         sum += LOAD_AS(T, bias, filter);
 #endif
-        const uint to = image * (uint)g.out_at[0] + filter * (uint)g.out_at[1] + row * (uint)g.out_at[2] + column * (uint)g.out_at[3];
+        const uint to = image * (uint)g.out_at[0] + filter * (uint)g.out_at[1] + row * (uint)g.out_at[2]
+                        + column * (uint)g.out_at[3];
         STORE_AS(T, y, to, ACTIVATION(sum));
     }
 }

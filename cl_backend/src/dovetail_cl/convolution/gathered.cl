@@ -1,7 +1,7 @@
-// Convolutions on a GPU: a work group computes TILE filters of TILE pixels, from slices of DEPTH taps and
-// channels of both in local memory; a work item holds 4 * QUADS of each.
+// Convolutions on a GPU: a work group computes TILE filters of TILE pixels, from slices of DEPTH
+// terms of the sums of both in local memory; a work item holds 4 * QUADS of each.
 //
-// Slices are gathered by a table: where each term of the sums lies, seen from the first tap and channel.
+// Slices are gathered by a table: where each term lies, seen from the first tap and channel.
 //
 // T: type of the elements. QUADS: 1 or 2. CHANNELS_LAST: whether channels are neighbours.
 // ACTIVATION(v): of a sum.
@@ -21,6 +21,29 @@ typedef struct {
     uint padded;                // filters of a group of the weights
     uint depth, slices, splits; // of the sums: padded terms, those of a split
 } geometry;
+
+// Which term and pixel an item gathers: neighbours read neighbours.
+#if CHANNELS_LAST
+#define GATHERED_DEPTH(i) (item % DEPTH)
+#define GATHERED_PIXEL(i) (item / DEPTH + (i) * (GROUP / DEPTH))
+#else
+#define GATHERED_DEPTH(i) (item / TILE + (i) * (GROUP / TILE))
+#define GATHERED_PIXEL(i) (item % TILE)
+#endif
+#define FETCH(k)                                                                                   \
+    _Pragma("unroll") for (int i = 0; i < EACH_ITEM / 4; ++i) {                                    \
+        const uint at = item + i * GROUP;                                                          \
+        next_weights[i] = fours[((k) + at / (TILE / 4)) * (ulong)(g->padded / 4) + at % (TILE / 4)];   \
+    }                                                                                              \
+    _Pragma("unroll") for (int i = 0; i < EACH_ITEM; ++i) {                                        \
+        const uint one = GATHERED_PIXEL(i);                                                        \
+        const int4 term = terms[(k) + GATHERED_DEPTH(i)];                                          \
+        const int row = rows[one] + term.x, column = columns[one] + term.y;                        \
+        next_pixels[i] = 0.0f;                                                                     \
+        if (row >= 0 && row < g->in_size[0] && column >= 0 && column < g->in_size[1]) {            \
+            next_pixels[i] = LOAD_AS(T, x, firsts[one] + (uint)term.z);                            \
+        }                                                                                          \
+    }
 
 // Where a pixel of all images lies in the output.
 uint place(const geometry *g, const uint pixel)
@@ -51,7 +74,8 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolve(
     BEGIN(const int, table);
     BEGIN(float, partials);
     BEGIN(T, y);
-    __local float some_weights[DEPTH * LINE], some_pixels[DEPTH * LINE];
+    __local float4 some_weights[DEPTH * LINE / 4], some_pixels[DEPTH * LINE / 4];
+    __local float *const each_pixel = (__local float *)some_pixels;
     __local int rows[TILE], columns[TILE];
     __local uint firsts[TILE];
     const uint item = get_local_id(1) * 16 + get_local_id(0);
@@ -67,7 +91,9 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolve(
         firsts[i] = line / g->out_size[0] * g->in_at[0] + group * g->channels * g->in_at[1]
                     + (uint)rows[i] * g->in_at[2] + (uint)columns[i] * g->in_at[3];
     }
-    weights += (ulong)group * g->depth * g->padded + filter;
+    // Constants begin at the start of a buffer, so these are aligned.
+    const __global int4 *terms = (const __global int4 *)table;
+    const __global float4 *fours = (const __global float4 *)(weights + (ulong)group * g->depth * g->padded + filter);
     float sums[4 * QUADS][4 * QUADS];
     #pragma unroll
     for (int i = 0; i < 4 * QUADS; ++i) {
@@ -76,35 +102,36 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolve(
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint end = min(g->depth, (split + 1) * g->slices);
-    for (uint k = split * g->slices; k < end; k += DEPTH) {
+    float4 next_weights[EACH_ITEM / 4];
+    float next_pixels[EACH_ITEM];
+    uint k = split * g->slices;
+    if (k < end) {
+        FETCH(k)
+    }
+    while (k < end) {
         #pragma unroll
         for (int i = 0; i < EACH_ITEM / 4; ++i) {
-            const uint at = item + i * GROUP, depth = at / (TILE / 4), four = at % (TILE / 4);
-            vstore4(vload4(four, weights + (k + depth) * (ulong)g->padded), 0, some_weights + depth * LINE + 4 * four);
+            const uint at = item + i * GROUP;
+            some_weights[at / (TILE / 4) * (LINE / 4) + at % (TILE / 4)] = next_weights[i];
         }
         #pragma unroll
-        for (int i = 0; i < EACH_ITEM; ++i) {
-#if CHANNELS_LAST
-            const uint depth = item % DEPTH, one = item / DEPTH + i * (GROUP / DEPTH);
-#else
-            const uint depth = item / TILE + i * (GROUP / TILE), one = item % TILE;
-#endif
-            const int4 term = vload4(k + depth, table);
-            const int row = rows[one] + term.x, column = columns[one] + term.y;
-            float v = 0.0f;
-            if (row >= 0 && row < g->in_size[0] && column >= 0 && column < g->in_size[1]) {
-                v = LOAD_AS(T, x, firsts[one] + (uint)term.z);
-            }
-            some_pixels[depth * LINE + one] = v;
-        }
+        for (int i = 0; i < EACH_ITEM; ++i) each_pixel[GATHERED_DEPTH(i) * LINE + GATHERED_PIXEL(i)] = next_pixels[i];
         barrier(CLK_LOCAL_MEM_FENCE);
+        k += DEPTH;
+        if (k < end) {
+            FETCH(k)    // arrives while this slice is summed up
+        }
         #pragma unroll
         for (int depth = 0; depth < DEPTH; ++depth) {
             float w[4 * QUADS], v[4 * QUADS];
             #pragma unroll
             for (int quad = 0; quad < QUADS; ++quad) {
-                vstore4(vload4(0, some_weights + depth * LINE + 64 * quad + at_filter), quad, w);
-                vstore4(vload4(0, some_pixels + depth * LINE + 64 * quad + at_pixel), quad, v);
+                const float4 four_weights = some_weights[(depth * LINE + 64 * quad + at_filter) / 4];
+                const float4 four_pixels = some_pixels[(depth * LINE + 64 * quad + at_pixel) / 4];
+                w[4 * quad] = four_weights.x, w[4 * quad + 1] = four_weights.y;
+                w[4 * quad + 2] = four_weights.z, w[4 * quad + 3] = four_weights.w;
+                v[4 * quad] = four_pixels.x, v[4 * quad + 1] = four_pixels.y;
+                v[4 * quad + 2] = four_pixels.z, v[4 * quad + 3] = four_pixels.w;
             }
             #pragma unroll
             for (int i = 0; i < 4 * QUADS; ++i) {

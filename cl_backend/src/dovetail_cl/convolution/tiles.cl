@@ -1,5 +1,5 @@
-// Convolutions on a CPU: a work item packs what the windows of some pixels see, and multiplies that by
-// weights that were packed before, a tile of rows by a panel of two vectors at a time.
+// Convolutions on a CPU: a work item packs what the windows of some pixels see, and multiplies that
+// by weights that were packed before, a tile of rows by a panel of two vectors at a time.
 //
 // Vectors go along filters, and rows are pixels, where the channels of a pixel are neighbours; else
 // vectors go along pixels, and rows are filters. Depth is ordered by tap, then by channel.
@@ -114,8 +114,9 @@ __kernel void convolve(
             for (uint i = 0; i < count; i += LARGE) {
                 const uint rows = min((uint)LARGE, count - i);
 #if IN_PLACE
-                if (i < in_place) tile(rows, x + (first + i) * g->in_at[3] + group * g->channels, g->in_at[3], b, g->depth, sums);
-                else
+                if (i < in_place) {
+                    tile(rows, x + (first + i) * g->in_at[3] + group * g->channels, g->in_at[3], b, g->depth, sums);
+                } else
 #endif
                 tile(rows, scratch + (i - in_place) * g->line, g->line, b, g->depth, sums);
                 for (uint r = 0; r < rows; ++r) {
@@ -178,7 +179,8 @@ uint find_runs(run *runs, const geometry *g, const uint first, const uint count,
 }
 
 // What the windows of some pixels see: packed[tap][channel][pixel].
-void pack_panel(__global float *to, const __global T *x, const geometry *g, const uint channel_from, const uint first, const uint count)
+void pack_panel(__global float *to, const __global T *x, const geometry *g, const uint channel_from, const uint first,
+                const uint count)
 {
     run runs[3 * PANEL];
     for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
@@ -219,7 +221,8 @@ __kernel void convolve(
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
     for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
         const uint split = unit % g->splits, block = unit / g->splits % g->blocks, group = unit / g->splits / g->blocks;
-        const uint image = block / blocks_each, first = block % blocks_each * PANEL, count = min((uint)PANEL, g->pixels - first);
+        const uint image = block / blocks_each, first = block % blocks_each * PANEL;
+        const uint count = min((uint)PANEL, g->pixels - first);
         pack_panel(scratch, x, g, image * g->in_at[0] + group * g->channels * g->in_at[1], first, count);
         for (uint j = 0; j < count; ++j) {
             places[j] = (first + j) / g->out_size[1] * g->out_at[2] + (first + j) % g->out_size[1] * g->out_at[3];

@@ -1,4 +1,5 @@
-// Vectors of floats on a CPU, read from and written to elements of the type T. VECTOR: floats of one.
+// Vectors of floats on a CPU, read from and written to elements of the type T. VECTOR: floats of
+// one.
 
 #define NAMED(a, b) JOINED(a, b)
 typedef NAMED(float, VECTOR) vec;
@@ -11,8 +12,8 @@ typedef NAMED(float, VECTOR) vec;
 #define WRITE_half(p, i, v) NAMED(NAMED(vstore_half, VECTOR), _rte)(v, 0, (p) + (i))
 #define WRITE(p, i, v) NAMED(WRITE_, T)(p, i, v)
 
-// Elements of a line, so many apart. Whole vectors are written: what is too much is overwritten by what
-// comes behind. Nothing is read from `end` on.
+// Elements of a line, so many apart. Whole vectors are written: what is too much is overwritten by
+// what comes behind. Nothing is read from `end` on.
 void copy_line(__global float *to, const __global T *x, const uint from, const uint n, const int stride, const uint end)
 {
     uint i = 0;

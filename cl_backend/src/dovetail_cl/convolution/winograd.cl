@@ -1,6 +1,7 @@
-// Convolutions of 3 x 3 taps on a CPU by Winograd's F(4 x 4, 3 x 3) (Lavin and Gray 2015): squares of 6 x 6
-// pixels become 36 numbers, whose products with those of the filters are summed over channels, and
-// become 4 x 4 results. The points are 0, +-5/8, +-3/2 and infinity, of which errors are small.
+// Convolutions of 3 x 3 taps on a CPU by Winograd's F(4 x 4, 3 x 3) (Lavin and Gray 2015): squares
+// of 6 x 6 pixels become 36 numbers, whose products with those of the filters are summed over
+// channels, and become 4 x 4 results. The points are 0, +-5/8, +-3/2 and infinity, of which errors
+// are small.
 //
 // T: type of the elements. CHANNELS_LAST: whether channels are neighbours. ACTIVATION(v): of a sum.
 
@@ -67,7 +68,7 @@ void back(vec *to, const vec *x, const int step)
     to[3 * step] = fma((vec)(B * B * B), odd_b, fma((vec)(A * A * A), odd_a, x5));
 }
 
-// A vector of channels of the rows that a row of squares sees: strip[row][column][channel], zeros outside.
+// A vector of channels of what a row of squares sees: strip[row][column][channel], zeros outside.
 void fill_strip(__global float *strip, const __global T *x, const geometry *g, const uint first, const int top)
 {
     const int wanted = g->columns * SIDE + 2, width = g->in_size[1];
@@ -122,7 +123,8 @@ __kernel void transform(TENSOR(const T, x), TENSOR(float, scratch), TENSOR(float
                 for (int i = 0; i < SQUARE; ++i) v[y * SQUARE + i] = VLOAD(y * wanted + column * SIDE + i, scratch);
                 into(v + y * SQUARE, v + y * SQUARE, 1);
             }
-            __global float *to = numbers + (ulong)(square / g->at_once) * POINTS * step + square % g->at_once * g->line + channel;
+            __global float *to = numbers + (ulong)(square / g->at_once) * POINTS * step;
+            to += square % g->at_once * g->line + channel;
             #pragma unroll
             for (int i = 0; i < SQUARE; ++i) into(v + i, v + i, SQUARE);
             #pragma unroll
@@ -187,7 +189,9 @@ __kernel void multiply(
             for (uint i = 0; i < count; i += LARGE) {
                 const uint rows = min((uint)LARGE, count - i);
                 tile(rows, a + i * g->line, g->line, b, g->channels, sums);
-                for (uint r = 0; r < 2 * rows; ++r) VSTORE(VLOAD(r, sums), 2 * POINTS * (i + r / 2) + 2 * point + r % 2, scratch);
+                for (uint r = 0; r < 2 * rows; ++r) {
+                    VSTORE(VLOAD(r, sums), 2 * (POINTS * (i + r / 2) + point) + r % 2, scratch);
+                }
             }
         }
         for (uint i = 0; i < 2 * count; ++i) {
