@@ -58,6 +58,15 @@ class Device(Record, frozen=True):
             "facts": dict(sorted(self.facts.items())),
         }
 
+    @property
+    def description(self) -> str:
+        """All that is known of it, for people, in one line."""
+        half = {True: "half precision", False: "no half precision", None: ""}[self.half_precision]
+        memory = "" if self.memory_bytes is None else f"{self.memory_bytes} bytes of memory"
+        revision = f"revision {self.revision}" if self.revision else ""
+        facts = [f"{name} {value}" for name, value in sorted(self.facts.items())]
+        return ", ".join(filter(None, [self.name, memory, half, revision, *facts]))
+
 
 DEFAULT_DEVICE = Device()
 """The one device of a backend that lists none: device 0, without facts."""

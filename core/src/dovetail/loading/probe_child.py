@@ -81,11 +81,24 @@ def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
     except BaseException as error:  # the core's own fault, or a trick of the backend
         trace = "".join(traceback.format_exception(error))
         return {"code": str(ReasonCode.IMPORT_FAILED), "text": described(error), "hint": "", "facts": {}, "trace": trace}
-    notes.append(test)
+    notes += [test, *_devices(backend)]
     if candidate.form is Form.LIBRARY:  # which knows nothing of Python: such functions are the adapter's
         changes = [change for change in changes if not change.startswith("functions to call at exit")]
     notes += [f"{ReasonCode.SIDE_EFFECT}: loading it changes {change}" for change in dict.fromkeys(changes)]
     return {"notes": notes, "postponed": is_postponed, "drivers": _drivers(_mapped() - before, request["folders"])}
+
+
+def _devices(backend: Any) -> list[str]:
+    """Say what is known of a backend's devices, but for the CPU that needs no words."""
+    from ..contract.backend_calls import devices_of
+    from ..contract.device import DEFAULT_DEVICE
+    from ..ground.errors import DovetailError
+
+    try:
+        devices = devices_of(f"backend {str(backend.id)!r}", backend)
+    except DovetailError:  # told to whoever asks for one
+        return []
+    return [f"device {one.index}: {one.description}" for one in devices if one != DEFAULT_DEVICE]
 
 
 def _set_limits(memory: int) -> None:

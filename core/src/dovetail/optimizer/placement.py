@@ -67,12 +67,7 @@ class DeviceReport(NamedTuple):
     device: Device
 
     def __str__(self) -> str:
-        device = self.device
-        half = {True: "half precision", False: "no half precision", None: ""}[device.half_precision]
-        memory = "" if device.memory_bytes is None else f"{device.memory_bytes} bytes of memory"
-        revision = f"revision {device.revision}" if device.revision else ""
-        facts = [f"{name} {value}" for name, value in sorted(device.facts.items())]
-        return f"device {self.label}: {', '.join(filter(None, [device.name, memory, half, revision, *facts]))}"
+        return f"device {self.label}: {self.device.description}"
 
 
 class Placement(NamedTuple):
