@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from dovetail.contract.artefacts import ArtefactStore
@@ -20,7 +20,8 @@ _COMMON = "common.cl"
 @cache
 def source_of(file: str) -> str:
     """Return a source that lies in this package, such as "elementwise/elementwise.cl"."""
-    return files(__package__).joinpath(*file.split("/")).read_text("utf-8")
+    with open(os.path.join(os.path.dirname(__file__), *file.split("/")), encoding="utf-8") as source:
+        return source.read()
 
 
 def _source(named: str) -> str:
