@@ -155,7 +155,7 @@ def test_the_members_build_and_run(minor, release, members, sdists, third_party,
     assert re.search(rf"passed under 3\.{minor}\.", said), said
     listed = release.check(folder / "bin" / "dovetail", "backends", "--check", "--json", cwd=tmp_path)
     states = {row["id"]: row["state"] for row in json.loads(listed)}
-    assert states.pop("GpuAcc") in {"loaded", "unavailable"}  # as there is an OpenCL device, or none
+    assert states.pop("GpuAcc") in {"loaded", "driver_missing", "no_device"}  # as there is an OpenCL device, or none
     assert states == {"CpuAcc": "loaded", "CpuRef": "loaded"}
     said = release.check(python, "-I", "-W", "error", "-c", NPU, built_template("backend_npu"), cwd=tmp_path)
     assert re.search(rf"ran under 3\.{minor}\.", said), said
