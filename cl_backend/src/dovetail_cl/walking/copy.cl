@@ -23,7 +23,7 @@ static void begin_at(position *here, const places *w, uint first, uint rest)
     here->p = w->from_start;
     here->q = w->to_start;
     for (uint axis = first; axis < w->axes; ++axis) {
-        const uint next = rest / w->size[axis];
+        const uint next = axis + 1 < w->axes ? rest / w->size[axis] : 0;
         here->at[axis] = rest - next * w->size[axis];
         here->p += (int)here->at[axis] * w->from[axis];
         here->q += (int)here->at[axis] * w->to[axis];
