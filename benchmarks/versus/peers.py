@@ -55,6 +55,8 @@ PEERS: dict[str, Peer] = {
         Peer("openvino", "openvino", "openvino", RUNTIMES / "openvino.py", options={"precision": "f32"}),
         Peer("openvino-bf16", "openvino", "openvino", RUNTIMES / "openvino.py", exact=False, options={"precision": "bf16"}),
         Peer("litert", "ai_edge_litert", "ai-edge-litert", RUNTIMES / "litert.py", suffix=".tflite", channels_last=True),
+        Peer("tinygrad", "tinygrad", "tinygrad", RUNTIMES / "tinygrad.py", options={"device": "CL"}),
+        Peer("CpuAcc", "dovetail_neon", "dovetail-neon", RUNTIMES / "dovetail.py", options={"backends": ["CpuAcc", "CpuRef"]}),
     )
 }
 
