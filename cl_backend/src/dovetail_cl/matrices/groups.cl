@@ -143,13 +143,20 @@ void multiply(CONSTANT(A, a), CONSTANT(B, b), TENSOR(Y, y), const product p
 #pragma unroll
                 for (uint i = 0; i < PER; i += WIDTH) {
 #if PER == 2
-                    const __local float2 *rows_of = (const __local float2 *)a_strip, *columns_of = (const __local float2 *)b_strip;
-                    vstore2(rows_of[(t * LINE + OWN(down, i)) / 2], 0, of_a + i);
-                    vstore2(columns_of[(t * LINE + OWN(across, i)) / 2], 0, of_b + i);
+                    const float2 x = ((const __local float2 *)a_strip)[(t * LINE + OWN(down, i)) / 2];
+                    const float2 z = ((const __local float2 *)b_strip)[(t * LINE + OWN(across, i)) / 2];
 #else
-                    vstore4(a_strip[(t * LINE + OWN(down, i)) / 4], 0, of_a + i);
-                    vstore4(b_strip[(t * LINE + OWN(across, i)) / 4], 0, of_b + i);
+                    const float4 x = a_strip[(t * LINE + OWN(down, i)) / 4];
+                    const float4 z = b_strip[(t * LINE + OWN(across, i)) / 4];
+                    of_a[i + 2] = x.s2;
+                    of_a[i + 3] = x.s3;
+                    of_b[i + 2] = z.s2;
+                    of_b[i + 3] = z.s3;
 #endif
+                    of_a[i] = x.s0;
+                    of_a[i + 1] = x.s1;
+                    of_b[i] = z.s0;
+                    of_b[i + 1] = z.s1;
                 }
 #pragma unroll
                 for (uint i = 0; i < PER; ++i) {
