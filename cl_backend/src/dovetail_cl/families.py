@@ -23,8 +23,6 @@ _FAMILIES = {
     "resizing": "Resize",
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
-
-
 _BY_KIND["GpuAcc.Chain"] = "fusion.chain"
 
 
