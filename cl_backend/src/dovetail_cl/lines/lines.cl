@@ -152,8 +152,8 @@ FETCHES(fetch, X)
 // -- what lanes and work items have becomes one ----------------------------------------------------
 
 // NaN wins.
-#define MOST(a, b) ((a) > (b) | (a) != (a) ? (a) : (b))
-#define LEAST(a, b) ((a) < (b) | (a) != (a) ? (a) : (b))
+#define MOST(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define LEAST(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
 
@@ -202,6 +202,9 @@ ACROSS(summed_across, SUM)
 // Sums of BLOCK terms are added up with compensation (Kahan), so that the error of a long sum does
 // not grow with its length.
 #define BLOCK 64
+// Two sums go on at a time, as each addition waits for the one before it; other work items do that on
+// GPUs.
+#define PAIRED ON_CPU
 V plus(const V total, const V part, V *lost)
 {
 #if IS_FLOAT
@@ -221,10 +224,20 @@ V plus(const V total, const V part, V *lost)
         const uint all_ = STEPS_OF(l);                                                             \
         for (uint from_ = FIRST; from_ < all_; from_ += BLOCK * EVERY) {                           \
             const uint to_ = min(all_, from_ + BLOCK * EVERY), lanes = WHOLE(l);                   \
-            V part_ = 0;                                                                           \
-            for (uint i = from_; i < to_; i += EVERY) {                                            \
+            V part_ = 0, other_ = 0;                                                               \
+            uint next_ = from_;                                                                    \
+            for (; PAIRED && next_ + EVERY < to_; next_ += 2 * EVERY) {                            \
+                {                                                                                  \
+                    const uint i = next_;                                                          \
+                    part_ += (term);                                                               \
+                }                                                                                  \
+                const uint i = next_ + EVERY;                                                      \
+                other_ += (term);                                                                  \
+            }                                                                                      \
+            for (uint i = next_; i < to_; i += EVERY) {                                            \
                 part_ += (term);                                                                   \
             }                                                                                      \
+            part_ += other_;                                                                       \
             total = plus(total, part_, &lost_);                                                    \
         }                                                                                          \
         if (REST_OF(l)) {                                                                          \

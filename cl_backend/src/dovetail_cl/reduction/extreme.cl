@@ -14,14 +14,14 @@ typedef WIDE(P, LANES) places;
 
 // Whether b, which stands behind a, takes its place. NaN is ahead of all numbers.
 #if LAST
-#define TAKES(a, b) (AHEAD(b, a) | (b) == (a) | (b) != (b))
+#define TAKES(a, b) (AHEAD(b, a) | ((b) == (a)) | ((b) != (b)))
 #else
-#define TAKES(a, b) (AHEAD(b, a) | ((b) != (b) & (a) == (a)))
+#define TAKES(a, b) (AHEAD(b, a) | (((b) != (b)) & ((a) == (a))))
 #endif
 // Whether b comes before a, wherever they stand.
-#define ALIKE(a, b) ((a) == (b) | ((a) != (a) & (b) != (b)))
+#define ALIKE(a, b) (((a) == (b)) | (((a) != (a)) & ((b) != (b))))
 #define COMES(a, at_a, b, at_b)                                                                    \
-    (AHEAD(b, a) | ((b) != (b) & (a) == (a)) | (ALIKE(a, b) & (LAST ? (at_b) > (at_a) : (at_b) < (at_a))))
+    (AHEAD(b, a) | (((b) != (b)) & ((a) == (a))) | (ALIKE(a, b) & (LAST ? (at_b) > (at_a) : (at_b) < (at_a))))
 
 __kernel void extreme(TENSOR(const X, x), TENSOR(Y, y), const lines s)
 {
@@ -50,7 +50,7 @@ __kernel void extreme(TENSOR(const X, x), TENSOR(Y, y), const lines s)
 #if ROWS
             const places here = (P)(i * LANES) + number;
 #if LAST
-            const places takes = TAKES(best, v) & here < (P)l.size;
+            const places takes = TAKES(best, v) & (here < (P)l.size);
 #else
             const places takes = TAKES(best, v);
 #endif
