@@ -76,6 +76,18 @@ def test_large(way, rows, columns, depth, transposes):
     check_matmul(way, a, b, transposes)
 
 
+@pytest.mark.parametrize("width", [1, 8])
+@pytest.mark.parametrize("constant", [(), (1,)])
+@pytest.mark.parametrize("transposes", [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(1, 70, 33), (13, 65, 31), (40, 1, 7), (29, 7, 17), (47, 16, 5)])
+def test_narrow_vectors(backend, monkeypatch, rows, columns, depth, transposes, constant, width):
+    monkeypatch.setitem(opened(0).facts, "kind", "cpu")
+    monkeypatch.setitem(opened(0).facts, "vector_width", width)
+    a = sample((depth, rows) if transposes[0] else (rows, depth))
+    b = sample((columns, depth) if transposes[1] else (depth, columns), seed=4)
+    check_matmul(backend, a, b, transposes, constant)
+
+
 @pytest.mark.parametrize("transposes", [(False, False), (True, True)])
 @pytest.mark.parametrize("constant", [(), (1,)])
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,26 @@ class Product(NamedTuple):
             "ACTIVATES": int(self.activation != "v"),
             "ACTIVATION(v)": self.activation,
         }
+
+
+def struct(batch: Sequence[Batch], wide: Mapping[str, int], numbers: Mapping[str, int]) -> npt.NDArray[Any]:
+    """Return the `product` that a kernel takes.
+
+    Args:
+        batch: At least one axis of it is there, with size one.
+        wide: Members of 64 bits that follow.
+        numbers: Members of 32 bits that follow those.
+    """
+    rank = max(len(batch), 1)
+    fields: list[Any] = [("size", np.uint64, rank), ("step", np.uint64, (rank, 3))]
+    fields += [(name, np.uint64) for name in wide] + [(name, np.uint32) for name in numbers]
+    made = np.zeros((), np.dtype(fields, align=True))
+    made["size"] = 1
+    for axis, (size, steps) in enumerate(batch):
+        made["size"][axis], made["step"][axis] = size, steps
+    for name, value in (*wide.items(), *numbers.items()):
+        made[name] = value
+    return made
 
 
 def fully_connected(layer: Layer) -> Product:

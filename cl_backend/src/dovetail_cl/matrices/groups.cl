@@ -1,5 +1,5 @@
-// y = ACTIVATION(a b + bias) on a GPU: a group of 16 x 16 work items makes a tile of the result from
-// strips of both sides in local memory; an item makes PER x PER of it in registers.
+// y = ACTIVATION(a b + bias) on a GPU: a group of 16 x 16 work items makes a tile of the result
+// from strips of both sides in local memory; an item makes PER x PER of it in registers.
 //
 // PER: 2, 4 or 8. RANK: axes of the batch. A, B: types of the sides; Y: of the result.
 // A_ALONG, B_ALONG: whether terms of depth are neighbours; else lines are.
@@ -24,7 +24,6 @@ typedef struct {
     uint rows, columns, depth, matrices;
     uint part;                  // terms of depth of each part, in whole strips
     uint a_line, b_line;        // elements between neighbouring lines, or terms where lines are neighbours
-    uint unused;
 } product;
 
 // Four neighbours, aligned or not. Tensors begin at any element, so that is seen at run time.

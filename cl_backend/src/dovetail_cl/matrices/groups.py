@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..driver.arguments import Argument, Launch, Output, Scratch
 from ..elementwise.functions import SOURCE
 from ..kernels import Kernels, Work
-from .geometry import Operand, Product
+from .geometry import Batch, Operand, Product, struct
 
 ITEMS = 256
 """Work items of a group."""
@@ -59,25 +57,10 @@ def _registers(product: Product, compute_units: int) -> int:
     return 2
 
 
-def _given(product: Product, order: tuple[int, int, int], numbers: dict[str, int]) -> Any:
-    """Return the struct that a kernel takes: the batch, and numbers of 64 or 32 bits."""
-    rank = max(len(product.batch), 1)
-    wide = {name for name in numbers if name in ("elements", "along")}
-    fields: list[Any] = [("size", np.uint64, rank), ("step", np.uint64, (rank, 3))]
-    given = np.zeros((), np.dtype([*fields, *((name, np.uint64 if name in wide else np.uint32) for name in numbers)]))
-    given["size"] = 1
-    for axis, (size, steps) in enumerate(product.batch):
-        given["size"][axis] = size
-        given["step"][axis] = [steps[index] for index in order]
-    for name, value in numbers.items():
-        given[name] = value
-    return given
-
-
 def _multiplying(product: Product, per: int, part: int, parts: int, kernels: Kernels) -> Launch:
     a, b = product.a, product.b
+    elements = product.rows * product.columns * product.matrices
     numbers = {
-        "elements": product.rows * product.columns * product.matrices,
         "rows": product.rows,
         "columns": product.columns,
         "depth": product.depth,
@@ -85,7 +68,6 @@ def _multiplying(product: Product, per: int, part: int, parts: int, kernels: Ker
         "part": part,
         "a_line": a.line if a.depth == 1 else a.depth,
         "b_line": b.line if b.depth == 1 else b.depth,
-        "unused": 0,
     }
     kernel = kernels.get(
         f"{SOURCE} matrices/groups.cl",
@@ -98,7 +80,7 @@ def _multiplying(product: Product, per: int, part: int, parts: int, kernels: Ker
         B_ALONG=int(b.depth == 1),
         **product.defined,
     )
-    arguments: list[Argument] = [a.argument, b.argument, product.result, _given(product, (0, 1, 2), numbers)]
+    arguments: list[Argument] = [a.argument, b.argument, product.result, struct(product.batch, {"elements": elements}, numbers)]
     if product.bias is not None:
         arguments.append(product.bias)
     sizes = (_tiles(product, per) * ITEMS, min(product.matrices, _MATRICES), parts)
@@ -113,7 +95,6 @@ def _sharing(
     together = (128 if is_lines else ITEMS) // lanes
     lines = product.rows * product.columns
     numbers = {
-        "along": matrix.line if is_lines else matrix.depth,
         "lines": lines,
         "depth": product.depth,
         "matrices": product.matrices,
@@ -128,7 +109,9 @@ def _sharing(
         T=matrix.type,
         **product.defined,
     )
-    arguments: list[Argument] = [matrix.argument, vector.argument, product.result, _given(product, order, numbers)]
+    batch = [Batch(size, tuple(steps[index] for index in order)) for size, steps in product.batch]
+    given = struct(batch, {"along": matrix.line if is_lines else matrix.depth}, numbers)
+    arguments: list[Argument] = [matrix.argument, vector.argument, product.result, given]
     if product.bias is not None:
         arguments.append(product.bias)
     sizes = (-(-lines // together) * lanes * together, min(product.matrices, _MATRICES))

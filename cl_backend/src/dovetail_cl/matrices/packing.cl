@@ -5,7 +5,6 @@ typedef struct {
     uint columns, depth;
     uint at_once;               // terms of depth for each work item
     uint line, step;            // elements between neighbouring columns, and terms of depth
-    uint unused;
 } packing;
 
 __kernel void pack(CONSTANT(B, b), TENSOR(float, packed), const packing p)

@@ -11,9 +11,8 @@ typedef NAMED(float, VECTOR) vec;
 #define LOADS_half(p) NAMED(vload_half, VECTOR)(0, p)
 #define LOADS(p) NAMED(LOADS_, B)(p)
 
-// Pack a square of VECTOR columns and terms, whose terms are neighbours: after as many rounds as two
-// goes into VECTOR, each of which interleaves the first half of the vectors with the second, columns
-// are rows.
+// Pack a square of VECTOR columns and terms, whose terms are neighbours. Each round interleaves the
+// first half of the vectors with the second; after log2(VECTOR) rounds, columns are rows.
 void pack_square(PANELS float *packed, const __global B *b, ulong line)
 {
     vec square[VECTOR], mixed[VECTOR];

@@ -1,4 +1,4 @@
-// y = ACTIVATION(a b + bias) on a CPU: a work item takes rows of one panel of columns, tile by tile.
+// y = ACTIVATION(a b + bias) on a CPU: a work item takes rows of a panel of columns, tile by tile.
 //
 // VECTOR: floats of a vector. PANEL: columns of a panel: one vector, or two.
 // RANK: axes of the batch. Y: type of the result. BIAS: whether there is one, of the type Y.
@@ -13,14 +13,14 @@ typedef struct {
     uint each;                  // rows of a work item
     uint a_line, a_depth;       // elements between neighbouring rows, and terms of depth
     uint b_depth;               // elements between terms of depth
-    uint a_step;                // as a_depth; known to be the same, all rows would be reached by a chain of
-                                // additions from one pointer, which takes longer than the arithmetic
+    uint a_step;                // as a_depth. Were that known, all rows would be reached by a chain
+                                // of additions, which takes longer than the arithmetic
     uint in_place;              // b is not packed: the last panel must not reach past the last column
 } product;
 
 #define IS_WIDE (PANEL > VECTOR)
 
-// Of each row of a tile: its number, the row that its pointer is at, and how many rows it is from there.
+// Of each row of a tile: its number, the row that has a pointer, and how many rows lie between.
 #define REPEAT_2(DO) DO(0, 0, 0) DO(1, 0, 1)
 #define REPEAT_4(DO) REPEAT_2(DO) DO(2, 0, 2) DO(3, 0, 3)
 #define REPEAT_6(DO) REPEAT_4(DO) DO(4, 0, 4) DO(5, 0, 5)
@@ -28,15 +28,22 @@ typedef struct {
 #define REPEAT_12(DO) REPEAT_8(DO) DO(8, 6, 2) DO(9, 6, 3) DO(10, 6, 4) DO(11, 6, 5)
 
 #define CLEAR(r, at, away) vec low##r = 0, high##r = 0;
-#if IS_WIDE
-#define ADD(r, at, away) { const vec v = (vec)(a##at[away * line]); low##r = fma(v, b0, low##r); high##r = fma(v, b1, high##r); }
-#else
-#define ADD(r, at, away) { const vec v = (vec)(a##at[away * line]); low##r = fma(v, b0, low##r); }
-#endif
-#define KEEP(r, at, away) VSTORE(low##r, 0, sums + r * PANEL); if (IS_WIDE) VSTORE(high##r, 1, sums + r * PANEL);
+#define ADD(r, at, away)                                                                           \
+    {                                                                                              \
+        const vec v = (vec)(a##at[away * line]);                                                   \
+        low##r = fma(v, b0, low##r);                                                               \
+        if (IS_WIDE) {                                                                             \
+            high##r = fma(v, b1, high##r);                                                         \
+        }                                                                                          \
+    }
+#define KEEP(r, at, away)                                                                          \
+    VSTORE(low##r, 0, sums + r * PANEL);                                                           \
+    if (IS_WIDE) {                                                                                 \
+        VSTORE(high##r, 1, sums + r * PANEL);                                                      \
+    }
 
-// Ask for the rows of the next tile, if there is one: with a narrow panel, reading them takes longer
-// than the arithmetic.
+// Ask for the rows of the next tile, if there is one: with a narrow panel, reading takes longer than
+// the arithmetic.
 #define CAN_PREFETCH 0
 #ifdef __has_builtin
 #if __has_builtin(__builtin_prefetch)
@@ -101,8 +108,14 @@ void tile_1(const __global float *a, const PANELS float *b, const ulong along, c
     a += row * (ulong)p->a_line;
     REPEAT_4(CLEAR)
     uint k = 0;
-#define ADD_TERM(r, at, away) { const vec v = (vec)(a[r * step]); low##r = fma(v, VLOAD(0, b + r * along), low##r); \
-    if (IS_WIDE) high##r = fma(v, VLOAD(1, b + r * along), high##r); }
+#define ADD_TERM(r, at, away)                                                                      \
+    {                                                                                              \
+        const vec v = (vec)(a[r * step]);                                                          \
+        low##r = fma(v, VLOAD(0, b + r * along), low##r);                                          \
+        if (IS_WIDE) {                                                                             \
+            high##r = fma(v, VLOAD(1, b + r * along), high##r);                                    \
+        }                                                                                          \
+    }
     for (; k + 4 <= depth; k += 4) {
         REPEAT_4(ADD_TERM)
         a += 4 * step;
@@ -159,7 +172,7 @@ __kernel void multiply(CONSTANT(float, a), CONSTANT(B, b), TENSOR(Y, y), const p
     float sums[LARGE * PANEL];
     const uint end = min(p.rows, (uint)((get_global_id(0) + 1) * p.each));
     for (uint row = get_global_id(0) * p.each; row < end;) {
-        // A tile that would reach past the last row begins before `row`, and computes some rows twice.
+        // A tile that would reach past the last row begins before `row`: some are computed twice.
         const uint left = end - row;
         uint done = 1, first = row;
         if (left >= LARGE || (left > MEDIUM && end >= LARGE)) {

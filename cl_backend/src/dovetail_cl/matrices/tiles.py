@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from ..elementwise.functions import SOURCE
 from ..kernels import Kernels, Work
 from ..walking import Walk, walk
 from . import vectors
-from .geometry import Operand, Product
+from .geometry import Batch, Operand, Product, struct
 
 _ITEM = 1 << 19
 """Products that are worth a work item."""
@@ -111,10 +110,15 @@ def _packed(product: Product, panel: int) -> npt.NDArray[np.float32]:
 def _packing(product: Product, vector: int, panel: int, matrices: int, target: Argument, kernels: Kernels) -> Launch:
     b = product.b
     at_once = _PACKED // panel
-    numbers = ("columns", "depth", "at_once", "line", "step", "unused")
-    given = np.zeros((), np.dtype([("matrix", np.uint64), *((name, np.uint32) for name in numbers)]))
-    values = (b.matrix, product.columns, product.depth, at_once, b.line, b.depth, 0)
-    for name, value in zip(("matrix", *numbers), values, strict=True):
+    numbers = {
+        "columns": product.columns,
+        "depth": product.depth,
+        "at_once": at_once,
+        "line": b.line,
+        "step": b.depth,
+    }
+    given = np.zeros((), np.dtype([("matrix", np.uint64), *((name, np.uint32) for name in numbers)], align=True))
+    for name, value in (("matrix", b.matrix), *numbers.items()):
         given[name] = value
     sizes = (-(-product.depth // at_once), -(-product.columns // panel), matrices)
     kernel = kernels.get(
@@ -127,29 +131,38 @@ def _multiplying(product: Product, b: _Panels, vector: int, panel: int, kernels:
     panels = -(-product.columns // panel)
     packs = b.way == "packs"
     rows = _rows_each(product, panels, panel, 12 if vector == 16 else 6, packs, kernels.compute_units)
-    rank = max(len(product.batch), 1)
-    numbers = ("rows", "columns", "depth", "each", "a_line", "a_depth", "b_depth", "a_step", "in_place", "unused")
-    layout: list[Any] = [("size", np.uint64, rank), ("step", np.uint64, (rank, 3)), ("b_panel", np.uint64)]
-    given = np.zeros((), np.dtype([*layout, *((name, np.uint32) for name in numbers)]))
-    given["size"] = 1
-    for axis, (size, (a_step, b_step, y_step)) in enumerate(product.batch):
-        given["size"][axis] = size
-        given["step"][axis] = a_step, b_step // max(b.side.matrix, 1) * b.matrix, y_step
-    values = (product.rows, product.columns, product.depth, rows, product.a.line, product.a.depth, b.depth)
-    for name, value in zip(("b_panel", *numbers), (b.panel, *values, product.a.depth, b.way == "in place", 0), strict=True):
-        given[name] = value
+    batch = [
+        Batch(size, (a_step, b_step // max(b.side.matrix, 1) * b.matrix, y_step))
+        for size, (a_step, b_step, y_step) in product.batch
+    ]
+    numbers = {
+        "rows": product.rows,
+        "columns": product.columns,
+        "depth": product.depth,
+        "each": rows,
+        "a_line": product.a.line,
+        "a_depth": product.a.depth,
+        "b_depth": b.depth,
+        "a_step": product.a.depth,
+        "in_place": int(b.way == "in place"),
+    }
     kernel = kernels.get(
         f"{SOURCE} matrices/panels.cl matrices/tiles.cl",
         "multiply",
         VECTOR=vector,
         PANEL=panel,
-        RANK=rank,
+        RANK=max(len(batch), 1),
         PACKS=int(packs),
         PANELS="__local" if packs else "__global",
         B=b.side.type,
         **product.defined,
     )
-    arguments: list[Argument] = [product.a.argument, b.side.argument, product.result, given]
+    arguments: list[Argument] = [
+        product.a.argument,
+        b.side.argument,
+        product.result,
+        struct(batch, {"b_panel": b.panel}, numbers),
+    ]
     if product.bias is not None:
         arguments.append(product.bias)
     if packs:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..driver.arguments import Argument, Launch
 from ..elementwise.functions import SOURCE
 from ..kernels import Kernels
-from .geometry import Operand, Product
+from .geometry import Batch, Operand, Product, struct
 
 _MOST = 1024
 """Lines whose sums one work item keeps, `MOST` in vectors.cl."""
@@ -40,25 +38,17 @@ def _launch(
     if not is_lines and matrix.line != 1:
         return None
     lines = product.rows * product.columns
-    rank = max(len(product.batch), 1)
-    numbers = ("lines", "depth", "each", "bias_step")
-    layout = [("size", np.uint64, rank), ("step", np.uint64, (rank, 3)), ("along", np.uint64)]
-    given = np.zeros((), np.dtype([*layout, *((name, np.uint32) for name in numbers)]))
-    given["size"] = 1
-    for axis, (size, steps) in enumerate(product.batch):
-        given["size"][axis] = size
-        given["step"][axis] = [steps[index] for index in order]
     each = max(-(-lines // (4 * kernels.compute_units)), _ITEM // max(product.depth, 1))
     each = -(-each // vector) * vector
     each = min(each, _MOST) if not is_lines else each
-    given["along"] = matrix.line if is_lines else matrix.depth
-    for name, value in zip(numbers, (lines, product.depth, each, bias_step), strict=True):
-        given[name] = value
+    batch = [Batch(size, tuple(steps[index] for index in order)) for size, steps in product.batch]
+    numbers = {"lines": lines, "depth": product.depth, "each": each, "bias_step": bias_step}
+    given = struct(batch, {"along": matrix.line if is_lines else matrix.depth}, numbers)
     kernel = kernels.get(
         f"{SOURCE} matrices/vectors.cl",
         "lines" if is_lines else "terms",
         VECTOR=vector,
-        RANK=rank,
+        RANK=max(len(batch), 1),
         T=matrix.type,
         **product.defined,
     )
