@@ -32,12 +32,13 @@ class Session:
         """Return a call that brings the feeds to the device and the results back."""
         tensor, names = self.tinygrad.Tensor, list(feeds)
 
-        @self.tinygrad.TinyJit
         def compute(*inputs: Any) -> list[Any]:
             return [result.realize() for result in self.runner(dict(zip(names, inputs, strict=True))).values()]
 
+        captured = self.tinygrad.TinyJit(compute)
+
         def call() -> list[Any]:
-            return [result.numpy() for result in compute(*[tensor(feeds[name]).realize() for name in names])]
+            return [result.numpy() for result in captured(*[tensor(feeds[name]).realize() for name in names])]
 
         for _ in range(_CAPTURING_RUNS):
             call()
