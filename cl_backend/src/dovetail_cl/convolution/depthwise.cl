@@ -1,8 +1,8 @@
 // Convolutions of single channels on a CPU.
 //
-// CHANNELS_LAST: vectors go along channels, four pixels at a time. Else they go along the pixels of a
-// row, four rows at a time, of a plane that was packed with its padding around it, its columns sorted
-// by their residues of the stride, so that what a vector sees is a vector at every tap.
+// CHANNELS_LAST: vectors go along channels, four pixels at a time. Else they go along the pixels of
+// a row, four rows at a time, of a plane that was packed with its padding around it, its columns
+// sorted by their residues of the stride, so that what a vector sees is a vector at every tap.
 //
 // T: type of the elements. VECTOR: floats of a vector. ACTIVATION(v): of a sum.
 
@@ -19,6 +19,7 @@ typedef struct {
 } geometry;
 
 #define ROWS 4
+#define MOST_STRIDE 4           // as the host says
 #define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)
 #define DECLARE(r) vec sum##r = add;
 #define KEEP(r) VSTORE(sum##r, r, sums);
@@ -88,19 +89,22 @@ __kernel void convolve(
 // The rows that a band of a plane sees: packed[row][residue of the stride][column].
 void pack_plane(__global float *to, const __global T *x, const geometry *g, const uint plane, const int first, const uint rows)
 {
+    const int stride = g->stride[1], n = g->residue;
+    int lows[MOST_STRIDE], highs[MOST_STRIDE];      // columns within the image
+    for (int residue = 0; residue < stride; ++residue) {
+        const int at = residue + g->start[1];
+        lows[residue] = at >= 0 ? 0 : min(n, (stride - 1 - at) / stride);
+        highs[residue] = clamp(at >= g->in_size[1] ? 0 : (g->in_size[1] - 1 - at) / stride + 1, lows[residue], n);
+    }
     for (uint i = 0; i < rows; ++i) {
         const int row = first + (int)i;
         const bool is_inside = row >= 0 && row < g->in_size[0];
-        for (int residue = 0; residue < g->stride[1]; ++residue) {
-            const int at = residue + g->start[1], stride = g->stride[1], n = g->residue;
-            int low = n, high = n;
-            if (is_inside) {
-                low = at >= 0 ? 0 : min(n, (stride - 1 - at) / stride);
-                high = clamp(at >= g->in_size[1] ? 0 : (g->in_size[1] - 1 - at) / stride + 1, low, n);
-            }
+        for (int residue = 0; residue < stride; ++residue) {
+            const int low = is_inside ? lows[residue] : n, high = is_inside ? highs[residue] : n;
             for (int j = 0; j < low; j += VECTOR) VSTORE((vec)(0.0f), 0, to + j);
             if (high > low) {
-                copy_line(to + low, x, plane + row * g->in_at[2] + (at + low * stride), high - low, stride, g->in_elements);
+                const int at = residue + g->start[1] + low * stride;
+                copy_line(to + low, x, plane + row * g->in_at[2] + at, high - low, stride, g->in_elements);
             }
             for (int j = high; j < n; j += VECTOR) VSTORE((vec)(0.0f), 0, to + j);
             to += n;
@@ -108,24 +112,12 @@ void pack_plane(__global float *to, const __global T *x, const geometry *g, cons
     }
 }
 
-// The first n floats, fewer than VECTOR, as halves of vectors that overlap.
+// The first n floats, fewer than VECTOR.
 void put(__global T *to, const float *sums, const uint n)
 {
-#if VECTOR > 8
-    if (n >= 8) {
-        WRITE_8(to, 0, vload8(0, sums));
-        WRITE_8(to, n - 8, vload8(0, sums + n - 8));
-        return;
-    }
-#endif
-#if VECTOR > 4
-    if (n >= 4) {
-        WRITE_4(to, 0, vload4(0, sums));
-        WRITE_4(to, n - 4, vload4(0, sums + n - 4));
-        return;
-    }
-#endif
-    for (uint j = 0; j < n; ++j) STORE_AS(T, to, j, sums[j]);
+    uint j = 0;
+    for (; j + 4 <= n; j += 4) WRITE_4(to, j, vload4(0, sums + j));
+    for (; j < n; ++j) STORE_AS(T, to, j, sums[j]);
 }
 
 __kernel void convolve(

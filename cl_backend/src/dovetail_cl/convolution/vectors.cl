@@ -30,7 +30,4 @@ void copy_line(__global float *to, const __global T *x, const uint from, const u
 
 #define WRITE_4_float(p, i, v) vstore4(v, 0, (p) + (i))
 #define WRITE_4_half(p, i, v) vstore_half4_rte(v, 0, (p) + (i))
-#define WRITE_8_float(p, i, v) vstore8(v, 0, (p) + (i))
-#define WRITE_8_half(p, i, v) vstore_half8_rte(v, 0, (p) + (i))
 #define WRITE_4(p, i, v) NAMED(WRITE_4_, T)(p, i, v)
-#define WRITE_8(p, i, v) NAMED(WRITE_8_, T)(p, i, v)
