@@ -46,6 +46,8 @@ OPERATOR = any_type_operator(
         {"rank": 1, "depth": 1},
         {"rank": 1, "depth": 1, "leading": ()},
         {"rank": 6, "depth": 5},
+        {"depth": 4, "leading": (1, 2, 1, 1, 1, 1, 1)},
+        {"depth": 4, "leading": (1, 2, 1, 1, 1, 1, 1, 1)},
         {"rank": 2, "leading": (2, 3, 1)},
         {"depth": 1, "batch_dims": 1},
         {"depth": 3, "batch_dims": 1, "leading": ()},

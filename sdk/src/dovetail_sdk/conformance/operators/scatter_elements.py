@@ -61,6 +61,8 @@ OPERATOR = any_type_operator(
         {"rank": 1, "axis": 0},
         {"rank": 2, "axis": -1, "count": 4},
         {"rank": 6, "axis": 3, "shorter": True},
+        {"rank": 8, "axis": -1},
+        {"rank": 9, "axis": -1},
         {"axis": 3, "count": 5, "negative": True, "index_dtype": "int32"},
         {"channels": 0, "axis": 3, "count": 0},
         {"reduction": ScatterReduction.MAX, "quantization": "kept"},

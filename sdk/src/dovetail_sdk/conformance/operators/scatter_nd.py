@@ -56,6 +56,8 @@ OPERATOR = any_type_operator(
         {"rank": 1, "depth": 1},
         {"rank": 1, "depth": 1, "leading": ()},
         {"rank": 6, "depth": 5},
+        {"rank": 8, "leading": (1,)},
+        {"rank": 9, "leading": (1,)},
         {"depth": 4, "leading": (2, 3, 1), "negative": True, "index_dtype": "int32"},
         {"depth": 1, "leading": (2,)},
         {"channels": 0, "depth": 2},
