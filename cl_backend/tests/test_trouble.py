@@ -187,6 +187,28 @@ def test_doctor_tells_them_apart(double, tmp_path, faults, code, text):
     assert (row["code"], row["ready"]) == (code, False), row
     assert text in row["reason"]
     assert row["hint"]
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(("faults", "code"), [("no_device", 0), ("build_error", 1)])
+def test_a_machine_without_a_device_is_as_it_should_be(double, tmp_path, faults, code):
+    """All backends come with the meta-wheel: where nobody named this one, nobody misses it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dovetail_sdk", "doctor"],
+        env={
+            **os.environ,
+            "DOVETAIL_OPENCL_LIB": str(double),
+            "DOVETAIL_DOUBLE": faults,
+            "DOVETAIL_PROBE": "on",
+            "DOVETAIL_CACHE_DIR": str(tmp_path / "cache"),
+        },
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stdout
+    assert "GpuAcc: refused" in done.stdout
 
 
 def test_a_kernel_that_the_compiler_refuses_is_given_with_its_log(scene):

@@ -34,6 +34,11 @@ class BackendState(StrEnum):
         """True if asking for the backend can succeed."""
         return self in (BackendState.AVAILABLE, BackendState.LOADED)
 
+    @property
+    def lacks_device(self) -> bool:
+        """True if nothing is wrong but that there is no device for it, or none that is free."""
+        return self in (BackendState.DRIVER_MISSING, BackendState.NO_DEVICE, BackendState.DEVICE_BUSY)
+
 
 class BackendRow(NamedTuple):
     """One line of the list of backends.

@@ -89,7 +89,7 @@ def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
 
 
 def _devices(backend: Any) -> list[str]:
-    """Say what is known of a backend's devices, but for the CPU that needs no words."""
+    """Say what is known of a backend's devices, where it is more than a name."""
     from ..contract.backend_calls import devices_of
     from ..contract.device import DEFAULT_DEVICE
     from ..ground.errors import DovetailError
@@ -98,7 +98,8 @@ def _devices(backend: Any) -> list[str]:
         devices = devices_of(f"backend {str(backend.id)!r}", backend)
     except DovetailError:  # told to whoever asks for one
         return []
-    return [f"device {one.index}: {one.description}" for one in devices if one != DEFAULT_DEVICE]
+    known = [one for one in devices if one != DEFAULT_DEVICE and one.description != one.name]
+    return [f"device {one.index}: {one.description}" for one in known]
 
 
 def _set_limits(memory: int) -> None:

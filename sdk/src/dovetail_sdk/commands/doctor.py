@@ -25,8 +25,9 @@ def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: 
     """Report how far the checks of each backend get, which step refuses it, why, and what to do.
 
     None is loaded into this process: each is tried in a child process. Exit code 1: something is
-    not as it should be.
+    not as it should be; a device that is not there counts only for backends that were named.
     """
+    from dovetail.discovery.registry import BackendState
     from dovetail.ground.settings import probing
 
     from ..diagnosis import diagnose, write_bundle
@@ -43,7 +44,8 @@ def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: 
         click.echo(json.dumps(report, indent=2))
     else:
         _print(report)
-    if not all(row["ready"] for row in report["rows"]) or any(folder["refused"] for folder in report["folders"]):
+    wrong = [row for row in report["rows"] if not (row["ready"] or (not ids and BackendState(row["state"]).lacks_device))]
+    if wrong or any(folder["refused"] for folder in report["folders"]):
         raise click.exceptions.Exit(1)
 
 
