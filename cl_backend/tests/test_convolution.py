@@ -149,4 +149,5 @@ def test_vectors_of_other_widths(backend, monkeypatch, width):
     for layout in ("NCHW", "NHWC"):
         test_convolutions(None, "float32", layout, (2, 10, 21, 19), 34, (3, 5), (2, 3), (0, 4, 2, 1), (2, 1), 2)
         test_convolutions(None, "float32", layout, (1, 32, 13, 39), 48, (3, 3), ones, pads, ones, 1)
+        test_convolutions(None, "float16", layout, (1, 32, 13, 39), 48, (3, 3), ones, pads, ones, 1)
         test_depthwise_convolutions(None, "float32", layout, (2, 16, 20, 21), 1, (3, 3), (2, 2), pads, ones)
