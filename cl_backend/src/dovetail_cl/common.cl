@@ -43,3 +43,35 @@ typedef uint index;
 #define JOINED(a, b) JOINED_AS_IS(a, b)  // of what they stand for
 #define LOAD_AS(T, p, i) JOINED(LOAD_, T)(p, i)
 #define STORE_AS(T, p, i, v) JOINED(STORE_, T)(p, i, v)
+
+// Vectors of halves at any multiple of the size of one: PoCL's own vload_half and vstore_half want
+// addresses that are multiples of a vector.
+#if ON_CPU
+#define HALVES(count)                                                                              \
+    typedef ushort##count loose_halves##count __attribute__((aligned(2)));                         \
+    static float##count load_halves##count(__global const half *p)                                 \
+    {                                                                                              \
+        const ushort##count bits = *(__global const loose_halves##count *)p;                       \
+        return vload_half##count(0, (const half *)&bits);                                          \
+    }                                                                                              \
+    static void store_halves##count(__global half *p, const float##count v)                        \
+    {                                                                                              \
+        ushort##count bits;                                                                        \
+        vstore_half##count##_rte(v, 0, (half *)&bits);                                             \
+        *(__global loose_halves##count *)p = bits;                                                 \
+    }
+#else
+#define HALVES(count)                                                                              \
+    static float##count load_halves##count(__global const half *p)                                 \
+    {                                                                                              \
+        return vload_half##count(0, p);                                                            \
+    }                                                                                              \
+    static void store_halves##count(__global half *p, const float##count v)                        \
+    {                                                                                              \
+        vstore_half##count##_rte(v, 0, p);                                                         \
+    }
+#endif
+HALVES(4)
+HALVES(8)
+HALVES(16)
+#undef HALVES

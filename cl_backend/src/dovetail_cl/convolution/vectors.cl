@@ -6,32 +6,11 @@ typedef NAMED(float, VECTOR) vec;
 #define VLOAD NAMED(vload, VECTOR)
 #define VSTORE NAMED(vstore, VECTOR)
 
-// PoCL's functions for vectors of halves want them aligned, so they get copies.
-#define OF_HALVES(N)                                                                               \
-    typedef ushort##N halves_##N;                                                                  \
-    typedef halves_##N loose_halves_##N __attribute__((aligned(2)));                               \
-    NAMED(float, N) read_halves_##N(const __global half *p)                                        \
-    {                                                                                              \
-        const halves_##N bits = *(const __global loose_halves_##N *)p;                             \
-        return vload_half##N(0, (const half *)&bits);                                              \
-    }                                                                                              \
-    void write_halves_##N(__global half *p, const NAMED(float, N) v)                               \
-    {                                                                                              \
-        halves_##N bits;                                                                           \
-        vstore_half##N##_rte(v, 0, (half *)&bits);                                                 \
-        *(__global loose_halves_##N *)p = bits;                                                    \
-    }
-#define DEFINE_HALVES(N) OF_HALVES(N)
-DEFINE_HALVES(VECTOR)
-#if VECTOR != 4
-DEFINE_HALVES(4)
-#endif
-
 #define READ_float(p, i) VLOAD(0, (p) + (i))
-#define READ_half(p, i) NAMED(read_halves_, VECTOR)((p) + (i))
+#define READ_half(p, i) NAMED(load_halves, VECTOR)((p) + (i))
 #define READ(p, i) NAMED(READ_, T)(p, i)
 #define WRITE_float(p, i, v) VSTORE(v, 0, (p) + (i))
-#define WRITE_half(p, i, v) NAMED(write_halves_, VECTOR)((p) + (i), v)
+#define WRITE_half(p, i, v) NAMED(store_halves, VECTOR)((p) + (i), v)
 #define WRITE(p, i, v) NAMED(WRITE_, T)(p, i, v)
 
 // Elements of a line, so many apart. Whole vectors are written: what is too much is overwritten by
@@ -51,5 +30,5 @@ void copy_line(__global float *to, const __global T *x, const uint from, const u
 }
 
 #define WRITE_4_float(p, i, v) vstore4(v, 0, (p) + (i))
-#define WRITE_4_half(p, i, v) write_halves_4((p) + (i), v)
+#define WRITE_4_half(p, i, v) store_halves4((p) + (i), v)
 #define WRITE_4(p, i, v) NAMED(WRITE_4_, T)(p, i, v)

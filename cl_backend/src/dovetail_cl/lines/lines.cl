@@ -105,31 +105,15 @@ line line_at(const index g, const lines s)
 #define STORES(name, T)                                                                            \
     void name(__global T *p, const index at, const uint lanes, const V v) { STORE_AS(T, p, at, v); }
 #else
-// PoCL's functions for vectors of halves want them aligned, so they get copies.
-#if IS_FLOAT
-typedef WIDE(ushort, LANES) halves;
-typedef halves loose_halves __attribute__((aligned(2)));
-V vector_of_halves(__global const half *p)
-{
-    const halves bits = *(__global const loose_halves *)p;
-    return WIDE(vload_half, LANES)(0, (const half *)&bits);
-}
-void keep_halves(__global half *p, const V v)
-{
-    halves bits;
-    WIDE(WIDE(vstore_half, LANES), _rte)(v, 0, (half *)&bits);
-    *(__global loose_halves *)p = bits;
-}
-#endif
 #define CONVERTED(p) WIDE(WIDE(convert_, C), LANES)(WIDE(vload, LANES)(0, p))
 // Vectors at any multiple of the size of a float; the library's vstore is several instructions.
 typedef V loose __attribute__((aligned(4)));
 #define VECTOR_float(p) (*(__global const loose *)(p))
-#define VECTOR_half(p) vector_of_halves(p)
+#define VECTOR_half(p) WIDE(load_halves, LANES)(p)
 #define VECTOR_int(p) CONVERTED(p)
 #define VECTOR_long(p) CONVERTED(p)
 #define KEEP_float(p, v) (*(__global loose *)(p) = (v))
-#define KEEP_half(p, v) keep_halves(p, v)
+#define KEEP_half(p, v) WIDE(store_halves, LANES)(p, v)
 #define KEEP_int(p, v) WIDE(vstore, LANES)(WIDE(convert_int, LANES)(v), 0, p)
 #define KEEP_long(p, v) WIDE(vstore, LANES)(WIDE(convert_long, LANES)(v), 0, p)
 #define VECTOR_AS(T, p) WIDE(VECTOR_, T)(p)

@@ -8,7 +8,7 @@ typedef NAMED(float, VECTOR) vec;
 #define VLOAD NAMED(vload, VECTOR)
 #define VSTORE NAMED(vstore, VECTOR)
 #define LOADS_float(p) VLOAD(0, p)
-#define LOADS_half(p) NAMED(vload_half, VECTOR)(0, p)
+#define LOADS_half(p) NAMED(load_halves, VECTOR)(p)
 #define LOADS(p) NAMED(LOADS_, B)(p)
 
 // Pack a square of VECTOR columns and terms, whose terms are neighbours. Each round interleaves the

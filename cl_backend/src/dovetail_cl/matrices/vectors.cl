@@ -15,7 +15,7 @@ typedef struct {
 #define NAMED(a, b) JOINED(a, b)
 typedef NAMED(float, VECTOR) vec;
 #define LOADS_float(i, p) NAMED(vload, VECTOR)(i, p)
-#define LOADS_half(i, p) NAMED(vload_half, VECTOR)(i, p)
+#define LOADS_half(i, p) NAMED(load_halves, VECTOR)((p) + (i) * VECTOR)
 #define LOADS(i, p) NAMED(LOADS_, T)(i, p)
 #define VLOAD NAMED(vload, VECTOR)
 #define VSTORE NAMED(vstore, VECTOR)
