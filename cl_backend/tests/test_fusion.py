@@ -1,10 +1,12 @@
 """Chains of elementwise layers: what is fused, and that it computes the same."""
 
+import math
+
 import numpy as np
 import pytest
 
 import dovetail
-from dovetail import Network
+from dovetail import DType, Network
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -79,3 +81,65 @@ def test_comparison_choice_and_cast_keep_their_types():
         found = loaded.run(feeds)["y"]
     expected = np.where(feeds["x"] < feeds["limit"], feeds["x"], -feeds["x"]).astype(np.int32)
     np.testing.assert_array_equal(found, expected)
+
+
+def fused(way, net, feeds, kinds=("GpuAcc.Fused",)):
+    """Run a network of one output, after which its steps are looked at."""
+    with dovetail.load(net, [way]) as loaded:
+        made = loaded.run(feeds)["y"].copy()
+        assert tuple(step.kind for step in loaded.placement.layers) == kinds
+        return made
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(5, 7, 33), (1, 40, 19), (70, 12, 1), (50, 300, 64), (3, 600, 5)])
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_product_finishes_its_results(way, rows, depth, columns, constant, dtype):
+    random = np.random.default_rng([rows, depth, columns])
+    a, b, bias, more = (
+        random.standard_normal(size).astype(dtype) for size in ((2, rows, depth), (depth, columns), columns, (2, rows, columns))
+    )
+    net = Network("product")
+    slots = {name: net.input(name, value.shape, DType.of(value.dtype)) for name, value in (("a", a), ("more", more))}
+    right = b if constant else net.input("b", b.shape, DType.of(b.dtype))
+    one = np.ones(1, dtype)
+    y = net.addition(net.matmul(slots["a"], right), bias)
+    inner = net.unary(net.division(y, one * dtype(2**0.5)), "erf")
+    y = net.multiplication(net.multiplication(y, net.addition(inner, one)), one / 2)
+    net.output(net.addition(slots["more"], y), "y")
+    feeds = {"a": a, "more": more} | ({} if constant else {"b": b})
+    found = fused(way, net, feeds)
+    a, b, bias, more = (value.astype(np.float64) for value in (a, b, bias, more))
+    x = a @ b + bias
+    expected = x / 2 * (1 + np.vectorize(math.erf)(x / 2**0.5)) + more
+    close = 2e-5 if dtype is np.float32 else 4e-3
+    np.testing.assert_allclose(found, expected, rtol=close, atol=close * (1 + abs(expected).max()) / 4)
+
+
+def test_a_layer_with_activation_and_bias_finishes_behind_them(way):
+    random = np.random.default_rng(4)
+    x, weights, bias, scale = (random.standard_normal(size).astype(np.float32) for size in ((6, 9), (37, 9), 37, (6, 37)))
+    net = Network("fully connected")
+    made = net.fully_connected(net.input("x", x.shape), weights, bias)
+    net.output(net.multiplication(net.relu(made), net.input("scale", scale.shape)), "y")
+    found = fused(way, net, {"x": x, "scale": scale})
+    expected = np.maximum(x.astype(np.float64) @ weights.T.astype(np.float64) + bias, 0) * scale
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_reads_a_product_too_keeps_it_whole(way):
+    net = Network("two readers")
+    product = net.matmul(net.input("a", (4, 5)), net.input("b", (5, 6)))
+    net.output(net.addition(product, np.ones(6, np.float32)), "y")
+    net.output(product, "z")
+    feeds = {"a": np.ones((4, 5), np.float32), "b": np.ones((5, 6), np.float32)}
+    assert (fused(way, net, feeds, ("dovetail.MatMul", "dovetail.ElementwiseBinary")) == 6).all()
+
+
+def test_operands_by_rows_are_not_finished_with(way):
+    net = Network("rows")
+    product = net.matmul(net.input("a", (4, 5)), net.input("b", (5, 6)))
+    net.output(net.multiplication(product, np.arange(4, dtype=np.float32).reshape(4, 1)), "y")
+    feeds = {"a": np.ones((4, 5), np.float32), "b": np.ones((5, 6), np.float32)}
+    found = fused(way, net, feeds, ("dovetail.MatMul", "dovetail.ElementwiseBinary"))
+    np.testing.assert_array_equal(found, np.repeat(np.arange(4.0)[:, None] * 5, 6, 1))

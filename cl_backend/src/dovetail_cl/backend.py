@@ -82,7 +82,7 @@ class GpuAccBackend(IBackend):
             return ClFactory(context.device, resources)
 
     def optimize_subgraph(self, view: SubgraphView, options: GpuAccOptions, device: Device) -> OptimizationViews:
-        from .fusion.chain import fuse_chains
+        from .fusion.finding import fuse_chains
 
         views = OptimizationViews(view)
         replaced = fuse_chains(view, views)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def _in_vectors(
         WIDTH=width,
         PIECE=_PIECE,
         HAS_HALVES=int(any(info.dtype is DType.FLOAT16 for _, info in operands)),
-        STATEMENTS=_text(statements, lambda dtype: "V"),
+        STATEMENTS=statements_text(statements, lambda dtype: "V"),
         **{"OPERANDS(X)": listed},
         **defined,
     )
@@ -118,7 +118,7 @@ def _by_elements(
         f"{SOURCE} elementwise/chain.cl",
         "chain",
         RANK=rank,
-        STATEMENTS=_text(statements, computed),
+        STATEMENTS=statements_text(statements, computed),
         **{"OPERANDS(X)": listed},
         **defined,
     )
@@ -127,7 +127,8 @@ def _by_elements(
     return Launch(kernel, arguments, items, group)
 
 
-def _text(statements: Sequence[Statement], type_of: Any) -> str:
+def statements_text(statements: Sequence[Statement], type_of: Callable[[DType], str]) -> str:
+    """Return the declarations of statements t0, t1, ... by functions F0, F1, ..."""
     return " ".join(
         f"const {type_of(one.dtype)} t{at} = F{at}({', '.join(_name(number) for number in one.operands)});"
         for at, one in enumerate(statements)

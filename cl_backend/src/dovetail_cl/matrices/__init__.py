@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from dovetail import Layer
 
+from ..elementwise import input_info
+from ..elementwise.epilogue import NONE, Epilogue
 from ..kernels import Kernels, Work
 from . import groups, tiles
 from .geometry import fully_connected, matmul
 
 
-def create(layer: Layer, kernels: Kernels) -> Work:
-    """Return the work of a product of matrices."""
-    product = matmul(layer) if layer.kind == "dovetail.MatMul" else fully_connected(layer)
+def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
+    """Return the work of a product of matrices, and of what is made of its result."""
+    product = (matmul if layer.kind == "dovetail.MatMul" else fully_connected)(layer, epilogue)
     if kernels.is_cpu or kernels.device.facts["max_group"] < groups.ITEMS:
         return tiles.create(product, kernels)
     return groups.create(product, kernels)
+
+
+def epilogue_axis(layer: Layer) -> int | None:
+    """Return along which axis an epilogue may have lines; None: it can have no epilogue."""
+    return None if len(input_info(layer, 1).sizes) == 1 else -1

@@ -14,6 +14,7 @@ from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import Argument, Output
 from ..elementwise import argument, input_info
+from ..elementwise.epilogue import NONE, Epilogue, operand_of
 from ..elementwise.functions import activation
 from ..kernels import TYPES
 from ..walking import broadcast, contiguous, merged
@@ -54,7 +55,7 @@ class Batch(NamedTuple):
 
 
 class Product(NamedTuple):
-    """y[batch][row][column] = activation(sum of a[row][depth] b[depth][column] + bias[column]).
+    """y[batch][row][column] = epilogue(sum of a[row][depth] b[depth][column]).
 
     Attributes:
         rows, columns, depth: Sizes.
@@ -62,8 +63,7 @@ class Product(NamedTuple):
         batch: What is left of the batch axes, outermost first.
         result: Where it goes; its rows follow one another.
         type: Of its elements, in OpenCL C.
-        bias: Added to each row; it has the type of the result.
-        activation: Of the sum `v`, in OpenCL C.
+        epilogue: What is made of each sum; its lines go along columns.
     """
 
     rows: int
@@ -74,23 +74,16 @@ class Product(NamedTuple):
     batch: tuple[Batch, ...]
     result: Argument
     type: str
-    bias: Argument | None = None
-    activation: str = "v"
+    epilogue: Epilogue = NONE
 
     @property
     def matrices(self) -> int:
         """How many matrices the result has."""
         return math.prod(axis.size for axis in self.batch)
 
-    @property
-    def defined(self) -> dict[str, Any]:
-        """What the kernels that write the result are built for."""
-        return {
-            "Y": self.type,
-            "BIAS": int(self.bias is not None),
-            "ACTIVATES": int(self.activation != "v"),
-            "ACTIVATION(v)": self.activation,
-        }
+    def defined(self, width: int = 1) -> dict[str, Any]:
+        """Return what the kernels that write the result are built for, `width` elements at once."""
+        return {"Y": self.type, **self.epilogue.defined(width)}
 
 
 def struct(batch: Sequence[Batch], wide: Mapping[str, int], numbers: Mapping[str, int]) -> npt.NDArray[Any]:
@@ -113,11 +106,15 @@ def struct(batch: Sequence[Batch], wide: Mapping[str, int], numbers: Mapping[str
     return made
 
 
-def fully_connected(layer: Layer) -> Product:
-    """Return the product of a fully connected layer."""
+def fully_connected(layer: Layer, epilogue: Epilogue) -> Product:
+    """Return the product of a fully connected layer, and what is made of its result."""
     descriptor: Any = layer.descriptor
     rows, weights = input_info(layer, 0).sizes, input_info(layer, 1).sizes
     function = activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)
+    epilogue = epilogue.preceded(function)
+    if len(layer.input_infos) > 2 and layer.input_infos[2] is not None:
+        bias = operand_of(argument(layer, 2), input_info(layer, 2), "one" if weights[0] == 1 else "line")
+        epilogue = epilogue.preceded("((v) + (w))", bias)
     return Product(
         math.prod(rows[:-1]),
         weights[0],
@@ -127,13 +124,12 @@ def fully_connected(layer: Layer) -> Product:
         (),
         Output(),
         TYPES[layer.output.known_info.dtype],
-        argument(layer, 2) if len(layer.input_infos) > 2 and layer.input_infos[2] is not None else None,
-        function,
+        epilogue,
     )
 
 
-def matmul(layer: Layer) -> Product:
-    """Return the product of a matrix product."""
+def matmul(layer: Layer, epilogue: Epilogue) -> Product:
+    """Return the product of a matrix product, and what is made of its result."""
     descriptor: Any = layer.descriptor
     left, right = (input_info(layer, index).sizes for index in (0, 1))
     rows, depth, a_line, a_depth = _lines(left, descriptor.transpose_a)
@@ -147,7 +143,8 @@ def matmul(layer: Layer) -> Product:
         tuple(step * rows * columns for step in contiguous(sizes)),
     )
     batch = tuple(Batch(size, each) for size, each in merged(sizes, steps))
-    return _folded(Product(rows, columns, depth, a, b, batch, Output(), TYPES[layer.output.known_info.dtype]))
+    type_ = TYPES[layer.output.known_info.dtype]
+    return _folded(Product(rows, columns, depth, a, b, batch, Output(), type_, epilogue))
 
 
 def _lines(sizes: Sequence[int], swap: bool) -> tuple[int, int, int, int]:

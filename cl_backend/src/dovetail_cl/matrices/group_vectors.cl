@@ -1,37 +1,25 @@
-// y = ACTIVATION(matrix vector + bias) on a GPU: a group shares out the terms of a few lines.
+// y = matrix vector on a GPU, and what an epilogue makes of it: a group shares out the terms of a few lines.
 //
 // LANES: items that share the terms of a line. LINES: lines of a group.
-// RANK: axes of the batch. T, Y: types of what is read and of y. BIAS: whether there is one, of the
-// type Y. ACTIVATION(v): of a sum.
+// RANK: axes of the batch. T, Y: types of what is read and of y.
 
 typedef struct {
     ulong size[RANK];
     ulong step[RANK][3];        // elements: of the matrix, the vector and y
     ulong along;                // elements between neighbouring lines, or terms of depth
     uint lines, depth, matrices;
-    uint bias_step;             // of the bias: 0 where all lines have the same
 } product;
-
-#if BIAS
-#define BIASES , CONSTANT(Y, bias)
-#define BEGIN_BIAS BEGIN(const Y, bias);
-#define BIASED(v, i) ((v) + LOAD_AS(Y, bias, (ulong)(i) * p.bias_step))
-#else
-#define BIASES
-#define BEGIN_BIAS
-#define BIASED(v, i) (v)
-#endif
 
 // LINE, LANE: of an item. TERM: where a term of its line is. Neighbouring items read neighbours.
 #define SHARE(NAME, LINE, LANE, TERM)                                                              \
     __kernel __attribute__((reqd_work_group_size(LANES * LINES, 1, 1)))                            \
-    void NAME(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), const product p BIASES)      \
+    void NAME(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), const product p FINISH_PARAMETERS) \
     {                                                                                              \
         __local float parts[LANES * LINES];                                                        \
         BEGIN(const T, matrix);                                                                    \
         BEGIN(const T, vector);                                                                    \
         BEGIN(Y, y);                                                                               \
-        BEGIN_BIAS                                                                                 \
+        FINISH_BEGIN                                                                               \
         const uint item = get_local_id(0), lane = LANE;                                            \
         const uint line = get_group_id(0) * LINES + LINE, count = line < p.lines ? p.depth : 0;    \
         for (uint which = get_group_id(1); which < p.matrices; which += get_num_groups(1)) {       \
@@ -65,8 +53,9 @@ typedef struct {
                 }                                                                                  \
             }                                                                                      \
             if (lane == 0 && line < p.lines) {                                                     \
-                const float value = BIASED(parts[LINE * LANES], line);                             \
-                STORE_AS(Y, result, line, ACTIVATION(value));                                      \
+                float value = parts[LINE * LANES];                                                 \
+                FINISH(value, result - y + line, line)                                             \
+                STORE_AS(Y, result, line, value);                                                  \
             }                                                                                      \
         }                                                                                          \
     }

@@ -1,9 +1,8 @@
-// y = ACTIVATION(a b + bias) on a GPU: a group of 16 x 16 work items makes a tile of the result
-// from strips of both sides in local memory; an item makes PER x PER of it in registers.
+// y = a b on a GPU, and what an epilogue makes of it: a group of 16 x 16 work items makes a tile of
+// the result from strips of both sides in local memory; an item makes PER x PER of it in registers.
 //
 // PER: 2, 4 or 8. RANK: axes of the batch. A, B: types of the sides; Y: of the result.
 // A_ALONG, B_ALONG: whether terms of depth are neighbours; else lines are.
-// BIAS: whether there is one, of the type Y; ACTIVATION(v): of a sum.
 //
 // Where the depth is split, the third dimension counts its parts, and their sums go to
 // [part][element of the result], for `join`.
@@ -74,19 +73,13 @@ DEFINE_BRING(bring_b, B, B_ALONG)
 #define OWN(item, i) ((i) / WIDTH * (16 * WIDTH) + (item) * WIDTH + (i) % WIDTH)
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void multiply(CONSTANT(A, a), CONSTANT(B, b), TENSOR(Y, y), const product p
-#if BIAS
-    , CONSTANT(Y, bias)
-#endif
-    )
+void multiply(CONSTANT(A, a), CONSTANT(B, b), TENSOR(Y, y), const product p FINISH_PARAMETERS)
 {
     __local float4 a_strip[STRIP * LINE / 4], b_strip[STRIP * LINE / 4];
     BEGIN(const A, a);
     BEGIN(const B, b);
     BEGIN(Y, y);
-#if BIAS
-    BEGIN(const Y, bias);
-#endif
+    FINISH_BEGIN
     const uint item = get_local_id(0), across = item % 16, down = item / 16;
     const uint row_tiles = (p.rows + TILE - 1) / TILE, column_tiles = (p.columns + TILE - 1) / TILE;
     const uint band = get_group_id(0) / (BAND * column_tiles), within = get_group_id(0) % (BAND * column_tiles);
@@ -173,12 +166,9 @@ void multiply(CONSTANT(A, a), CONSTANT(B, b), TENSOR(Y, y), const product p
             for (uint j = 0; j < PER; ++j) {
                 const uint at = OWN(across, j);
                 if (to < rows && at < columns) {
-#if BIAS
-                    const float value = sums[i][j] + LOAD_AS(Y, bias, column + at);
-#else
-                    const float value = sums[i][j];
-#endif
-                    STORE_AS(Y, result, (ulong)(row + to) * p.columns + column + at, ACTIVATION(value));
+                    const ulong place = (ulong)(row + to) * p.columns + column + at;
+                    FINISH(sums[i][j], result - y + place, column + at)
+                    STORE_AS(Y, result, place, sums[i][j]);
                 }
             }
         }

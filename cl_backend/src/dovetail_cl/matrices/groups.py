@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..driver.arguments import Argument, Launch, Output, Scratch
-from ..elementwise.functions import SOURCE
+from ..elementwise.epilogue import NONE
 from ..kernels import Kernels, Work
 from .geometry import Batch, Operand, Product, struct
 
@@ -22,9 +22,9 @@ def create(product: Product, kernels: Kernels) -> Work:
     if not product.rows * product.columns * product.matrices:
         return Work(())
     if product.columns == 1:
-        return Work((_sharing(product, product.a, product.b, (0, 1, 2), 0, kernels),))
+        return Work((_sharing(product, product.a, product.b, (0, 1, 2), kernels),))
     if product.rows == 1:
-        return Work((_sharing(product, product.b, product.a, (1, 0, 2), 1, kernels),))
+        return Work((_sharing(product, product.b, product.a, (1, 0, 2), kernels),))
     per = _registers(product, kernels.compute_units)
     tiles = _tiles(product, per)
     strip = 32 if per == 2 else 16
@@ -34,12 +34,11 @@ def create(product: Product, kernels: Kernels) -> Work:
         return Work((_multiplying(product, per, product.depth, 1, kernels),))
     parts = -(-product.depth // part)
     elements = product.rows * product.columns * product.matrices
-    split = product._replace(result=Scratch(), type="float", bias=None, activation="v")
+    split = product._replace(result=Scratch(), type="float", epilogue=NONE)
     items, group = kernels.each(elements)
-    kernel = kernels.get(f"{SOURCE} matrices/joining.cl", "join", **product.defined)
+    kernel = kernels.get(f"{product.epilogue.source()} matrices/joining.cl", "join", **product.defined())
     arguments: list[Argument] = [Scratch(), Output(), *(np.uint32(n) for n in (parts, product.columns, elements))]
-    if product.bias is not None:
-        arguments.append(product.bias)
+    arguments += product.epilogue.arguments
     launches = (_multiplying(split, per, part, parts, kernels), Launch(kernel, tuple(arguments), items, group))
     return Work(launches, 4 * parts * elements)
 
@@ -70,7 +69,7 @@ def _multiplying(product: Product, per: int, part: int, parts: int, kernels: Ker
         "b_line": b.line if b.depth == 1 else b.depth,
     }
     kernel = kernels.get(
-        f"{SOURCE} matrices/groups.cl",
+        f"{product.epilogue.source()} matrices/groups.cl",
         "multiply",
         PER=per,
         RANK=max(len(product.batch), 1),
@@ -78,18 +77,15 @@ def _multiplying(product: Product, per: int, part: int, parts: int, kernels: Ker
         B=b.type,
         A_ALONG=int(a.depth == 1),
         B_ALONG=int(b.depth == 1),
-        **product.defined,
+        **product.defined(),
     )
     arguments: list[Argument] = [a.argument, b.argument, product.result, struct(product.batch, {"elements": elements}, numbers)]
-    if product.bias is not None:
-        arguments.append(product.bias)
+    arguments += product.epilogue.arguments
     sizes = (_tiles(product, per) * ITEMS, min(product.matrices, _MATRICES), parts)
     return Launch(kernel, tuple(arguments), sizes, (ITEMS, 1, 1))
 
 
-def _sharing(
-    product: Product, matrix: Operand, vector: Operand, order: tuple[int, int, int], bias_step: int, kernels: Kernels
-) -> Launch:
+def _sharing(product: Product, matrix: Operand, vector: Operand, order: tuple[int, int, int], kernels: Kernels) -> Launch:
     is_lines = matrix.depth == 1
     lanes = 128 if is_lines and product.depth >= 1024 else 32 if is_lines else 8
     together = (128 if is_lines else ITEMS) // lanes
@@ -98,21 +94,19 @@ def _sharing(
         "lines": lines,
         "depth": product.depth,
         "matrices": product.matrices,
-        "bias_step": bias_step,
     }
     kernel = kernels.get(
-        f"{SOURCE} matrices/group_vectors.cl",
+        f"{product.epilogue.source()} matrices/group_vectors.cl",
         "lines" if is_lines else "terms",
         LANES=lanes,
         LINES=together,
         RANK=max(len(product.batch), 1),
         T=matrix.type,
-        **product.defined,
+        **product.defined(),
     )
     batch = [Batch(size, tuple(steps[index] for index in order)) for size, steps in product.batch]
     given = struct(batch, {"along": matrix.line if is_lines else matrix.depth}, numbers)
     arguments: list[Argument] = [matrix.argument, vector.argument, product.result, given]
-    if product.bias is not None:
-        arguments.append(product.bias)
+    arguments += product.epilogue.arguments
     sizes = (-(-lines // together) * lanes * together, min(product.matrices, _MATRICES))
     return Launch(kernel, tuple(arguments), sizes, (lanes * together, 1))

@@ -1,8 +1,8 @@
-// y = ACTIVATION(a b + bias) on a CPU: a work item takes rows of a panel of columns, tile by tile.
+// y = a b on a CPU, and what an epilogue makes of it: a work item takes rows of a panel of columns,
+// tile by tile.
 //
 // VECTOR: floats of a vector. PANEL: columns of a panel: one vector, or two.
-// RANK: axes of the batch. Y: type of the result. BIAS: whether there is one, of the type Y.
-// ACTIVATES: whether ACTIVATION(v) is another than v.
+// RANK: axes of the batch. Y: type of the result.
 // PACKS: each work item packs its panel, of the type B, into local memory, which stays in a cache.
 
 typedef struct {
@@ -131,18 +131,42 @@ void tile_1(const __global float *a, const PANELS float *b, const ulong along, c
     KEEP(0, 0, 0)
 }
 
+#define KEEPS_float(p, v) VSTORE(v, 0, p)
+#define KEEPS_half(p, v) NAMED(store_halves, VECTOR)(p, v)
+
+// Finish a row of sums, and write its columns `from` to `to`. It lies `at` elements into the result.
+void write_row(__global Y *y, float *sums, const uint from, const uint to, const ulong at, const uint column
+               FINISH_PARAMETERS)
+{
+#pragma unroll
+    for (uint j = 0; j < PANEL; j += VECTOR) {
+        const uint first = max(from, j), end = min(to, j + VECTOR), count = end - min(first, end);
+        vec v = VLOAD(0, sums + first);
+        if (count == VECTOR) {
+            FINISH(v, at + j, column + j)
+            NAMED(KEEPS_, Y)(y + j, v);
+        } else if (count) {
+            float some[VECTOR];
+            FINISH_SOME(v, at + first, column + first, count)
+            VSTORE(v, 0, some);
+            for (uint i = 0; i < count; ++i) {
+                STORE_AS(Y, y, first + i, some[i]);
+            }
+        }
+    }
+}
+
 __kernel void multiply(CONSTANT(float, a), CONSTANT(B, b), TENSOR(Y, y), const product p
-#if BIAS
-    , CONSTANT(Y, bias)
-#endif
 #if PACKS
     , __local float *panel
 #endif
-    )
+    FINISH_PARAMETERS)
 {
     BEGIN(const float, a);
     BEGIN(const B, b);
     BEGIN(Y, y);
+    FINISH_BEGIN
+    const __global Y *start = y;
     ulong rest = get_global_id(2);
     for (int axis = RANK - 1; axis >= 0; --axis) {
         const ulong at = rest % p.size[axis];
@@ -155,13 +179,6 @@ __kernel void multiply(CONSTANT(float, a), CONSTANT(B, b), TENSOR(Y, y), const p
     const uint column = p.in_place ? min(wanted, p.columns - PANEL) : wanted;
     y += column;
     const uint from = wanted - column, to = min((uint)PANEL, p.columns - column);
-#if BIAS
-    BEGIN(const Y, bias);
-    float addend[PANEL];
-    for (uint j = 0; j < PANEL; ++j) {
-        addend[j] = j < to ? LOAD_AS(Y, bias, column + j) : 0.0f;
-    }
-#endif
 #if PACKS
     pack_panel(panel, b + get_global_id(1) * p.b_panel, to, p.b_panel / PANEL, p.b_depth, 0, p.depth);
     const uint along = PANEL;
@@ -169,7 +186,7 @@ __kernel void multiply(CONSTANT(float, a), CONSTANT(B, b), TENSOR(Y, y), const p
     const __global float *panel = b + (p.in_place ? column : get_global_id(1) * p.b_panel);
     const uint along = p.b_depth;
 #endif
-    float sums[LARGE * PANEL];
+    float sums[LARGE * PANEL + VECTOR];
     const uint end = min(p.rows, (uint)((get_global_id(0) + 1) * p.each));
     for (uint row = get_global_id(0) * p.each; row < end;) {
         // A tile that would reach past the last row begins before `row`: some are computed twice.
@@ -191,25 +208,8 @@ __kernel void multiply(CONSTANT(float, a), CONSTANT(B, b), TENSOR(Y, y), const p
             tile_1(a, panel, along, &p, row, sums);
         }
         for (uint r = 0; r < done; ++r, ++row) {
-            float *values = sums + (row - first) * PANEL;
             __global Y *line = y + (ulong)row * p.columns;
-#if BIAS || ACTIVATES
-            for (uint j = 0; j < PANEL; ++j) {
-#if BIAS
-                values[j] += addend[j];
-#endif
-                values[j] = ACTIVATION(values[j]);
-            }
-#endif
-            if (to - from == PANEL) {
-                for (uint j = 0; j < PANEL; ++j) {
-                    STORE_AS(Y, line, j, values[j]);
-                }
-            } else {
-                for (uint j = from; j < to; ++j) {
-                    STORE_AS(Y, line, j, values[j]);
-                }
-            }
+            write_row(line, sums + (row - first) * PANEL, from, to, line - start, column FINISH_NAMES);
         }
     }
 }

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import Argument, ConstantArray, Launch, Local, Scratch
-from ..elementwise.functions import SOURCE
 from ..kernels import Kernels, Work
 from ..walking import Walk, walk
 from . import vectors
@@ -147,7 +146,7 @@ def _multiplying(product: Product, b: _Panels, vector: int, panel: int, kernels:
         "in_place": int(b.way == "in place"),
     }
     kernel = kernels.get(
-        f"{SOURCE} matrices/panels.cl matrices/tiles.cl",
+        f"{product.epilogue.source(vector)} matrices/panels.cl matrices/tiles.cl",
         "multiply",
         VECTOR=vector,
         PANEL=panel,
@@ -155,7 +154,7 @@ def _multiplying(product: Product, b: _Panels, vector: int, panel: int, kernels:
         PACKS=int(packs),
         PANELS="__local" if packs else "__global",
         B=b.side.type,
-        **product.defined,
+        **product.defined(vector),
     )
     arguments: list[Argument] = [
         product.a.argument,
@@ -163,10 +162,9 @@ def _multiplying(product: Product, b: _Panels, vector: int, panel: int, kernels:
         product.result,
         struct(batch, {"b_panel": b.panel}, numbers),
     ]
-    if product.bias is not None:
-        arguments.append(product.bias)
     if packs:
         arguments.append(Local(max(4 * panel * product.depth, 64)))
+    arguments += product.epilogue.arguments
     return Launch(kernel, tuple(arguments), (-(-product.rows // rows), panels, product.matrices), (1, 1, 1))
 
 

@@ -1,7 +1,7 @@
-// y = ACTIVATION(matrix vector + bias) on a CPU, bound by how fast the matrix can be read.
+// y = matrix vector on a CPU, and what an epilogue makes of it: bound by how fast the matrix can be
+// read.
 //
 // VECTOR: floats of a vector. RANK: axes of the batch. T, Y: types of what is read and of y.
-// BIAS: whether there is one, of the type Y. ACTIVATION(v): of a sum.
 
 typedef struct {
     ulong size[RANK];
@@ -9,7 +9,6 @@ typedef struct {
     ulong along;                // elements between neighbouring lines, or terms of depth
     uint lines, depth;
     uint each;                  // lines of a work item
-    uint bias_step;             // of the bias: 0 where all lines have the same
 } product;
 
 #define NAMED(a, b) JOINED(a, b)
@@ -29,6 +28,8 @@ typedef NAMED(float, VECTOR) vec;
     BEGIN(const T, matrix);                                                                        \
     BEGIN(const T, vector);                                                                        \
     BEGIN(Y, y);                                                                                   \
+    FINISH_BEGIN                                                                                   \
+    const __global Y *start = y;                                                                   \
     ulong rest = get_global_id(1);                                                                 \
     for (int axis = RANK - 1; axis >= 0; --axis) {                                                 \
         const ulong at = rest % p.size[axis];                                                      \
@@ -39,21 +40,10 @@ typedef NAMED(float, VECTOR) vec;
     }                                                                                              \
     const uint from = get_global_id(0) * p.each, to = min(p.lines, from + p.each);
 
-#if BIAS
-#define BIASES , CONSTANT(Y, bias)
-#define BIASED(v, i) ((v) + LOAD_AS(Y, bias, (ulong)(i) * p.bias_step))
-#else
-#define BIASES
-#define BIASED(v, i) (v)
-#endif
-
 // Lines follow one another; the terms of each are neighbours.
-__kernel void lines(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), const product p BIASES)
+__kernel void lines(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), const product p FINISH_PARAMETERS)
 {
     TO_BATCH
-#if BIAS
-    BEGIN(const Y, bias);
-#endif
     const uint whole = p.depth / VECTOR * VECTOR;
     for (uint first = from; first < to; first += 4) {
         // Fewer than four lines at the end: the last of them several times, which costs no memory.
@@ -79,20 +69,17 @@ __kernel void lines(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), cons
             for (uint k = whole; k < p.depth; ++k) {
                 total = fma(LOAD_AS(T, line[r], k), LOAD_AS(T, vector, k), total);
             }
-            const float value = BIASED(total, first + r);
-            STORE_AS(Y, y, first + r, ACTIVATION(value));
+            FINISH(total, y - start + first + r, first + r)
+            STORE_AS(Y, y, first + r, total);
         }
     }
 }
 
 // Lines are neighbours; their terms follow one another. Sums of MOST lines stay in the first cache.
 #define MOST 1024
-__kernel void terms(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), const product p BIASES)
+__kernel void terms(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), const product p FINISH_PARAMETERS)
 {
     TO_BATCH
-#if BIAS
-    BEGIN(const Y, bias);
-#endif
     float sums[MOST];
     const uint count = to - from, whole = count / VECTOR * VECTOR;
     for (uint j = 0; j < count; ++j) {
@@ -120,7 +107,8 @@ __kernel void terms(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), cons
         }
     }
     for (uint j = 0; j < count; ++j) {
-        const float value = BIASED(sums[j], from + j);
-        STORE_AS(Y, y, from + j, ACTIVATION(value));
+        float value = sums[j];
+        FINISH(value, y - start + from + j, from + j)
+        STORE_AS(Y, y, from + j, value);
     }
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..driver.arguments import Argument, Launch
-from ..elementwise.functions import SOURCE
 from ..kernels import Kernels
 from .geometry import Batch, Operand, Product, struct
 
@@ -19,9 +18,9 @@ def create(product: Product, vector: int, kernels: Kernels) -> Launch | None:
     A constant right side of one row is better packed.
     """
     if product.columns == 1:
-        return _launch(product, product.a, product.b, (0, 1, 2), 0, vector, kernels)
+        return _launch(product, product.a, product.b, (0, 1, 2), vector, kernels)
     if product.rows == 1 and product.b.values is None:
-        return _launch(product, product.b, product.a, (1, 0, 2), 1, vector, kernels)
+        return _launch(product, product.b, product.a, (1, 0, 2), vector, kernels)
     return None
 
 
@@ -30,7 +29,6 @@ def _launch(
     matrix: Operand,
     line: Operand,
     order: tuple[int, int, int],
-    bias_step: int,
     vector: int,
     kernels: Kernels,
 ) -> Launch | None:
@@ -42,17 +40,16 @@ def _launch(
     each = -(-each // vector) * vector
     each = min(each, _MOST) if not is_lines else each
     batch = [Batch(size, tuple(steps[index] for index in order)) for size, steps in product.batch]
-    numbers = {"lines": lines, "depth": product.depth, "each": each, "bias_step": bias_step}
+    numbers = {"lines": lines, "depth": product.depth, "each": each}
     given = struct(batch, {"along": matrix.line if is_lines else matrix.depth}, numbers)
     kernel = kernels.get(
-        f"{SOURCE} matrices/vectors.cl",
+        f"{product.epilogue.source()} matrices/vectors.cl",
         "lines" if is_lines else "terms",
         VECTOR=vector,
         RANK=max(len(batch), 1),
         T=matrix.type,
-        **product.defined,
+        **product.defined(),
     )
     arguments: list[Argument] = [matrix.argument, line.argument, product.result, given]
-    if product.bias is not None:
-        arguments.append(product.bias)
+    arguments += product.epilogue.arguments
     return Launch(kernel, tuple(arguments), (-(-lines // each), product.matrices), (1, 1))

@@ -1,0 +1,98 @@
+"""Layers whose kernels finish each element of the result: what a chain behind them computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dovetail import DType, Layer, Network, PrivateLayer, SubgraphView
+from dovetail.graph.descriptor import Descriptor, Input, descriptor_class
+from dovetail.graph.layer import OutputSlot
+
+from ..elementwise import argument, input_info
+from ..elementwise.epilogue import Epilogue, operand_of, way_of
+from ..families import family_name, family_of
+from ..kernels import Kernels, Work
+from .chain import Chain
+
+_FLOATS = (DType.FLOAT32, DType.FLOAT16)
+
+
+@descriptor_class
+class Fused(PrivateLayer, kind="GpuAcc.Fused"):
+    """A layer and the chain behind it.
+
+    Its inputs are those of the layer, and the operands of the chain from the second on: the first
+    is the result of the layer.
+
+    Attributes:
+        producer: The layer.
+        inputs: How many it has.
+        chain: What is made of its result.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("inputs and operands",)
+    producer: Descriptor
+    inputs: int
+    chain: Chain
+
+    def in_words(self) -> str:
+        return f"{self.producer.kind.rpartition('.')[-1]} + {self.chain.words}"
+
+
+def producer_of(view: SubgraphView, group: Sequence[Layer], operands: Sequence[OutputSlot]) -> Layer | None:
+    """Return the layer whose kernel can compute a chain behind it; None if there is none.
+
+    Args:
+        view: In which the layer must be.
+        group: The layers of the chain, the last one first.
+        operands: What they read.
+    """
+    infos = [slot.known_info for slot in (*operands, *(layer.output for layer in group))]
+    if any(info.dtype not in _FLOATS for info in infos):
+        return None
+    result, members = group[0].output.known_info, set(group)
+    for slot in operands:
+        layer, info = slot.layer, slot.known_info
+        if layer not in view or (info.sizes, info.dtype) != (result.sizes, result.dtype) or not result.elements:
+            continue
+        if {consumer.layer for consumer in slot.consumers} - members or any(one.source is None for one in layer.inputs):
+            continue
+        axis = _axis(layer)
+        others = [other.known_info.sizes for other in operands if other is not slot]
+        if axis is not None and all(way_of(sizes, result.sizes, axis) for sizes in others):
+            return layer
+    return None
+
+
+def _axis(layer: Layer) -> int | None:
+    """Return along which axis the epilogue of a layer has lines; None: it can have no epilogue."""
+    axis = getattr(family_of(layer.kind), "epilogue_axis", None) if family_name(layer.kind) else None
+    return axis(layer) if axis is not None else None
+
+
+def create(layer: Layer, kernels: Kernels) -> Work:
+    """Return the work of a layer and of the chain behind it."""
+    made = layer.descriptor
+    assert isinstance(made, Fused)
+    producer = _producer(layer, made)
+    family = family_of(producer.kind)
+    sizes, axis = layer.output.known_info.sizes, family.epilogue_axis(producer)
+    operands = []
+    for index in range(made.inputs, len(layer.inputs)):
+        info = input_info(layer, index)
+        way = way_of(info.sizes, sizes, axis)
+        assert way is not None
+        operands.append(operand_of(argument(layer, index), info, way))
+    work: Work = family.create(producer, kernels, Epilogue(tuple(operands), made.chain.statements))
+    return work
+
+
+def _producer(layer: Layer, made: Fused) -> Layer:
+    """Return the layer that was fused, in a network of its own."""
+    network = Network("producer")
+    sources: list[Any] = []
+    for index in range(made.inputs):
+        constant = layer.constant(index)
+        sources.append(network.add(Input(info=input_info(layer, index))).output if constant is None else constant)
+    return network.add(made.producer, *sources)
