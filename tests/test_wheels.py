@@ -26,7 +26,7 @@ print("ran", *net.placement.explain().splitlines()[:1])
 NOT_SOURCE = shutil.ignore_patterns("*.so", "build", "*.egg-info", "__pycache__")
 LARGEST = 15e6  # bytes of core and reference together
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
