@@ -82,10 +82,10 @@ class GpuAccBackend(IBackend):
             return ClFactory(context.device, resources)
 
     def optimize_subgraph(self, view: SubgraphView, options: GpuAccOptions, device: Device) -> OptimizationViews:
-        from .fusion.finding import fuse_chains
+        from .fusion.finding import fuse
 
         views = OptimizationViews(view)
-        replaced = fuse_chains(view, views)
+        replaced = fuse(view, views)
         if len(replaced) < len(view):
             views.untouched([layer for layer in view.layers if layer not in replaced])
         return views

@@ -45,6 +45,15 @@ static FLOATS OVERLOADED exp_of(FLOATS x)
     return scaled(ADD_PRODUCT(ADD_PRODUCT(exponential_rest(r), r, (FLOATS)1.0f), r, (FLOATS)1.0f), n);
 }
 
+// e^x for x of no more than 0; below 1.5 ulp, and 0 where that would be subnormal.
+static FLOATS OVERLOADED power_of_e(FLOATS x)
+{
+    FLOATS n;
+    const FLOATS r = reduced_by_log2(CHOOSE(x < -88.0f, -88.0f, x), &n);
+    const FLOATS power = AS_(FLOATS)((CONVERT_(INTEGERS)(n) + 127) << 23);
+    return power * ADD_PRODUCT(ADD_PRODUCT(exponential_rest(r), r, (FLOATS)1.0f), r, (FLOATS)1.0f);
+}
+
 // e^x - 1; below 1.5 ulp.
 static FLOATS OVERLOADED expm1_of(FLOATS x)
 {

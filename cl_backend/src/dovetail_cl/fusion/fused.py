@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from dovetail import DType, Layer, Network, PrivateLayer, SubgraphView
+from dovetail import DType, Layer, Network, PrivateLayer
 from dovetail.graph.descriptor import Descriptor, Input, descriptor_class
 from dovetail.graph.layer import OutputSlot
 
@@ -40,13 +40,13 @@ class Fused(PrivateLayer, kind="GpuAcc.Fused"):
         return f"{self.producer.kind.rpartition('.')[-1]} + {self.chain.words}"
 
 
-def producer_of(view: SubgraphView, group: Sequence[Layer], operands: Sequence[OutputSlot]) -> Layer | None:
+def producer_of(group: Sequence[Layer], operands: Sequence[OutputSlot], may_join: Callable[[Layer], bool]) -> Layer | None:
     """Return the layer whose kernel can compute a chain behind it; None if there is none.
 
     Args:
-        view: In which the layer must be.
         group: The layers of the chain, the last one first.
         operands: What they read.
+        may_join: Whether a layer may be it.
     """
     infos = [slot.known_info for slot in (*operands, *(layer.output for layer in group))]
     if any(info.dtype not in _FLOATS for info in infos):
@@ -54,7 +54,7 @@ def producer_of(view: SubgraphView, group: Sequence[Layer], operands: Sequence[O
     result, members = group[0].output.known_info, set(group)
     for slot in operands:
         layer, info = slot.layer, slot.known_info
-        if layer not in view or (info.sizes, info.dtype) != (result.sizes, result.dtype) or not result.elements:
+        if not may_join(layer) or (info.sizes, info.dtype) != (result.sizes, result.dtype) or not result.elements:
             continue
         if {consumer.layer for consumer in slot.consumers} - members or any(one.source is None for one in layer.inputs):
             continue

@@ -1,0 +1,45 @@
+"""Attention on CPU devices: a work item has some rows, and goes over all keys."""
+
+from __future__ import annotations
+
+from dovetail import Layer
+
+from ..driver.arguments import Launch, Local
+from ..kernels import Kernels, Work
+from .geometry import Geometry
+
+_MOST_ROWS = 12
+"""Of a tile, `MOST` in rows.cl."""
+_ROWS = 192
+"""Rows of a work item at most, so that what it sums stays in a cache."""
+_BLOCK = 1 << 15
+"""Elements of the keys and values of a block."""
+
+
+def create(layer: Layer, kernels: Kernels) -> Work:
+    """Return the work of attention."""
+    geometry = Geometry(layer)
+    vector = max(size for size in (4, 8, 16) if size <= max(kernels.device.facts["vector_width"], 4))
+    panel = 2 * vector
+    block = min(-(-geometry.keys // panel), max(_BLOCK // (geometry.depth + geometry.width) // panel, 1)) * panel
+    each = _rows_each(geometry.rows, geometry.matrices, kernels.compute_units)
+    across = -(-geometry.width // panel) * panel
+    room = block * (geometry.depth + across) + each * (across + geometry.depth + 2) + _MOST_ROWS * block
+    kernel = kernels.get(
+        f"matrices/panels.cl {geometry.epilogue.source(vector)} attention/attention.cl attention/rows.cl",
+        "attend",
+        VECTOR=vector,
+        PANEL=panel,
+        PANELS="__local",
+        B=geometry.type,
+        ONCE=int(geometry.keys <= block),
+        **geometry.defined(vector),
+    )
+    arguments = (*geometry.arguments(each=each, block=block), Local(4 * room), *geometry.epilogue.arguments)
+    return Work((Launch(kernel, arguments, (-(-geometry.rows // each), geometry.matrices), (1, 1)),))
+
+
+def _rows_each(rows: int, matrices: int, compute_units: int) -> int:
+    """Return how many rows a work item takes, a multiple of 4."""
+    parts = max(-(-rows // _ROWS), min(-(-4 * compute_units // matrices), -(-rows // _MOST_ROWS)))
+    return 4 * -(-rows // (4 * parts))

@@ -1,0 +1,137 @@
+"""Which products, and the softmax between them, become attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dovetail import DType, Layer, Network, OptimizationViews, SubgraphView
+from dovetail.graph.layer import OutputSlot
+from dovetail.ground.records import NamedTuple
+from dovetail.layers import MatMul, Softmax
+
+from ..attention import Attention
+from ..attention.views import Strided, seen_through, written_through
+from ..walking import broadcast
+from .chain import chain_of, joined, operands_of
+
+_FLOATS = (DType.FLOAT32, DType.FLOAT16)
+_LONGEST = 256
+"""Elements of a row of q, k and v."""
+
+
+class _Scores(NamedTuple):
+    """What comes before a softmax.
+
+    Attributes:
+        product: Of q and k.
+        chain: Layers of elements behind it, the last one first.
+        operands: Of the chain; the first is the product.
+    """
+
+    product: Layer
+    chain: Sequence[Layer]
+    operands: Sequence[OutputSlot]
+
+
+def fuse_attentions(view: SubgraphView, views: OptimizationViews, chains: Mapping[Layer, list[Layer]]) -> set[Layer]:
+    """Replace the attention of a view; returns the layers that were replaced.
+
+    Args:
+        view: What is offered.
+        views: The answer.
+        chains: Layers of elements, and the chain of each, the last layer first.
+    """
+    replaced: set[Layer] = set()
+    for softmax in view.layers:
+        if isinstance(softmax.descriptor, Softmax) and (scores := _scores(view, softmax, chains)) is not None:
+            replaced.update(_replace(view, views, scores, softmax))
+    return replaced
+
+
+def _scores(view: SubgraphView, softmax: Layer, chains: Mapping[Layer, list[Layer]]) -> _Scores | None:
+    descriptor, source = softmax.descriptor, softmax.inputs[0].source
+    assert isinstance(descriptor, Softmax)
+    info = softmax.output.known_info
+    if descriptor.log or descriptor.axis % len(info.sizes) != len(info.sizes) - 1 or source is None:
+        return None
+    if not info.elements or info.dtype not in _FLOATS or not 2 <= len(info.sizes) <= 4:
+        return None
+    chain = chains.get(source.layer, [])
+    if chain and (chain[0] is not source.layer or _readers(source) != {softmax}):
+        return None
+    operands = operands_of(chain) if chain else [source]
+    if any(slot.known_info.dtype not in _FLOATS for slot in (*operands, *(layer.output for layer in chain))):
+        return None
+    readers = set(chain) or {softmax}
+    for slot in operands:
+        is_whole = slot.known_info.sizes == info.sizes and slot.known_info.dtype == info.dtype
+        if is_whole and isinstance(slot.layer.descriptor, MatMul) and slot.layer in view and _readers(slot) <= readers:
+            return _Scores(slot.layer, chain, [slot, *(other for other in operands if other is not slot)])
+    return None
+
+
+def _readers(slot: OutputSlot) -> set[Layer]:
+    return {consumer.layer for consumer in slot.consumers}
+
+
+def _replace(view: SubgraphView, views: OptimizationViews, scores: _Scores, softmax: Layer) -> set[Layer]:
+    """Replace attention, if it is that; returns the layers that were replaced."""
+    readers = _readers(softmax.output)
+    product = next(iter(readers))
+    if len(readers) != 1 or not isinstance(product.descriptor, MatMul) or product not in view:
+        return set()
+    probabilities, values = (slot.source for slot in product.inputs)
+    if probabilities is not softmax.output or values is probabilities or product.descriptor.transpose_a or values is None:
+        return set()
+    operands = [slot.source for slot in scores.product.inputs if slot.source is not None]
+    q, k = (_seen(slot, view) for slot in operands)
+    if any(len(slot.known_info.sizes) < 2 for slot in (*operands, values)):
+        return set()  # a vector
+    v, y = _seen(values, view), written_through(product.output, lambda layer: layer in view)
+    if y.strides[-1] != 1:
+        y = written_through(product.output, lambda layer: False)
+    (*batch, rows, keys), result = softmax.output.known_info.sizes, product.output.known_info.sizes
+    assert isinstance(scores.product.descriptor, MatMul)
+    swaps_q, swaps_k = scores.product.descriptor.transpose_a, not scores.product.descriptor.transpose_b
+    depth, width = q.sizes[-2 if swaps_q else -1], result[-1]
+    if result[:-2] != tuple(batch) or not 0 < depth <= _LONGEST >= width > 0:
+        return set()
+    members = {scores.product, *scores.chain, softmax, product, *y.through}
+    for seen in (q, k, v):
+        for layer in seen.through:
+            if _readers(layer.output) <= members:
+                members.add(layer)
+    part = view.part(members)
+    chain = chain_of(view.part(scores.chain).layers, scores.operands) if scores.chain else None
+    assert isinstance(softmax.descriptor, Softmax)
+    made = Attention(
+        infos=(y.slot.known_info,),
+        sizes=(*(1,) * (2 - len(batch)), *batch, rows, keys, depth, width),
+        q=_steps(q, swaps_q),
+        k=_steps(k, swaps_k),
+        v=_steps(v, product.descriptor.transpose_b),
+        y=_steps(y, False),
+        chain=chain,
+        steps=tuple(_four(broadcast(slot.known_info.sizes, (*batch, rows, keys))) for slot in scores.operands[1:]),
+        beta=softmax.descriptor.beta,
+    )
+    fused = Network("attention")
+    found = joined(fused, part, [q.slot, k.slot, v.slot, *scores.operands[1:]])
+    fused.output(fused.add(made, *found, name=product.name, sources_of=part.sources).output, "out")
+    views.substitute(part, fused)
+    return members
+
+
+def _seen(slot: OutputSlot, view: SubgraphView) -> Strided:
+    return seen_through(slot, lambda layer: layer in view)
+
+
+def _steps(seen: Strided, swaps: bool) -> tuple[int, int, int, int]:
+    """Return elements between batches, heads, rows and elements."""
+    *outer, row, element = (0 if size == 1 else stride for size, stride in zip(seen.sizes, seen.strides, strict=True))
+    return _four((*outer, *((element, row) if swaps else (row, element))))
+
+
+def _four(steps: Sequence[int]) -> tuple[int, int, int, int]:
+    batch, head, row, element = (0,) * (4 - len(steps)) + tuple(steps)
+    return batch, head, row, element
