@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail_cl.devices import opened
 
 ELEMENTS = 3001
 THREADS, RUNS = 8, 12
@@ -139,3 +140,30 @@ def test_a_second_process_builds_nothing(backend, tmp_path):
     code = f"import sys; sys.argv.append({str(tmp_path / 'kept')!r})" + KEPT
     assert "GpuAcc: building" in child(code, tmp_path)
     assert "GpuAcc: building" not in child(code, tmp_path)
+
+
+FINISHED = """
+import os, sys
+import numpy as np
+import dovetail
+
+def groups():
+    return sum(os.path.basename(path).startswith("1-1-1") for path, _, _ in os.walk(os.environ["POCL_CACHE_DIR"]))
+
+network = dovetail.Network("net")
+network.output(network.relu(network.input("x", (4, 6))), "y")
+with dovetail.load(network, ["GpuAcc"], options={"GpuAcc": {"artefacts": sys.argv[1]}}) as net:
+    before = groups()
+    net.run({"x": np.ones((4, 6), np.float32)})
+    print(before, groups())
+"""
+
+
+def test_what_is_kept_is_finished(backend, tmp_path):
+    """PoCL compiles work groups when a kernel first runs: what is kept must have them."""
+    if not opened(0).facts["compiles_late"]:
+        pytest.skip("its driver compiles all that there is when a program is built")
+    (tmp_path / "kept").mkdir(mode=0o700)
+    code = f"import sys; sys.argv.append({str(tmp_path / 'kept')!r})" + FINISHED
+    assert child(code, tmp_path, POCL_CACHE_DIR=str(tmp_path / "first")) == "0 1\n"
+    assert child(code, tmp_path, POCL_CACHE_DIR=str(tmp_path / "second")) == "1 1\n"

@@ -79,7 +79,7 @@ class GpuAccBackend(IBackend):
         from .factory import ClFactory
 
         with unavailable_without_driver():
-            return ClFactory(context.device, resources)
+            return ClFactory(context)
 
     def optimize_subgraph(self, view: SubgraphView, options: GpuAccOptions, device: Device) -> OptimizationViews:
         from .fusion.finding import fuse

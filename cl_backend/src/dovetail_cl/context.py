@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from dovetail import HostResources, IBackendContext
@@ -22,8 +23,10 @@ class ClContext(IBackendContext):
 
     def __init__(self, index: int, resources: HostResources, options: Any) -> None:
         self._index = index
+        self._store = resources.artefacts
+        self._programs: Programs | None = None
         self.fail_at = options.fail_at
-        Programs(self.device, resources.artefacts).check()
+        self.programs.check()
 
     @property
     def device(self) -> Any:
@@ -33,3 +36,21 @@ class ClContext(IBackendContext):
             DriverError: It cannot be opened again, or it was opened before a fork.
         """
         return opened(self._index)
+
+    @property
+    def programs(self) -> Programs:
+        """What is built for the device.
+
+        Raises:
+            DriverError: See `device`.
+        """
+        device = self.device
+        if self._programs is None or self._programs.device is not device:
+            self._programs = Programs(device, self._store)
+            weakref.finalize(self, self._programs.keep)  # at the latest when the process ends
+        return self._programs
+
+    def before_unload(self, network: str) -> None:
+        """Keep what its runs made the driver finish."""
+        if self._programs is not None:
+            self._programs.keep()

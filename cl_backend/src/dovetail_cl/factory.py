@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from dovetail import BackendError, ErrorCode, HostResources, IWorkloadFactory, Layer, MemoryDomain
+from dovetail import BackendError, ErrorCode, IWorkloadFactory, Layer, MemoryDomain
 from dovetail.graph.tensor import TensorInfo
 
 from .driver.errors import BuildError
 from .families import family_of
-from .kernels import Kernels
+from .kernels import Foreseen, Kernels
+from .programs import Building
 from .refusing import ID, unavailable_without_driver
 
 _HINT = "name another backend behind this one, and tell its makers what the device's compiler says"
@@ -18,15 +21,20 @@ _HINT = "name another backend behind this one, and tell its makers what the devi
 class ClFactory(IWorkloadFactory):
     """Makes the workloads of one network."""
 
-    def __init__(self, device: Any, resources: HostResources) -> None:
-        self._device = device
-        self._kernels = Kernels(device, resources.artefacts)
+    def __init__(self, context: Any) -> None:
+        self._device = context.device
+        self._kernels = Kernels(context.programs, Building(self._foreseen))
+        self._coming: dict[str, Layer] = {}
+
+    def expect(self, layers: Sequence[Layer]) -> None:
+        self._coming = {layer.name: layer for layer in layers}
 
     def create_workload(self, layer: Layer) -> Any:
         try:
             work = family_of(layer.kind).create(layer, self._kernels)
         except BuildError as error:
             raise BackendError(f"a kernel of it cannot be built: {error}", code=ErrorCode.COMPILE_FAILED, hint=_HINT) from error
+        self._coming.pop(layer.name, None)
         with unavailable_without_driver():
             return self._device.workload(layer.name, work)
 
@@ -34,3 +42,11 @@ class ClFactory(IWorkloadFactory):
         if source.owner == target.owner == ID:
             return self._device.copy("inside")
         return self._device.copy("in" if target.owner == ID else "out")
+
+    def _foreseen(self) -> list[str]:
+        """Return the texts of the programs of all layers that are still to come."""
+        kernels = Foreseen(self._kernels)
+        for layer in self._coming.values():
+            with suppress(Exception):  # what fails now fails again when the layer's turn comes
+                family_of(layer.kind).create(layer, kernels)
+        return kernels.texts

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dovetail import DType
-from dovetail.contract.artefacts import ArtefactStore
 from dovetail.ground.records import NamedTuple
 
 from .driver.arguments import Alias as Alias
 from .driver.arguments import Launch
-from .programs import Programs
+from .programs import Building, Programs
 
 TYPES = {
     DType.FLOAT32: "float",
@@ -51,17 +50,19 @@ class Kernels:
         device: The opened device.
         is_cpu: Whether the device is a CPU.
         compute_units: How many it has.
+        programs: What is built for it.
     """
 
-    def __init__(self, device: Any, store: ArtefactStore) -> None:
-        self.device = device
-        self.is_cpu = device.facts["kind"] == "cpu"
-        self.compute_units = device.facts["compute_units"]
-        self._programs = Programs(device, store)
+    def __init__(self, programs: Programs, building: Building) -> None:
+        self.device = programs.device
+        self.is_cpu = self.device.facts["kind"] == "cpu"
+        self.compute_units = self.device.facts["compute_units"]
+        self.programs = programs
+        self._building = building
 
     def get(self, files: str, name: str, **defined: Any) -> Any:
         """Return a kernel; see `Programs.kernel`."""
-        return self._programs.kernel(files, name, **defined)
+        return self.programs.kernel(files, name, self._building, **defined)
 
     def each(self, items: int, *, least: int = _CPU_ITEMS) -> tuple[tuple[int], tuple[int]]:
         """Return work items and group for a kernel that walks over so many items by `EACH`.
@@ -76,3 +77,19 @@ class Kernels:
             return (max(1, min(-(-items // least), 4 * self.compute_units)),), (1,)
         groups = min(-(-items // _GPU_GROUP), 32 * self.compute_units)
         return (groups * _GPU_GROUP,), (_GPU_GROUP,)
+
+
+class Foreseen(Kernels):
+    """Stands for the kernels of a network while work is made for what it will want alone.
+
+    Attributes:
+        texts: Of the programs, in order; those that several layers want are there as often.
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        super().__init__(kernels.programs, kernels._building)
+        self.texts: list[str] = []
+
+    def get(self, files: str, name: str, **defined: Any) -> Any:
+        """Note what is wanted; there is no kernel yet."""
+        self.texts.append(self.programs.text(files, **defined))

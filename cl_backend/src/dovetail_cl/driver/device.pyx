@@ -171,6 +171,8 @@ def _listed():
                     and CL.clSVMAlloc != NULL,
                 "divides_exactly": bool(_number(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT),
                 "subgroups": _number(device, CL_DEVICE_MAX_NUM_SUB_GROUPS),
+                # PoCL compiles a kernel once more for each size of group that it meets.
+                "compiles_late": _platform_text(platforms[i], CL_PLATFORM_NAME) == "Portable Computing Language",
             })
     if not found:
         raise NoDevice(f"none of the {count} OpenCL platforms has a device that is available")

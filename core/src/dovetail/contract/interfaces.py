@@ -251,6 +251,13 @@ class IWorkloadFactory(ABC):
         ``sees_run = True`` and gets its `Run` as a third argument.
         """
 
+    def expect(self, layers: Sequence[Layer]) -> None:  # noqa: B027  # optional: few compile
+        """(optional) Hear for which layers of a plan `create_workload` will be called, in order.
+
+        For what is better done for many layers at once, and to report how far compiling is. Nothing
+        is owed for them yet: what fails is to fail when the layer's turn comes. Default: nothing.
+        """
+
     def release(self, layer: Layer) -> None:  # noqa: B027  # optional: most private layers hold next to nothing
         """(optional) Let go of what a private layer held for `create_workload` alone.
 

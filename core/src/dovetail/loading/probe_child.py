@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+import time
 import traceback
 from typing import Any
 
@@ -52,7 +53,7 @@ def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
     logging.getLogger("dovetail").setLevel(logging.ERROR)
     from .. import runtime  # noqa: F401  # its threads and libraries are not the backend's
 
-    before = _mapped()
+    before, begun_ns = _mapped(), time.time_ns()
     tell(READY)
     faulthandler.dump_traceback_later(request["timeout"], exit=True)
     changes: list[str] = []
@@ -85,7 +86,7 @@ def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
     if candidate.form is Form.LIBRARY:  # which knows nothing of Python: such functions are the adapter's
         changes = [change for change in changes if not change.startswith("functions to call at exit")]
     notes += [f"{ReasonCode.SIDE_EFFECT}: loading it changes {change}" for change in dict.fromkeys(changes)]
-    return {"notes": notes, "postponed": is_postponed, "drivers": _drivers(_mapped() - before, request["folders"])}
+    return {"notes": notes, "postponed": is_postponed, "drivers": _drivers(_mapped() - before, request["folders"], begun_ns)}
 
 
 def _devices(backend: Any) -> list[str]:
@@ -137,8 +138,11 @@ def _mapped() -> set[str]:
     return {one[5] for one in fields if len(one) > 5 and ".so" in one[5] and one[5].startswith("/")}
 
 
-def _drivers(paths: set[str], folders: list[str]) -> list[tuple[str, int, int]]:
-    """Return the libraries that are not the backend's own, with what shows their replacement."""
+def _drivers(paths: set[str], folders: list[str], begun_ns: int) -> list[tuple[str, int, int]]:
+    """Return the libraries that are not the backend's own, with what shows their replacement.
+
+    What was written since the probe began is none: a driver compiled it, and may drop it again.
+    """
     found = []
     for path in sorted(paths):
         if any(path.startswith(folder.rstrip("/") + "/") for folder in folders):
@@ -147,7 +151,8 @@ def _drivers(paths: set[str], folders: list[str]) -> list[tuple[str, int, int]]:
             facts = os.stat(path)
         except OSError:
             continue
-        found.append((path, facts.st_size, facts.st_mtime_ns))
+        if facts.st_mtime_ns < begun_ns:
+            found.append((path, facts.st_size, facts.st_mtime_ns))
     return found
 
 

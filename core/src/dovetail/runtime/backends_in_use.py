@@ -150,6 +150,13 @@ class BackendsInUse:
             made = opened.backend.create_memory_manager(opened.context, domain)
         return sound_manager(origin, checked(origin, "create_memory_manager", made, IMemoryManager))
 
+    def expect(self, layers: Sequence[Layer], key: BackendKey) -> None:
+        """Tell a backend which layers come, if it wants to know."""
+        factory = self.factories[key].workloads
+        if type(factory).expect is not IWorkloadFactory.expect:
+            with backend_call(f"backend {str(key.id)!r}", "expect"):
+                factory.expect(tuple(layers))
+
     def workload(self, layer: Layer, key: BackendKey, origin: str) -> Workload:
         """Create a workload.
 

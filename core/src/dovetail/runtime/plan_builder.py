@@ -86,7 +86,9 @@ class PlanBuilder:
 
     def _build(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], fixed: Mapping[str, Array]) -> Plan:
         ports = {spec.name: i for i, spec in enumerate(inputs)}
-        for layer in execution_order(self.optimized.graph.outputs):
+        order = execution_order(self.optimized.graph.outputs)
+        self._announce(order)
+        for layer in order:
             self._take_layer(layer, ports)
         for layer in self.optimized.graph.inputs:
             if layer.output not in self.number:
@@ -98,6 +100,16 @@ class PlanBuilder:
         return self._finish(self._with_waits(), list(inputs), list(outputs), dict(fixed))
 
     # -- layers ------------------------------------------------------------------------------------
+
+    def _announce(self, order: Sequence[Layer]) -> None:
+        """Tell the backends for which layers they will be asked."""
+        coming: dict[BackendKey, list[Layer]] = {}
+        for layer in order:
+            assigned = self.optimized.assignment.get(layer.name)
+            if assigned is not None and not isinstance(layer.descriptor, MemoryCopy) and not _makes_nothing(layer):
+                coming.setdefault(self.backends.open(assigned), []).append(layer)
+        for key, layers in coming.items():
+            self.backends.expect(layers, key)
 
     def _take_layer(self, layer: Layer, ports: Mapping[str, int]) -> None:
         descriptor = layer.descriptor
@@ -146,10 +158,7 @@ class PlanBuilder:
             workload = self.backends.core_workload(layer)
         else:
             key = self.backends.open(assigned)
-            makes_nothing = bool(layer.outputs) and not any(slot.known_info.nbytes for slot in layer.outputs)
-            # It will not run, and what a backend prepares for it may be as large as the sizes
-            # beside the zero.
-            workload = Workload.host_copy() if makes_nothing else self.backends.workload(layer, key, origin)
+            workload = Workload.host_copy() if _makes_nothing(layer) else self.backends.workload(layer, key, origin)
         reads = tuple([None if slot.source is None else self.number[slot.source] for slot in layer.inputs])
         writes = tuple([self._tensor(slot) for slot in layer.outputs])
         aliases = self._aliases(workload, reads, writes, origin)
@@ -387,3 +396,11 @@ def _renumber(infos: list[StepInfo], plan: MemoryPlan, missing: int) -> list[Ste
         for k, i in enumerate(infos[first:])
     ]
     return infos[:first] + copies
+
+
+def _makes_nothing(layer: Layer) -> bool:
+    """Say whether all that a layer makes is empty: it will not run.
+
+    What a backend prepares for it may be as large as the sizes beside the zero.
+    """
+    return bool(layer.outputs) and not any(slot.known_info.nbytes for slot in layer.outputs)
