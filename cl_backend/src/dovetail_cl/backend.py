@@ -85,7 +85,8 @@ class GpuAccBackend(IBackend):
         from .fusion.finding import fuse
 
         views = OptimizationViews(view)
-        replaced = fuse(view, views)
+        is_cpu, width = device.facts["kind"] == "cpu", int(device.facts["vector_width"])
+        replaced = fuse(view, views, width if is_cpu else 0)
         if len(replaced) < len(view):
             views.untouched([layer for layer in view.layers if layer not in replaced])
         return views

@@ -25,6 +25,7 @@ _FAMILIES = {
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
 _BY_KIND["GpuAcc.Chain"] = "fusion.chain"
 _BY_KIND["GpuAcc.Attention"] = "attention"
+_BY_KIND["GpuAcc.Convolution"] = "convolution"
 _BY_KIND["GpuAcc.Fused"] = "fusion.fused"
 
 

@@ -6,32 +6,43 @@ import math
 
 from dovetail import Layer
 
+from ..elementwise.epilogue import NONE, Epilogue
+from ..elementwise.functions import activation
 from ..kernels import Kernels, Work
 from . import depthwise, direct, gathered, tiles, winograd
 from .geometry import geometry_of
+from .images import layout_of, root_of
 
 _MOST_PHASES = 16
 """Of a transposed convolution; each becomes a launch."""
 
 
-def create(layer: Layer, kernels: Kernels) -> Work:
-    """Return the work of a convolution."""
-    geometry = geometry_of(layer)
+def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
+    """Return the work of a convolution, and of what is made of its result."""
+    geometry, root = geometry_of(layer), root_of(layer)
+    epilogue = epilogue.preceded(activation(root.activation, root.activation_alpha, root.activation_beta))
     if not geometry.results or not geometry.is_narrow or math.prod(geometry.divide) > _MOST_PHASES:
-        return direct.create(layer, geometry, kernels)
+        return direct.create(layer, geometry, kernels, epilogue)
     if not _is_constant(layer):
-        return direct.create(layer, geometry, kernels)
+        return direct.create(layer, geometry, kernels, epilogue)
     if kernels.is_cpu:
         if depthwise.takes(geometry, kernels):
-            return depthwise.create(layer, geometry, kernels)
+            return depthwise.create(layer, geometry, kernels, epilogue)
         if winograd.takes(layer, geometry, kernels):
-            return winograd.create(layer, geometry, kernels)
-        return tiles.create(layer, geometry, kernels)
+            return winograd.create(layer, geometry, kernels, epilogue)
+        return tiles.create(layer, geometry, kernels, epilogue)
     if gathered.takes(geometry, kernels):
-        return gathered.create(layer, geometry, kernels)
-    return direct.create(layer, geometry, kernels)
+        return gathered.create(layer, geometry, kernels, epilogue)
+    return direct.create(layer, geometry, kernels, epilogue)
+
+
+def epilogue_axis(layer: Layer) -> int:
+    """Return along which axis an epilogue may have lines: the channels."""
+    return layout_of(layer).channel_axis
 
 
 def _is_constant(layer: Layer) -> bool:
     """Say whether weights and bias are known now."""
-    return all(layer.constant(index) is not None for index, info in enumerate(layer.input_infos) if index and info is not None)
+    return all(
+        layer.constant(index) is not None for index, info in enumerate(layer.input_infos[:3]) if index and info is not None
+    )

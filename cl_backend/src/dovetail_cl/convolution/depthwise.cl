@@ -4,7 +4,7 @@
 // a row, four rows at a time, of a plane that was packed with its padding around it, its columns
 // sorted by their residues of the stride, so that what a vector sees is a vector at every tap.
 //
-// T: type of the elements. VECTOR: floats of a vector. ACTIVATION(v): of a sum.
+// T: type of the elements. VECTOR: floats of a vector.
 
 typedef struct {
     int in_size[2], out_size[2], taps[2], stride[2], start[2], between[2];
@@ -22,26 +22,18 @@ typedef struct {
 #define MOST_STRIDE 4           // as the host says
 #define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)
 #define DECLARE(r) vec sum##r = add;
-#define KEEP(r) VSTORE(sum##r, r, sums);
-
-void activate(float *sums)
-{
-    for (uint j = 0; j < ROWS * VECTOR; ++j) {
-        const float v = sums[j];
-        sums[j] = ACTIVATION(v);
-    }
-}
 
 #if CHANNELS_LAST
 __kernel void convolve(
-    TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(T, y), const geometry given)
+    TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(T, y),
+    const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
     BEGIN(const float, weights);
     BEGIN(const float, bias);
     BEGIN(T, y);
-    float sums[ROWS * VECTOR];
+    FINISH_BEGIN
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
     for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
         const uint chunk = unit % g->chunks, line = unit / g->chunks;
@@ -51,7 +43,7 @@ __kernel void convolve(
         for (uint wanted = chunk * g->chunk; wanted < to_channel; wanted += VECTOR) {
             const uint channel = min(wanted, g->groups - VECTOR);
             const vec add = VLOAD(0, bias + channel);
-            __global T *to = y + image * g->out_at[0] + line % g->out_size[0] * g->out_at[2] + channel;
+            const uint to = image * g->out_at[0] + line % g->out_size[0] * g->out_at[2] + channel;
             for (int column = 0; column < g->out_size[1]; column += ROWS) {
                 const int at = column * g->stride[1] + g->start[1];
                 const int last = at + (ROWS - 1) * g->stride[1] + (g->taps[1] - 1) * g->between[1];
@@ -75,11 +67,8 @@ __kernel void convolve(
                         }
                     }
                 }
-                REPEAT(KEEP)
-                activate(sums);
-                for (int r = 0; r < min(ROWS, g->out_size[1] - column); ++r) {
-                    WRITE(to, (column + r) * g->out_at[3], VLOAD(r, sums));
-                }
+#define PUT(r) if (column + r < g->out_size[1]) put_vector(y, to + (column + r) * g->out_at[3], channel, sum##r FINISH_NAMES);
+                REPEAT(PUT)
             }
         }
     }
@@ -112,17 +101,9 @@ void pack_plane(__global float *to, const __global T *x, const geometry *g, cons
     }
 }
 
-// The first n floats, fewer than VECTOR.
-void put(__global T *to, const float *sums, const uint n)
-{
-    uint j = 0;
-    for (; j + 4 <= n; j += 4) WRITE_4(to, j, vload4(0, sums + j));
-    for (; j < n; ++j) STORE_AS(T, to, j, sums[j]);
-}
-
 __kernel void convolve(
     TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), CONSTANT(uint, places), TENSOR(float, scratch),
-    TENSOR(T, y), const geometry given)
+    TENSOR(T, y), const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
@@ -131,7 +112,7 @@ __kernel void convolve(
     BEGIN(const uint, places);
     BEGIN(float, scratch);
     BEGIN(T, y);
-    float sums[ROWS * VECTOR];
+    FINISH_BEGIN
     scratch += get_global_id(0) * g->scratch;
     const uint taps = g->taps[0] * g->taps[1], columns = g->out_size[1];
     const uint down = g->stride[0] * g->stride[1] * g->residue;     // floats to what the next row sees
@@ -155,13 +136,9 @@ __kernel void convolve(
 #define ADD(r) sum##r = fma(weight, VLOAD(0, at + r * down), sum##r);
                         REPEAT(ADD)
                     }
-                    REPEAT(KEEP)
-                    activate(sums);
-                    __global T *to = y + image * g->out_at[0] + filter * g->out_at[1] + (first + row) * g->out_at[2] + column;
-                    for (uint r = 0; r < min((uint)ROWS, rows - row); ++r) {
-                        if (columns >= VECTOR) WRITE(to, r * columns, VLOAD(r, sums));
-                        else put(to + r * columns, sums + r * VECTOR, columns);
-                    }
+                    const uint to = image * g->out_at[0] + filter * g->out_at[1] + (first + row) * g->out_at[2] + column;
+#define PUT(r) if (row + r < rows) put(y, to + r * columns, filter, sum##r, columns FINISH_NAMES);
+                    REPEAT(PUT)
                 }
             }
         }

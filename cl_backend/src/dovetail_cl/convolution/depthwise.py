@@ -10,10 +10,10 @@ from dovetail import Layer
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info
-from ..elementwise.functions import SOURCE, activation
+from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
-from .tiles import UNITS_EACH, is_channels_last, vector_of
+from .tiles import UNITS_EACH, is_channels_last, vector_epilogue, vector_files, vector_of
 
 _ROWS = 4
 """Pixels, or rows of them, that are summed up together."""
@@ -42,7 +42,7 @@ def takes(geometry: Geometry, kernels: Kernels) -> bool:
     return geometry.in_at[3] == geometry.out_at[3] == 1 and geometry.stride[1] <= _MOST_STRIDE and reach <= _MOST_REACHED
 
 
-def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
+def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:
     """Return the work of a convolution that `takes` says yes to."""
     given = np.zeros((), _STRUCT)
     for name in ("in_at", "out_at", "groups", "filters", *_PAIRS):
@@ -52,12 +52,15 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
     assert weights is not None
     matrix = geometry.matrix(weights).reshape(geometry.groups * geometry.filters, -1)
     added = np.zeros(len(matrix), np.float32) if bias is None else bias.astype(np.float32)
+    epilogue = vector_epilogue(geometry, epilogue)
     if is_channels_last(geometry):
-        return _along_channels(layer, geometry, kernels, given, np.ascontiguousarray(matrix.T), added)
-    return _along_pixels(layer, geometry, kernels, given, matrix, added)
+        return _along_channels(layer, geometry, kernels, epilogue, given, np.ascontiguousarray(matrix.T), added)
+    return _along_pixels(layer, geometry, kernels, epilogue, given, matrix, added)
 
 
-def _along_channels(layer: Layer, geometry: Geometry, kernels: Kernels, given: Any, weights: Any, bias: Any) -> Work:
+def _along_channels(
+    layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue, given: Any, weights: Any, bias: Any
+) -> Work:
     vector = vector_of(kernels)
     rows, parts = geometry.batch * geometry.out_size[0], -(-geometry.groups // vector)
     wanted = -(-UNITS_EACH * kernels.compute_units // rows)
@@ -65,11 +68,13 @@ def _along_channels(layer: Layer, geometry: Geometry, kernels: Kernels, given: A
     given["chunks"] = -(-geometry.groups // int(given["chunk"]))
     given["units"] = rows * given["chunks"]
     items = min(int(given["units"]), UNITS_EACH * kernels.compute_units)
-    arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Output(), given)
-    return Work((Launch(_kernel(layer, kernels, 1), arguments, (items,), (1,)),))
+    arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Output(), given, *epilogue.arguments)
+    return Work((Launch(_kernel(layer, kernels, epilogue, 1), arguments, (items,), (1,)),))
 
 
-def _along_pixels(layer: Layer, geometry: Geometry, kernels: Kernels, given: Any, weights: Any, bias: Any) -> Work:
+def _along_pixels(
+    layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue, given: Any, weights: Any, bias: Any
+) -> Work:
     vector, (height, width), (rows, columns) = vector_of(kernels), geometry.taps, geometry.out_size
     stride, between = geometry.stride, geometry.between
     residue = columns + (width - 1) * between[1] // stride[1] + 1
@@ -86,17 +91,16 @@ def _along_pixels(layer: Layer, geometry: Geometry, kernels: Kernels, given: Any
     ]
     items = min(int(given["units"]), UNITS_EACH * kernels.compute_units)
     constants = (ConstantArray(weights), ConstantArray(bias), ConstantArray(np.array(places, np.uint32)))
-    arguments = (Input(), *constants, Scratch(), Output(), given)
-    return Work((Launch(_kernel(layer, kernels, 0), arguments, (items,), (1,)),), items * floats * 4)
+    arguments = (Input(), *constants, Scratch(), Output(), given, *epilogue.arguments)
+    return Work((Launch(_kernel(layer, kernels, epilogue, 0), arguments, (items,), (1,)),), items * floats * 4)
 
 
-def _kernel(layer: Layer, kernels: Kernels, is_last: int) -> Any:
-    descriptor: Any = layer.descriptor
+def _kernel(layer: Layer, kernels: Kernels, epilogue: Epilogue, is_last: int) -> Any:
     return kernels.get(
-        f"{SOURCE} convolution/vectors.cl convolution/depthwise.cl",
+        f"{vector_files(kernels, epilogue)} convolution/depthwise.cl",
         "convolve",
         T=TYPES[input_info(layer, 0).dtype],
         VECTOR=vector_of(kernels),
         CHANNELS_LAST=is_last,
-        **{"ACTIVATION(v)": activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)},
+        **epilogue.defined(vector_of(kernels)),
     )

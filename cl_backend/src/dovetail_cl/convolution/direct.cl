@@ -2,7 +2,7 @@
 //
 // T: type of the elements. BIASED: whether there is a bias. DIVIDED: whether input pixels are
 // divided by a stride. CHANNELS_LAST: the layout. POSITION: int, or long where positions in padded
-// images need that. ACTIVATION(v): of a sum.
+// images need that.
 
 typedef POSITION position;
 
@@ -18,7 +18,7 @@ __kernel void convolve(
 #if BIASED
     TENSOR(const T, bias),
 #endif
-    TENSOR(T, y), const geometry g, const uint n)
+    TENSOR(T, y), const geometry g, const uint n FINISH_PARAMETERS)
 {
     BEGIN(const T, x);
     BEGIN(const T, weights);
@@ -26,6 +26,7 @@ __kernel void convolve(
     BEGIN(const T, bias);
 #endif
     BEGIN(T, y);
+    FINISH_BEGIN
     const uint count = g.groups * g.filters;
     EACH(i, n) {
 #if CHANNELS_LAST
@@ -68,6 +69,7 @@ __kernel void convolve(
 #endif
         const uint to = image * (uint)g.out_at[0] + filter * (uint)g.out_at[1] + row * (uint)g.out_at[2]
                         + column * (uint)g.out_at[3];
-        STORE_AS(T, y, to, ACTIVATION(sum));
+        FINISH(sum, to, filter)
+        STORE_AS(T, y, to, sum);
     }
 }

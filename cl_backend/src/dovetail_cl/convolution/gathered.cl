@@ -4,7 +4,6 @@
 // Slices are gathered by a table: where each term lies, seen from the first tap and channel.
 //
 // T: type of the elements. QUADS: 1 or 2. CHANNELS_LAST: whether channels are neighbours.
-// ACTIVATION(v): of a sum.
 
 #define TILE (64 * QUADS)
 #define DEPTH 16
@@ -65,7 +64,7 @@ uint partial(const geometry *g, const uint split, const uint filter, const uint 
 
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolve(
     TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), CONSTANT(int, table), TENSOR(float, partials),
-    TENSOR(T, y), const geometry given)
+    TENSOR(T, y), const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
@@ -74,6 +73,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolve(
     BEGIN(const int, table);
     BEGIN(float, partials);
     BEGIN(T, y);
+    FINISH_BEGIN
     __local float4 some_weights[DEPTH * LINE / 4], some_pixels[DEPTH * LINE / 4];
     __local float *const each_pixel = (__local float *)some_pixels;
     __local int rows[TILE], columns[TILE];
@@ -153,20 +153,23 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolve(
             if (g->splits > 1) {
                 partials[partial(g, split, of_all, one)] = sums[i][j];
             } else {
-                const float v = sums[i][j] + bias[of_all];
-                STORE_AS(T, y, to + of_all * g->out_at[1], ACTIVATION(v));
+                float v = sums[i][j] + bias[of_all];
+                FINISH(v, to + of_all * g->out_at[1], of_all)
+                STORE_AS(T, y, to + of_all * g->out_at[1], v);
             }
         }
     }
 }
 
 // Results are the sums of the splits.
-__kernel void finish(TENSOR(const float, partials), CONSTANT(float, bias), TENSOR(T, y), const geometry given, const uint n)
+__kernel void finish(TENSOR(const float, partials), CONSTANT(float, bias), TENSOR(T, y),
+                     const geometry given, const uint n FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const float, partials);
     BEGIN(const float, bias);
     BEGIN(T, y);
+    FINISH_BEGIN
     const uint filters = g->groups * g->filters;
     EACH(i, n) {
 #if CHANNELS_LAST
@@ -176,6 +179,8 @@ __kernel void finish(TENSOR(const float, partials), CONSTANT(float, bias), TENSO
 #endif
         float v = bias[filter];
         for (uint split = 0; split < g->splits; ++split) v += partials[partial(g, split, filter, pixel)];
-        STORE_AS(T, y, place(g, pixel) + filter * g->out_at[1], ACTIVATION(v));
+        const uint to = place(g, pixel) + filter * g->out_at[1];
+        FINISH(v, to, filter)
+        STORE_AS(T, y, to, v);
     }
 }

@@ -11,7 +11,7 @@ from dovetail import Layer
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info
-from ..elementwise.functions import SOURCE, activation
+from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import LARGEST_POSITION, Geometry
 from .tiles import is_channels_last
@@ -37,20 +37,19 @@ def takes(geometry: Geometry, kernels: Kernels) -> bool:
     return (geometry.groups == 1 or geometry.filters >= _LEAST_FILTERS) and kernels.device.facts["max_group"] >= 256
 
 
-def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
+def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:
     """Return the work of a convolution whose weights and bias are constant."""
     launches: list[Launch] = []
     scratch = 0
     for phase in geometry.phases():
-        more, floats = _launches(layer, phase, kernels)
+        more, floats = _launches(layer, phase, kernels, epilogue)
         launches += more
         scratch = max(scratch, floats * 4)
     return Work(tuple(launches), scratch)
 
 
-def _launches(layer: Layer, geometry: Geometry, kernels: Kernels) -> tuple[list[Launch], int]:
+def _launches(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> tuple[list[Launch], int]:
     """Return the launches for a phase of a convolution, and the floats of their scratch memory."""
-    descriptor: Any = layer.descriptor
     pixels = geometry.batch * geometry.pixels
     quads = 2 if _groups(geometry, 128) >= 2 * kernels.compute_units else 1
     tile = 64 * quads
@@ -67,19 +66,18 @@ def _launches(layer: Layer, geometry: Geometry, kernels: Kernels) -> tuple[list[
         "T": TYPES[input_info(layer, 0).dtype],
         "QUADS": quads,
         "CHANNELS_LAST": int(is_channels_last(geometry)),
-        "ACTIVATION(v)": activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta),
+        **epilogue.defined(),
     }
-    files = f"{SOURCE} convolution/gathered.cl"
+    files = f"{epilogue.source()} convolution/gathered.cl"
     weights, bias = _packed(layer, geometry, depth, int(given["padded"]))
     constants = (ConstantArray(weights), ConstantArray(bias), ConstantArray(_table(geometry, depth)))
     sizes = (-(-pixels // tile) * 16, -(-geometry.filters // tile) * 16, geometry.groups * splits)
-    launches = [
-        Launch(kernels.get(files, "convolve", **defined), (Input(), *constants, Scratch(), Output(), given), sizes, _GROUP)
-    ]
+    arguments = (Input(), *constants, Scratch(), Output(), given, *epilogue.arguments)
+    launches = [Launch(kernels.get(files, "convolve", **defined), arguments, sizes, _GROUP)]
     if splits > 1:
         items, group = kernels.each(geometry.results)
-        arguments = (Scratch(), ConstantArray(bias), Output(), given, np.uint32(geometry.results))
-        launches.append(Launch(kernels.get(files, "finish", **defined), arguments, items, group))
+        finishing = (Scratch(), ConstantArray(bias), Output(), given, np.uint32(geometry.results), *epilogue.arguments)
+        launches.append(Launch(kernels.get(files, "finish", **defined), finishing, items, group))
     return launches, splits * geometry.results if splits > 1 else 1
 
 

@@ -13,9 +13,13 @@ from dovetail.ground.records import NamedTuple
 from dovetail.layers import DepthwiseConvolution2d, TransposeConvolution2d
 
 from ..elementwise import input_info
+from .images import layout_of, root_of
 
 LARGEST_POSITION = 1 << 30
 """Up to this, positions in padded images and steps between them are computed in 32 bits."""
+
+_AXES = {DataLayout.NCHW: (0, 1, 2, 3), DataLayout.NHWC: (0, 3, 1, 2)}
+"""Of images, channels, rows and columns."""
 
 
 class Geometry(NamedTuple):
@@ -134,12 +138,12 @@ class Geometry(NamedTuple):
 
 def geometry_of(layer: Layer) -> Geometry:
     """Return the geometry of a convolution."""
-    descriptor: Any = layer.descriptor
+    descriptor = root_of(layer)
     x, weights, y = input_info(layer, 0).sizes, input_info(layer, 1).sizes, layer.output.known_info.sizes
+    axes, of_weights = _AXES[layout_of(layer)], _AXES[descriptor.layout]
     is_nchw = descriptor.layout is DataLayout.NCHW
-    axes = (0, 1, 2, 3) if is_nchw else (0, 3, 1, 2)
     batch, channels, *in_size = (x[axis] for axis in axes)
-    filters, taps = y[axes[1]], (weights[axes[2]], weights[axes[3]])
+    filters, taps = y[axes[1]], (weights[of_weights[2]], weights[of_weights[3]])
     is_depthwise, is_transposed = isinstance(descriptor, DepthwiseConvolution2d), isinstance(descriptor, TransposeConvolution2d)
     groups = channels if is_depthwise else descriptor.groups
     channels, filters, window = channels // groups, filters // groups, math.prod(taps)

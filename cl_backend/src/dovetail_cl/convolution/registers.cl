@@ -1,6 +1,7 @@
 // Sums that registers hold: of some rows of a matrix, and of a panel of two vectors of columns.
 //
-// BY_LINES: whether rows lie by lines; else LARGE of them take turns.
+// BY_LINES: whether rows lie by lines; else LARGE of them take turns. Of a panel of which at most one
+// vector is wanted, that one is summed up alone.
 
 #define PANEL (2 * VECTOR)
 #define REPEAT_2(DO) DO(0) DO(1)
@@ -29,6 +30,9 @@
 #define CLEAR(r) vec low##r = 0, high##r = 0;
 #define ADD(r) { const vec v = (vec)(ROW(r)); low##r = fma(v, b0, low##r); high##r = fma(v, b1, high##r); }
 #define KEEP(r) VSTORE(low##r, 0, sums + r * PANEL); VSTORE(high##r, 1, sums + r * PANEL);
+#define CLEAR_ONE(r) vec low##r = 0;
+#define ADD_ONE(r) low##r = fma((vec)(ROW(r)), b0, low##r);
+#define KEEP_ONE(r) VSTORE(low##r, 0, sums + r * PANEL);
 
 #define TILE(ROWS)                                                                                 \
     void tile_##ROWS(const __global float *a, const ulong line, const __global float *b,           \
@@ -42,16 +46,35 @@
             b += PANEL;                                                                            \
         }                                                                                          \
         REPEAT_##ROWS(KEEP)                                                                        \
+    }                                                                                              \
+    void narrow_##ROWS(const __global float *a, const ulong line, const __global float *b,         \
+                       const uint depth, float *sums)                                              \
+    {                                                                                              \
+        REPEAT_##ROWS(CLEAR_ONE)                                                                   \
+        for (uint k = depth; k; --k) {                                                             \
+            const vec b0 = VLOAD(0, b);                                                            \
+            REPEAT_##ROWS(ADD_ONE)                                                                 \
+            a += NEXT;                                                                             \
+            b += PANEL;                                                                            \
+        }                                                                                          \
+        REPEAT_##ROWS(KEEP_ONE)                                                                    \
     }
 #define DEFINE_TILE(ROWS) TILE(ROWS)
 DEFINE_TILE(LARGE)
 DEFINE_TILE(MEDIUM)
 DEFINE_TILE(SMALL)
 
-// Sums of at most LARGE rows.
-void tile(const uint rows, const __global float *a, const ulong line, const __global float *b, const uint depth, float *sums)
+// Sums of at most LARGE rows, and of `columns` of a panel.
+void tile(const uint rows, const uint columns, const __global float *a, const ulong line, const __global float *b,
+          const uint depth, float *sums)
 {
-    if (rows > MEDIUM) NAMED(tile_, LARGE)(a, line, b, depth, sums);
-    else if (rows > SMALL) NAMED(tile_, MEDIUM)(a, line, b, depth, sums);
-    else NAMED(tile_, SMALL)(a, line, b, depth, sums);
+    if (columns > VECTOR) {
+        if (rows > MEDIUM) NAMED(tile_, LARGE)(a, line, b, depth, sums);
+        else if (rows > SMALL) NAMED(tile_, MEDIUM)(a, line, b, depth, sums);
+        else NAMED(tile_, SMALL)(a, line, b, depth, sums);
+    } else {
+        if (rows > MEDIUM) NAMED(narrow_, LARGE)(a, line, b, depth, sums);
+        else if (rows > SMALL) NAMED(narrow_, MEDIUM)(a, line, b, depth, sums);
+        else NAMED(narrow_, SMALL)(a, line, b, depth, sums);
+    }
 }

@@ -5,7 +5,6 @@
 // vectors go along pixels, and rows are filters. Depth is ordered by tap, then by channel.
 //
 // T: type of the elements. VECTOR: floats of a vector. CHANNELS_LAST: see above.
-// ACTIVATION(v): of a sum.
 
 typedef struct {
     int in_size[2], out_size[2], taps[2], stride[2], start[2], between[2];
@@ -21,18 +20,8 @@ typedef struct {
     uint each;                  // tiles of filters, or panels of them, of a work unit
     uint splits, units;
     uint scratch;               // floats of scratch memory of a work item
+    uint is_dense;              // whether results of pixels follow each other, of all images
 } geometry;
-
-// The first n floats of a row of sums.
-void put(__global T *to, const float *sums, const uint n)
-{
-    if (n == PANEL) {
-        WRITE(to, 0, VLOAD(0, sums));
-        WRITE(to, VECTOR, VLOAD(1, sums));
-        return;
-    }
-    for (uint j = 0; j < n; ++j) STORE_AS(T, to, j, sums[j]);
-}
 
 #if CHANNELS_LAST
 // These two write whole vectors: what they write too much is overwritten by what comes behind.
@@ -81,9 +70,17 @@ void pack_pixel(__global float *to, const __global T *x, const geometry *g, cons
     }
 }
 
+// Elements before the results of a pixel.
+uint place(const geometry *g, const uint pixel)
+{
+    if (g->is_dense) return pixel * g->out_at[3];
+    const uint line = pixel / g->out_size[1], image = line / g->out_size[0];
+    return image * g->out_at[0] + line % g->out_size[0] * g->out_at[2] + pixel % g->out_size[1] * g->out_at[3];
+}
+
 __kernel void convolve(
     TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(float, scratch), TENSOR(T, y),
-    const geometry given)
+    const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
@@ -91,9 +88,9 @@ __kernel void convolve(
     BEGIN(const float, bias);
     BEGIN(float, scratch);
     BEGIN(T, y);
+    FINISH_BEGIN
     float sums[LARGE * PANEL];
     scratch += get_global_id(0) * g->scratch;
-    y += g->out_from;
     const uint panels = (g->filters + PANEL - 1) / PANEL;
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
     for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
@@ -110,24 +107,23 @@ __kernel void convolve(
         for (uint panel = split * g->each; panel < to_panel; ++panel) {
             const uint filter = panel * PANEL, filters = min((uint)PANEL, g->filters - filter);
             const __global float *b = weights + (group * panels + panel) * (ulong)g->depth * PANEL;
-            const __global float *add = bias + (group * panels + panel) * PANEL;
+            const vec low = VLOAD(0, bias + (group * panels + panel) * PANEL);
+            const vec high = VLOAD(1, bias + (group * panels + panel) * PANEL);
             for (uint i = 0; i < count; i += LARGE) {
                 const uint rows = min((uint)LARGE, count - i);
 #if IN_PLACE
                 if (i < in_place) {
-                    tile(rows, x + (first + i) * g->in_at[3] + group * g->channels, g->in_at[3], b, g->depth, sums);
+                    tile(rows, filters, x + (first + i) * g->in_at[3] + group * g->channels, g->in_at[3], b, g->depth, sums);
                 } else
 #endif
-                tile(rows, scratch + (i - in_place) * g->line, g->line, b, g->depth, sums);
+                tile(rows, filters, scratch + (i - in_place) * g->line, g->line, b, g->depth, sums);
+                const uint channel = group * g->filters + filter;
                 for (uint r = 0; r < rows; ++r) {
-                    for (uint j = 0; j < PANEL; ++j) {
-                        const float v = sums[r * PANEL + j] + add[j];
-                        sums[r * PANEL + j] = ACTIVATION(v);
+                    const uint to = g->out_from + place(g, first + i + r) + channel;
+                    put(y, to, channel, VLOAD(0, sums + r * PANEL) + low, filters FINISH_NAMES);
+                    if (filters > VECTOR) {
+                        put(y, to + VECTOR, channel + VECTOR, VLOAD(1, sums + r * PANEL) + high, filters - VECTOR FINISH_NAMES);
                     }
-                    const uint pixel = first + i + r, line = pixel / g->out_size[1], image = line / g->out_size[0];
-                    put(y + image * g->out_at[0] + line % g->out_size[0] * g->out_at[2]
-                            + pixel % g->out_size[1] * g->out_at[3] + group * g->filters + filter,
-                        sums + r * PANEL, filters);
                 }
             }
         }
@@ -204,7 +200,7 @@ void pack_panel(__global float *to, const __global T *x, const geometry *g, cons
 
 __kernel void convolve(
     TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(float, scratch), TENSOR(T, y),
-    const geometry given)
+    const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
@@ -212,10 +208,10 @@ __kernel void convolve(
     BEGIN(const float, bias);
     BEGIN(float, scratch);
     BEGIN(T, y);
+    FINISH_BEGIN
     float sums[LARGE * PANEL];
     uint places[PANEL];
     scratch += get_global_id(0) * g->scratch;
-    y += g->out_from;
     const uint tiles = (g->filters + LARGE - 1) / LARGE, blocks_each = (g->pixels + PANEL - 1) / PANEL;
     const bool is_joined = g->out_at[3] == 1 && g->out_at[2] == g->out_size[1];
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
@@ -230,18 +226,21 @@ __kernel void convolve(
         const uint to_tile = min(tiles, (split + 1) * g->each);
         for (uint t = split * g->each; t < to_tile; ++t) {
             const uint rows = min((uint)LARGE, g->filters - t * LARGE);
-            tile(rows, weights + (group * tiles + t) * (ulong)g->depth * LARGE, 1, scratch, g->depth, sums);
+            tile(rows, count, weights + (group * tiles + t) * (ulong)g->depth * LARGE, 1, scratch, g->depth, sums);
             for (uint r = 0; r < rows; ++r) {
-                const float add = bias[(group * tiles + t) * LARGE + r];
-                for (uint j = 0; j < PANEL; ++j) {
-                    const float v = sums[r * PANEL + j] + add;
-                    sums[r * PANEL + j] = ACTIVATION(v);
-                }
-                __global T *to = y + image * g->out_at[0] + (group * g->filters + t * LARGE + r) * g->out_at[1];
+                const vec add = (vec)(bias[(group * tiles + t) * LARGE + r]);
+                const uint channel = group * g->filters + t * LARGE + r;
+                const uint to = g->out_from + image * g->out_at[0] + channel * g->out_at[1];
+                float *row = sums + r * PANEL;
                 if (is_joined) {
-                    put(to + first, sums + r * PANEL, count);
-                } else {
-                    for (uint j = 0; j < count; ++j) STORE_AS(T, to, places[j], sums[r * PANEL + j]);
+                    put(y, to + first, channel, VLOAD(0, row) + add, count FINISH_NAMES);
+                    if (count > VECTOR) {
+                        put(y, to + first + VECTOR, channel, VLOAD(1, row) + add, count - VECTOR FINISH_NAMES);
+                    }
+                    continue;
+                }
+                for (uint j = 0; j < count; ++j) {
+                    put_some(y, to + places[j], channel, (vec)(row[j]) + add, 1 FINISH_NAMES);
                 }
             }
         }

@@ -11,14 +11,14 @@ from dovetail import DType, Layer
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info
-from ..elementwise.functions import SOURCE, activation
+from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
 
 _PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
 _NUMBERS = (
     *("out_from", "in_elements", "channels", "filters", "pixels", "depth", "line"),
-    *("at_once", "blocks", "each", "splits", "units", "scratch"),
+    *("at_once", "blocks", "each", "splits", "units", "scratch", "is_dense"),
 )
 _STRUCT = np.dtype(
     [(name, np.int32, 2) for name in _PAIRS]
@@ -42,20 +42,32 @@ def rows_of(vector: int) -> int:
     return 12 if vector == 16 else 6
 
 
+def vector_files(kernels: Kernels, epilogue: Epilogue) -> str:
+    """Return the sources that come before those of a kernel for a CPU."""
+    return f"{epilogue.source(vector_of(kernels))} convolution/vectors.cl convolution/results.cl"
+
+
+def vector_epilogue(geometry: Geometry, epilogue: Epilogue) -> Epilogue:
+    """Return an epilogue for vectors along channels, or else along the pixels of one channel."""
+    if is_channels_last(geometry):
+        return epilogue
+    operands = tuple(one._replace(way="each") if one.way == "line" else one for one in epilogue.operands)
+    return epilogue._replace(operands=operands)
+
+
 def is_channels_last(geometry: Geometry) -> bool:
     """Say whether the channels of a pixel are neighbours."""
     return geometry.in_at[1] == geometry.out_at[1] == 1
 
 
-def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
+def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:
     """Return the work of a convolution whose weights and bias are constant."""
-    parts = [_launch(layer, phase, kernels) for phase in geometry.phases()]
+    parts = [_launch(layer, phase, kernels, vector_epilogue(geometry, epilogue)) for phase in geometry.phases()]
     return Work(tuple(launch for launch, _ in parts), max(scratch for _, scratch in parts))
 
 
-def _launch(layer: Layer, geometry: Geometry, kernels: Kernels) -> tuple[Launch, int]:
+def _launch(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> tuple[Launch, int]:
     """Return the launch for a phase of a convolution, and the bytes of its scratch memory."""
-    descriptor: Any = layer.descriptor
     dtype = input_info(layer, 0).dtype
     vector = vector_of(kernels)
     panel, rows = 2 * vector, rows_of(vector)
@@ -79,19 +91,21 @@ def _launch(layer: Layer, geometry: Geometry, kernels: Kernels) -> tuple[Launch,
     units = blocks * geometry.groups * splits
     given["pixels"], given["line"], given["at_once"], given["blocks"] = pixels, line, at_once, blocks
     given["each"], given["splits"], given["units"], given["scratch"] = each, splits, units, floats
+    filters, (rows_out, columns) = geometry.groups * geometry.filters, geometry.out_size
+    given["is_dense"] = geometry.out_at == (rows_out * columns * filters, 1, columns * filters, filters)
     kernel = kernels.get(
-        f"{SOURCE} convolution/vectors.cl convolution/registers.cl convolution/tiles.cl",
+        f"{vector_files(kernels, epilogue)} convolution/registers.cl convolution/tiles.cl",
         "convolve",
         T=TYPES[dtype],
         VECTOR=vector,
         BY_LINES=int(is_last),
         CHANNELS_LAST=int(is_last),
         IN_PLACE=int(geometry.is_pointwise and dtype is DType.FLOAT32),
-        **{"ACTIVATION(v)": activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)},
+        **epilogue.defined(vector),
     )
     weights, bias = _packed(layer, geometry, parts, panel if is_last else rows)
     items = min(units, UNITS_EACH * kernels.compute_units)
-    arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Scratch(), Output(), given)
+    arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Scratch(), Output(), given, *epilogue.arguments)
     return Launch(kernel, arguments, (items,), (1,)), items * floats * 4
 
 

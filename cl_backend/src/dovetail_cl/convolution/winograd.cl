@@ -3,12 +3,11 @@
 // channels, and become 4 x 4 results. The points are 0, +-5/8, +-3/2 and infinity, of which errors
 // are small.
 //
-// T: type of the elements. CHANNELS_LAST: whether channels are neighbours. ACTIVATION(v): of a sum.
+// T: type of the elements. Channels are neighbours.
 
 #define SIDE 4
 #define SQUARE (SIDE + 2)
 #define POINTS (SQUARE * SQUARE)
-#define HALF (VECTOR / 2)
 #define A 0.625f
 #define B 1.5f
 
@@ -23,24 +22,6 @@ typedef struct {
     uint units;
     uint scratch;               // floats of scratch memory of a work item
 } geometry;
-
-// Rows of a matrix become its columns.
-void transpose(vec *v)
-{
-    vec next[VECTOR];
-    #pragma unroll
-    for (int stage = 1; stage < VECTOR; stage *= 2) {
-        #pragma unroll
-        for (int i = 0; i < HALF; ++i) {
-            next[2 * i].even = v[i].lo;
-            next[2 * i].odd = v[i + HALF].lo;
-            next[2 * i + 1].even = v[i].hi;
-            next[2 * i + 1].odd = v[i + HALF].hi;
-        }
-        #pragma unroll
-        for (int i = 0; i < VECTOR; ++i) v[i] = next[i];
-    }
-}
 
 // Six numbers of a line of pixels, `step` apart.
 void into(vec *to, const vec *x, const int step)
@@ -81,22 +62,7 @@ void fill_strip(__global float *strip, const __global T *x, const geometry *g, c
         for (int j = 0; j < from; ++j) VSTORE((vec)(0.0f), j, line);
         for (int j = to; j < wanted; ++j) VSTORE((vec)(0.0f), j, line);
         const uint at = first + row * g->in_at[2] + g->start[1] * g->in_at[3];
-#if CHANNELS_LAST
         for (int j = from; j < to; ++j) VSTORE(READ(x, at + j * g->in_at[3]), j, line);
-#else
-        int j = from;
-        for (; j + VECTOR <= to; j += VECTOR) {
-            vec v[VECTOR];
-            #pragma unroll
-            for (int c = 0; c < VECTOR; ++c) v[c] = READ(x, at + c * g->in_at[1] + j);
-            transpose(v);
-            #pragma unroll
-            for (int c = 0; c < VECTOR; ++c) VSTORE(v[c], j + c, line);
-        }
-        for (; j < to; ++j) {
-            for (uint c = 0; c < VECTOR; ++c) line[j * VECTOR + c] = LOAD_AS(T, x, at + c * g->in_at[1] + j);
-        }
-#endif
     }
 }
 
@@ -133,43 +99,24 @@ __kernel void transform(TENSOR(const T, x), TENSOR(float, scratch), TENSOR(float
     }
 }
 
-// Results of a square, of a vector of filters, that lie within the image.
-void put_square(__global T *y, float *sums, const geometry *g, const uint square, const uint filter)
+// Of sums of a square, of a vector of filters, those that lie within the image become results.
+void put_square(__global T *y, float *sums, const geometry *g, const uint square, const uint filter FINISH_PARAMETERS)
 {
     const uint column = square % g->columns * SIDE, line = square / g->columns;
     const uint row = line % g->rows * SIDE, image = line / g->rows;
     const uint rows = min((uint)SIDE, g->out_size[0] - row), columns = min((uint)SIDE, g->out_size[1] - column);
-    y += image * g->out_at[0] + row * g->out_at[2] + column * g->out_at[3] + filter * g->out_at[1];
-#if CHANNELS_LAST
+    const uint first = image * g->out_at[0] + row * g->out_at[2] + column * g->out_at[3] + filter * g->out_at[1];
     for (uint r = 0; r < rows; ++r) {
-        for (uint j = 0; j < columns; ++j) WRITE(y, r * g->out_at[2] + j * g->out_at[3], VLOAD(r * SIDE + j, sums));
-    }
-#else
-    #pragma unroll
-    for (int part = 0; part < SIDE * SIDE / VECTOR; ++part) {
-        vec v[VECTOR];
-        #pragma unroll
-        for (int i = 0; i < VECTOR; ++i) v[i] = VLOAD(part * VECTOR + i, sums);
-        transpose(v);
-        #pragma unroll
-        for (int i = 0; i < VECTOR; ++i) VSTORE(v[i], part * VECTOR + i, sums);
-    }
-    for (uint r = 0; r < rows; ++r) {
-        const uint part = r * SIDE / VECTOR, at = r * SIDE % VECTOR;
-        for (uint f = 0; f < VECTOR; ++f) {
-            const float *from = sums + (part * VECTOR + f) * VECTOR + at;
-            __global T *to = y + f * g->out_at[1] + r * g->out_at[2];
-            if (columns == SIDE) WRITE_4(to, 0, vload4(0, from));
-            else for (uint j = 0; j < columns; ++j) STORE_AS(T, to, j, from[j]);
+        for (uint j = 0; j < columns; ++j) {
+            put_vector(y, first + r * g->out_at[2] + j * g->out_at[3], filter, VLOAD(r * SIDE + j, sums) FINISH_NAMES);
         }
     }
-#endif
 }
 
 // A work unit is a panel of filters of a block of squares.
 __kernel void multiply(
     TENSOR(const float, numbers), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(float, scratch), TENSOR(T, y),
-    const geometry given)
+    const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const float, numbers);
@@ -177,18 +124,19 @@ __kernel void multiply(
     BEGIN(const float, bias);
     BEGIN(float, scratch);
     BEGIN(T, y);
+    FINISH_BEGIN
     float sums[LARGE * PANEL];
     scratch += get_global_id(0) * g->scratch;
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
     for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
         const uint panel = unit / g->blocks, block = unit % g->blocks, first = block * g->at_once;
-        const uint count = min(g->at_once, g->squares - first);
+        const uint count = min(g->at_once, g->squares - first), columns = min((uint)PANEL, g->filters - panel * PANEL);
         for (uint point = 0; point < POINTS; ++point) {
             const __global float *a = numbers + ((ulong)block * POINTS + point) * g->at_once * g->line;
             const __global float *b = weights + ((ulong)panel * POINTS + point) * g->channels * PANEL;
             for (uint i = 0; i < count; i += LARGE) {
                 const uint rows = min((uint)LARGE, count - i);
-                tile(rows, a + i * g->line, g->line, b, g->channels, sums);
+                tile(rows, columns, a + i * g->line, g->line, b, g->channels, sums);
                 for (uint r = 0; r < 2 * rows; ++r) {
                     VSTORE(VLOAD(r, sums), 2 * (POINTS * (i + r / 2) + point) + r % 2, scratch);
                 }
@@ -210,11 +158,7 @@ __kernel void multiply(
                 #pragma unroll
                 for (int j = 0; j < SIDE; ++j) VSTORE(w[r * SIDE + j] + add, r * SIDE + j, results);
             }
-            for (uint j = 0; j < SIDE * SIDE * VECTOR; ++j) {
-                const float one = results[j];
-                results[j] = ACTIVATION(one);
-            }
-            put_square(y, results, g, first + i / 2, filter);
+            put_square(y, results, g, first + i / 2, filter FINISH_NAMES);
         }
     }
 }

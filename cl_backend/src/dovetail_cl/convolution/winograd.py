@@ -11,10 +11,10 @@ from dovetail import Layer
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info
-from ..elementwise.functions import SOURCE, activation
+from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
-from .tiles import UNITS_EACH, is_channels_last, rows_of, vector_of
+from .tiles import UNITS_EACH, is_channels_last, rows_of, vector_files, vector_of
 
 _SIDE = 4
 _POINTS = (_SIDE + 2) ** 2
@@ -50,12 +50,12 @@ def takes(layer: Layer, geometry: Geometry, kernels: Kernels) -> bool:
         and min(geometry.channels, geometry.filters) >= _LEAST_CHANNELS
         and geometry.channels % vector == geometry.filters % vector == 0
         and _LEAST_SQUARES <= geometry.batch * rows * columns <= _MOST_NUMBERS // _POINTS // geometry.channels
-        and (is_channels_last(geometry) or geometry.in_at[3] == geometry.out_at[3] == 1)
+        and is_channels_last(geometry)
         and _is_within_range(geometry.matrix(_weights(layer)))
     )
 
 
-def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
+def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:
     """Return the work of a convolution that `takes` says yes to."""
     vector = vector_of(kernels)
     panel, tile = 2 * vector, rows_of(vector)
@@ -77,14 +77,14 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
     multiplying["units"] = panels * blocks
     multiplying["scratch"] = at_once * _POINTS * panel
     weights, bias = _packed(layer, geometry, panels, panel)
-    kernel = _Kernels(layer, geometry, kernels)
+    kernel = _Kernels(layer, kernels, epilogue)
     first, second = min(int(transforming["units"]), most), min(int(multiplying["units"]), most)
     own = Scratch(numbers * 4)
     launches = (
         Launch(kernel.get("transform"), (Input(), own, Scratch(), transforming), (first,), (1,)),
         Launch(
             kernel.get("multiply"),
-            (Scratch(), ConstantArray(weights), ConstantArray(bias), own, Output(), multiplying),
+            (Scratch(), ConstantArray(weights), ConstantArray(bias), own, Output(), multiplying, *epilogue.arguments),
             (second,),
             (1,),
         ),
@@ -96,20 +96,18 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels) -> Work:
 class _Kernels:
     """The two kernels of a layer."""
 
-    def __init__(self, layer: Layer, geometry: Geometry, kernels: Kernels) -> None:
-        descriptor: Any = layer.descriptor
-        self._kernels = kernels
+    def __init__(self, layer: Layer, kernels: Kernels, epilogue: Epilogue) -> None:
+        self._kernels, self._epilogue = kernels, epilogue
         self._defined = {
             "T": TYPES[input_info(layer, 0).dtype],
             "VECTOR": vector_of(kernels),
             "BY_LINES": 1,
-            "CHANNELS_LAST": int(is_channels_last(geometry)),
-            "ACTIVATION(v)": activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta),
+            **self._epilogue.defined(vector_of(kernels)),
         }
 
     def get(self, name: str) -> Any:
-        files = "convolution/vectors.cl convolution/registers.cl convolution/winograd.cl"
-        return self._kernels.get(f"{SOURCE} {files}", name, **self._defined)
+        files = f"{vector_files(self._kernels, self._epilogue)} convolution/registers.cl convolution/winograd.cl"
+        return self._kernels.get(files, name, **self._defined)
 
 
 def _squares(geometry: Geometry) -> tuple[int, int]:

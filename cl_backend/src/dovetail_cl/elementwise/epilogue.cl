@@ -41,6 +41,7 @@ COUNTED(half)
 
 #define READ_one(T, x, LOADS) (finished)(LOAD_AS(T, x, 0))
 #define READ_line(T, x, LOADS) LOADS(T, x + line_)
+#define READ_each(T, x, LOADS) (finished)(LOAD_AS(T, x, line_))
 #define READ_full(T, x, LOADS) LOADS(T, x + at_)
 #define READ_ALL(T, x, way) const finished value_##x = READ_##way(T, x, FINISH_ALL);
 #define READ_COUNTED(T, x, way) const finished value_##x = READ_##way(T, x, FINISH_COUNTED);

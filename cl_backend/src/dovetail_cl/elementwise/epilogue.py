@@ -21,8 +21,9 @@ class Operand(NamedTuple):
     Attributes:
         argument: Where it lies.
         type: Of its elements, in OpenCL C.
-        way: "one": the same element always; "line": one for each position along an axis; "full":
-            it lies as the result does.
+        way: "one": the same element always; "line": one for each position along an axis; "each": as
+            that, where elements that are treated at once have one; "full": it lies as the result
+            does.
     """
 
     argument: Argument

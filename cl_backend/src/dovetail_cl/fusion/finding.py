@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from dovetail import DType, Layer, Network, OptimizationViews, SubgraphView
+from dovetail import DType, Layer, OptimizationViews, SubgraphView
 
 from ..families import family_name
 from .attentions import fuse_attentions
-from .chain import chain_of, joined, operands_of
-from .fused import Fused, producer_of
+from .chain import operands_of
+from .fused import producer_of
+from .images import Group, lower_images, replacement
 
 MAX_OPERANDS = 8
 MAX_LAYERS = 32
 """Of one chain: its program is compiled when it is first met."""
 
 
-def fuse(view: SubgraphView, views: OptimizationViews) -> set[Layer]:
-    """Replace what of a view can be fused; returns the layers that were replaced."""
+def fuse(view: SubgraphView, views: OptimizationViews, vector: int) -> set[Layer]:
+    """Replace what of a view can be fused; returns the layers that were replaced.
+
+    Args:
+        view: What is offered.
+        views: The answer.
+        vector: Floats of a vector of a CPU, on which images lie with channels last; else 0.
+    """
     chains = _chains(view)
     replaced = fuse_attentions(view, views, chains)
+    groups = []
     for group in {id(group): group for group in chains.values()}.values():
         if not replaced.isdisjoint(group):
             continue
         producer = producer_of(group, operands_of(group), lambda layer: layer in view and layer not in replaced)
-        members = group if producer is None else [*group, producer]
-        if len(members) > 1:
-            _replace(view.part(members), views, view.part(group), producer)
-            replaced.update(members)
+        groups.append(Group(producer, group[::-1]))
+    if vector:
+        left = view.part([layer for layer in view.layers if layer not in replaced]) if replaced else view
+        replaced.update(lower_images(left, views, groups, vector))
+    for found in groups:
+        if len(found.members) > 1 and replaced.isdisjoint(found.members):
+            part = view.part(found.members)
+            views.substitute(part, replacement(part, found))
+            replaced.update(found.members)
     return replaced
 
 
@@ -51,19 +64,3 @@ def _fits(layer: Layer, group: list[Layer]) -> bool:
         return False  # within a chain nothing is rounded
     same = layer.output.known_info.sizes == group[0].output.known_info.sizes
     return same and len(group) < MAX_LAYERS and len(operands_of([*group, layer])) <= MAX_OPERANDS
-
-
-def _replace(part: SubgraphView, views: OptimizationViews, chain: SubgraphView, producer: Layer | None) -> None:
-    """Replace a part: a chain, and the layer whose result goes into it, if there is one."""
-    operands = operands_of(chain.layers)
-    if producer is not None:
-        operands.remove(producer.output)
-        operands.insert(0, producer.output)
-    made = chain_of(chain.layers, operands)
-    fused = Network("chain")
-    given = [] if producer is None else [slot.source for slot in producer.inputs if slot.source is not None]
-    sources = [*given, *operands[1:]] if producer is not None else operands
-    found = joined(fused, part, sources)
-    whole = made if producer is None else Fused(infos=made.infos, producer=producer.descriptor, inputs=len(given), chain=made)
-    fused.output(fused.add(whole, *found, name=chain.layers[-1].name, sources_of=part.sources).output, "out")
-    views.substitute(part, fused)
