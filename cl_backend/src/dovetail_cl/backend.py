@@ -96,4 +96,4 @@ class GpuAccBackend(IBackend):
             return context.device.queues(context.fail_at)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(deterministic=True, asynchronous=True)
+        return Capabilities(deterministic=True, asynchronous=True, integers=True)

@@ -21,6 +21,11 @@ typedef uint index;
 #define EACH(i, n) for (index i = get_global_id(0); i < (n); i += get_global_size(0))
 #endif
 
+// The least and greatest number of each type, by its name.
+#define SHORT_MIN SHRT_MIN
+#define SHORT_MAX SHRT_MAX
+#define UCHAR_MIN 0
+
 // How elements of each type are read to be computed with, and written: 16-bit floats are computed
 // with as floats, and rounded to nearest even.
 #define LOAD_float(p, i) ((p)[i])
@@ -31,6 +36,10 @@ typedef uint index;
 #define STORE_int(p, i, v) ((p)[i] = (v))
 #define LOAD_long(p, i) ((p)[i])
 #define STORE_long(p, i, v) ((p)[i] = (v))
+#define LOAD_char(p, i) ((p)[i])
+#define STORE_char(p, i, v) ((p)[i] = (v))
+#define LOAD_short(p, i) ((p)[i])
+#define STORE_short(p, i, v) ((p)[i] = (v))
 #define LOAD_uchar(p, i) ((p)[i])
 #define STORE_uchar(p, i, v) ((p)[i] = (v))
 #define LOAD_ushort(p, i) ((p)[i])

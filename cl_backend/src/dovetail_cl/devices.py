@@ -53,6 +53,7 @@ def described(index: int, facts: dict[str, Any]) -> Device:
             "kind": facts["kind"],
             "compute_units": facts["compute_units"],
             "vector_width": facts["vector_width"],
+            "doubles": "cl_khr_fp64" in facts["extensions"].split(),
             "subgroups": bool(facts["subgroups"]),
             "shares_memory": facts["is_unified"],
             "largest_buffer": facts["max_allocation"],

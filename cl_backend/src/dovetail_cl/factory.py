@@ -31,7 +31,7 @@ class ClFactory(IWorkloadFactory):
 
     def create_workload(self, layer: Layer) -> Any:
         try:
-            work = family_of(layer.kind).create(layer, self._kernels)
+            work = family_of(layer).create(layer, self._kernels)
         except BuildError as error:
             raise BackendError(f"a kernel of it cannot be built: {error}", code=ErrorCode.COMPILE_FAILED, hint=_HINT) from error
         self._coming.pop(layer.name, None)
@@ -48,5 +48,5 @@ class ClFactory(IWorkloadFactory):
         kernels = Foreseen(self._kernels)
         for layer in self._coming.values():
             with suppress(Exception):  # what fails now fails again when the layer's turn comes
-                family_of(layer.kind).create(layer, kernels)
+                family_of(layer).create(layer, kernels)
         return kernels.texts

@@ -16,6 +16,9 @@ TYPES = {
     DType.FLOAT16: "half",
     DType.INT64: "long",
     DType.INT32: "int",
+    DType.INT16: "short",
+    DType.INT8: "char",
+    DType.UINT8: "uchar",
     DType.BOOL: "uchar",
 }
 """The name of an element type in OpenCL C, of types that are computed with."""

@@ -2,6 +2,13 @@
 //
 // BY_LINES: whether rows lie by lines; else LARGE of them take turns. Of a panel of which at most one
 // vector is wanted, that one is summed up alone.
+// TERM: type of what is multiplied and of the sums, a float by default. ADD_PRODUCT(v, b, sum): a
+// sum with another product.
+
+#ifndef TERM
+#define TERM float
+#define ADD_PRODUCT(v, b, sum) fma(v, b, sum)
+#endif
 
 #define PANEL (2 * VECTOR)
 #define REPEAT_2(DO) DO(0) DO(1)
@@ -28,15 +35,15 @@
 #define NEXT LARGE
 #endif
 #define CLEAR(r) vec low##r = 0, high##r = 0;
-#define ADD(r) { const vec v = (vec)(ROW(r)); low##r = fma(v, b0, low##r); high##r = fma(v, b1, high##r); }
+#define ADD(r) { const vec v = (vec)(ROW(r)); low##r = ADD_PRODUCT(v, b0, low##r); high##r = ADD_PRODUCT(v, b1, high##r); }
 #define KEEP(r) VSTORE(low##r, 0, sums + r * PANEL); VSTORE(high##r, 1, sums + r * PANEL);
 #define CLEAR_ONE(r) vec low##r = 0;
-#define ADD_ONE(r) low##r = fma((vec)(ROW(r)), b0, low##r);
+#define ADD_ONE(r) low##r = ADD_PRODUCT((vec)(ROW(r)), b0, low##r);
 #define KEEP_ONE(r) VSTORE(low##r, 0, sums + r * PANEL);
 
 #define TILE(ROWS)                                                                                 \
-    void tile_##ROWS(const __global float *a, const ulong line, const __global float *b,           \
-                     const uint depth, float *sums)                                                \
+    void tile_##ROWS(const __global TERM *a, const ulong line, const __global TERM *b,             \
+                     const uint depth, TERM *sums)                                                 \
     {                                                                                              \
         REPEAT_##ROWS(CLEAR)                                                                       \
         for (uint k = depth; k; --k) {                                                             \
@@ -47,8 +54,8 @@
         }                                                                                          \
         REPEAT_##ROWS(KEEP)                                                                        \
     }                                                                                              \
-    void narrow_##ROWS(const __global float *a, const ulong line, const __global float *b,         \
-                       const uint depth, float *sums)                                              \
+    void narrow_##ROWS(const __global TERM *a, const ulong line, const __global TERM *b,           \
+                       const uint depth, TERM *sums)                                               \
     {                                                                                              \
         REPEAT_##ROWS(CLEAR_ONE)                                                                   \
         for (uint k = depth; k; --k) {                                                             \
@@ -65,8 +72,8 @@ DEFINE_TILE(MEDIUM)
 DEFINE_TILE(SMALL)
 
 // Sums of at most LARGE rows, and of `columns` of a panel.
-void tile(const uint rows, const uint columns, const __global float *a, const ulong line, const __global float *b,
-          const uint depth, float *sums)
+void tile(const uint rows, const uint columns, const __global TERM *a, const ulong line, const __global TERM *b,
+          const uint depth, TERM *sums)
 {
     if (columns > VECTOR) {
         if (rows > MEDIUM) NAMED(tile_, LARGE)(a, line, b, depth, sums);

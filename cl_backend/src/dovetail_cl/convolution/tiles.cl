@@ -131,49 +131,6 @@ __kernel void convolve(
 }
 
 #else
-// Lanes of a panel that one tap finds side by side in a row of the image, or outside of it.
-typedef struct {
-    uint lane, n;
-    uint from;                  // elements; OUTSIDE: zeros
-} run;
-#define OUTSIDE 0xFFFFFFFFu
-
-// The runs of a tap, in order; they are at most three times as many as there are lanes.
-uint find_runs(run *runs, const geometry *g, const uint first, const uint count, const int tap_row, const int tap)
-{
-    uint found = 0, lane = 0;
-    int row = first / g->out_size[1], column = first % g->out_size[1];
-    while (lane < count) {
-        const int n = min((int)(count - lane), g->out_size[1] - column);
-        const int at_row = row * g->stride[0] + g->start[0] + tap_row * g->between[0];
-        const int at = column * g->stride[1] + g->start[1] + tap * g->between[1];
-        int low = n, high = n;
-        if (at_row >= 0 && at_row < g->in_size[0]) {
-            low = at >= 0 ? 0 : min(n, (-at + g->stride[1] - 1) / g->stride[1]);
-            high = clamp(at >= g->in_size[1] ? 0 : (g->in_size[1] - 1 - at) / g->stride[1] + 1, low, n);
-        }
-        const uint ends[3] = {low, high, n};
-        for (int part = 0, from = 0; part < 3; from = ends[part++]) {
-            const uint many = ends[part] - from;
-            if (!many) continue;
-            const uint source = part == 1 ? at_row * g->in_at[2] + (at + from * g->stride[1]) * g->in_at[3] : OUTSIDE;
-            run *last = runs + found - 1;
-            if (found && source != OUTSIDE && g->stride[1] == 1 && last->from != OUTSIDE && last->from + last->n == source) {
-                last->n += many;
-            } else if (found && source == OUTSIDE && last->from == OUTSIDE) {
-                last->n += many;
-            } else {
-                const run next = {lane + from, many, source};
-                runs[found++] = next;
-            }
-        }
-        lane += n;
-        column = 0;
-        ++row;
-    }
-    return found;
-}
-
 // What the windows of some pixels see: packed[tap][channel][pixel].
 void pack_panel(__global float *to, const __global T *x, const geometry *g, const uint channel_from, const uint first,
                 const uint count)
@@ -181,7 +138,8 @@ void pack_panel(__global float *to, const __global T *x, const geometry *g, cons
     run runs[3 * PANEL];
     for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
         for (int tap = 0; tap < g->taps[1]; ++tap) {
-            const uint found = find_runs(runs, g, first, count, tap_row, tap);
+            const int row = g->start[0] + tap_row * g->between[0], column = g->start[1] + tap * g->between[1];
+            const uint found = find_runs(runs, g->in_size, g->out_size, g->stride, g->in_at, first, count, row, column);
             for (uint c = 0; c < g->channels; ++c) {
                 const uint channel = channel_from + c * g->in_at[1];
                 for (uint i = 0; i < found; ++i) {

@@ -94,7 +94,7 @@ def _launch(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilog
     filters, (rows_out, columns) = geometry.groups * geometry.filters, geometry.out_size
     given["is_dense"] = geometry.out_at == (rows_out * columns * filters, 1, columns * filters, filters)
     kernel = kernels.get(
-        f"{vector_files(kernels, epilogue)} convolution/registers.cl convolution/tiles.cl",
+        f"{vector_files(kernels, epilogue)} convolution/registers.cl convolution/runs.cl convolution/tiles.cl",
         "convolve",
         T=TYPES[dtype],
         VECTOR=vector,

@@ -46,7 +46,7 @@ def _chains(view: SubgraphView) -> dict[Layer, list[Layer]]:
     """Return for each elementwise layer the chain that it is of, the last layer first."""
     group_of: dict[Layer, list[Layer]] = {}
     for layer in reversed(view.layers):
-        if family_name(layer.kind) != "elementwise":
+        if family_name(layer) != "elementwise":
             continue
         readers = {consumer.layer for consumer in layer.output.consumers}
         groups = [group_of.get(reader) for reader in readers]

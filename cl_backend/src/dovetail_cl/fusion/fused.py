@@ -67,7 +67,7 @@ def producer_of(group: Sequence[Layer], operands: Sequence[OutputSlot], may_join
 
 def _axis(layer: Layer) -> int | None:
     """Return along which axis the epilogue of a layer has lines; None: it can have no epilogue."""
-    axis = getattr(family_of(layer.kind), "epilogue_axis", None) if family_name(layer.kind) else None
+    axis = getattr(family_of(layer), "epilogue_axis", None) if family_name(layer) else None
     return axis(layer) if axis is not None else None
 
 
@@ -76,7 +76,7 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     made = layer.descriptor
     assert isinstance(made, Fused)
     producer = _producer(layer, made)
-    family = family_of(producer.kind)
+    family = family_of(producer)
     sizes, axis = layer.output.known_info.sizes, family.epilogue_axis(producer)
     operands = []
     for index in range(made.inputs, len(layer.inputs)):

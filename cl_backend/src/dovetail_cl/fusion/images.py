@@ -95,7 +95,7 @@ def _lowered(part: SubgraphView, groups: Sequence[Group], vector: int) -> Networ
 def _wants_last(layer: Layer, vector: int) -> bool:
     """Say whether a layer is a convolution that is faster with channels last."""
     descriptor: Any = layer.descriptor
-    if family_name(layer.kind) != "convolution" or descriptor.layout is not DataLayout.NCHW:
+    if family_name(layer) != "convolution" or descriptor.layout is not DataLayout.NCHW:
         return False
     if layer.constant(1) is None or (
         len(layer.inputs) > 2 and layer.inputs[2].source is not None and layer.constant(2) is None

@@ -24,7 +24,7 @@ def lower_image(lowering: Lowering, layer: Layer) -> bool:
         return False
     if any(slot.info is None or slot.info.quantization is not None for slot in layer.outputs):
         return False
-    rule = _ELEMENTWISE if family_name(layer.kind) == "elementwise" else _RULES.get(layer.kind)
+    rule = _ELEMENTWISE if family_name(layer) == "elementwise" else _RULES.get(layer.kind)
     return rule is not None and rule(lowering, layer)
 
 

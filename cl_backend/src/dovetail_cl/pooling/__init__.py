@@ -22,6 +22,7 @@ _WINDOWS = np.dtype(
         ("planes", np.uint32),
         ("inner", np.uint32),
         *((name, np.int32, 2) for name in ("in", "out", "size", "stride", "before", "dilation", "end")),
+        ("pad", np.int32),
     ]
 )
 _SPAN = 256
@@ -49,6 +50,8 @@ def _images(layer: Layer, kernels: Kernels) -> Work:
     axes = descriptor.layout.spatial_axes(info.rank)
     if descriptor.function is PoolingFunction.LP:
         function = FUNCTIONS[f"l{descriptor.p}"] if descriptor.p <= 2 else Function(*_norm(descriptor.p))
+    elif info.dtype.is_integer and descriptor.function is PoolingFunction.AVERAGE:
+        function = FUNCTIONS["rounded_mean"]
     else:
         function = FUNCTIONS[_NAMES[descriptor.function]]
     return reduce(kernels, argument(layer, 0), info.dtype, info.sizes, axes, function)
@@ -58,16 +61,19 @@ def _windows(layer: Layer, kernels: Kernels) -> Work:
     descriptor: Any = layer.descriptor
     info = input_info(layer, 0)
     given = _struct(descriptor, info.sizes, layer.output.known_info.sizes)
-    is_max = descriptor.function is PoolingFunction.MAX
-    each, last = ("(v)", "(v)") if is_max else ("(v)", "((n) ? (v) / (float)(n) : (T)0)")
+    given["pad"] = info.quantization.zero_point[0] if info.quantization is not None else 0
+    is_max, is_float = descriptor.function is PoolingFunction.MAX, info.dtype.is_float
+    mean = "(v) / (float)(n)" if is_float else "((v) + ((v) > 0 ? (T)((n) / 2) : -(T)((n) / 2))) / (T)(n)"
+    each, last = "(v)", "(v)" if is_max else f"((n) ? {mean} : (T)0)"
     if descriptor.function is PoolingFunction.LP:
         each, last = _norm(descriptor.p, "T")
     defined = {
         "ROWS": 0,
         "GROUP": 0,
-        "C": "float",
-        "IS_FLOAT": 1,
+        "C": "float" if is_float else "long" if info.dtype.bits == 64 else "int",
+        "IS_FLOAT": int(is_float),
         "X": TYPES[info.dtype],
+        "NOTHING": "(-INFINITY)" if is_float else f"{TYPES[info.dtype].upper()}_MIN",
         "SUMS": int(not is_max),
         "MAP(v, T)": each,
         "FINISH(v, n, T)": last,
@@ -79,7 +85,8 @@ def _windows(layer: Layer, kernels: Kernels) -> Work:
     stride = descriptor.stride[1]
     chunk = 4 * lanes if stride <= 2 else lanes
     reach = (descriptor.size[1] - 1) * descriptor.dilation[1] + 1
-    if kernels.is_cpu and given["inner"] == 1 and (chunk - 1) * stride + reach <= _SPAN:
+    is_summed_as_whole = not is_float and not is_max  # padding counts, and means are rounded once
+    if kernels.is_cpu and not is_summed_as_whole and given["inner"] == 1 and (chunk - 1) * stride + reach <= _SPAN:
         is_counted = descriptor.function is PoolingFunction.AVERAGE
         defined |= {"LANES": lanes, "STRIDE": stride if stride <= 2 else 0, "CHUNK": chunk, "SPAN": _SPAN}
         kernel = kernels.get(f"{SOURCE} pooling/windows.cl pooling/rows.cl", "pool_rows", **defined, COUNTED=int(is_counted))

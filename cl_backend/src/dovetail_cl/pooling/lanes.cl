@@ -17,7 +17,11 @@ V pooled(__global const X *x, const windows *w, const span *down, const span *al
         }
         total = WITH(total, part);
     }
-    return FINISH(total, down->count * along->count, V);
+    const int counted = down->count * along->count;
+#if !IS_FLOAT && SUMS
+    total += (V)((counted - max(0, down->to - down->from) * max(0, along->to - along->from)) * w->pad);
+#endif
+    return FINISH(total, counted, V);
 }
 
 #if ON_CPU

@@ -18,7 +18,7 @@ FETCHES(fetch_counts, float)
 #endif
 
 // LANES elements, `stride` apart.
-V spaced(const float *p, const int stride)
+V spaced(const C *p, const int stride)
 {
 #if STRIDE == 1
     return *(const loose *)p;
@@ -28,7 +28,7 @@ V spaced(const float *p, const int stride)
     v.hi = (*(const loose *)(p + LANES - 1)).odd;
     return v;
 #else
-    float some[LANES];
+    C some[LANES];
     for (int k = 0; k < LANES; ++k) {
         some[k] = p[k * stride];
     }
@@ -49,12 +49,12 @@ V column_of(__global const X *p, const int rows, const int step)
     return total;
 }
 
-float narrow_column_of(__global const X *p, const int rows, const int step)
+C narrow_column_of(__global const X *p, const int rows, const int step)
 {
-    float total = BEGINNING;
+    C total = BEGINNING;
     for (int i = 0; i < rows; ++i) {
-        const float v = LOAD_AS(X, p, i * step);
-        total = WITH(total, MAP(v, float));
+        const C v = LOAD_AS(X, p, i * step);
+        total = WITH(total, MAP(v, C));
     }
     return total;
 }
@@ -73,7 +73,7 @@ __kernel void pool_rows(
     BEGIN(X, y);
     const index n = w.planes * w.out[0];
     const int stride = STRIDE_OF(w), reach = (w.size[1] - 1) * w.dilation[1], step = w.dilation[0] * w.in[1];
-    float columns[SPAN];
+    C columns[SPAN];
     EACH(row, n) {
         const index plane = row / w.out[0];
         const span down = span_at(&w, 0, row - plane * w.out[0]);

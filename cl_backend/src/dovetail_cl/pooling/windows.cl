@@ -2,20 +2,22 @@
 //
 // MAP(v, T): what is made of each element, of type T. SUMS: they are added up; else the greatest
 // counts. FINISH(v, n, T): what is made of the result of a window with n elements.
-// COUNT_PADDING: what n counts.
+// COUNT_PADDING: what n counts. NOTHING: what the greatest is greater than. IS_FLOAT: else elements
+// outside of the image that n counts are `pad`.
 
 typedef struct {
     uint planes, inner;
     int in[2], out[2];          // height, width
     int size[2], stride[2], before[2], dilation[2];
     int end[2];                 // of the padding behind the image, in its rows and columns
+    int pad;
 } windows;
 
 #if SUMS
 #define BEGINNING 0
 #define WITH(a, b) ((a) + (b))
 #else
-#define BEGINNING (-INFINITY)
+#define BEGINNING NOTHING
 #define WITH(a, b) MOST(a, b)
 #endif
 

@@ -57,11 +57,11 @@ def _extreme(layer: Layer, kernels: Kernels) -> Work:
     lines = lines_along(info.sizes, descriptor.axis)
     form = spread(kernels, lines)
     wanted = descriptor.function is ArgFunction.MAX
-    computed = "float" if info.dtype.is_float else TYPES[info.dtype]
+    computed = "float" if info.dtype.is_float else "long" if info.dtype.bits == 64 else "int"
     if info.dtype.is_float:
         neutral = "(-INFINITY)" if wanted else "INFINITY"
     else:
-        neutral = f"{computed.upper()}_{'MIN' if wanted else 'MAX'}"
+        neutral = f"{TYPES[info.dtype].upper()}_{'MIN' if wanted else 'MAX'}"
     kernel = kernels.get(
         f"{SOURCE} reduction/extreme.cl",
         "extreme",
@@ -87,7 +87,7 @@ def _running_sum(layer: Layer, kernels: Kernels) -> Work:
         f"{SOURCE} reduction/running.cl",
         "running_sum",
         **form.defined,
-        C="float" if info.dtype.is_float else "long",
+        C="float" if info.dtype.is_float else "long" if info.dtype.bits == 64 else "int",
         IS_FLOAT=int(info.dtype.is_float),
         X=TYPES[info.dtype],
         EXCLUSIVE=int(descriptor.exclusive),

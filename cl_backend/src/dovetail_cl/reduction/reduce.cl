@@ -21,6 +21,8 @@ V mean_of(const V v, const C count) { return v / count; }
 #else
 V magnitude_of(const V v) { return v < 0 ? -v : v; }
 V mean_of(const V v, const C count) { return count ? v / count : v; }
+// To nearest, halves away from zero.
+V rounded_mean_of(const V v, const C count) { return count ? (v + (v > 0 ? count / 2 : -(count / 2))) / count : v; }
 #endif
 
 __kernel void reduce(TENSOR(const X, x), TENSOR(Y, y), const lines s, const C count)

@@ -39,6 +39,7 @@ class Function(NamedTuple):
 FUNCTIONS = {
     "sum": Function(),
     "mean": Function(last="mean_of(v, count)"),
+    "rounded_mean": Function(last="rounded_mean_of(v, count)"),
     "max": Function(two="MOST(a, b)", neutral=("(-INFINITY)", "{}_MIN")),
     "min": Function(two="LEAST(a, b)", neutral=("INFINITY", "{}_MAX")),
     "prod": Function(two="PRODUCT(a, b)", neutral=("1", "1")),
@@ -48,11 +49,18 @@ FUNCTIONS = {
     "log_sum": Function(last="log(v)"),
     "log_sum_exp": Function(log_sum_exp=True),
 }
-"""By the name of a `ReduceFunction`."""
+"""By the name of a `ReduceFunction`; `rounded_mean` is that of integers, halves away from zero."""
 
 
 def reduce(
-    kernels: Kernels, source: Argument, dtype: DType, sizes: Sequence[int], axes: Sequence[int], function: Function
+    kernels: Kernels,
+    source: Argument,
+    dtype: DType,
+    sizes: Sequence[int],
+    axes: Sequence[int],
+    function: Function,
+    *,
+    keeps: bool = True,
 ) -> Work:
     """Return the work that reduces a tensor along axes.
 
@@ -66,13 +74,16 @@ def reduce(
         sizes: Its shape.
         axes: Which are reduced, in [0, rank).
         function: How.
+        keeps: Results are written to the output, as elements; else as `computed_in` says, to
+            scratch memory, from its first byte on.
     """
-    computed = "float" if dtype.is_float else "long"
-    itemsize = 4 if dtype.is_float else 8
     chain = list(_chain(kernels, sizes, axes))
     count = math.prod(sizes[axis] for axis in axes)
+    computed = computed_in(dtype, count)
+    itemsize = 8 if computed == "long" else 4
     room = [max((lines.total for lines in chain[part:-1:2]), default=0) * itemsize for part in (0, 1)]
-    places = (0, -(-room[0] // 64) * 64)
+    kept = 0 if keeps else math.prod(sizes[axis] for axis in range(len(sizes)) if axis not in axes) * itemsize
+    places = (-(-kept // 64) * 64, -(-kept // 64) * 64 + -(-room[0] // 64) * 64)
     launches = []
     for step, lines in enumerate(chain):
         is_last = step == len(chain) - 1
@@ -82,7 +93,7 @@ def reduce(
             "C": computed,
             "IS_FLOAT": int(dtype.is_float),
             "X": computed if step else TYPES[dtype],
-            "Y": TYPES[dtype] if is_last else computed,
+            "Y": TYPES[dtype] if is_last and keeps else computed,
             "SUMS": int(not function.two),
             "MAP(v)": "(v)" if step else function.each,
             "FINISH(v)": function.last if is_last else "(v)",
@@ -91,11 +102,18 @@ def reduce(
             "LOG_SUM_EXP": int(function.log_sum_exp),
         }
         given = Scratch(places[(step - 1) % 2]) if step else source
-        result = Output() if is_last else Scratch(places[step % 2])
-        number = np.float32(count) if dtype.is_float else np.int64(count)
+        result = Scratch(places[step % 2]) if not is_last else Output() if keeps else Scratch()
+        number = np.float32(count) if dtype.is_float else (np.int64 if computed == "long" else np.int32)(count)
         kernel = kernels.get(f"{SOURCE} {POWERS if function.log_sum_exp else ''} reduction/reduce.cl", "reduce", **defined)
         launches.append(Launch(kernel, (given, result, lines.argument, number), form.sizes, form.group))
-    return Work(tuple(launches), scratch=places[1] + room[1] if len(chain) > 1 else 0)
+    return Work(tuple(launches), scratch=places[1] + room[1] if len(chain) > 1 else kept)
+
+
+def computed_in(dtype: DType, count: int) -> str:
+    """Return the type in which so many elements are reduced, modulo what theirs holds."""
+    if dtype.is_float:
+        return "float"
+    return "int" if dtype.bits <= 16 and count < 1 << (31 - dtype.bits) else "long"
 
 
 def _chain(kernels: Kernels, sizes: Sequence[int], axes: Sequence[int]) -> Iterator[Lines]:

@@ -1,0 +1,143 @@
+"""What a table of 256 bytes does to each element: activations, functions, other quantizations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail import Layer, Quantization
+from dovetail.graph.tensor import TensorInfo
+from dovetail.layers import Activation, ActivationFunction, Concat, ElementwiseUnary, Stack
+
+from ..driver.arguments import Argument, ConstantArray, Launch, Output
+from ..elementwise import argument, in_place, input_info
+from ..kernels import Alias, Kernels, Work
+from ..walking import contiguous
+from ..walking.copying import Side, copy
+from .arithmetic import clamped, limits, requantized, scheme
+from .functions import activated, unary
+
+_MOST_FACTOR = 1 << 20
+"""Below this, factors are taken in fixed point."""
+_RUNS = np.dtype([(name, np.uint32) for name in ("run", "from", "to", "start")])
+
+
+def create(layer: Layer, kernels: Kernels) -> Work:
+    """Return the work of a layer that looks up each element."""
+    if isinstance(layer.descriptor, Concat | Stack):
+        return _joined(layer, kernels)
+    info, result = input_info(layer, 0), layer.output.known_info
+    launch = _mapped(kernels, argument(layer, 0), _table(layer, info, result), 1, (info.elements,) * 3, 0)
+    return Work((launch,), aliases=in_place(layer))
+
+
+def _mapped(
+    kernels: Kernels, source: Argument, table: npt.NDArray[np.uint8], runs: int, steps: tuple[int, int, int], start: int
+) -> Launch:
+    """Return the launch that looks up runs of bytes.
+
+    Args:
+        kernels: Of the device.
+        source: Where they lie.
+        table: What they become.
+        runs: How many runs there are.
+        steps: Bytes of a run, and between runs of the source and of the result.
+        start: Bytes before the first run of the result.
+    """
+    given = np.zeros((), _RUNS)
+    given["run"], given["from"], given["to"], given["start"] = *steps, start
+    count = runs * steps[0]
+    items, group = kernels.each(count)
+    kernel = kernels.get("quantized/tables.cl", "look_up")
+    return Launch(kernel, (source, ConstantArray(table), Output(), given, np.uint32(count)), items, group)
+
+
+def _reals(info: TensorInfo) -> npt.NDArray[np.float64]:
+    """Return what each byte stands for, in the order of bytes."""
+    given = scheme(info)
+    return np.float64(np.float32(given.scale[0])) * (_integers(info) - given.zero_point[0])
+
+
+def _integers(info: TensorInfo) -> npt.NDArray[np.int64]:
+    """Return the integer that each byte is, in the order of bytes."""
+    return np.arange(256, dtype=np.uint8).view(info.dtype.numpy).astype(np.int64)
+
+
+def _table(layer: Layer, info: TensorInfo, result: TensorInfo) -> npt.NDArray[np.uint8]:
+    descriptor = layer.descriptor
+    if isinstance(descriptor, ElementwiseUnary):
+        return _rounded(unary(descriptor.operation, _reals(info)), result)
+    assert isinstance(descriptor, Activation), "no other kind comes here"
+    function, alpha, beta = descriptor.function, descriptor.alpha, descriptor.beta
+    if function in (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU):
+        two = _two_slopes(1.0, info, result, clamped(function, alpha, beta, result))
+    else:
+        two = _two_slopes(alpha, info, result, limits(info.dtype)) if function is ActivationFunction.LEAKY_RELU else None
+    return _rounded(activated(function, alpha, beta, _reals(info)), result) if two is None else two
+
+
+def _rounded(reals: npt.NDArray[np.float64], result: TensorInfo) -> npt.NDArray[np.uint8]:
+    """Return the bytes that stand for real numbers: halves away from zero, NaN the zero point."""
+    made, zero = reals / scheme(result).scale[0], scheme(result).zero_point[0]
+    made = np.where(np.isnan(made), 0.0, np.copysign(np.floor(np.abs(made) + 0.5), made)) + zero
+    return _bytes(made, limits(result.dtype))
+
+
+def _bytes(values: npt.NDArray[Any], bounds: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    return np.asarray(np.clip(values, *bounds).astype(np.int64) & 0xFF, np.uint8)
+
+
+def _two_slopes(slope: float, info: TensorInfo, result: TensorInfo, bounds: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
+    """Map x to x where x >= 0, else to slope * x, in fixed point; None if a factor is too great.
+
+    Source: TensorFlow Lite, reference_ops::QuantizeLeakyRelu, and QuantizedReluX.
+    """
+    with np.errstate(over="ignore"):
+        above = float(np.float32(scheme(info).scale[0]) / np.float32(scheme(result).scale[0]))
+        below = float(np.float32(scheme(info).scale[0]) * np.float32(slope) / np.float32(scheme(result).scale[0]))
+    if not (above < _MOST_FACTOR and abs(below) < _MOST_FACTOR):
+        return None
+    values = _integers(info) - scheme(info).zero_point[0]
+    made = np.where(values >= 0, requantized(values, above), requantized(values, below))
+    return _bytes(made + scheme(result).zero_point[0], bounds)
+
+
+def _other_meaning(mine: Quantization, result: TensorInfo) -> npt.NDArray[np.uint8]:
+    """Return what each byte becomes under the quantization of the result.
+
+    Source: TensorFlow Lite, reference_ops::ConcatenationWithScaling, in float32.
+    """
+    theirs = scheme(result)
+    scale = np.float32(mine.scale[0]) * (np.float32(1.0) / np.float32(theirs.scale[0]))
+    value = _integers(result).astype(np.float32) * scale + np.float32(-mine.zero_point[0]) * scale
+    made = np.copysign(np.floor(np.abs(value.astype(np.float64)) + 0.5), value) + theirs.zero_point[0]
+    return _bytes(made, limits(result.dtype))
+
+
+def _joined(layer: Layer, kernels: Kernels) -> Work:
+    """Return the work of a join of tensors, some of which have another quantization."""
+    result, descriptor = layer.output.known_info, layer.descriptor
+    assert isinstance(descriptor, Concat | Stack), "it was asked before"
+    axis, whole = descriptor.axis % result.rank, contiguous(result.sizes)
+    runs, step = math.prod(result.sizes[:axis]), math.prod(result.sizes[axis:])
+    launches: list[Launch] = []
+    aliases: list[Alias] = []
+    start = 0
+    for index in range(len(layer.inputs)):
+        info = input_info(layer, index)
+        count = 1 if isinstance(descriptor, Stack) else info.sizes[axis]
+        sizes = (*result.sizes[:axis], count, *result.sizes[axis + 1 :])
+        run = count * whole[axis]
+        if info.quantization != result.quantization:
+            table = _other_meaning(scheme(info), result)
+            launches.append(_mapped(kernels, argument(layer, index), table, runs, (run, run, step), start))
+        else:
+            alias = Alias("part", 0, index, start) if runs == 1 and layer.constant(index) is None else None
+            aliases += [alias] if alias else []
+            source = Side(argument(layer, index), contiguous(sizes))
+            launches.append(copy(kernels, 1, sizes, source, Side(Output(), whole, start), unless=alias))
+        start += run
+    return Work(tuple(launches), aliases=tuple(aliases))
