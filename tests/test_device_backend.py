@@ -23,6 +23,10 @@ from dovetail import (
 from dovetail.discovery.registry import Registry
 from dovetail.runtime import memory_plan
 from dovetail.runtime.plan_builder import PlanBuilder
+from dovetail_sdk.conformance.checks import all_checks
+from dovetail_sdk.conformance.results import Status
+from dovetail_sdk.conformance.runner import run_check
+from dovetail_sdk.conformance.subject import Settings, Target
 
 SLOW = {"delay_us": 20_000}
 SIZE = (8, 16)
@@ -381,6 +385,34 @@ def test_profile_covers_waits(hard, device, runtime):
     waits = [layer for layer in profile.layers if layer.kind == "dovetail.Wait"]
     assert len(waits) == 2
     assert sum(wait.total_ns for wait in waits) > 5_000_000
+
+
+def test_the_device_tells_when_it_worked(hard, device, runtime):
+    """It takes some milliseconds for each command, on a clock two hours ahead of the host's."""
+    net = load(runtime, mixed_network(hard), [device, python(hard)], **SLOW)
+    with net.profiling() as profile:
+        assert_answer(net.run({"x": numbers()}), numbers())
+    (one,) = profile.each_run
+    on_device = [layer for layer in profile.layers if layer.backend == "TestDevice"]
+    assert sum(layer.device_ns for layer in on_device) > 20_000_000
+    assert [layer.device_ns for layer in profile.layers if layer.name == "host"] == [None]
+    for span in one.spans:
+        assert one.times[span.step][0] - 5_000_000 < span.begin < span.end < one.times[-1][1] + 5_000_000
+    assert all(copy.milliseconds is not None for copy in net.placement.copies)
+
+
+LIES = ["ends", "begins", "after the run", "all of", "cover each other", "told no span", "told no span"]
+
+
+@pytest.mark.parametrize("lie", [pytest.param(number, id=text) for number, text in enumerate(("", *LIES))])
+def test_the_kit_judges_times_of_a_device(hard, device, lie):
+    (check,) = (one for one in all_checks() if one.id == "profiles.device_times_are_true")
+    result = run_check(check, Target(device), Settings(options={"delay_us": 2_000, "lie": lie}))
+    if lie:
+        assert result.status is Status.FAILED, result.text
+        assert LIES[lie - 1] in result.text
+    else:
+        assert result.status is Status.PASSED, result.text
 
 
 # -- mutations: with the rule taken out of the core, these very tests must fail --------------------

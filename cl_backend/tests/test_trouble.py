@@ -111,6 +111,31 @@ assert count("violations") == 0
 """)
 
 
+def test_the_device_of_the_double_tells_when_it_worked(scene):
+    """Its clock began an hour before the host's."""
+    scene("""
+with load() as net:
+    runs(net)
+    assert count("event") == 0, "nobody asked for times"
+    queues = count("queue")
+    sizes = (count("bytes_in"), count("bytes_out"))
+    with net.profiling() as profile:
+        for _ in range(3):
+            runs(net)
+    assert (count("bytes_in") - sizes[0], count("bytes_out") - sizes[1]) == (3 * 96, 3 * 96)
+    assert count("queue") == queues + 1, "one that takes times, which is kept"
+    runs(net)
+    assert count("event") == 0
+    for run in profile.each_run:
+        assert len(run.spans) == 3, run.spans
+        for span in run.spans:
+            assert run.times[0][0] - 5e6 < span.begin and span.end < run.times[-1][1] + 5e6, (run.times, span)
+    assert [copy.device_ns for copy in profile.copies] == [3000, 3000]
+    assert net.placement.crossing == (96, 96)
+assert of_runs() == [0, 0, 0, 0], of_runs()
+""")
+
+
 @pytest.mark.parametrize("faults", ["slow", "unified", "unified slow"])
 def test_other_devices_run_too(scene, faults):
     scene(

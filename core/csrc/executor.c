@@ -203,9 +203,16 @@ int dvt_context_run(dvt_context *context, int64_t deadline, int wants_poll)
     atomic_store_explicit(&context->failure, 0, memory_order_relaxed);
     atomic_store_explicit(&context->n_marks, 0, memory_order_relaxed);
     int unwatched = dvt_watch_begin(&context->watch, deadline, wants_poll);
+    if (context->spans) {
+        dvt_spans_begin(context->spans, context->queue_tables, context->queues);
+    }
     int status = unwatched && deadline ? DVT_UNWATCHED : run_steps(context);
     if (context->n_queues) {
         drain(context);
+    }
+    if (context->spans && !context->stuck) {
+        dvt_spans_end(context->spans, context->queue_tables, context->queues, context->calls, context->n_steps,
+                      status == DOVETAIL_OK);
     }
     /* A pool thread may have failed in the very last chunk of a step that itself returned 0. */
     if (status == DOVETAIL_OK && stop_bits(context) & DVT_STEP_FAILED) {

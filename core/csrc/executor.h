@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "abi.h"
+#include "spans.h"
 #include "thread_pool.h"
 #include "watchdog.h"
 
@@ -70,6 +71,7 @@ typedef struct dvt_context {
     /* of the run in progress */
     void *owner_thread;
     int64_t *times;             /* (begin, end) of each step, or NULL if nobody profiles */
+    dvt_spans *spans;           /* when devices worked; NULL with `times` */
     dvt_mark *marks;
     _Atomic int n_marks;
     _Atomic int failure;        /* 0: none, 1: being written, 2: written */

@@ -297,7 +297,8 @@ int dvt_context_profile(dvt_context *context, int wanted)
     if (wanted && !context->times) {
         context->times = zeroed(2 * (int64_t)context->n_steps, sizeof *context->times);
         context->marks = zeroed(DVT_MAX_MARKS, sizeof *context->marks);
-        if (context->times && context->marks) {
+        context->spans = dvt_spans_create(context->n_queues);
+        if (context->times && context->marks && context->spans) {
             return 0;
         }
     } else if (wanted) {
@@ -305,7 +306,9 @@ int dvt_context_profile(dvt_context *context, int wanted)
     }
     free(context->times);
     free(context->marks);
+    dvt_spans_destroy(context->spans);
     context->times = NULL;
     context->marks = NULL;
+    context->spans = NULL;
     return wanted ? DOVETAIL_OUT_OF_MEMORY : 0;
 }

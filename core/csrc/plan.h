@@ -76,7 +76,8 @@ void dvt_context_close(dvt_context *context, const dvt_plan *plan);
  * must be left alone. */
 void dvt_context_free(dvt_context *context);
 
-/* Begin or end to take the time of each step. Returns 0, or DOVETAIL_OUT_OF_MEMORY. */
+/* Begin or end to take the times of each step, and of devices. Returns 0, or
+ * DOVETAIL_OUT_OF_MEMORY. */
 int dvt_context_profile(dvt_context *context, int wanted);
 
 static inline void dvt_point(const dvt_patch *patches, const int32_t *begin, int32_t k, void *data)

@@ -29,7 +29,7 @@ def build(program: Path, test: str, flags: list[str]) -> None:
     tested = {
         "test_watchdog": ("watchdog",),
         "test_thread_pool": ("watchdog", "thread_pool", "usable_cores"),
-        "test_plan": ("watchdog", "thread_pool", "usable_cores", "executor", "plan"),
+        "test_plan": ("watchdog", "thread_pool", "usable_cores", "executor", "plan", "spans"),
     }
     sources = [CORE / "tests" / "c" / f"{test}.c", *(CORE / "csrc" / f"{name}.c" for name in tested[test])]
     flags = [*flags, f"-I{CORE / 'src' / 'dovetail' / 'include'}"]

@@ -34,7 +34,8 @@ class CWorkload(ctypes.Structure):
 class CQueues(ctypes.Structure):
     _fields_ = [
         *HEAD, ("state", ctypes.c_void_p), ("queue_create", FUNCTION), ("queue_wait", FUNCTION), ("queue_abort", FUNCTION),
-        ("queue_destroy", FUNCTION), ("queue_error", FUNCTION), ("release", RELEASE),
+        ("queue_destroy", FUNCTION), ("queue_error", FUNCTION), ("release", RELEASE), ("queue_profile", FUNCTION),
+        ("queue_span", FUNCTION), ("queue_clock", FUNCTION),
     ]  # fmt: skip
 
 
@@ -82,7 +83,8 @@ def functions(released: list[int]) -> dict[str, Any]:
 @pytest.fixture
 def queue_functions(released: list[int]) -> dict[str, Any]:
     nothing = FUNCTION(lambda: 0)
-    made: dict[str, Any] = dict.fromkeys(("queue_create", "queue_wait", "queue_abort", "queue_destroy"), nothing)
+    needed = ("queue_create", "queue_wait", "queue_abort", "queue_destroy")
+    made: dict[str, Any] = dict.fromkeys((*needed, "queue_profile", "queue_span"), nothing)
     return {**made, "release": RELEASE(lambda state: released.append(state or 0)), "state": 9}
 
 
@@ -173,6 +175,20 @@ def test_queues_without_a_function(queue_functions: dict[str, Any], name: str) -
     with pytest.raises(BackendError, match=f"its queues lack {name}") as caught:
         Queues.take(capsule(QUEUES, CQueues, size, size, **queue_functions), "a test")
     assert caught.value.code is ErrorCode.BACKEND_CONTRACT
+
+
+@pytest.mark.parametrize("name", ["queue_profile", "queue_span"])
+def test_queues_that_note_what_they_cannot_tell(queue_functions: dict[str, Any], name: str) -> None:
+    size = ctypes.sizeof(CQueues)
+    del queue_functions["queue_profile"], queue_functions["queue_span"]
+    assert not Queues.take(capsule(QUEUES, CQueues, size, size, **queue_functions), "a test").tells_spans
+    half = {**queue_functions, name: queue_functions["queue_wait"]}
+    with pytest.raises(BackendError, match="one of queue_profile and queue_span") as caught:
+        Queues.take(capsule(QUEUES, CQueues, size, size, **half), "a test")
+    assert caught.value.code is ErrorCode.BACKEND_CONTRACT
+    # A table that is older than both has something else there.
+    size = end_of(CQueues, "release")
+    assert not Queues.take(capsule(QUEUES, CQueues, size, size, **half), "a test").tells_spans
 
 
 def test_the_layouts_here_are_those_of_the_header(build: Callable[..., Any]) -> None:

@@ -28,6 +28,7 @@
 #include <string.h>
 #include <time.h>
 
+enum { NO_TIMES = -7 };         /* CL_PROFILING_INFO_NOT_AVAILABLE */
 enum { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT, KINDS };
 static const char *const names[KINDS] = {"context", "queue", "buffer", "program", "kernel", "event"};
 
@@ -44,6 +45,7 @@ struct _cl_context {
 struct _cl_command_queue {
     object base;
     cl_context context;
+    int takes_times;
     int is_hanging;
     cl_int late;                /* status that the next event gets */
 };
@@ -80,13 +82,14 @@ struct _cl_event {
     object base;
     struct _cl_event *next;     /* of those that hang */
     cl_int status;
+    int64_t queued, began, ended;       /* on the device's clock; 0: its queue takes no times */
     opencl_event_callback callback;
     void *given;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char faults[256];
-static long live[KINDS], commands, buffers, builds, restores, violations;
+static long live[KINDS], commands, buffers, builds, restores, violations, bytes_in, bytes_out;
 static cl_mem first_buffer;
 static cl_event hanging;
 
@@ -133,14 +136,18 @@ __attribute__((constructor)) static void begin(void)
     double_set(text ? text : "");
 }
 
-/* How many objects of a kind there are; else "builds", "restores", or "violations": buffers that
- * were released while a command that hangs used them. */
+/* How many objects of a kind there are; else "builds", "restores", "bytes_in" and "bytes_out",
+ * which crossed to the device and back, or "violations": buffers that were released while a command
+ * that hangs used them. */
 long double_count(const char *what)
 {
     for (int i = 0; i < KINDS; i++) {
         if (!strcmp(what, names[i])) {
             return live[i];
         }
+    }
+    if (!strncmp(what, "bytes", 5)) {
+        return strcmp(what, "bytes_in") ? bytes_out : bytes_in;
     }
     return !strcmp(what, "builds") ? builds : !strcmp(what, "restores") ? restores : violations;
 }
@@ -303,7 +310,7 @@ cl_int clReleaseContext(cl_context context)
 
 cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device, cl_bitfield properties, cl_int *code)
 {
-    (void)device, (void)properties;
+    (void)device;
     *code = context->is_lost ? CL_INVALID_CONTEXT : CL_SUCCESS;
     if (context->is_lost) {
         return NULL;
@@ -311,6 +318,7 @@ cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device, c
     cl_command_queue queue = made(QUEUE, sizeof(struct _cl_command_queue));
     retain(context, CONTEXT);
     queue->context = context;
+    queue->takes_times = properties == CL_QUEUE_PROFILING_ENABLE;
     return queue;
 }
 
@@ -377,12 +385,31 @@ static void *completing(void *event)
     return NULL;
 }
 
+/* The device's own clock, which began an hour before the host's. */
+static int64_t device_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec + 3600) * INT64_C(1000000000) + now.tv_nsec;
+}
+
+cl_int clGetEventProfilingInfo(cl_event event, cl_uint name, size_t size, void *value, size_t *needed)
+{
+    int64_t time = name == CL_PROFILING_COMMAND_QUEUED ? event->queued
+        : name == CL_PROFILING_COMMAND_START ? event->began : event->ended;
+    return time && event->status == CL_COMPLETE ? told(&time, sizeof(time), size, value, needed) : NO_TIMES;
+}
+
 static cl_int put_event(cl_command_queue queue, cl_event *made_event)
 {
     if (!made_event) {
         return CL_SUCCESS;
     }
     cl_event event = made(EVENT, sizeof(struct _cl_event));
+    if (queue->takes_times) {
+        event->queued = event->began = device_ns();
+        event->ended = event->began + 1000;
+    }
     event->status = 2;          /* CL_SUBMITTED */
     retain(event, EVENT);       /* by the driver, until it completes */
     *made_event = event;
@@ -491,6 +518,7 @@ cl_mem clCreateBuffer(cl_context context, cl_bitfield flags, size_t size, void *
     buffer->bytes = buffer->is_owned ? calloc(1, size) : content;
     if (flags & CL_MEM_COPY_HOST_PTR) {
         memcpy(buffer->bytes, content, size);
+        bytes_in += (long)size;
     }
     pthread_mutex_lock(&lock);
     buffer->next = first_buffer;
@@ -541,6 +569,7 @@ cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool is_blo
     cl_int code;
     if (begins(queue, buffer, NULL, &code)) {
         memcpy(target, place(buffer, offset, bytes), bytes);
+        bytes_out += (long)bytes;
     }
     return code == CL_SUCCESS ? put_event(queue, event) : code;
 }
@@ -552,6 +581,7 @@ cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool is_bl
     cl_int code;
     if (begins(queue, buffer, NULL, &code)) {
         memcpy(place(buffer, offset, bytes), source, bytes);
+        bytes_in += (long)bytes;
     }
     return code == CL_SUCCESS ? put_event(queue, event) : code;
 }

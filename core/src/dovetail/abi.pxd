@@ -119,6 +119,13 @@ cdef extern from "abi.h" nogil:
         int32_t workspace_memory
         size_t private_bytes
 
+    ctypedef struct dovetail_span:
+        size_t size
+        const dovetail_call *call
+        const char *name
+        int64_t begin
+        int64_t end
+
     ctypedef struct dovetail_queues:
         size_t size
         uint32_t abi_major
@@ -130,6 +137,9 @@ cdef extern from "abi.h" nogil:
         void (*queue_destroy)(void *queue) noexcept nogil
         const char *(*queue_error)(void *queue) noexcept nogil
         void (*release)(void *state) noexcept nogil
+        int (*queue_profile)(void *queue, int32_t wanted) noexcept nogil
+        int (*queue_span)(void *queue, int32_t index, dovetail_span *span) noexcept nogil
+        int (*queue_clock)(void *queue, int64_t *device, int64_t *host) noexcept nogil
 
     const char *DOVETAIL_OPEN_BACKEND_SYMBOL
     const char *DOVETAIL_MANIFEST_SECTION

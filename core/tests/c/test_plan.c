@@ -86,6 +86,48 @@ static void queue_abort(UNUSED void *queue)
 {
 }
 
+/* The device's clock ticks `rate` times as fast as the host's, from an epoch of its own. Its spans
+ * begin and end at these times after the first look at the clock. */
+static struct {
+    int is_told, n_spans, rate, refuses;
+    int64_t epoch, times[4][2];
+    const dovetail_call *calls[4];
+} told;
+
+static int64_t device_time(int64_t host)
+{
+    return (host - told.epoch) * told.rate + 1000000;
+}
+
+static int queue_profile(void *queue, int32_t wanted)
+{
+    CHECK(queue == &queues_alive && told.is_told == !wanted);
+    told.is_told = wanted;
+    told.n_spans = 0;
+    return told.refuses && wanted ? DOVETAIL_FAILED : DOVETAIL_OK;
+}
+
+static int queue_span(UNUSED void *queue, int32_t index, dovetail_span *span)
+{
+    CHECK(told.is_told && span->size == sizeof *span);
+    if (index >= told.n_spans) {
+        return 1;
+    }
+    span->call = told.calls[index];
+    span->name = "kernel";
+    span->begin = device_time(told.times[index][0]);
+    span->end = device_time(told.times[index][1]);
+    return DOVETAIL_OK;
+}
+
+static int queue_clock(UNUSED void *queue, int64_t *device, int64_t *host)
+{
+    CHECK(told.is_told);
+    *host = dvt_now_ns();
+    *device = device_time(*host);
+    return DOVETAIL_OK;
+}
+
 /* -- x -> first -> arena -> second -> y, with a wait between if it has a queue
  * ---------------------------------------------- */
 
@@ -272,9 +314,66 @@ static void times_are_taken_when_wanted(void)
     end_context(&context, &chain);
 }
 
+/* The queue notes what its step did, and a span of a call that is not this run's. */
+static int execute_noted(void *state, const dovetail_call *call)
+{
+    int64_t begin = dvt_now_ns();
+    while (dvt_now_ns() < begin + 2000000) {
+    }
+    if (told.is_told) {
+        told.calls[0] = call;
+        told.calls[1] = (const dovetail_call *)&told;
+        told.times[0][0] = told.times[1][0] = begin;
+        told.times[0][1] = told.times[1][1] = dvt_now_ns();
+        told.n_spans = 2;
+    }
+    return execute(state, call);
+}
+
+static void check_spans(dvt_context *context, int expected)
+{
+    check_run(context, 0);
+    CHECK(context->spans->n_spans == expected && !told.is_told);
+    if (expected) {
+        const dvt_span *span = &context->spans->spans[0];
+        CHECK(span->step == 0 && span->queue == 0 && strcmp(span->name, "kernel") == 0);
+        /* What is known of the clocks is good to as long as it took to read them. */
+        int64_t off = llabs(span->begin - told.times[0][0]) + llabs(span->end - told.times[0][1]);
+        CHECK(off <= 4 * (context->spans->begun[0].spread + 1000000));
+    }
+}
+
+static void devices_tell_when_they_worked(void)
+{
+    struct chain chain;
+    dvt_context context;
+    dvt_fault fault;
+    make_chain(&chain, dvt_pool_create(1, 0), 1);
+    CHECK(make_context(&context, &chain, one_arena, &fault) == 0);
+    chain.workloads[0].execute = chain.plan.run_steps[0].execute = execute_noted;
+    CHECK(dvt_context_profile(&context, 1) == 0);
+    check_spans(&context, 0);   /* a table that has none of it */
+    chain.queues.queue_profile = queue_profile;
+    chain.queues.queue_span = queue_span;
+    chain.queues.queue_clock = queue_clock;
+    for (told.rate = 1; told.rate <= 3; told.rate++) {
+        told.epoch = dvt_now_ns() - 1000;
+        check_spans(&context, 1);
+    }
+    told.refuses = 1;
+    check_run(&context, 0);
+    CHECK(context.spans->n_spans == 0);
+    told.refuses = told.is_told = 0;
+    chain.queues.size = offsetof(dovetail_queues, queue_profile);   /* an older table, behind which is anything */
+    check_spans(&context, 0);
+    CHECK(dvt_context_profile(&context, 0) == 0 && context.spans == NULL);
+    end_context(&context, &chain);
+}
+
 RUN_TESTS(
     TEST(runs),
     TEST(the_shared_arena_may_be_another),
     TEST(what_cannot_be_made_leaves_nothing),
     TEST(a_step_that_fails_says_so),
-    TEST(times_are_taken_when_wanted))
+    TEST(times_are_taken_when_wanted),
+    TEST(devices_tell_when_they_worked))

@@ -5,8 +5,9 @@
  * seen too early. With the option `window` additions read there, and ReLU writes there. With
  * `scratch` additions work in a workspace of their own.
  *
- * -DDEVICES=n, -DNO_CONTEXT, -DSYNCHRONOUS (no queues: work is done as it comes). The functions
- * `count_alive`, `set_device` and `set_open` are for the tests.
+ * -DDEVICES=n, -DNO_CONTEXT, -DSYNCHRONOUS (no queues: work is done as it comes), -DOLD_QUEUES
+ * (which tell no spans). The functions `count_alive`, `set_device` and `set_open` are for the
+ * tests.
  */
 #define _GNU_SOURCE
 #include <layer_view.h>
@@ -42,6 +43,7 @@ static struct {
     int access;
 } memories[MAX_HANDLES];
 static int copies_made, maps_made, refuse_maps;
+static int profiles, refuse_profiles;
 
 struct context {
     int device;
@@ -60,6 +62,7 @@ struct workload {
 
 struct job {
     struct job *next;
+    const dovetail_call *call;
     const struct workload *workload;
     const char *in[2];
     char *out, *scratch;
@@ -72,6 +75,9 @@ struct queue {
     pthread_cond_t changed;
     struct job *first, **last;
     int device, busy, ending, aborted, failed;
+    int notes;              /* spans, of the first that there is room for */
+    dovetail_span spans[64];
+    int32_t n_spans;
 };
 
 int count_alive(int what)
@@ -88,6 +94,8 @@ void set_open(const char *code) { snprintf(open_code, sizeof open_code, "%s", co
 int count_copies(void) { return copies_made; }
 int count_maps(void) { return maps_made; }
 void set_refuse_maps(int refuse) { refuse_maps = refuse; }
+int count_profiles(void) { return profiles; }
+void set_refuse_profiles(int refuse) { refuse_profiles = refuse; }
 int threads_of_context(void) { return context_threads; }
 int threads_of_workload(void) { return workload_threads; }
 
@@ -145,6 +153,18 @@ static void carry_out(const struct job *job)
     }
 }
 
+static const char *const operation_names[] = {"addition", "rectifier", "transfer"};
+
+/* The device's clock runs a day behind the host's. */
+static int64_t host_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static int64_t device_now(void) { return host_now() - INT64_C(86400000000000); }
+
 static void *serve(void *argument)
 {
     struct queue *queue = argument;
@@ -168,9 +188,13 @@ static void *serve(void *argument)
             pthread_cond_wait(&queue->changed, &queue->lock);
         const int skip = queue->aborted || queue->failed;
         pthread_mutex_unlock(&queue->lock);
+        const int64_t begin = device_now();
         if (!skip)
             carry_out(job);
         pthread_mutex_lock(&queue->lock);
+        if (!skip && queue->notes && queue->n_spans < 64)
+            queue->spans[queue->n_spans++] =
+                (dovetail_span){.call = job->call, .name = operation_names[job->workload->operation], .begin = begin, .end = device_now()};
         if (computes && how->fail)
             queue->failed = 1;
         queue->busy = 0;
@@ -244,6 +268,33 @@ static const char *queue_error(void *queue)
     return "the multiplier caught fire";
 }
 
+static int queue_profile(void *handle, int32_t wanted)
+{
+    struct queue *queue = handle;
+    profiles += wanted ? 1 : -1;
+    queue->notes = wanted;
+    queue->n_spans = 0;
+    return refuse_profiles ? DOVETAIL_FAILED : DOVETAIL_OK;
+}
+
+static int queue_span(void *handle, int32_t index, dovetail_span *span)
+{
+    struct queue *queue = handle;
+    if (index >= queue->n_spans)
+        return 1;
+    *span = queue->spans[index];
+    span->size = sizeof *span;
+    return DOVETAIL_OK;
+}
+
+static int queue_clock(void *queue, int64_t *device, int64_t *host)
+{
+    (void)queue;
+    *host = host_now();
+    *device = device_now();
+    return DOVETAIL_OK;
+}
+
 static void queues_release(void *state)
 {
     (void)state;
@@ -257,6 +308,7 @@ static int execute(void *state, const dovetail_call *call)
     struct job *job = calloc(1, sizeof *job);
     const int device = queue != NULL ? queue->device : workload->context.device;
     job->workload = workload;
+    job->call = call;
     for (int i = 0; i < call->n_inputs; ++i) {
         job->in[i] = resolve(&call->inputs[i], device, workload->from);
         if (job->in[i] == NULL && workload->operation != COPY)
@@ -445,6 +497,12 @@ static int queues(void *state, void *context, dovetail_queues *table, dovetail_a
     table->queue_destroy = queue_destroy;
     table->queue_error = queue_error;
     table->release = queues_release;
+    table->queue_profile = queue_profile;
+    table->queue_span = queue_span;
+    table->queue_clock = queue_clock;
+#ifdef OLD_QUEUES
+    table->size = offsetof(dovetail_queues, queue_profile);
+#endif
     change(QUEUE_TABLES, 1);
     return DOVETAIL_OK;
 }

@@ -49,6 +49,7 @@ static int enqueue(void *state, const dovetail_call *call) {
         run.tensors[i] = on_host ? reinterpret_cast<int8_t *>(address) : workload.device.resolve(address, tensor.bytes);
         if (!run.tensors[i]) return call->host->fail(call, DOVETAIL_FAILED, "a tensor does not lie in the memory of the NPU");
     }
+    run.call = call;
     as<Queue>(call->queue).enqueue(&run);
     return DOVETAIL_OK;
 }

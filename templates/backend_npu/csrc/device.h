@@ -56,6 +56,7 @@ struct Run {
     const Workload &workload;
     const uint64_t scratch;
     std::vector<int8_t *> tensors;      // where each tensor of the program lies
+    const dovetail_call *call = nullptr;
     Run *next = nullptr;
 };
 
@@ -69,6 +70,8 @@ public:
     int wait(int64_t deadline);
     void abort();
     const char *error() const;
+    void profile(bool wanted);
+    int span(int32_t index, dovetail_span *span) const;
 
 private:
     struct State;

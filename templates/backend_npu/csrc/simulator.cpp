@@ -232,6 +232,7 @@ struct Queue::State {
 
     void carry_out(const Instruction &step, const Run &run, std::unique_lock<std::mutex> &hold) {
         if (over()) return;
+        const int64_t begin = now();
         const int64_t number = device.state->commands++;
         const char *constants = run.workload.program->constants();
         changed.wait_for(hold, std::chrono::microseconds(device.state->latency_us), [this] { return over(); });
@@ -245,7 +246,10 @@ struct Queue::State {
         hold.unlock();
         execute(step, run.tensors.data(), constants, reinterpret_cast<int32_t *>(device.resolve(run.scratch, 1)));
         hold.lock();
+        if (is_profiled) spans.push_back({sizeof(dovetail_span), run.call, constants + step.name, begin, now()});
     }
+
+    static int64_t now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
     Device &device;
     std::mutex lock;
@@ -253,6 +257,8 @@ struct Queue::State {
     Run *first = nullptr;
     Run **last = &first;
     std::string failure;
+    std::vector<dovetail_span> spans;   // one for each command of the run that is profiled
+    bool is_profiled = false;
     bool busy = false;
     bool aborted = false;
     bool stopping = false;
@@ -296,5 +302,19 @@ int Queue::wait(int64_t deadline) {
 }
 
 const char *Queue::error() const { return state->failure.c_str(); }
+
+// The simulator's clock is the host's: a device with a clock of its own adds clock(device, host).
+void Queue::profile(bool wanted) {
+    state->change([this, wanted] {
+        state->spans.clear();
+        state->is_profiled = wanted;
+    });
+}
+
+int Queue::span(int32_t index, dovetail_span *span) const {
+    if (size_t(index) >= state->spans.size()) return 1;
+    *span = state->spans[index];
+    return DOVETAIL_OK;
+}
 
 }  // namespace npu

@@ -51,6 +51,7 @@ typedef struct td_command {
     float **registers;                  /* of a program */
     uint64_t checksum;                  /* of a host source; 0: not known, an earlier command writes it */
     int number;
+    const dovetail_call *call;
 } td_command;
 
 typedef struct {
@@ -63,6 +64,9 @@ typedef struct {
     td_range *in_flight;
     int n_in_flight, room;
     char error[256];
+    int notes;                          /* spans */
+    dovetail_span *spans;
+    int n_spans, span_room;
 } td_queue;
 
 struct td_workload {
@@ -488,6 +492,7 @@ int td_execute(void *state, const dovetail_call *call)
         watch_host_memory(queue, command);
         kept = remember(queue, command);
         command->number = queue->enqueued++;
+        command->call = call;
         *queue->last = command;
         queue->last = &command->next;
         pthread_cond_broadcast(&queue->changed);
@@ -568,6 +573,74 @@ static void carry_out_next(td_queue *queue, td_command *command)
     }
 }
 
+/* The device's clock began before the host's. */
+static int64_t device_ns(void)
+{
+    return now_ns() + INT64_C(7200000000000);
+}
+
+/* With the lock held. */
+static void note(td_queue *queue, const td_command *command, int64_t begin)
+{
+    if (queue->n_spans == queue->span_room) {
+        int room = 2 * queue->span_room + 64;
+        dovetail_span *grown = realloc(queue->spans, (size_t)room * sizeof *grown);
+        if (!grown) {
+            return;
+        }
+        queue->spans = grown;
+        queue->span_room = room;
+    }
+    queue->spans[queue->n_spans++] = (dovetail_span){.size = sizeof(dovetail_span), .call = command->call,
+                                                     .name = command->workload->name, .begin = begin, .end = device_ns()};
+}
+
+static int queue_profile(void *handle, int32_t wanted)
+{
+    td_queue *queue = handle;
+    pthread_mutex_lock(&queue->lock);
+    if (queue->first || queue->busy) {
+        violate(queue->device, "it was told to take times with work in flight", "queue");
+    }
+    queue->notes = wanted;
+    queue->n_spans = 0;
+    pthread_mutex_unlock(&queue->lock);
+    return wanted && setting(&queue->device->settings.lie) == TD_LIE_REFUSES ? DOVETAIL_FAILED : DOVETAIL_OK;
+}
+
+static int queue_span(void *handle, int32_t index, dovetail_span *told)
+{
+    td_queue *queue = handle;
+    int64_t lie = setting(&queue->device->settings.lie);
+    if (queue->first || queue->busy) {
+        violate(queue->device, "it was asked for times with work in flight", "queue");
+    }
+    if (index >= queue->n_spans || lie == TD_LIE_NONE) {
+        return 1;
+    }
+    *told = queue->spans[lie == TD_LIE_ORDER ? queue->n_spans - 1 - index : index];
+    switch (lie) {
+    case TD_LIE_ENDS:
+        told->end = told->begin - 1;
+        break;
+    case TD_LIE_EMPTY:
+        told->end = told->begin;
+        break;
+    case TD_LIE_LONG:
+        told->end = queue->spans[queue->n_spans - 1].end;
+        break;
+    }
+    return DOVETAIL_OK;
+}
+
+static int queue_clock(void *handle, int64_t *device, int64_t *host)
+{
+    td_queue *queue = handle;
+    *host = now_ns();
+    *device = setting(&queue->device->settings.lie) == TD_LIE_CLOCK ? *host : device_ns();
+    return DOVETAIL_OK;
+}
+
 static void *serve(void *arg)
 {
     td_queue *queue = arg;
@@ -583,7 +656,11 @@ static void *serve(void *arg)
             queue->last = &queue->first;
         }
         queue->busy = 1;
+        int64_t begin = device_ns();
         carry_out_next(queue, command);
+        if (queue->notes && queue->status == DOVETAIL_OK) {
+            note(queue, command, begin);
+        }
         queue->busy = 0;
         free(command);
         pthread_cond_broadcast(&queue->changed);
@@ -664,6 +741,7 @@ static void queue_destroy(void *handle)
     pthread_cond_destroy(&queue->changed);
     pthread_mutex_destroy(&queue->lock);
     free(queue->in_flight);
+    free(queue->spans);
     free(queue);
 }
 
@@ -677,7 +755,7 @@ void td_queues(td_device *device, dovetail_queues *table)
     *table = (dovetail_queues){
         .size = sizeof *table, .abi_major = DOVETAIL_ABI_MAJOR, .abi_minor = DOVETAIL_ABI_MINOR, .state = device,
         .queue_create = queue_create, .queue_wait = queue_wait, .queue_abort = queue_abort, .queue_destroy = queue_destroy,
-        .queue_error = queue_error,
+        .queue_error = queue_error, .queue_profile = queue_profile, .queue_span = queue_span, .queue_clock = queue_clock,
     };
 }
 

@@ -24,12 +24,17 @@ typedef struct {
     int64_t deaf;               /* a hanging command does not listen to an abort either, until this is reset */
     int64_t abort_status;       /* what queue_wait returns after an abort */
     int64_t limit;              /* bytes of memory */
+    int64_t lie;                /* which of TD_LIE_... it tells of its times; 0: none */
 } td_settings;
 
 typedef struct {
     int64_t allocations, bytes, queues, workloads, runs;   /* that exist */
     int64_t commands, waits;                               /* in all */
 } td_counts;
+
+/* Untrue times: spans end before they begin, come in another order, are of another clock, are all
+ * empty, cover each other; there are none; none can be had. */
+enum { TD_LIE_ENDS = 1, TD_LIE_ORDER, TD_LIE_CLOCK, TD_LIE_EMPTY, TD_LIE_LONG, TD_LIE_NONE, TD_LIE_REFUSES };
 
 enum { TD_COPY_IN, TD_COPY_OUT, TD_MOVE, TD_ADD, TD_RELU, TD_FULLY_CONNECTED, TD_BLOCK, TD_UNBLOCK, TD_PROGRAM };
 enum { TD_MAX_STEPS = 64 };

@@ -118,7 +118,8 @@ static int execute_launches(const launch_list *list, const dovetail_call *call, 
             }
         }
         cl_int code = cl->clEnqueueNDRangeKernel(queue_commands(queue), kernel, one->dimensions, NULL, one->global,
-                                                 one->local[0] ? one->local : NULL, 0, NULL, NULL);
+                                                 one->local[0] ? one->local : NULL, 0, NULL,
+                                                 queue_event(queue, call, one->name));
         if (queue_enqueued(queue, code) != CL_SUCCESS) {
             return fail(call, list, "its kernel cannot be enqueued", code);
         }
@@ -145,18 +146,19 @@ static int execute_copy(const launch_list *list, const dovetail_call *call, queu
     if (!bytes) {
         return DOVETAIL_OK;
     }
+    cl_event *event = queue_event(queue, call, list->name);
     switch (list->work) {
     case WORK_COPY_IN:
         code = cl->clEnqueueWriteBuffer(commands, (cl_mem)to->data, 0, to->byte_offset, bytes,
-                                        (const char *)from->data + from->byte_offset, 0, NULL, NULL);
+                                        (const char *)from->data + from->byte_offset, 0, NULL, event);
         break;
     case WORK_COPY_OUT:
         code = cl->clEnqueueReadBuffer(commands, (cl_mem)from->data, 0, from->byte_offset, bytes,
-                                       (char *)to->data + to->byte_offset, 0, NULL, NULL);
+                                       (char *)to->data + to->byte_offset, 0, NULL, event);
         break;
     default:
         code = cl->clEnqueueCopyBuffer(commands, (cl_mem)from->data, (cl_mem)to->data, from->byte_offset, to->byte_offset,
-                                       bytes, 0, NULL, NULL);
+                                       bytes, 0, NULL, event);
     }
     if (queue_enqueued(queue, code) != CL_SUCCESS) {
         return fail(call, list, "its copy cannot be enqueued", code);

@@ -78,6 +78,10 @@ enum {
 
     CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3,
 
+    CL_PROFILING_COMMAND_QUEUED = 0x1280,
+    CL_PROFILING_COMMAND_START = 0x1282,
+    CL_PROFILING_COMMAND_END = 0x1283,
+
     CL_MAP_READ = 1,
     CL_MAP_WRITE_INVALIDATE_REGION = 4
 };
@@ -135,6 +139,7 @@ typedef void (*opencl_event_callback)(cl_event event, cl_int status, void *arg);
     F(cl_int, clEnqueueUnmapMemObject, (cl_command_queue, cl_mem, void *, cl_uint, const cl_event *, cl_event *))               \
     F(cl_int, clEnqueueMarkerWithWaitList, (cl_command_queue, cl_uint, const cl_event *, cl_event *))                           \
     F(cl_int, clGetEventInfo, (cl_event, cl_uint, size_t, void *, size_t *))                                                    \
+    F(cl_int, clGetEventProfilingInfo, (cl_event, cl_uint, size_t, void *, size_t *))                                           \
     F(cl_int, clSetEventCallback, (cl_event, cl_int, opencl_event_callback, void *))                                            \
     F(cl_int, clReleaseEvent, (cl_event))
 

@@ -13,6 +13,8 @@
  * waits for. */
 #define MARK_EVERY 128
 #define SPIN_NS 30000
+#define CLOCK_LOOKS 3
+#define CLOCK_PATIENCE_NS INT64_C(1000000000)
 #define MAX_STEPS 4096
 #define MAX_TEXT 768
 
@@ -32,10 +34,22 @@ typedef struct {
     int32_t fail_at;
 } queue_source;
 
+/* A command whose times are wanted. */
+typedef struct {
+    const dovetail_call *call;
+    const char *name;
+    cl_event event;             /* NULL: it was not enqueued, and its run failed */
+} noted;
+
 struct queue {
     device_handle *device;
     int32_t fail_at;
-    cl_command_queue commands;
+    cl_command_queue commands;  /* that work is enqueued on: one of the next two */
+    cl_command_queue plain;
+    cl_command_queue timed;     /* has the times of its commands taken; NULL until a run is profiled */
+    noted *noted;               /* of the run that is profiled */
+    size_t n_noted;
+    size_t noted_room;
     signal_box *box;            /* of the wait that goes on, else NULL */
     int is_called_back;         /* by the driver, when the mark is reached */
     cl_event mark;              /* its event */
@@ -174,6 +188,33 @@ static void drop(const opencl *cl, cl_event *event)
     }
 }
 
+cl_event *queue_event(queue *queue, const dovetail_call *call, const char *name)
+{
+    if (queue->commands != queue->timed) {
+        return NULL;
+    }
+    if (queue->n_noted == queue->noted_room) {
+        size_t room = queue->noted_room ? 2 * queue->noted_room : 256;
+        noted *more = realloc(queue->noted, room * sizeof(*more));
+        if (!more) {
+            return NULL;
+        }
+        queue->noted = more;
+        queue->noted_room = room;
+    }
+    noted *one = &queue->noted[queue->n_noted++];
+    *one = (noted){call, name, NULL};
+    return &one->event;
+}
+
+static void forget_noted(queue *queue)
+{
+    for (size_t i = 0; i < queue->n_noted; i++) {
+        drop(queue->device->cl, &queue->noted[i].event);
+    }
+    queue->n_noted = 0;
+}
+
 int queue_admit(queue *queue, const dovetail_call *call)
 {
     const opencl *cl = queue->device->cl;
@@ -222,7 +263,7 @@ static int create(void *state, int32_t number, void **made)
     }
     queue->device = device;
     queue->fail_at = source->fail_at;
-    queue->commands = cl->clCreateCommandQueue(device->context, device->device, 0, &code);
+    queue->commands = queue->plain = cl->clCreateCommandQueue(device->context, device->device, 0, &code);
     if (queue->commands) {
         queue->reports =
             cl->clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(zeros), zeros, &code);
@@ -385,15 +426,98 @@ static void destroy(void *handle)
     const opencl *cl = queue->device->cl;
     if (queue->device->process == getpid()) {
         end_wait(queue);
+        forget_noted(queue);
         cl->clReleaseMemObject(queue->reports);
-        cl->clReleaseCommandQueue(queue->commands);
+        cl->clReleaseCommandQueue(queue->plain);
+        if (queue->timed) {
+            cl->clReleaseCommandQueue(queue->timed);
+        }
     }
+    free(queue->noted);
     free(queue);
 }
 
 static const char *error_text(void *handle)
 {
     return ((queue *)handle)->text;
+}
+
+/* Only a command queue that was made for it takes times, and each command is slower on it. */
+static int profile(void *handle, int32_t wanted)
+{
+    queue *queue = handle;
+    device_handle *device = queue->device;
+    forget_noted(queue);
+    if (!wanted) {
+        queue->commands = queue->plain;
+        return DOVETAIL_OK;
+    }
+    if (!queue->timed) {
+        cl_int code = CL_SUCCESS;
+        queue->timed = device->cl->clCreateCommandQueue(device->context, device->device, CL_QUEUE_PROFILING_ENABLE, &code);
+        if (code != CL_SUCCESS) {
+            queue->timed = NULL;
+            return DOVETAIL_FAILED;
+        }
+    }
+    queue->commands = queue->timed;
+    return DOVETAIL_OK;
+}
+
+static int time_of(const opencl *cl, cl_event event, cl_uint what, int64_t *nanoseconds)
+{
+    cl_ulong value = 0;
+    cl_int code = cl->clGetEventProfilingInfo(event, what, sizeof(value), &value, NULL);
+    *nanoseconds = (int64_t)value;
+    return code == CL_SUCCESS ? DOVETAIL_OK : DOVETAIL_FAILED;
+}
+
+static int span(void *handle, int32_t index, dovetail_span *told)
+{
+    queue *queue = handle;
+    const opencl *cl = queue->device->cl;
+    if ((size_t)index >= queue->n_noted || !queue->noted[index].event) {
+        return 1;
+    }
+    const noted *one = &queue->noted[index];
+    told->size = sizeof(*told);
+    told->call = one->call;
+    told->name = one->name;
+    if (time_of(cl, one->event, CL_PROFILING_COMMAND_START, &told->begin) != DOVETAIL_OK) {
+        return DOVETAIL_FAILED;
+    }
+    return time_of(cl, one->event, CL_PROFILING_COMMAND_END, &told->end);
+}
+
+/* When a marker was enqueued is known by both clocks; the best of a few, as a thread may be
+ * interrupted. */
+static int read_clock(void *handle, int64_t *device_time, int64_t *host_time)
+{
+    queue *queue = handle;
+    const opencl *cl = queue->device->cl;
+    int64_t best = INT64_MAX;
+    for (int i = 0; i < CLOCK_LOOKS; i++) {
+        cl_event marker = NULL;
+        int64_t before = now_ns(), at;
+        cl_int code = cl->clEnqueueMarkerWithWaitList(queue->commands, 0, NULL, &marker);
+        int64_t took = now_ns() - before;
+        if (code != CL_SUCCESS) {
+            return DOVETAIL_FAILED;
+        }
+        cl->clFlush(queue->commands);
+        int is_known = await_event(cl, marker, CLOCK_PATIENCE_NS) == CL_COMPLETE &&
+                       time_of(cl, marker, CL_PROFILING_COMMAND_QUEUED, &at) == DOVETAIL_OK && at > 0;
+        cl->clReleaseEvent(marker);
+        if (!is_known) {
+            return DOVETAIL_FAILED;
+        }
+        if (took < best) {
+            best = took;
+            *device_time = at;
+            *host_time = before + took / 2;
+        }
+    }
+    return DOVETAIL_OK;
 }
 
 cl_int await_event(const opencl *cl, cl_event event, int64_t nanoseconds)
@@ -426,5 +550,8 @@ int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table)
     table->queue_abort = abort_rest;
     table->queue_destroy = destroy;
     table->queue_error = error_text;
+    table->queue_profile = profile;
+    table->queue_span = span;
+    table->queue_clock = read_clock;
     return 0;
 }

@@ -26,6 +26,9 @@ typedef struct queue queue;
 
 /* Tell a command that was enqueued; returns its status. */
 cl_int queue_enqueued(queue *queue, cl_int status);
+/* Where the event of a command goes that a step enqueues next, for its time; NULL: nobody wants it.
+ * `name` lives as long as the workload. */
+cl_event *queue_event(queue *queue, const dovetail_call *call, const char *name);
 /* Keep the number of commands in flight bounded, so that a run can end soon. 0, or
  * DOVETAIL_CANCELLED. */
 int queue_admit(queue *queue, const dovetail_call *call);

@@ -187,6 +187,15 @@ typedef struct {
     size_t private_bytes;                                       /* memory this workload holds beyond what the core plans */
 } dovetail_workload;
 
+/* A piece of work of a device, such as a kernel or a transfer; a step has any number of them. */
+typedef struct {
+    size_t size;
+    const dovetail_call *call;  /* of the step: what execute was given */
+    const char *name;           /* (optional) what it is; lives as long as the workload */
+    int64_t begin;              /* when the device began with it, and when it was done: nanoseconds on the device's clock */
+    int64_t end;
+} dovetail_span;
+
 /* The queues of an asynchronous backend: one per run in flight, each carrying out its work in order
  * (in-place aliases rely on it). Called without the GIL. */
 typedef struct {
@@ -204,6 +213,17 @@ typedef struct {
     void (*queue_destroy)(void *queue);
     const char *(*queue_error)(void *queue);                    /* (optional) text of the last failed wait */
     void (*release)(void *state);                               /* (optional) */
+    /* (optional, with queue_span) Begin, or where `wanted` is 0 end, to note when the device works:
+     * for profiles. Nothing is in flight. A new queue notes nothing, and is not slower than one
+     * that cannot. */
+    int (*queue_profile)(void *queue, int32_t wanted);
+    /* Fill in span number `index`, counted from 0 in the order of enqueueing, of what was enqueued
+     * since queue_profile: it comes zeroed, with the core's `size`; set `size` to yours. 1: there
+     * are no more. Everything was waited for. */
+    int (*queue_span)(void *queue, int32_t index, dovetail_span *span);
+    /* (optional) default: the device's clock is CLOCK_MONOTONIC. Read both at one moment, as nearly
+     * as can be: nanoseconds. Nothing is in flight, and spans are noted. */
+    int (*queue_clock)(void *queue, int64_t *device, int64_t *host);
 } dovetail_queues;
 
 /* ---- The backend table: a backend in a plain shared library, without Python ---------------------

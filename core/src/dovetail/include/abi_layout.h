@@ -81,7 +81,14 @@ DOVETAIL_AT(dovetail_workload, n_aliases, 80);
 DOVETAIL_AT(dovetail_workload, workspace_memory, 84);
 DOVETAIL_AT(dovetail_workload, private_bytes, 88);
 
-DOVETAIL_SIZE(dovetail_queues, 72);
+DOVETAIL_SIZE(dovetail_span, 40);
+DOVETAIL_AT(dovetail_span, size, 0);
+DOVETAIL_AT(dovetail_span, call, 8);
+DOVETAIL_AT(dovetail_span, name, 16);
+DOVETAIL_AT(dovetail_span, begin, 24);
+DOVETAIL_AT(dovetail_span, end, 32);
+
+DOVETAIL_SIZE(dovetail_queues, 96);
 DOVETAIL_AT(dovetail_queues, size, 0);
 DOVETAIL_AT(dovetail_queues, abi_major, 8);
 DOVETAIL_AT(dovetail_queues, abi_minor, 12);
@@ -92,6 +99,9 @@ DOVETAIL_AT(dovetail_queues, queue_abort, 40);
 DOVETAIL_AT(dovetail_queues, queue_destroy, 48);
 DOVETAIL_AT(dovetail_queues, queue_error, 56);
 DOVETAIL_AT(dovetail_queues, release, 64);
+DOVETAIL_AT(dovetail_queues, queue_profile, 72);
+DOVETAIL_AT(dovetail_queues, queue_span, 80);
+DOVETAIL_AT(dovetail_queues, queue_clock, 88);
 
 DOVETAIL_SIZE(dovetail_answer, 1160);
 DOVETAIL_AT(dovetail_answer, size, 0);

@@ -86,8 +86,15 @@ template <typename State> void describe(dovetail_workload *workload, State *stat
     workload->release = [](void *object) { delete &as<State>(object); };
 }
 
+/* Whether a class has the functions with which a queue tells when its device works. */
+template <typename Queue, typename = void> struct tells_spans : std::false_type {};
+template <typename Queue> struct tells_spans<Queue, std::void_t<decltype(&Queue::span)>> : std::true_type {};
+template <typename Queue, typename = void> struct has_clock : std::false_type {};
+template <typename Queue> struct has_clock<Queue, std::void_t<decltype(&Queue::clock)>> : std::true_type {};
+
 /* Fill in the queues of a context. A queue is made of the context's address, Queue(context), and
- * has wait(deadline), abort() and error(), which do what `dovetail_queues` says. */
+ * has wait(deadline), abort() and error(), which do what `dovetail_queues` says. It may have
+ * profile(wanted) and span(index, span), and with them clock(device, host). */
 template <typename Queue> void describe(dovetail_queues *queues, void *context)
 {
     *queues = dovetail_queues{};
@@ -104,6 +111,19 @@ template <typename Queue> void describe(dovetail_queues *queues, void *context)
     queues->queue_abort = [](void *queue) { guarded(nullptr, [&] { as<Queue>(queue).abort(); }); };
     queues->queue_destroy = [](void *queue) { delete &as<Queue>(queue); };
     queues->queue_error = [](void *queue) { return static_cast<const char *>(as<Queue>(queue).error()); };
+    if constexpr (tells_spans<Queue>::value) {
+        queues->queue_profile = [](void *queue, int32_t wanted) {
+            return guarded(nullptr, [&] { as<Queue>(queue).profile(wanted != 0); });
+        };
+        queues->queue_span = [](void *queue, int32_t index, dovetail_span *span) {
+            return guarded(nullptr, [&] { return static_cast<int>(as<Queue>(queue).span(index, span)); });
+        };
+    }
+    if constexpr (has_clock<Queue>::value) {
+        queues->queue_clock = [](void *queue, int64_t *device, int64_t *host) {
+            return guarded(nullptr, [&] { as<Queue>(queue).clock(device, host); });
+        };
+    }
 }
 
 /* What was compiled, behind the name and versions of who made it and a checksum: an artefact. */

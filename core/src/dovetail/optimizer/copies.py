@@ -29,6 +29,9 @@ class CopyReport(NamedTuple):
         nbytes: Size.
         reason: Who wrote the tensor and who reads it.
         mapped: The core copies, in memory that the host can see; else `backend` does.
+        milliseconds: What it took on average in the latest profile: of the device where it tells,
+            else of the host. None: nobody measured, or it was enqueued on a device that does not
+            tell.
     """
 
     name: str
@@ -39,6 +42,7 @@ class CopyReport(NamedTuple):
     nbytes: int
     reason: str
     mapped: bool = False
+    milliseconds: float | None = None
 
 
 class Domains(Record):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..contract.device import Device
+from ..contract.interfaces import HOST
 from ..ground.records import NamedTuple, Record
 from .candidate import BY_THE_CALLER, Absent, Refusal
 from .copies import CopyReport
@@ -70,6 +71,16 @@ class DeviceReport(NamedTuple):
         return f"device {self.label}: {self.device.description}"
 
 
+class Crossing(NamedTuple):
+    """Bytes that one run copies from host memory to devices, and back."""
+
+    to_devices: int
+    to_host: int
+
+    def __str__(self) -> str:
+        return f"{self.to_devices} bytes to devices, {self.to_host} bytes to the host"
+
+
 class Placement(NamedTuple):
     """What the optimizer did, as data; `explain` prints it.
 
@@ -130,6 +141,19 @@ class Placement(NamedTuple):
                     return row
         raise KeyError(name)
 
+    @property
+    def crossing(self) -> Crossing:
+        """Bytes that each run copies between the host and devices, and back."""
+        return Crossing(
+            sum(copy.nbytes for copy in self.copies if copy.source == HOST),
+            sum(copy.nbytes for copy in self.copies if copy.target == HOST),
+        )
+
+    def with_copy_times(self, milliseconds: Mapping[str, float]) -> Placement:
+        """Return it with measured times of copies, by name of the copy."""
+        copies = tuple(copy._replace(milliseconds=milliseconds.get(copy.name)) for copy in self.copies)
+        return self._replace(copies=copies)
+
     def summary(self) -> str:
         """Say it in one line."""
         counts = Counter(_label(row.backend, row.device) for row in self.layers)
@@ -183,10 +207,13 @@ class Placement(NamedTuple):
         return _table(rows) if self.partitions else ""
 
     def _copy_table(self) -> str:
-        rows = [("copy", "from", "to", "by", "bytes", "why")]
+        measured = any(copy.milliseconds is not None for copy in self.copies)
+        rows = [("copy", "from", "to", "by", "bytes", *(("ms",) if measured else ()), "why")]
         for copy in self.copies:
-            rows.append((copy.tensor, str(copy.source), str(copy.target), _copier(copy), str(copy.nbytes), copy.reason))
-        return _table(rows) if self.copies else ""
+            took = "-" if copy.milliseconds is None else f"{copy.milliseconds:.3f}"
+            row = (copy.tensor, str(copy.source), str(copy.target), _copier(copy), str(copy.nbytes))
+            rows.append((*row, *((took,) if measured else ()), copy.reason))
+        return f"{_table(rows)}\neach run copies {self.crossing}" if self.copies else ""
 
     def _fallback_line(self) -> str:
         if not self.fallbacks:
@@ -203,6 +230,7 @@ class Placement(NamedTuple):
             "layers": [row._asdict() | {"refusals": [one._asdict() for one in row.refusals]} for row in self.layers],
             "partitions": [part.as_dict() for part in self.partitions],
             "copies": [{**copy._asdict(), "source": str(copy.source), "target": str(copy.target)} for copy in self.copies],
+            "crossing": self.crossing._asdict(),
             "passes": [{"name": name, "changes": changes} for name, changes in self.passes],
             "absent": [{"request": str(one.request), "state": one.state, "reason": one.reason} for one in self.absent],
             "folded": list(self.folded),

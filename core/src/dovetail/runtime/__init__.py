@@ -14,10 +14,17 @@ from .runtime import Runtime, default_runtime
 if TYPE_CHECKING:
     from .guard import Guard
     from .profile import LayerTime, Profile
+    from .profiled_run import ProfiledRun, Span
 
-__all__ = ["Guard", "LayerTime", "LoadedNetwork", "Profile", "Runtime", "default_runtime"]
+__all__ = ["Guard", "LayerTime", "LoadedNetwork", "Profile", "ProfiledRun", "Runtime", "Span", "default_runtime"]
 
-_LATER = {"Guard": "guard", "LayerTime": "profile", "Profile": "profile"}
+_LATER = {
+    "Guard": "guard",
+    "LayerTime": "profile",
+    "Profile": "profile",
+    "ProfiledRun": "profiled_run",
+    "Span": "profiled_run",
+}
 
 if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name acceptable to type checkers
 

@@ -16,7 +16,7 @@ from libc.stdint cimport int64_t
 from posix.unistd cimport getpid
 
 from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, DOVETAIL_OUT_OF_MEMORY
-from dovetail.runtime.plans cimport DVT_MAX_MARKS, DVT_TIMED_OUT, DVT_UNWATCHED, Context, Plan, now_ns
+from dovetail.runtime.plans cimport DVT_MAX_MARKS, DVT_TIMED_OUT, DVT_UNWATCHED, Context, Plan, dvt_span, now_ns
 from dovetail.runtime.ports cimport Port, Ports, fits
 
 import os
@@ -354,13 +354,21 @@ cdef class NetworkRunner:
 
     cdef int _report(self, profile, Plan plan, Context context) except -1:
         cdef int i
+        cdef dvt_span span
+        from .profiled_run import Span  # not by every process
+
         times = [(context.c.times[2 * i], context.c.times[2 * i + 1]) for i in range(plan.n_steps)]
         marks = [
             (context.c.marks[i].step, context.c.marks[i].name.decode("utf-8", "replace"), context.c.marks[i].time)
             for i in range(min(context.c.n_marks, DVT_MAX_MARKS))
         ]
+        spans = []
+        for i in range(context.c.spans.n_spans):
+            span = context.c.spans.spans[i]
+            name = "" if span.name == NULL else span.name.decode("utf-8", "replace")
+            spans.append(Span(span.step, span.queue, name, span.begin, span.end))
         for one in profile:
-            one.add(plan.steps, times, marks, threading.get_ident())
+            one.add(plan.steps, times, marks, threading.get_ident(), spans)
         return 0
 
     def _plan_alone(self, make, timeout):

@@ -80,6 +80,7 @@ class LoadedNetwork(NetworkRunner):
         self._factories: dict[BackendKey, Factory] = {}
         self._spare_arenas: list[ITensorHandle] = []
         self._profiles: list[Profile] = []
+        self._copy_times: dict[str, float] = {}  # milliseconds, of the latest profile
         self._told: set[BackendRequest | str] = set()
         self._placement_told = False
         self._idle_event = threading.Event()
@@ -147,8 +148,12 @@ class LoadedNetwork(NetworkRunner):
 
     @property
     def placement(self) -> Placement:
-        """Which layer went where, and why; `print(net.placement.explain())`."""
-        return self._latest.optimized.placement
+        """Which layer went where, and why; `print(net.placement.explain())`.
+
+        Copies between memories have the times of the latest profile.
+        """
+        placement = self._latest.optimized.placement
+        return placement.with_copy_times(self._copy_times) if self._copy_times else placement
 
     @property
     def memory(self) -> PlannedMemory:
@@ -236,6 +241,7 @@ class LoadedNetwork(NetworkRunner):
             with self._state_lock:
                 self._profiles[:] = [one for one in self._profiles if one is not profile]
                 self._show_profiles()
+            self._copy_times.update(profile.copy_times())
 
     def _show_profiles(self) -> None:
         """Show the profiles to runs from now on, as a new tuple; runs in flight keep theirs."""

@@ -175,8 +175,12 @@ class PlanBuilder:
         queue = self.backends.queue(key, origin) if key is not None and workload.asynchronous else None
         backend = "core" if assigned is None else str(assigned.request.id)
         info = StepInfo(layer.name, layer.kind, backend, layer.sources, queue, private_bytes=workload.private_bytes)
-        if assigned is None and isinstance(layer.descriptor, MemoryCopy):
-            info = info._replace(maps=tuple([one for one in (layer.descriptor.source, layer.descriptor.target) if one != HOST]))
+        if isinstance(layer.descriptor, MemoryCopy):
+            info = info._replace(copied_bytes=layer.output.known_info.nbytes)
+            if assigned is None:
+                info = info._replace(
+                    maps=tuple([one for one in (layer.descriptor.source, layer.descriptor.target) if one != HOST])
+                )
         if self.tuned.get(layer.name):
             info = info._replace(tuned=self.tuned[layer.name])
         where = self._workspace_domain(workload, key, per_worker, origin)
@@ -376,6 +380,7 @@ class PlanBuilder:
             shared + workers_bytes if workspace is not None else 0,
             info.tuned,
             info.maps,
+            info.copied_bytes,
         )
 
     def _output_copy(self, tensor: int, output: int, target: int, name: str) -> StepInfo:

@@ -39,6 +39,17 @@ cdef extern from "run.h" nogil:
         int64_t time
         int32_t step
 
+    ctypedef struct dvt_span:
+        int32_t step
+        int32_t queue
+        const char *name
+        int64_t begin
+        int64_t end
+
+    ctypedef struct dvt_spans:
+        dvt_span *spans
+        int32_t n_spans
+
     ctypedef struct dvt_context:
         dvt_watch watch
         int32_t n_steps
@@ -46,6 +57,7 @@ cdef extern from "run.h" nogil:
         int (*poll)(dvt_context *) noexcept nogil
         int64_t *times
         dvt_mark *marks
+        dvt_spans *spans
         int n_marks
         int code
         int32_t failed_step

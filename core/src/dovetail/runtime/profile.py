@@ -11,12 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from ..ground.records import NamedTuple
+from .chrome_trace import trace_events
+from .profiled_run import ProfiledRun, Span
 
 
 class LayerTime(NamedTuple):
     """Time of one step over all profiled runs, in nanoseconds.
 
-    `tuned` says how it is computed, if that was measured.
+    Attributes:
+        name, kind, backend, sources: As in the plan.
+        calls: How often it ran.
+        total_ns, min_ns: Of the host: to compute it, or where it is enqueued, to enqueue it.
+        tuned: How it is computed, if that was measured.
+        device_ns, device_min_ns: How long the device worked for it; None if its backend does not
+            tell. A wait has 0 where the device tells: what it waited for is told of the layers.
+        copied_bytes: What one call copies from one memory to another.
     """
 
     name: str
@@ -27,18 +36,29 @@ class LayerTime(NamedTuple):
     total_ns: int
     min_ns: int
     tuned: str = ""
+    device_ns: int | None = None
+    device_min_ns: int | None = None
+    copied_bytes: int = 0
 
     @property
     def mean_ns(self) -> float:
-        """Average per call."""
+        """Average of the host's time per call."""
         return self.total_ns / self.calls if self.calls else 0.0
 
+    @property
+    def mean_device_ns(self) -> float | None:
+        """Average of the device's time per call; None if its backend does not tell."""
+        return None if self.device_ns is None else self.device_ns / self.calls if self.calls else 0.0
 
-class _Run(NamedTuple):
-    steps: Sequence[Any]
-    times: list[tuple[int, int]]
-    marks: list[tuple[int, str, int]]
-    thread: int
+    @property
+    def cost_ns(self) -> int:
+        """Time of whoever did the work: of the device where it is known, else of the host."""
+        return self.total_ns if self.device_ns is None else self.device_ns
+
+    @property
+    def least_ns(self) -> int:
+        """The least time of whoever did the work."""
+        return self.min_ns if self.device_min_ns is None else self.device_min_ns
 
 
 @dataclass
@@ -46,16 +66,28 @@ class Profile:
     """Times of the runs inside a `with net.profiling() as profile:` block."""
 
     network: str
-    _runs: list[_Run] = field(default_factory=list)
+    _runs: list[ProfiledRun] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
         return f"<Profile of {self.network!r}: {self.runs} runs>"
 
-    def add(self, steps: Sequence[Any], times: list[tuple[int, int]], marks: list[tuple[int, str, int]], thread: int) -> None:
+    def add(
+        self,
+        steps: Sequence[Any],
+        times: list[tuple[int, int]],
+        marks: list[tuple[int, str, int]],
+        thread: int,
+        spans: Sequence[Span] = (),
+    ) -> None:
         """Take the times of one run: (begin, end) per step, CLOCK_MONOTONIC nanoseconds."""
         with self._lock:
-            self._runs.append(_Run(steps, times, marks, thread))
+            self._runs.append(ProfiledRun(steps, times, marks, thread, spans))
+
+    @property
+    def each_run(self) -> tuple[ProfiledRun, ...]:
+        """What was measured, run by run."""
+        return tuple(self._runs)
 
     @property
     def runs(self) -> int:
@@ -66,32 +98,58 @@ class Profile:
     def layers(self) -> tuple[LayerTime, ...]:
         """Time per step, in order of execution."""
         times: dict[tuple[int, str], list[int]] = defaultdict(list)
+        device: dict[tuple[int, str], list[int]] = defaultdict(list)
         infos: dict[tuple[int, str], Any] = {}
         for run in self._runs:
+            of_devices = run.device_times()
             for number, (step, (begin, end)) in enumerate(zip(run.steps, run.times, strict=True)):
-                times[number, step.name].append(end - begin)
-                infos[number, step.name] = step
-        return tuple(
-            LayerTime(
-                step.name, step.layer_kind, str(step.backend), step.sources, len(spent), sum(spent), min(spent), step.tuned
-            )
-            for key, spent in sorted(times.items())
-            for step in (infos[key],)
-        )
+                key = (number, step.name)
+                times[key].append(end - begin)
+                infos[key] = step
+                if number in of_devices:
+                    device[key].append(of_devices[number])
+        return tuple(_layer_time(infos[key], spent, device.get(key)) for key, spent in sorted(times.items()))
+
+    @property
+    def copies(self) -> tuple[LayerTime, ...]:
+        """Those of `layers` that copy a tensor from one memory to another."""
+        return tuple(layer for layer in self.layers if layer.copied_bytes)
+
+    def copy_times(self) -> dict[str, float]:
+        """Return the average milliseconds of each of `copies` whose time is known, by name.
+
+        That is the device's where it tells, else the host's; what was only enqueued is not known.
+        """
+        enqueued = {step.name for run in self._runs for step in run.steps if step.queue is not None}
+        return {
+            copy.name: copy.cost_ns / copy.calls / 1e6
+            for copy in self.copies
+            if copy.device_ns is not None or copy.name not in enqueued
+        }
 
     def table(self, limit: int | None = None) -> str:
-        """Print the layers, slowest first."""
-        layers = sorted(self.layers, key=lambda layer: -layer.total_ns)
-        total = sum(layer.total_ns for layer in layers) or 1
+        """Print the layers, slowest first.
+
+        `host us` is what a call took the host, which for a layer on a device is the enqueueing;
+        `device us` is how long the device worked, where it tells. `share` is of the latter where it
+        is known, else of the former.
+        """
+        layers = sorted(self.layers, key=lambda layer: -layer.cost_ns)
+        total = sum(layer.cost_ns for layer in layers) or 1
         shown = layers if limit is None else layers[:limit]
+        tells = any(layer.device_ns is not None for layer in layers)
         width = max((len(layer.name) for layer in shown), default=5)
         kinds = max((len(_short(layer.kind)) for layer in shown), default=4)
-        lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'mean us':>10}  {'share':>6}"]
-        lines += [
-            f"{layer.name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
-            f"{layer.mean_ns / 1e3:>10.2f}  {layer.total_ns / total:>6.1%}" + (f"  {layer.tuned}" if layer.tuned else "")
-            for layer in shown
-        ]
+        device = f"{'device us':>10}  " if tells else ""
+        lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'host us':>10}  {device}{'share':>6}"]
+        for layer in shown:
+            mean = layer.mean_device_ns
+            device = f"{'-' if mean is None else format(mean / 1e3, '.2f'):>10}  " if tells else ""
+            lines.append(
+                f"{layer.name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
+                f"{layer.mean_ns / 1e3:>10.2f}  {device}{layer.cost_ns / total:>6.1%}"
+                + (f"  {layer.tuned}" if layer.tuned else "")
+            )
         if len(shown) < len(layers):
             lines.append(f"... and {len(layers) - len(shown)} more")
         return "\n".join(lines)
@@ -99,27 +157,30 @@ class Profile:
     def to_chrome_trace(self, path: str | Path | None = None) -> str:
         """Return the runs as Chrome trace events, also written to `path` if given.
 
-        Load them in Perfetto or chrome://tracing.
+        Each thread of the host has a track, and so has each device that tells when it worked, for
+        each thread whose runs it carried out; arrows lead from one to the other. Load them in
+        Perfetto or chrome://tracing.
         """
-        events: list[dict[str, Any]] = []
-        threads = {thread: number for number, thread in enumerate(dict.fromkeys(run.thread for run in self._runs), start=1)}
-        for number, run in enumerate(self._runs):
-            place = {"pid": 1, "tid": threads[run.thread]}  # viewers keep 32 bits: the ids of pthreads would all be one
-            for step, (begin, end) in zip(run.steps, run.times, strict=True):
-                if begin == 0:
-                    continue
-                args = {"kind": step.layer_kind, "backend": str(step.backend), "sources": list(step.sources), "run": number}
-                events.append(
-                    {"name": step.name, "ph": "X", "ts": begin / 1e3, "dur": (end - begin) / 1e3, **place, "args": args}
-                )
-            for index, name, time in run.marks:
-                mark = {"name": name, "ph": "i", "s": "t", "ts": time / 1e3, **place}
-                events.append({**mark, "args": {"layer": run.steps[index].name}})
-        names = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": f"dovetail: {self.network}"}}]
-        text = json.dumps({"traceEvents": names + events, "displayTimeUnit": "ns"})
+        text = json.dumps({"traceEvents": trace_events(self.network, self._runs), "displayTimeUnit": "ns"})
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
+
+
+def _layer_time(step: Any, spent: Sequence[int], device: Sequence[int] | None) -> LayerTime:
+    return LayerTime(
+        step.name,
+        step.layer_kind,
+        str(step.backend),
+        step.sources,
+        len(spent),
+        sum(spent),
+        min(spent),
+        step.tuned,
+        None if device is None else sum(device),
+        None if device is None else min(device),
+        step.copied_bytes,
+    )
 
 
 def _short(kind: str) -> str:

@@ -26,6 +26,7 @@ class StepInfo(NamedTuple):
         workspace_bytes: Bytes of scratch in all.
         private_bytes: Memory that the workload holds for itself.
         maps: Memory of backends that a copy of the core maps, for messages.
+        copied_bytes: What it copies from one memory to another.
         tuned: How it is computed, if that was chosen by measuring; as in the placement report.
     """
 
@@ -43,6 +44,7 @@ class StepInfo(NamedTuple):
     workspace_bytes: int = 0
     tuned: str = ""
     maps: tuple[MemoryDomain, ...] = ()
+    copied_bytes: int = 0
 
 
 class Draft(Record):

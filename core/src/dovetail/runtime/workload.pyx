@@ -497,10 +497,17 @@ cdef class Queues:
         ) if not there]
         if missing:
             raise _contract(origin, f"its queues lack {', '.join(missing)}", "fill in these functions of dovetail_queues")
+        if (self.own.queue_profile != NULL) != (self.own.queue_span != NULL):
+            raise _contract(origin, "its queues have one of queue_profile and queue_span", "fill in both of dovetail_queues, or none")
         PyCapsule_SetName(capsule, DOVETAIL_USED_QUEUES_CAPSULE)
         self.table = &self.own
         self.kept = capsule
         return self
+
+    @property
+    def tells_spans(self):
+        """Whether it can tell when the device works."""
+        return self.own.queue_span != NULL
 
     def __dealloc__(self):
         if self.table != NULL and self.table.release != NULL:

@@ -135,7 +135,9 @@ def _profiled(
         profile.to_chrome_trace(trace)
     return [
         {"name": layer.name, "kind": layer.kind, "backend": layer.backend, "tuned": layer.tuned}
-        | {"mean_seconds": layer.total_ns / layer.calls / 1e9}
+        | {"mean_seconds": layer.mean_ns / 1e9, "cost_seconds": layer.cost_ns / layer.calls / 1e9}
+        | {"device_seconds": None if layer.mean_device_ns is None else layer.mean_device_ns / 1e9}
+        | {"copied_bytes": layer.copied_bytes}
         for layer in profile.layers
         if layer.calls
     ]
@@ -192,19 +194,27 @@ def report_table(report: Mapping[str, Any]) -> Any:
 
 
 def layers_table(layers: list[dict[str, Any]]) -> Any:
-    """Build the table of layers, slowest first."""
-    from ..rendering import seconds_text, table
+    """Build the table of layers, slowest first; times of devices where one tells them."""
+    from ..rendering import bytes_text, seconds_text, table
 
-    total = sum(layer["mean_seconds"] for layer in layers) or 1.0
-    rows = [
-        (
-            layer["name"],
-            layer["kind"].removeprefix("dovetail."),
-            layer["backend"],
-            seconds_text(layer["mean_seconds"]),
-            f"{layer['mean_seconds'] / total:.1%}",
-            layer.get("tuned", ""),
+    total = sum(layer["cost_seconds"] for layer in layers) or 1.0
+    columns = {"layer": "", "kind": "", "backend": "", "host": "right", "device": "right", "share": "right", "": ""}
+    rows = []
+    for layer in sorted(layers, key=lambda layer: -layer["cost_seconds"]):
+        device = layer["device_seconds"]
+        copied = bytes_text(layer["copied_bytes"]) if layer["copied_bytes"] else ""
+        rows.append(
+            {
+                "layer": layer["name"],
+                "kind": layer["kind"].removeprefix("dovetail."),
+                "backend": layer["backend"],
+                "host": seconds_text(layer["mean_seconds"]),
+                "device": "-" if device is None else seconds_text(device),
+                "share": f"{layer['cost_seconds'] / total:.1%}",
+                "": layer["tuned"] or copied,
+            }
         )
-        for layer in sorted(layers, key=lambda layer: -layer["mean_seconds"])
-    ]
-    return table(("layer", "kind", "backend", "mean", "share", ""), rows, right=("mean", "share"))
+    if all(layer["device_seconds"] is None for layer in layers):
+        del columns["device"]
+    right = tuple(name for name, side in columns.items() if side)
+    return table(tuple(columns), [tuple(row[name] for name in columns) for row in rows], right=right)

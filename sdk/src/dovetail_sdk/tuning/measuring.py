@@ -375,7 +375,7 @@ def _block(network: LoadedNetwork, feeds: dict[str, Array]) -> tuple[dict[str, f
             begin = perf_counter()
             network.run(feeds)
             times.append(perf_counter() - begin)
-    return {layer.name: layer.min_ns / 1e9 for layer in profile.layers}, min(times)
+    return {layer.name: layer.least_ns / 1e9 for layer in profile.layers}, min(times)
 
 
 def _times_of(subjects: Sequence[_Subject], times: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:

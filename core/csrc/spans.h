@@ -1,0 +1,45 @@
+/* When devices worked, of one run that is profiled, in the time of the host. */
+#pragma once
+
+#include <stdint.h>
+
+#include "abi.h"
+
+/* So many of one run are kept: a queue that never ends its list must not end the host. */
+enum { DVT_MAX_SPANS = 1 << 20 };
+
+typedef struct {
+    int32_t step;
+    int32_t queue;
+    const char *name;           /* lives as long as the step's workload; NULL if it has none */
+    int64_t begin, end;         /* CLOCK_MONOTONIC nanoseconds */
+} dvt_span;
+
+/* A look at both clocks, and how long it took: it may have been at any moment in between. */
+typedef struct {
+    int64_t device, host, spread;
+} dvt_reading;
+
+typedef struct {
+    dvt_span *spans;
+    int32_t n_spans;
+    int32_t room;
+    dvt_reading *begun;         /* per queue */
+    char *is_told;              /* per queue: whether it notes spans */
+    int32_t n_queues;
+} dvt_spans;
+
+/* Make room for what queues tell. NULL: there is no memory. */
+dvt_spans *dvt_spans_create(int32_t n_queues);
+
+/* `spans` may be NULL. */
+void dvt_spans_destroy(dvt_spans *spans);
+
+/* Before the first step: have each queue that can note when its device works. */
+void dvt_spans_begin(dvt_spans *spans, const dovetail_queues *const *tables, void *const *queues);
+
+/* Once everything was waited for: collect what the queues noted of these calls, in the time of the
+ * host, and have them note no more. What cannot be kept is left out. `is_wanted` 0: collect
+ * nothing. */
+void dvt_spans_end(dvt_spans *spans, const dovetail_queues *const *tables, void *const *queues, const dovetail_call *calls,
+                   int32_t n_calls, int is_wanted);

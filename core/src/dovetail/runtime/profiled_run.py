@@ -1,0 +1,66 @@
+"""What was measured of one run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from ..ground.records import NamedTuple
+
+
+class Span(NamedTuple):
+    """A time in which a device worked for a step, in nanoseconds of CLOCK_MONOTONIC.
+
+    Attributes:
+        step: Index of the step.
+        queue: Index of the queue.
+        name: What the device did, in the words of its backend, such as a kernel; may be empty.
+        begin, end: As told by the device, on its own clock, and put on the host's.
+    """
+
+    step: int
+    queue: int
+    name: str
+    begin: int
+    end: int
+
+
+class ProfiledRun(NamedTuple):
+    """The times of one run.
+
+    Attributes:
+        steps: Those of its plan.
+        times: (begin, end) of each, of the host; CLOCK_MONOTONIC nanoseconds, as all times here.
+        marks: (index of a step, name, time) of moments that kernels marked.
+        thread: Which ran it.
+        spans: When devices worked, by queue in the order in which they were told.
+    """
+
+    steps: Sequence[Any]
+    times: list[tuple[int, int]]
+    marks: list[tuple[int, str, int]]
+    thread: int
+    spans: Sequence[Span] = ()
+
+    def device_times(self) -> dict[int, int]:
+        """Return how long devices worked, by index of the step, of steps whose devices tell."""
+        spans = self.spans_by_step()
+        telling = {span.queue for span in self.spans}
+        return {number: _covered(spans.get(number, ())) for number, step in enumerate(self.steps) if step.queue in telling}
+
+    def spans_by_step(self) -> dict[int, list[Span]]:
+        """Return the spans of each step that has some."""
+        found: dict[int, list[Span]] = defaultdict(list)
+        for span in self.spans:
+            found[span.step].append(span)
+        return found
+
+
+def _covered(spans: Sequence[Span]) -> int:
+    """Return the time that is covered by spans, which may overlap."""
+    total, until = 0, 0
+    for span in sorted(spans, key=lambda span: span.begin):
+        total += max(span.end - max(span.begin, until), 0)
+        until = max(until, span.end)
+    return total
