@@ -84,3 +84,24 @@ HALVES(4)
 HALVES(8)
 HALVES(16)
 #undef HALVES
+
+// Vectors of floats likewise: PoCL's own vstore is several instructions.
+#if ON_CPU
+#define STORES(count, SPACE)                                                                       \
+    static void __attribute__((overloadable, always_inline))                                       \
+        store_floats##count(SPACE float *p, const float##count v)                                  \
+    {                                                                                              \
+        typedef float##count loose __attribute__((aligned(4)));                                    \
+        *(SPACE loose *)p = v;                                                                     \
+    }
+#define FLOATS(count) STORES(count, __global) STORES(count, __local) STORES(count, __private)
+FLOATS(4)
+FLOATS(8)
+FLOATS(16)
+#undef FLOATS
+#undef STORES
+#else
+#define store_floats4(p, v) vstore4(v, 0, p)
+#define store_floats8(p, v) vstore8(v, 0, p)
+#define store_floats16(p, v) vstore16(v, 0, p)
+#endif

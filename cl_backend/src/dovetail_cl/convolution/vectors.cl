@@ -4,7 +4,7 @@
 #define NAMED(a, b) JOINED(a, b)
 typedef NAMED(float, VECTOR) vec;
 #define VLOAD NAMED(vload, VECTOR)
-#define VSTORE NAMED(vstore, VECTOR)
+#define VSTORE(v, i, p) NAMED(store_floats, VECTOR)((p) + (i) * VECTOR, v)
 
 #define READ_float(p, i) VLOAD(0, (p) + (i))
 #define READ_half(p, i) NAMED(load_halves, VECTOR)((p) + (i))
@@ -29,6 +29,6 @@ void copy_line(__global float *to, const __global T *x, const uint from, const u
     for (; i < n; ++i) to[i] = LOAD_AS(T, x, from + i * stride);
 }
 
-#define WRITE_4_float(p, i, v) vstore4(v, 0, (p) + (i))
+#define WRITE_4_float(p, i, v) store_floats4((p) + (i), v)
 #define WRITE_4_half(p, i, v) store_halves4((p) + (i), v)
 #define WRITE_4(p, i, v) NAMED(WRITE_4_, T)(p, i, v)

@@ -12,7 +12,7 @@ from dovetail.ground.records import NamedTuple
 from ..driver.arguments import Argument
 from ..kernels import TYPES
 from .chains import Statement, statements_text
-from .functions import SOURCE, vector_source
+from .functions import vector_source
 
 
 class Operand(NamedTuple):
@@ -61,7 +61,7 @@ class Epilogue(NamedTuple):
 
     def source(self, width: int = 1) -> str:
         """Return the sources before that of a kernel, which treats `width` elements at once."""
-        return f"{vector_source(width) if width > 1 else SOURCE} elementwise/epilogue.cl"
+        return f"{vector_source(width)} elementwise/epilogue.cl"
 
     def defined(self, width: int = 1) -> dict[str, Any]:
         """Return what `epilogue.cl` wants to be defined."""

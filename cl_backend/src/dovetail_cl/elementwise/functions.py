@@ -5,9 +5,6 @@ from __future__ import annotations
 from dovetail import DType
 from dovetail.layers import ActivationFunction, BinaryOperation, ComparisonOperation, UnaryOperation
 
-SOURCE = "elementwise/mathematics.cl:float:int elementwise/functions.cl:float:int"
-"""What the expressions call, of floats."""
-
 _ACTIVATIONS = {
     "linear": "({alpha} * ({v}) + {beta})",
     "relu": "relu({v})",
@@ -78,9 +75,19 @@ _COMPARISONS = {
 }
 
 
-def vector_source(width: int) -> str:
-    """Return what the expressions call, of vectors of floats."""
-    return f"elementwise/mathematics.cl:float{width}:int{width} elementwise/functions.cl:float{width}:int{width}"
+def mathematics(width: int = 1) -> str:
+    """Return the source of powers of e and the like, of vectors of so many floats."""
+    return f"elementwise/mathematics.cl:float{width}:int{width}" if width > 1 else "elementwise/mathematics.cl:float:int"
+
+
+def vector_source(width: int = 1) -> str:
+    """Return what the expressions call, of vectors of so many floats."""
+    own = mathematics(width)
+    return f"{own} {own.replace('mathematics', 'functions')}"
+
+
+SOURCE = vector_source()
+"""What the expressions call, of floats."""
 
 
 def literal(value: float) -> str:

@@ -6,7 +6,7 @@
 #define V JOINED(float, WIDTH)
 #define LOAD_V_float(p) JOINED(vload, WIDTH)(0, p)
 #define LOAD_V_half(p) JOINED(load_halves, WIDTH)(p)
-#define STORE_V_float(p, v) JOINED(vstore, WIDTH)(v, 0, p)
+#define STORE_V_float(p, v) JOINED(store_floats, WIDTH)(p, v)
 #define STORE_V_half(p, v) JOINED(store_halves, WIDTH)(p, v)
 
 typedef struct {

@@ -14,8 +14,6 @@ from ..kernels import Kernels
 
 SOURCE = "lines/lines.cl"
 """What kernels over lines begin with."""
-POWERS = "lines/powers.cl"
-"""Powers of e, for such kernels."""
 
 _WORTH = 4096
 """Elements that are worth a work item of a CPU."""

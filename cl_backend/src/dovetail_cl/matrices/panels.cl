@@ -6,7 +6,7 @@
 #define NAMED(a, b) JOINED(a, b)
 typedef NAMED(float, VECTOR) vec;
 #define VLOAD NAMED(vload, VECTOR)
-#define VSTORE NAMED(vstore, VECTOR)
+#define VSTORE(v, i, p) NAMED(store_floats, VECTOR)((p) + (i) * VECTOR, v)
 #define LOADS_float(p) VLOAD(0, p)
 #define LOADS_half(p) NAMED(load_halves, VECTOR)(p)
 #define LOADS(p) NAMED(LOADS_, B)(p)

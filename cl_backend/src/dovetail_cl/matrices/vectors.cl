@@ -17,7 +17,7 @@ typedef NAMED(float, VECTOR) vec;
 #define LOADS_half(i, p) NAMED(load_halves, VECTOR)((p) + (i) * VECTOR)
 #define LOADS(i, p) NAMED(LOADS_, T)(i, p)
 #define VLOAD NAMED(vload, VECTOR)
-#define VSTORE NAMED(vstore, VECTOR)
+#define VSTORE(v, i, p) NAMED(store_floats, VECTOR)((p) + (i) * VECTOR, v)
 
 #define TOTAL_4(v) (((v).s0 + (v).s1) + ((v).s2 + (v).s3))
 #define TOTAL_8(v) TOTAL_4((v).lo + (v).hi)

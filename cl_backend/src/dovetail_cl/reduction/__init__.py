@@ -11,8 +11,9 @@ from dovetail.layers import ArgFunction
 
 from ..driver.arguments import Launch, Output
 from ..elementwise import argument, in_place, input_info
+from ..elementwise.functions import mathematics
 from ..kernels import TYPES, Kernels, Work
-from ..lines import POWERS, SOURCE, lines_along, spread
+from ..lines import SOURCE, lines_along, spread
 from .reducing import FUNCTIONS, reduce
 
 
@@ -38,7 +39,7 @@ def _softmax(layer: Layer, kernels: Kernels) -> Work:
     # Lanes that are not there weigh nothing, being infinite: a factor of 0 would make them NaN.
     form = spread(kernels, lines, is_serial=descriptor.beta == 0.0)
     kernel = kernels.get(
-        f"{SOURCE} {POWERS} reduction/softmax.cl",
+        f"{SOURCE} {mathematics(form.defined['LANES'])} reduction/softmax.cl",
         "softmax",
         **form.defined,
         C="float",

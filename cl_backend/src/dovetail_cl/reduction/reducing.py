@@ -11,8 +11,9 @@ from dovetail import DType
 from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import Argument, Launch, Output, Scratch
+from ..elementwise.functions import mathematics
 from ..kernels import TYPES, Kernels, Work
-from ..lines import POWERS, SOURCE, Lines, spread
+from ..lines import SOURCE, Lines, spread
 
 _LONG = 16384
 """Elements of a line that are worth a work item, or a group of them, of their own."""
@@ -104,7 +105,8 @@ def reduce(
         given = Scratch(places[(step - 1) % 2]) if step else source
         result = Scratch(places[step % 2]) if not is_last else Output() if keeps else Scratch()
         number = np.float32(count) if dtype.is_float else (np.int64 if computed == "long" else np.int32)(count)
-        kernel = kernels.get(f"{SOURCE} {POWERS if function.log_sum_exp else ''} reduction/reduce.cl", "reduce", **defined)
+        powers = mathematics(form.defined["LANES"]) if function.log_sum_exp else ""
+        kernel = kernels.get(f"{SOURCE} {powers} reduction/reduce.cl", "reduce", **defined)
         launches.append(Launch(kernel, (given, result, lines.argument, number), form.sizes, form.group))
     return Work(tuple(launches), scratch=places[1] + room[1] if len(chain) > 1 else kept)
 
