@@ -356,6 +356,18 @@ def test_an_artefact_saves_compiling_and_a_bad_one_costs_it_only(npu, tmp_path, 
     check(compiled=False)
 
 
+def test_a_profile_names_the_layers_inside_the_program(npu, runtime):
+    loaded = load(runtime, mobile_network(), [npu, ReferenceBackend()], latency_us=100)
+    loaded.run({"image": picture()})
+    with loaded.profiling() as profile:
+        loaded.run({"image": picture()})
+    (compiled,) = (layer for layer in profile.layers if layer.kind == "AcmeNpu.Compiled")
+    assert compiled.device_ns > 100_000 * 10 > compiled.total_ns
+    names = [span.name for span in profile.each_run[0].spans]
+    assert names[0] == names[-1] == "copy"
+    assert {"stem", "block1.depthwise", "block4.add", "classes"} <= set(names)
+
+
 # -- what it costs ---------------------------------------------------------------------------------
 
 

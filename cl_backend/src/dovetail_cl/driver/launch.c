@@ -48,6 +48,21 @@ static cl_int set_tensor(const opencl *cl, cl_kernel kernel, cl_uint *at, place 
     return set_place(cl, kernel, at, known, (cl_mem)tensor->data, tensor->byte_offset);
 }
 
+/* The same for the buffer of reports, and the number of a step. */
+static cl_int set_reports(const opencl *cl, cl_kernel kernel, cl_uint *at, place *known, cl_mem reports, int32_t step)
+{
+    cl_int code = CL_SUCCESS;
+    if (known->buffer != reports || known->offset != (uint64_t)step) {
+        code = cl->clSetKernelArg(kernel, *at, sizeof(reports), &reports);
+        if (code == CL_SUCCESS) {
+            code = cl->clSetKernelArg(kernel, *at + 1, sizeof(step), &step);
+        }
+        *known = code == CL_SUCCESS ? (place){reports, (uint64_t)step} : (place){NULL, UINT64_MAX};
+    }
+    *at += 2;
+    return code;
+}
+
 /* Whether two tensors share the bytes that an alias says. */
 static int is_taken_up(const dovetail_alias *alias, const dovetail_call *call)
 {
@@ -97,16 +112,10 @@ static int execute_launches(const launch_list *list, const dovetail_call *call, 
             case ARGUMENT_SCRATCH:
                 code = set_place(cl, kernel, &at, known, (cl_mem)call->workspace, call->workspace_offset + given->offset);
                 break;
-            case ARGUMENT_REPORTS: {
-                cl_mem reports = queue_reports(queue);
+            case ARGUMENT_REPORTS:
                 step = step ? step : queue_step(queue, list->name);
-                code = cl->clSetKernelArg(kernel, at, sizeof(reports), &reports);
-                if (code == CL_SUCCESS) {
-                    code = cl->clSetKernelArg(kernel, at + 1, sizeof(step), &step);
-                }
-                at += 2;
+                code = set_reports(cl, kernel, &at, known, queue_reports(queue), step);
                 break;
-            }
             case ARGUMENT_CONSTANT:  /* set by launch_create_run, as are these */
                 at += 2;
                 break;
