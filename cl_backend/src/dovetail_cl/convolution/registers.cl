@@ -36,14 +36,14 @@
 #endif
 #define CLEAR(r) vec low##r = 0, high##r = 0;
 #define ADD(r) { const vec v = (vec)(ROW(r)); low##r = ADD_PRODUCT(v, b0, low##r); high##r = ADD_PRODUCT(v, b1, high##r); }
-#define KEEP(r) VSTORE(low##r, 0, sums + r * PANEL); VSTORE(high##r, 1, sums + r * PANEL);
+#define KEEP(r) sums[2 * r] = low##r; sums[2 * r + 1] = high##r;
 #define CLEAR_ONE(r) vec low##r = 0;
 #define ADD_ONE(r) low##r = ADD_PRODUCT((vec)(ROW(r)), b0, low##r);
-#define KEEP_ONE(r) VSTORE(low##r, 0, sums + r * PANEL);
+#define KEEP_ONE(r) sums[2 * r] = low##r;
 
 #define TILE(ROWS)                                                                                 \
     void tile_##ROWS(const __global TERM *a, const ulong line, const __global TERM *b,             \
-                     const uint depth, TERM *sums)                                                 \
+                     const uint depth, vec *sums)                                                  \
     {                                                                                              \
         REPEAT_##ROWS(CLEAR)                                                                       \
         for (uint k = depth; k; --k) {                                                             \
@@ -55,7 +55,7 @@
         REPEAT_##ROWS(KEEP)                                                                        \
     }                                                                                              \
     void narrow_##ROWS(const __global TERM *a, const ulong line, const __global TERM *b,           \
-                       const uint depth, TERM *sums)                                               \
+                       const uint depth, vec *sums)                                                \
     {                                                                                              \
         REPEAT_##ROWS(CLEAR_ONE)                                                                   \
         for (uint k = depth; k; --k) {                                                             \
@@ -71,9 +71,9 @@ DEFINE_TILE(LARGE)
 DEFINE_TILE(MEDIUM)
 DEFINE_TILE(SMALL)
 
-// Sums of at most LARGE rows, and of `columns` of a panel.
+// Sums of at most LARGE rows, and of `columns` of a panel: two vectors for each row.
 void tile(const uint rows, const uint columns, const __global TERM *a, const ulong line, const __global TERM *b,
-          const uint depth, TERM *sums)
+          const uint depth, vec *sums)
 {
     if (columns > VECTOR) {
         if (rows > MEDIUM) NAMED(tile_, LARGE)(a, line, b, depth, sums);

@@ -37,14 +37,13 @@ void copy(__global float *to, const __global T *x, const uint from, const uint n
     for (; i < n; ++i) to[i] = LOAD_AS(T, x, from + i);
 }
 
-// What the window of a pixel sees of a group of channels.
-void pack_pixel(__global float *to, const __global T *x, const geometry *g, const uint pixel, const uint channel)
+// What the window of a pixel sees of a group of channels; it begins at a row and a column.
+void pack_pixel(__global float *to, const __global T *x, const geometry *g, const uint image, const int row,
+                const int column, const uint channel)
 {
-    const uint row = pixel / g->out_size[1] % g->out_size[0], image = pixel / g->out_size[1] / g->out_size[0];
-    const int column = (int)(pixel % g->out_size[1]) * g->stride[1] + g->start[1];
     const bool is_joined = g->between[1] == 1 && g->channels == g->in_at[3];
     for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
-        const int at_row = (int)row * g->stride[0] + g->start[0] + tap_row * g->between[0];
+        const int at_row = row + tap_row * g->between[0];
         if (at_row < 0 || at_row >= g->in_size[0]) {
             clear(to, g->taps[1] * g->channels);
             to += g->taps[1] * g->channels;
@@ -70,6 +69,43 @@ void pack_pixel(__global float *to, const __global T *x, const geometry *g, cons
     }
 }
 
+// What the windows of pixels from a column up to another see, which lie in one row of an image.
+void pack_run(__global float *to, const __global T *x, const geometry *g, const uint image, const int out_row,
+              const int from, const int until, const uint channel)
+{
+    const int row = out_row * g->stride[0] + g->start[0], reach = (g->taps[1] - 1) * g->between[1];
+    const int before = g->start[1] + min(0, reach), behind = g->start[1] + max(0, reach);
+    // Columns whose windows lie within the rows of the image.
+    const int low = clamp((max(0, -before) + g->stride[1] - 1) / g->stride[1], from, until);
+    const int high = behind >= g->in_size[1] ? low : clamp((g->in_size[1] - 1 - behind) / g->stride[1] + 1, low, until);
+    for (int j = from; j < until; ++j) {
+        if (j == low) j = high;
+        if (j == until) break;
+        pack_pixel(to + (j - from) * g->line, x, g, image, row, j * g->stride[1] + g->start[1], channel);
+    }
+    const bool is_joined = g->between[1] == 1 && g->channels == g->in_at[3];
+    const uint runs = is_joined ? 1 : g->taps[1], n = (is_joined ? g->taps[1] : 1) * g->channels;
+    const uint whole = (n + VECTOR - 1) / VECTOR * VECTOR, step = g->stride[1] * g->in_at[3];
+    for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
+        const int at_row = row + tap_row * g->between[0];
+        const bool is_inside = at_row >= 0 && at_row < g->in_size[0];
+        for (uint run = 0; run < runs; ++run) {
+            __global float *packed = to + (low - from) * g->line + (tap_row * runs + run) * n;
+            uint at = image * g->in_at[0] + at_row * g->in_at[2] + channel;
+            at += (low * g->stride[1] + g->start[1] + (int)run * g->between[1]) * g->in_at[3];
+            for (int j = low; j < high; ++j, packed += g->line, at += step) {
+                if (!is_inside) {
+                    for (uint i = 0; i < n; i += VECTOR) VSTORE((vec)(0.0f), 0, packed + i);
+                } else if (at + whole <= g->in_elements) {
+                    for (uint i = 0; i < n; i += VECTOR) VSTORE(READ(x, at + i), 0, packed + i);
+                } else {
+                    copy(packed, x, at, n, g->in_elements);
+                }
+            }
+        }
+    }
+}
+
 // Elements before the results of a pixel.
 uint place(const geometry *g, const uint pixel)
 {
@@ -89,7 +125,7 @@ __kernel void convolve(
     BEGIN(float, scratch);
     BEGIN(T, y);
     FINISH_BEGIN
-    float sums[LARGE * PANEL];
+    vec sums[2 * LARGE];
     scratch += get_global_id(0) * g->scratch;
     const uint panels = (g->filters + PANEL - 1) / PANEL;
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
@@ -100,8 +136,11 @@ __kernel void convolve(
 #if IN_PLACE
         in_place = count / LARGE * LARGE;       // as many as whole tiles take
 #endif
-        for (uint i = in_place; i < count; ++i) {
-            pack_pixel(scratch + (i - in_place) * g->line, x, g, first + i, group * g->channels);
+        for (uint i = in_place, n; i < count; i += n) {
+            const uint row = (first + i) / g->out_size[1], column = (first + i) % g->out_size[1];
+            n = min(count - i, g->out_size[1] - column);
+            pack_run(scratch + (i - in_place) * g->line, x, g, row / g->out_size[0], row % g->out_size[0], column, column + n,
+                     group * g->channels);
         }
         const uint to_panel = min(panels, (split + 1) * g->each);
         for (uint panel = split * g->each; panel < to_panel; ++panel) {
@@ -120,9 +159,9 @@ __kernel void convolve(
                 const uint channel = group * g->filters + filter;
                 for (uint r = 0; r < rows; ++r) {
                     const uint to = g->out_from + place(g, first + i + r) + channel;
-                    put(y, to, channel, VLOAD(0, sums + r * PANEL) + low, filters FINISH_NAMES);
+                    put(y, to, channel, sums[2 * r] + low, filters FINISH_NAMES);
                     if (filters > VECTOR) {
-                        put(y, to + VECTOR, channel + VECTOR, VLOAD(1, sums + r * PANEL) + high, filters - VECTOR FINISH_NAMES);
+                        put(y, to + VECTOR, channel + VECTOR, sums[2 * r + 1] + high, filters - VECTOR FINISH_NAMES);
                     }
                 }
             }
@@ -167,7 +206,7 @@ __kernel void convolve(
     BEGIN(float, scratch);
     BEGIN(T, y);
     FINISH_BEGIN
-    float sums[LARGE * PANEL];
+    vec sums[2 * LARGE];
     uint places[PANEL];
     scratch += get_global_id(0) * g->scratch;
     const uint tiles = (g->filters + LARGE - 1) / LARGE, blocks_each = (g->pixels + PANEL - 1) / PANEL;
@@ -189,16 +228,15 @@ __kernel void convolve(
                 const vec add = (vec)(bias[(group * tiles + t) * LARGE + r]);
                 const uint channel = group * g->filters + t * LARGE + r;
                 const uint to = g->out_from + image * g->out_at[0] + channel * g->out_at[1];
-                float *row = sums + r * PANEL;
                 if (is_joined) {
-                    put(y, to + first, channel, VLOAD(0, row) + add, count FINISH_NAMES);
+                    put(y, to + first, channel, sums[2 * r] + add, count FINISH_NAMES);
                     if (count > VECTOR) {
-                        put(y, to + first + VECTOR, channel, VLOAD(1, row) + add, count - VECTOR FINISH_NAMES);
+                        put(y, to + first + VECTOR, channel, sums[2 * r + 1] + add, count - VECTOR FINISH_NAMES);
                     }
                     continue;
                 }
                 for (uint j = 0; j < count; ++j) {
-                    put_some(y, to + places[j], channel, (vec)(row[j]) + add, 1 FINISH_NAMES);
+                    put_some(y, to + places[j], channel, (vec)(((const float *)(sums + 2 * r))[j]) + add, 1 FINISH_NAMES);
                 }
             }
         }

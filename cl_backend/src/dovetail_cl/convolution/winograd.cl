@@ -100,7 +100,7 @@ __kernel void transform(TENSOR(const T, x), TENSOR(float, scratch), TENSOR(float
 }
 
 // Of sums of a square, of a vector of filters, those that lie within the image become results.
-void put_square(__global T *y, float *sums, const geometry *g, const uint square, const uint filter FINISH_PARAMETERS)
+void put_square(__global T *y, const vec *sums, const geometry *g, const uint square, const uint filter FINISH_PARAMETERS)
 {
     const uint column = square % g->columns * SIDE, line = square / g->columns;
     const uint row = line % g->rows * SIDE, image = line / g->rows;
@@ -108,7 +108,7 @@ void put_square(__global T *y, float *sums, const geometry *g, const uint square
     const uint first = image * g->out_at[0] + row * g->out_at[2] + column * g->out_at[3] + filter * g->out_at[1];
     for (uint r = 0; r < rows; ++r) {
         for (uint j = 0; j < columns; ++j) {
-            put_vector(y, first + r * g->out_at[2] + j * g->out_at[3], filter, VLOAD(r * SIDE + j, sums) FINISH_NAMES);
+            put_vector(y, first + r * g->out_at[2] + j * g->out_at[3], filter, sums[r * SIDE + j] FINISH_NAMES);
         }
     }
 }
@@ -125,7 +125,7 @@ __kernel void multiply(
     BEGIN(float, scratch);
     BEGIN(T, y);
     FINISH_BEGIN
-    float sums[LARGE * PANEL];
+    vec sums[2 * LARGE];
     scratch += get_global_id(0) * g->scratch;
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
     for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
@@ -138,7 +138,7 @@ __kernel void multiply(
                 const uint rows = min((uint)LARGE, count - i);
                 tile(rows, columns, a + i * g->line, g->line, b, g->channels, sums);
                 for (uint r = 0; r < 2 * rows; ++r) {
-                    VSTORE(VLOAD(r, sums), 2 * (POINTS * (i + r / 2) + point) + r % 2, scratch);
+                    VSTORE(sums[r], 2 * (POINTS * (i + r / 2) + point) + r % 2, scratch);
                 }
             }
         }
@@ -150,13 +150,13 @@ __kernel void multiply(
             for (int point = 0; point < POINTS; ++point) v[point] = VLOAD(2 * POINTS * (i / 2) + 2 * point + i % 2, scratch);
             #pragma unroll
             for (int j = 0; j < SQUARE; ++j) back(half_way + j, v + j, SQUARE);
-            float results[SIDE * SIDE * VECTOR];
+            vec results[SIDE * SIDE];
             const vec add = VLOAD(0, bias + filter);
             #pragma unroll
             for (int r = 0; r < SIDE; ++r) {
                 back(w + r * SIDE, half_way + r * SQUARE, 1);
                 #pragma unroll
-                for (int j = 0; j < SIDE; ++j) VSTORE(w[r * SIDE + j] + add, r * SIDE + j, results);
+                for (int j = 0; j < SIDE; ++j) results[r * SIDE + j] = w[r * SIDE + j] + add;
             }
             put_square(y, results, g, first + i / 2, filter FINISH_NAMES);
         }

@@ -170,7 +170,7 @@ __kernel void multiply(
     BEGIN(const int, shifts);
     BEGIN(int, scratch);
     BEGIN(T, y);
-    int sums[LARGE * PANEL];
+    vec sums[2 * LARGE];
     scratch += get_global_id(0) * g->scratch;
     y += g->out_from;
 #if CHANNELS_LAST
@@ -201,8 +201,8 @@ __kernel void multiply(
                 tile(rows, filters, scratch + i * g->line, g->line, b, g->terms, sums);
                 for (uint r = 0; r < rows; ++r) {
                     const uint pixel = first + i + r, line = pixel / g->out_size[1], image = line / g->out_size[0];
-                    const vec low = finished(VLOAD(2 * r, sums) + low_add, low_by, low_shift, g);
-                    const vec high = finished(VLOAD(2 * r + 1, sums) + high_add, high_by, high_shift, g);
+                    const vec low = finished(sums[2 * r] + low_add, low_by, low_shift, g);
+                    const vec high = finished(sums[2 * r + 1] + high_add, high_by, high_shift, g);
                     put(y + image * g->out_at[0] + line % g->out_size[0] * g->out_at[2]
                             + pixel % g->out_size[1] * g->out_at[3] + group * g->filters + filter,
                         low, high, filters);
@@ -223,17 +223,17 @@ __kernel void multiply(
             for (uint r = 0; r < rows; ++r) {
                 const vec add = (vec)(bias[at + r]), shift = (vec)(shifts[at + r]);
                 const factors by = (factors)(multipliers[at + r]);
-                const vec low = finished(VLOAD(2 * r, sums) + add, by, shift, g);
-                const vec high = finished(VLOAD(2 * r + 1, sums) + add, by, shift, g);
+                const vec low = finished(sums[2 * r] + add, by, shift, g);
+                const vec high = finished(sums[2 * r + 1] + add, by, shift, g);
                 __global T *plane = y + image * g->out_at[0] + (group * g->filters + filter + r) * g->out_at[1];
                 if (g->out_at[3] == 1 && g->out_at[2] == g->out_size[1]) {
                     put(plane + first, low, high, count);
                 } else {
-                    VSTORE(low, 2 * r, sums);
-                    VSTORE(high, 2 * r + 1, sums);
+                    sums[2 * r] = low;
+                    sums[2 * r + 1] = high;
                     for (uint j = 0; j < count; ++j) {
                         const uint row = (first + j) / g->out_size[1], column = (first + j) % g->out_size[1];
-                        plane[row * g->out_at[2] + column * g->out_at[3]] = sums[r * PANEL + j];
+                        plane[row * g->out_at[2] + column * g->out_at[3]] = ((const int *)(sums + 2 * r))[j];
                     }
                 }
             }
