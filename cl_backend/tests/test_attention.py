@@ -165,3 +165,40 @@ def test_shared_keys_and_a_long_head_stay_right(way):
     q = k = v = sample((7, 300))
     found = unfused(way, build, q=q / 20, k=k, v=v)
     check(found, softmax(q.astype(np.float64) / 20 @ k.T) @ v, v)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("crosses", "biased", "kinds"),
+    [
+        (False, True, ["GpuAcc.Merged", FUSED]),
+        (False, False, ["GpuAcc.Merged", FUSED]),
+        (True, True, ["GpuAcc.Fused", "GpuAcc.Merged", FUSED]),
+    ],
+)
+def test_products_that_give_q_k_and_v_are_one(way, crosses, biased, kinds, dtype):
+    """With keys and values of another tensor q is alone."""
+    x, memory = sample((2, 7, 20), dtype), sample((2, 11, 20), dtype)
+    weights = [sample((20, 3 * size), dtype, seed=size) / 8 for size in (8, 8, 5)]
+    bias = [sample((3 * size,), dtype, seed=9) for size in (8, 8, 5)]
+
+    def build(net, x, memory=None):
+        made = []
+        for at, (right, added) in enumerate(zip(weights, bias, strict=True)):
+            y = net.matmul(memory if crosses and at else x, right)
+            y = net.addition(added, y) if biased else y
+            made.append(net.permute(net.reshape(y, (2, -1, 3, right.shape[1] // 3)), (0, 2, 1, 3)))
+        q, k, v = made
+        y = net.matmul(net.softmax(net.matmul(q, k, transpose_b=True)), v)
+        return net.reshape(net.permute(y, (0, 2, 1, 3)), (2, 7, 15))
+
+    found, steps = run(way, build, x=x, **({"memory": memory} if crosses else {}))
+    assert steps == kinds
+    made = []
+    for at, (right, added) in enumerate(zip(weights, bias, strict=True)):
+        y = (memory if crosses and at else x).astype(np.float64) @ right + (added if biased else 0)
+        made.append(y.reshape(2, -1, 3, right.shape[1] // 3).transpose(0, 2, 1, 3))
+    q, k, v = made
+    expected = (softmax(q @ k.swapaxes(-1, -2)) @ v).transpose(0, 2, 1, 3).reshape(2, 7, 15)
+    close = 1e-5 if dtype is np.float32 else 1e-2
+    np.testing.assert_allclose(found, expected, rtol=close, atol=close)

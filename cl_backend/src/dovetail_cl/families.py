@@ -31,6 +31,7 @@ _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() fo
 _BY_KIND["GpuAcc.Chain"] = "fusion.chain"
 _BY_KIND["GpuAcc.Attention"] = "attention"
 _BY_KIND["GpuAcc.Convolution"] = "convolution"
+_BY_KIND["GpuAcc.Merged"] = "fusion.merged"
 _BY_KIND["GpuAcc.Fused"] = "fusion.fused"
 _SCALED = (BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL)
 

@@ -16,11 +16,14 @@ from . import groups, rows
 class Attention(PrivateLayer, kind="GpuAcc.Attention"):
     """Attention of [batch, head, row, element], each by steps of its own.
 
-    Its inputs are q, k, v, and the operands of the chain from the second on: the first is a score.
+    Its inputs are the tensors in which q, k and v lie, and the operands of the chain from the
+    second on: the first is a score.
     A row whose scores are all -infinity, or one of which is NaN, becomes NaN, as by a softmax.
 
     Attributes:
         sizes: Batches, heads, rows, keys, elements of a row of q and k, and of one of v and y.
+        tensors: Of q, k and v, the inputs in which they lie.
+        starts: Elements there before the first one.
         q, k, v, y: Elements between batches, heads, rows and elements.
         chain: What is made of a score before the softmax; None: nothing.
         steps: For each operand of the chain from the second on, elements between batches, heads,
@@ -30,6 +33,8 @@ class Attention(PrivateLayer, kind="GpuAcc.Attention"):
 
     input_names: ClassVar[tuple[str, ...]] = ("q, k, v and operands",)
     sizes: tuple[int, ...]
+    tensors: tuple[int, ...]
+    starts: tuple[int, ...]
     q: tuple[int, ...]
     k: tuple[int, ...]
     v: tuple[int, ...]

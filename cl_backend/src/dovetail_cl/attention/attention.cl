@@ -2,6 +2,7 @@
 
 typedef struct {
     uint q[4], k[4], v[4], y[4];    // elements between batches, heads, rows and elements of a row
+    uint from[3];                   // elements before the first of q, k and v
     uint heads, rows, keys;
     uint depth, width;              // elements of a row of q and k, and of v and y
     uint matrices;                  // batches times heads

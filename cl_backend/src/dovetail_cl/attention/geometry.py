@@ -34,12 +34,15 @@ class Geometry:
         batches, self._heads, self.rows, self.keys, self.depth, self.width = made.sizes
         self.matrices = batches * self._heads
         self.type = TYPES[layer.output.known_info.dtype]
-        self._steps = (*made.q, *made.k, *made.v, *made.y)
-        self._tensors = [argument(layer, index) for index in range(3)]
+        self._steps = (*made.q, *made.k, *made.v, *made.y, *made.starts)
+        self._tensors = [argument(layer, index) for index in made.tensors]
+        given = max(made.tensors) + 1
         self._operand_steps = np.zeros((len(made.steps) + 1, 3), np.uint32)
         operands = []
         for at, step in enumerate(made.steps):
-            operands.append(operand_of(argument(layer, 3 + at), input_info(layer, 3 + at), "line" if step[3] else "one"))
+            operands.append(
+                operand_of(argument(layer, given + at), input_info(layer, given + at), "line" if step[3] else "one")
+            )
             self._operand_steps[at] = step[:3]
         statements = [] if made.chain is None else list(made.chain.statements)
         if made.beta != 1:

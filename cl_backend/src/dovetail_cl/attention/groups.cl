@@ -48,6 +48,9 @@ void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y), const 
     BEGIN(const T, k);
     BEGIN(const T, v);
     BEGIN(T, y);
+    q += p.from[0];
+    k += p.from[1];
+    v += p.from[2];
     FINISH_BEGIN
     const uint item = get_local_id(0), across = item % 16, down = item / 16, own = item / LANES, lane = item % LANES;
     const uint begin = get_group_id(0) * ROWS;

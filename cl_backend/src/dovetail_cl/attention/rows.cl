@@ -123,6 +123,9 @@ __kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y
     BEGIN(const T, k);
     BEGIN(const T, v);
     BEGIN(T, y);
+    q += p.from[0];
+    k += p.from[1];
+    v += p.from[2];
     FINISH_BEGIN
     const uint batch = get_global_id(1) / p.heads, head = get_global_id(1) % p.heads;
     q += batch * p.q[0] + head * p.q[1];

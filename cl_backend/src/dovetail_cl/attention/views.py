@@ -98,6 +98,26 @@ def written_through(slot: OutputSlot, may_pass: Callable[[Layer], bool]) -> Stri
     return found
 
 
+def within(seen: Strided, columns: int, total: int) -> Strided | None:
+    """Return a view whose tensor's rows become longer; None: it is no view of rows and columns.
+
+    Args:
+        seen: The view of a tensor of so many columns.
+        columns: Its last axis.
+        total: What becomes of that; the tensor's columns stay neighbours.
+    """
+    strides, reached = [], 0
+    for size, stride in zip(seen.sizes, seen.strides, strict=True):
+        if size == 1:
+            strides.append(0)
+        elif stride % columns == 0:
+            strides.append(stride // columns * total)
+        else:
+            strides.append(stride)
+            reached += (size - 1) * stride
+    return seen._replace(strides=tuple(strides)) if reached < columns else None
+
+
 def reshaped(sizes: Sequence[int], strides: Sequence[int], result: Sequence[int]) -> tuple[int, ...] | None:
     """Return the strides of a strided tensor in another shape; None: it would have to be copied.
 

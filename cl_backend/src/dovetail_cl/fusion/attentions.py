@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dovetail import DType, Layer, Network, OptimizationViews, SubgraphView
 from dovetail.graph.layer import OutputSlot
@@ -10,9 +12,10 @@ from dovetail.ground.records import NamedTuple
 from dovetail.layers import MatMul, Softmax
 
 from ..attention import Attention
-from ..attention.views import Strided, seen_through, written_through
+from ..attention.views import Strided, seen_through, within, written_through
 from ..walking import broadcast
 from .chain import chain_of, joined, operands_of
+from .merged import Product, merged, product_of
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT16)
 _LONGEST = 256
@@ -33,6 +36,20 @@ class _Scores(NamedTuple):
     operands: Sequence[OutputSlot]
 
 
+class _Place(NamedTuple):
+    """Where q, k or v lies.
+
+    Attributes:
+        tensor: In the replacement.
+        start: Elements before its first one.
+        seen: It, as a view of that tensor.
+    """
+
+    tensor: Any
+    start: int
+    seen: Strided
+
+
 def fuse_attentions(view: SubgraphView, views: OptimizationViews, chains: Mapping[Layer, list[Layer]]) -> set[Layer]:
     """Replace the attention of a view; returns the layers that were replaced.
 
@@ -44,7 +61,7 @@ def fuse_attentions(view: SubgraphView, views: OptimizationViews, chains: Mappin
     replaced: set[Layer] = set()
     for softmax in view.layers:
         if isinstance(softmax.descriptor, Softmax) and (scores := _scores(view, softmax, chains)) is not None:
-            replaced.update(_replace(view, views, scores, softmax))
+            replaced.update(_replace(view, views, scores, softmax, chains))
     return replaced
 
 
@@ -74,7 +91,13 @@ def _readers(slot: OutputSlot) -> set[Layer]:
     return {consumer.layer for consumer in slot.consumers}
 
 
-def _replace(view: SubgraphView, views: OptimizationViews, scores: _Scores, softmax: Layer) -> set[Layer]:
+def _replace(
+    view: SubgraphView,
+    views: OptimizationViews,
+    scores: _Scores,
+    softmax: Layer,
+    chains: Mapping[Layer, list[Layer]],
+) -> set[Layer]:
     """Replace attention, if it is that; returns the layers that were replaced."""
     readers = _readers(softmax.output)
     product = next(iter(readers))
@@ -97,29 +120,90 @@ def _replace(view: SubgraphView, views: OptimizationViews, scores: _Scores, soft
     if result[:-2] != tuple(batch) or not 0 < depth <= _LONGEST >= width > 0:
         return set()
     members = {scores.product, *scores.chain, softmax, product, *y.through}
-    for seen in (q, k, v):
-        for layer in seen.through:
+    for one in (q, k, v):
+        for layer in one.through:
             if _readers(layer.output) <= members:
                 members.add(layer)
+    products = _products((q, k, v), chains, members, view)
+    members.update(layer for one in products.values() for layer in one.members)
     part = view.part(members)
-    chain = chain_of(view.part(scores.chain).layers, scores.operands) if scores.chain else None
+    fused = Network("attention")
+    wanted = [*(one.slot for one in (q, k, v) if one.slot not in products), *(one.x for one in products.values())]
+    wanted = list(dict.fromkeys(wanted))
+    found = joined(fused, part, [*wanted, *scores.operands[1:]])
+    given = dict(zip(wanted, found[: len(wanted)], strict=True))
+    places = _places(fused, given, (q, k, v), products)
+    sources = {id(place.tensor): place.tensor for place in places}
+    number = {key: at for at, key in enumerate(sources)}
     assert isinstance(softmax.descriptor, Softmax)
     made = Attention(
         infos=(y.slot.known_info,),
         sizes=(*(1,) * (2 - len(batch)), *batch, rows, keys, depth, width),
-        q=_steps(q, swaps_q),
-        k=_steps(k, swaps_k),
-        v=_steps(v, product.descriptor.transpose_b),
+        tensors=tuple(number[id(place.tensor)] for place in places),
+        starts=tuple(place.start for place in places),
+        q=_steps(places[0].seen, swaps_q),
+        k=_steps(places[1].seen, swaps_k),
+        v=_steps(places[2].seen, product.descriptor.transpose_b),
         y=_steps(y, False),
-        chain=chain,
+        chain=chain_of(view.part(scores.chain).layers, scores.operands) if scores.chain else None,
         steps=tuple(_four(broadcast(slot.known_info.sizes, (*batch, rows, keys))) for slot in scores.operands[1:]),
         beta=softmax.descriptor.beta,
     )
-    fused = Network("attention")
-    found = joined(fused, part, [q.slot, k.slot, v.slot, *scores.operands[1:]])
-    fused.output(fused.add(made, *found, name=product.name, sources_of=part.sources).output, "out")
+    apart = {layer for one in products.values() for layer in one.members}
+    stands_for = view.part(members - apart).sources
+    last = fused.add(made, *sources.values(), *found[len(wanted) :], name=product.name, sources_of=stands_for)
+    fused.output(last.output, "out")
     views.substitute(part, fused)
     return members
+
+
+def _products(
+    seen: Sequence[Strided], chains: Mapping[Layer, list[Layer]], members: set[Layer], view: SubgraphView
+) -> dict[OutputSlot, Product]:
+    """Return of what is seen the products that share their left side with another one.
+
+    Args:
+        seen: Views of tensors.
+        chains: Layers of elements, and the chain of each, the last layer first.
+        members: Layers that may read them.
+        view: In which their layers must be.
+    """
+    found: dict[OutputSlot, Product] = {}
+    for one in seen:
+        product = product_of(one.slot, chains, lambda layer: layer in view)
+        if product is None or not _readers(one.slot) <= members:
+            continue
+        columns = product.weights.shape[1]
+        if all(within(other, columns, columns) is not None for other in seen if other.slot is one.slot):
+            found[one.slot] = product
+    shared = Counter(one.x for one in found.values())
+    return {slot: one for slot, one in found.items() if shared[one.x] > 1}
+
+
+def _places(
+    network: Network,
+    given: Mapping[OutputSlot, Any],
+    seen: Sequence[Strided],
+    products: Mapping[OutputSlot, Product],
+) -> list[_Place]:
+    """Add merged products to a network; returns where there what is seen lies."""
+    merged_at: dict[OutputSlot, tuple[OutputSlot, int]] = {}
+    for x in dict.fromkeys(product.x for product in products.values()):
+        own = {slot: product for slot, product in products.items() if product.x is x}
+        made, start = merged(network, given[x], list(own.values())).output, 0
+        for slot, product in own.items():
+            merged_at[slot] = made, start
+            start += product.weights.shape[1]
+    places = []
+    for one in seen:
+        if one.slot not in merged_at:
+            places.append(_Place(given[one.slot], 0, one))
+            continue
+        made, start = merged_at[one.slot]
+        wider = within(one, one.slot.known_info.sizes[-1], made.known_info.sizes[-1])
+        assert wider is not None
+        places.append(_Place(made, start, wider))
+    return places
 
 
 def _seen(slot: OutputSlot, view: SubgraphView) -> Strided:
