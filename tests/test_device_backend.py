@@ -13,6 +13,7 @@ from dovetail import (
     HOST,
     BackendError,
     BackendUnavailableError,
+    Choices,
     ErrorCode,
     Network,
     OptionError,
@@ -27,6 +28,7 @@ from dovetail_sdk.conformance.checks import all_checks
 from dovetail_sdk.conformance.results import Status
 from dovetail_sdk.conformance.runner import run_check
 from dovetail_sdk.conformance.subject import Settings, Target
+from dovetail_sdk.tuning import tune
 
 SLOW = {"delay_us": 20_000}
 SIZE = (8, 16)
@@ -399,6 +401,29 @@ def test_the_device_tells_when_it_worked(hard, device, runtime):
     for span in one.spans:
         assert one.times[span.step][0] - 5_000_000 < span.begin < span.end < one.times[-1][1] + 5_000_000
     assert all(copy.milliseconds is not None for copy in net.placement.copies)
+
+
+def test_choices_of_a_device_are_measured_by_its_own_times(hard, device, runtime, tmp_path, monkeypatch):
+    """Both ways are the same, and take some milliseconds of the device; enqueueing takes none."""
+    monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path))
+    offered = []
+
+    def choices(self, view, options, device):
+        answer = Choices(view)
+        for layer in view.layers:
+            if layer.kind == "dovetail.Activation":
+                offered.append(layer.name)
+                answer.offer(layer, "plain", {"again": layer.descriptor})
+        return answer
+
+    monkeypatch.setattr(type(device), "choices", choices)
+    net = Network("one")
+    net.output(net.relu(net.input("x", SIZE), name="clamp"), "y")
+    report = tune(net, [device], runtime=runtime, rounds=3, options={"TestDevice": {"busy_us": 2_000}})
+    assert set(offered) == {"clamp"}
+    assert not any("cannot be measured" in note for note in report.notes)
+    (row,) = report.layers
+    assert min(row.seconds.values()) > 0.002
 
 
 LIES = ["ends", "begins", "after the run", "all of", "cover each other", "told no span", "told no span"]

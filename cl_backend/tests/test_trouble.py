@@ -111,9 +111,11 @@ assert count("violations") == 0
 """)
 
 
-def test_the_device_of_the_double_tells_when_it_worked(scene):
+@pytest.mark.parametrize("faults", ["", "no_queued"])
+def test_the_device_of_the_double_tells_when_it_worked(scene, faults):
     """Its clock began an hour before the host's."""
-    scene("""
+    scene(
+        """
 with load() as net:
     runs(net)
     assert count("event") == 0, "nobody asked for times"
@@ -133,7 +135,9 @@ with load() as net:
     assert [copy.device_ns for copy in profile.copies] == [3000, 3000]
     assert net.placement.crossing == (96, 96)
 assert of_runs() == [0, 0, 0, 0], of_runs()
-""")
+""",
+        faults,
+    )
 
 
 @pytest.mark.parametrize("faults", ["slow", "unified", "unified slow"])

@@ -30,6 +30,7 @@ def test_json(dovetail: Invoke, classifier: Path, tmp_path: Path) -> None:
     assert found["backends"] == ["CpuRef"]
     assert found["plan_peak_bytes"] > 0
     assert found["constant_bytes"] >= 80
+    assert found["crossing_bytes"] == {"to_devices": 0, "to_host": 0}
     assert found["load_seconds"] > 0
     assert [layer["backend"] for layer in found["layers"]] == ["CpuRef"] * len(found["layers"])
     assert json.loads(trace.read_text())["traceEvents"]

@@ -494,9 +494,9 @@ def test_an_attribute_without_content_has_no_choice(caplog: pytest.LogCaptureFix
 
 
 def test_an_asynchronous_backend_is_not_measured() -> None:
-    report = tune(network(0.0), Fake(asynchronous=True), threads=1)
+    report = tune(network(SLOW), Fake(asynchronous=True), threads=1)
     assert report.layers == ()
-    assert report.notes == ("Fake is asynchronous: its choices cannot be measured",)
+    assert report.notes == ("Fake is asynchronous, and tells no times of its device: its choices cannot be measured",)
 
 
 def test_where_nothing_can_be_kept_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

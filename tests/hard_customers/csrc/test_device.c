@@ -561,6 +561,8 @@ static void carry_out_next(td_queue *queue, td_command *command)
         return;
     }
     pthread_mutex_unlock(&queue->lock);
+    int64_t busy_us = setting(&device->settings.busy_us);
+    nanosleep(&(struct timespec){busy_us / 1000000, busy_us % 1000000 * 1000}, NULL);
     const char *wrong = carry_out(command);
     if (wrong) {
         violate(device, wrong, command->workload->name);

@@ -24,6 +24,7 @@ typedef struct {
     int64_t deaf;               /* a hanging command does not listen to an abort either, until this is reset */
     int64_t abort_status;       /* what queue_wait returns after an abort */
     int64_t limit;              /* bytes of memory */
+    int64_t busy_us;            /* time that a command takes at least once it began */
     int64_t lie;                /* which of TD_LIE_... it tells of its times; 0: none */
 } td_settings;
 

@@ -489,32 +489,44 @@ static int span(void *handle, int32_t index, dovetail_span *told)
     return time_of(cl, one->event, CL_PROFILING_COMMAND_END, &told->end);
 }
 
-/* When a marker was enqueued is known by both clocks; the best of a few, as a thread may be
- * interrupted. */
+/* Enqueue a marker, and read when that was on both clocks: on the host's within *took of *host. A
+ * driver that does not tell when a command was enqueued tells when it ended. */
+static int mark_time(queue *queue, int64_t *device_time, int64_t *host_time, int64_t *took)
+{
+    const opencl *cl = queue->device->cl;
+    cl_event marker = NULL;
+    int64_t before = now_ns();
+    if (cl->clEnqueueMarkerWithWaitList(queue->commands, 0, NULL, &marker) != CL_SUCCESS) {
+        return DOVETAIL_FAILED;
+    }
+    int64_t enqueued = now_ns();
+    cl->clFlush(queue->commands);
+    int status = await_event(cl, marker, CLOCK_PATIENCE_NS) == CL_COMPLETE ? DOVETAIL_OK : DOVETAIL_FAILED;
+    int64_t ended = now_ns();
+    if (status == DOVETAIL_OK) {
+        int is_told = time_of(cl, marker, CL_PROFILING_COMMAND_QUEUED, device_time) == DOVETAIL_OK && *device_time > 0;
+        status = is_told ? DOVETAIL_OK : time_of(cl, marker, CL_PROFILING_COMMAND_END, device_time);
+        *took = (is_told ? enqueued : ended) - before;
+        *host_time = before + *took / 2;
+    }
+    cl->clReleaseEvent(marker);
+    return status;
+}
+
+/* The best of a few looks, as a thread may be interrupted. */
 static int read_clock(void *handle, int64_t *device_time, int64_t *host_time)
 {
-    queue *queue = handle;
-    const opencl *cl = queue->device->cl;
     int64_t best = INT64_MAX;
     for (int i = 0; i < CLOCK_LOOKS; i++) {
-        cl_event marker = NULL;
-        int64_t before = now_ns(), at;
-        cl_int code = cl->clEnqueueMarkerWithWaitList(queue->commands, 0, NULL, &marker);
-        int64_t took = now_ns() - before;
-        if (code != CL_SUCCESS) {
-            return DOVETAIL_FAILED;
-        }
-        cl->clFlush(queue->commands);
-        int is_known = await_event(cl, marker, CLOCK_PATIENCE_NS) == CL_COMPLETE &&
-                       time_of(cl, marker, CL_PROFILING_COMMAND_QUEUED, &at) == DOVETAIL_OK && at > 0;
-        cl->clReleaseEvent(marker);
-        if (!is_known) {
-            return DOVETAIL_FAILED;
+        int64_t device, host, took;
+        int status = mark_time(handle, &device, &host, &took);
+        if (status != DOVETAIL_OK) {
+            return status;
         }
         if (took < best) {
             best = took;
-            *device_time = at;
-            *host_time = before + took / 2;
+            *device_time = device;
+            *host_time = host;
         }
     }
     return DOVETAIL_OK;

@@ -95,6 +95,7 @@ def command(
             "process_peak_bytes": peak_memory(),
             "plan_peak_bytes": loaded.memory.peak_bytes,
             "constant_bytes": loaded.memory.constant_bytes,
+            "crossing_bytes": loaded.placement.crossing._asdict(),
         }
         layers = _profiled(loaded, feeds, min(iterations, 20), timeout, trace) if profile or trace else None
     _print(report, layers if profile else None, json_file)
@@ -187,6 +188,11 @@ def report_table(report: Mapping[str, Any]) -> Any:
         ("runs per second, at the median", f"{1 / run['median']:.4g}" if run["median"] else "-"),
         ("planned memory of a run", bytes_text(report["plan_peak_bytes"])),
         ("constants", bytes_text(report["constant_bytes"])),
+        *(
+            (f"copied {way.replace('_', ' ')} in a run", bytes_text(nbytes))
+            for way, nbytes in report["crossing_bytes"].items()
+            if nbytes
+        ),
         ("peak memory of the process", bytes_text(peak) if peak is not None else "not told by this system"),
     ]
     name = Path(report["model"]).name

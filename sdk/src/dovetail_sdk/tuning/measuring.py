@@ -4,8 +4,8 @@ A part alone would find its weights in the cache each time, and whatever trades 
 larger weights would win. So the whole network is loaded several times, number i with the i-th way
 of every part (the default of those that have fewer), and these networks take turns: a block of runs
 each, in rounds; the first run of a block is not counted. What is compared is the least time of a
-part's own steps. Last, the network with all winners is run against the untuned one; if it is not
-faster as a whole, the defaults stay.
+part's own steps: of the device where it tells when it worked, else of the host. Last, the network
+with all winners is run against the untuned one; if it is not faster as a whole, the defaults stay.
 """
 
 from __future__ import annotations
@@ -77,22 +77,33 @@ class _Subject(NamedTuple):
 
 
 class _Survey:
-    """Chooses way `number` of each part, or the known one; a `Chooser` that notes its offers."""
+    """Chooses way `number` of each part, or the known one; a `Chooser` that notes its offers.
 
-    def __init__(self, number: int, threads: int, known: Mapping[str, Finding], findings: Findings | None) -> None:
-        self.number, self.threads = number, threads
+    Those of backends that are `blind` it leaves alone.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        threads: int,
+        known: Mapping[str, Finding],
+        findings: Findings | None,
+        blind: frozenset[str] = frozenset(),
+    ) -> None:
+        self.number, self.threads, self.blind = number, threads, blind
         self.known = dict(known)
         self.findings = findings
         self.subjects: list[_Subject] = []
-        self.notes: dict[str, None] = {}
+        self.asynchronous: set[str] = set()
         self._surroundings: dict[Assigned, Surroundings] = {}
         self._waiting: dict[tuple[Layer, ...], int] = {}
 
     def wants(self, candidate: Assigned) -> bool:
-        if candidate.backend.capabilities().asynchronous:
-            # Its steps end when they are enqueued: their times say nothing.
-            self.notes[f"{candidate.label} is asynchronous: its choices cannot be measured"] = None
+        id = str(candidate.backend.id)
+        if id in self.blind:
             return False
+        if candidate.backend.capabilities().asynchronous:
+            self.asynchronous.add(id)
         self._surroundings[candidate] = Surroundings(candidate, self.threads)
         return True
 
@@ -221,12 +232,12 @@ class _Tuning:
         self.findings = Findings()
         self.progress = _Progress()
         self.notes: dict[str, None] = {}
+        self.blind: frozenset[str] = frozenset()
 
     def run(self, *, again: bool) -> TuningReport:
         survey = _Survey(0, self.threads, {}, None if again else self.findings)
         untuned = self._load(survey)
-        untuned.plan  # noqa: B018  # raises if sizes are open
-        self.notes |= survey.notes
+        self._leave_out_blind(survey, untuned)
         if survey.subjects:
             self.progress.id = survey.subjects[0].id
         known = dict(survey.known)
@@ -235,7 +246,7 @@ class _Tuning:
             turns = [_Turn(untuned, survey.subjects)]
             self.progress.begin(0.0, 0.2, survey.ways - 1)
             for number in range(1, survey.ways):
-                other = _Survey(number, self.threads, known, None)
+                other = _Survey(number, self.threads, known, None, self.blind)
                 turns.append(_Turn(self._load(other), other.subjects))
                 self.progress.step("loading")
             found = self._measured(turns, known)
@@ -254,6 +265,18 @@ class _Tuning:
             self.findings.folder,
             tuple(self.notes),
         )
+
+    def _leave_out_blind(self, survey: _Survey, untuned: LoadedNetwork) -> None:
+        """Measure nothing of asynchronous backends whose devices do not tell when they worked.
+
+        Their steps end when they are enqueued: the times of the host say nothing.
+        """
+        plan = untuned.plan  # raises if sizes are open
+        told = {step.backend for step in plan.steps if step.queue is not None and plan.queues[step.queue][0].tells_spans}
+        self.blind = frozenset(survey.asynchronous - told)
+        for id in sorted({one.id for one in survey.subjects} & self.blind):
+            self.notes[f"{id} is asynchronous, and tells no times of its device: its choices cannot be measured"] = None
+        survey.subjects = [one for one in survey.subjects if one.id not in self.blind]
 
     def _load(self, chooser: _Survey | bool) -> LoadedNetwork:
         network = self.runtime.load(
@@ -337,7 +360,7 @@ class _Tuning:
 
         The result is the least times, None if the two are the same.
         """
-        survey = _Survey(0, self.threads, findings, None)
+        survey = _Survey(0, self.threads, findings, None, self.blind)
         tuned = self._load(survey)
         if all(one.name == one.default for one in survey.subjects):
             return None, None

@@ -47,6 +47,7 @@ class DeviceOptions:
     hang_at: int = -1
     abort_status: int = 0
     limit: int = 1 << 40
+    busy_us: int = 0
     lie: int = 0
     seed: int = 0
     claim: str = "none"
@@ -103,7 +104,7 @@ class DeviceContext(IBackendContext):
         self.index = index
         self.domain = MemoryDomain("TestDevice", index, "opaque")
         self.device = Device(options.seed)
-        for name in ("delay_us", "fail_at", "hang_at", "abort_status", "limit", "lie"):
+        for name in ("delay_us", "fail_at", "hang_at", "abort_status", "limit", "busy_us", "lie"):
             self.device.set(name, getattr(options, name))
         self.events: deque[tuple[Any, ...]] = deque(maxlen=32)
 

@@ -18,7 +18,7 @@ cdef extern from "test_device.h" nogil:
     ctypedef struct td_device
     ctypedef struct td_workload
     ctypedef struct td_settings:
-        int64_t delay_us, fail_at, hang_at, deaf, abort_status, limit, lie
+        int64_t delay_us, fail_at, hang_at, deaf, abort_status, limit, busy_us, lie
     ctypedef struct td_counts:
         int64_t allocations, bytes, queues, workloads, runs, commands, waits
     ctypedef struct td_instruction:
@@ -88,6 +88,8 @@ cdef class Device:
             settings.abort_status = value
         elif name == "limit":
             settings.limit = value
+        elif name == "busy_us":
+            settings.busy_us = value
         elif name == "lie":
             settings.lie = value
         else:
