@@ -9,9 +9,9 @@ import numpy as np
 from dovetail import DType, Layer
 
 from ..driver.arguments import Argument, Output
-from ..elementwise import argument, input_info
+from ..elementwise import argument
 from ..elementwise.chains import Statement
-from ..elementwise.epilogue import Epilogue, operand_of
+from ..elementwise.epilogue import Operand, epilogue_of, operand_of
 from ..elementwise.functions import literal
 from ..kernels import TYPES
 
@@ -37,18 +37,17 @@ class Geometry:
         self._steps = (*made.q, *made.k, *made.v, *made.y, *made.starts)
         self._tensors = [argument(layer, index) for index in made.tensors]
         given = max(made.tensors) + 1
-        self._operand_steps = np.zeros((len(made.steps) + 1, 3), np.uint32)
-        operands = []
-        for at, step in enumerate(made.steps):
-            operands.append(
-                operand_of(argument(layer, given + at), input_info(layer, given + at), "line" if step[3] else "one")
-            )
-            self._operand_steps[at] = step[:3]
+        operands, steps = [], []
+        for at, step in enumerate(made.steps, given):
+            operands.append(operand_of(layer, at, "line" if step[3] else "one"))
+            if isinstance(operands[-1], Operand):
+                steps.append(step[:3])
+        self._operand_steps = np.array([*steps, (0, 0, 0)], np.uint32)
         statements = [] if made.chain is None else list(made.chain.statements)
         if made.beta != 1:
             last = -len(statements) if statements else 0
             statements.append(Statement(f"({literal(made.beta)} * (v))", "v", (last,), DType.FLOAT32))
-        self.epilogue = Epilogue(tuple(operands), tuple(statements))
+        self.epilogue = epilogue_of(operands, statements)
 
     def arguments(self, each: int = 0, block: int = 0) -> tuple[Argument, ...]:
         """Return what kernels take before all else; see attention.cl."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail import DType
-from dovetail.graph.tensor import TensorInfo
+from dovetail import DType, Layer
 from dovetail.ground.records import NamedTuple
+from dovetail.layers import BinaryOperation
 
 from ..driver.arguments import Argument
 from ..kernels import TYPES
+from . import argument, input_info
 from .chains import Statement, statements_text
-from .functions import vector_source
+from .functions import binary, literal, vector_source
+
+_QUOTIENT, _PRODUCT = (binary(operation, DType.FLOAT32) for operation in (BinaryOperation.DIV, BinaryOperation.MUL))
+_LEAST = 2.0**-100
+"""Of numbers that have an inverse."""
 
 
 class Operand(NamedTuple):
@@ -79,6 +85,34 @@ NONE = Epilogue()
 """Elements are written as they are."""
 
 
+def epilogue_of(operands: Sequence[Operand | float], statements: Sequence[Statement]) -> Epilogue:
+    """Return an epilogue in whose statements numbers stand as such.
+
+    Divisions by a number become products with its inverse, which is off by no more than the sums
+    are that come before.
+
+    Args:
+        operands: Those from number 1 on.
+        statements: In order.
+    """
+    kept = [one for one in operands if isinstance(one, Operand)]
+    number = {at: 1 + sum(isinstance(one, Operand) for one in operands[:at]) for at in range(len(operands))}
+    written = []
+    for statement in statements:
+        function, names, own = statement.function, [], []
+        for name, at in zip(statement.parameters.split(", "), statement.operands, strict=True):
+            value = operands[at - 1] if at > 0 else None
+            if not isinstance(value, float):
+                names.append(name)
+                own.append(number[at - 1] if at > 0 else at)
+                continue
+            if function == _QUOTIENT and name == "w" and _LEAST < abs(value) < 1 / _LEAST:
+                function, value = _PRODUCT, 1 / value
+            function = re.sub(rf"\b{name}\b", f"(finished){literal(value)}", function)
+        written.append(statement._replace(function=function, parameters=", ".join(names), operands=tuple(own)))
+    return Epilogue(tuple(kept), tuple(written))
+
+
 def way_of(sizes: Sequence[int], result: Sequence[int], axis: int) -> str | None:
     """Return how an operand of some sizes is read; None: as an epilogue cannot.
 
@@ -96,6 +130,9 @@ def way_of(sizes: Sequence[int], result: Sequence[int], axis: int) -> str | None
     return "line" if padded == wanted else None
 
 
-def operand_of(argument: Argument, info: TensorInfo, way: str) -> Operand:
-    """Return an operand."""
-    return Operand(argument, TYPES[info.dtype], way)
+def operand_of(layer: Layer, index: int, way: str) -> Operand | float:
+    """Return an input of a layer, read in a way; one constant number as such."""
+    value = layer.constant(index)
+    if value is not None and value.size == 1:
+        return float(value.reshape(-1)[0])
+    return Operand(argument(layer, index), TYPES[input_info(layer, index).dtype], way)

@@ -9,8 +9,8 @@ from dovetail import DType, Layer, Network, PrivateLayer
 from dovetail.graph.descriptor import Descriptor, Input, descriptor_class
 from dovetail.graph.layer import OutputSlot
 
-from ..elementwise import argument, input_info
-from ..elementwise.epilogue import Epilogue, operand_of, way_of
+from ..elementwise import input_info
+from ..elementwise.epilogue import epilogue_of, operand_of, way_of
 from ..families import family_name, family_of
 from ..kernels import Kernels, Work
 from .chain import Chain
@@ -80,11 +80,10 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     sizes, axis = layer.output.known_info.sizes, family.epilogue_axis(producer)
     operands = []
     for index in range(made.inputs, len(layer.inputs)):
-        info = input_info(layer, index)
-        way = way_of(info.sizes, sizes, axis)
+        way = way_of(input_info(layer, index).sizes, sizes, axis)
         assert way is not None
-        operands.append(operand_of(argument(layer, index), info, way))
-    work: Work = family.create(producer, kernels, Epilogue(tuple(operands), made.chain.statements))
+        operands.append(operand_of(layer, index, way))
+    work: Work = family.create(producer, kernels, epilogue_of(operands, made.chain.statements))
     return work
 
 

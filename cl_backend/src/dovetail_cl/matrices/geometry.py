@@ -14,7 +14,8 @@ from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import Argument, Output
 from ..elementwise import argument, input_info
-from ..elementwise.epilogue import NONE, Epilogue, operand_of
+from ..elementwise.epilogue import NONE, Epilogue
+from ..elementwise.epilogue import Operand as Added
 from ..elementwise.functions import activation
 from ..kernels import TYPES
 from ..walking import broadcast, contiguous, merged
@@ -113,7 +114,8 @@ def fully_connected(layer: Layer, epilogue: Epilogue) -> Product:
     function = activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta)
     epilogue = epilogue.preceded(function)
     if len(layer.input_infos) > 2 and layer.input_infos[2] is not None:
-        bias = operand_of(argument(layer, 2), input_info(layer, 2), "one" if weights[0] == 1 else "line")
+        way = "one" if weights[0] == 1 else "line"
+        bias = Added(argument(layer, 2), TYPES[input_info(layer, 2).dtype], way)
         epilogue = epilogue.preceded("((v) + (w))", bias)
     return Product(
         math.prod(rows[:-1]),
