@@ -57,6 +57,27 @@ def test_sizes(way, batch, rows, keys, depth, width, dtype):
     check(found, softmax(q @ k) @ v, v)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("rows", "keys", "depth", "width"), [(1, 5, 3, 3), (3, 513, 33, 50), (2, 256, 256, 255), (1, 300, 64, 1)]
+)
+def test_few_rows(way, rows, keys, depth, width, dtype):
+    """Few rows, of keys whose elements are neighbours, some of them masked."""
+    q, k, v = (sample((2, 2, *size), dtype) for size in ((rows, depth), (keys, depth), (keys, width)))
+    q = (q / depth**0.5).astype(dtype)
+    mask = np.where(np.arange(keys) % 3 == 1, -np.inf, sample((2, 1, rows, keys))).astype(dtype)
+    mask[1, 0, -1] = -np.inf
+
+    def build(net, q, k, v, mask):
+        return net.matmul(net.softmax(net.addition(net.matmul(q, k, transpose_b=True), mask)), v)
+
+    found, kinds = run(way, build, q=q, k=k, v=v, mask=mask)
+    assert kinds == [FUSED]
+    q, k, v, mask = (one.astype(np.float64) for one in (q, k, v, mask))
+    with np.errstate(invalid="ignore"):
+        check(found, softmax(q @ k.swapaxes(-1, -2) + mask) @ v, v)
+
+
 @pytest.mark.parametrize("mask_sizes", [(2, 1, 1, 37), (37,), (9, 1), (2, 3, 9, 37), (3, 9, 37), (1,)])
 def test_heads_scale_and_masks(way, mask_sizes):
     x = [sample((2, rows, 3 * 16), seed=seed) for seed, rows in ((1, 9), (2, 37), (3, 37))]

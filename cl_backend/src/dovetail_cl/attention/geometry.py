@@ -25,6 +25,7 @@ class Geometry:
     Attributes:
         matrices: Batches times heads.
         rows, keys, depth, width: Sizes; see `Attention`.
+        has_whole_rows: Elements of a row of k, and of v, are neighbours.
         type: Of all elements, in OpenCL C.
         epilogue: What is made of a score.
     """
@@ -34,6 +35,7 @@ class Geometry:
         batches, self._heads, self.rows, self.keys, self.depth, self.width = made.sizes
         self.matrices = batches * self._heads
         self.type = TYPES[layer.output.known_info.dtype]
+        self.has_whole_rows = made.k[3] == made.v[3] == 1
         self._steps = (*made.q, *made.k, *made.v, *made.y, *made.starts)
         self._tensors = [argument(layer, index) for index in made.tensors]
         given = max(made.tensors) + 1

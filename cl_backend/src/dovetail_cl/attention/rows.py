@@ -14,6 +14,10 @@ _ROWS = 192
 """Rows of a work item at most, so that what it sums stays in a cache."""
 _BLOCK = 1 << 15
 """Elements of the keys and values of a block."""
+_FEW = 3
+"""Rows for which keys and values are not worth packing."""
+_FEW_KEYS = 256
+"""Of a block then, `KEYS` in few.cl."""
 
 
 def create(layer: Layer, kernels: Kernels) -> Work:
@@ -25,8 +29,12 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     each = _rows_each(geometry.rows, geometry.matrices, kernels.compute_units)
     across = -(-geometry.width // panel) * panel
     room = block * (geometry.depth + across) + each * (across + geometry.depth + 2) + _MOST_ROWS * block
+    form, items = "rows", -(-geometry.rows // each)
+    if geometry.rows <= _FEW and geometry.has_whole_rows:
+        form, items, room = "few", geometry.rows, _FEW_KEYS
+    files = ("matrices/panels.cl", geometry.epilogue.source(vector), "attention/attention.cl", "attention/scores.cl")
     kernel = kernels.get(
-        f"matrices/panels.cl {geometry.epilogue.source(vector)} attention/attention.cl attention/rows.cl",
+        " ".join((*files, f"attention/{form}.cl")),
         "attend",
         VECTOR=vector,
         PANEL=panel,
@@ -35,8 +43,8 @@ def create(layer: Layer, kernels: Kernels) -> Work:
         ONCE=int(geometry.keys <= block),
         **geometry.defined(vector),
     )
-    arguments = (*geometry.arguments(each=each, block=block), Local(4 * room), *geometry.epilogue.arguments)
-    return Work((Launch(kernel, arguments, (-(-geometry.rows // each), geometry.matrices), (1, 1)),))
+    arguments = (*geometry.arguments(each, block), Local(4 * room), *geometry.epilogue.arguments)
+    return Work((Launch(kernel, arguments, (items, geometry.matrices), (1, 1)),))
 
 
 def _rows_each(rows: int, matrices: int, compute_units: int) -> int:
