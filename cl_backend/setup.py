@@ -7,6 +7,8 @@ FOLDER = "src/dovetail_cl/driver"
 setup_backend(
     "dovetail_cl",
     include_dirs=[FOLDER],
-    module_sources={"dovetail_cl.driver.device": [f"{FOLDER}/{name}.c" for name in ("opencl", "signals", "queue", "launch")]},
+    module_sources={
+        "dovetail_cl.driver.device": [f"{FOLDER}/{name}.c" for name in ("opencl", "signals", "imports", "queue", "launch")]
+    },
     directives=C_SEMANTICS,
 )

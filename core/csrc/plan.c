@@ -124,6 +124,7 @@ static void place_tensor(dvt_context *context, const dvt_plan *plan, const dvt_a
         if (arenas[place->index].on_host) {
             point(context, plan, arenas, filled, &tensor->data, place);
         } else {
+            tensor->device.device_type = DOVETAIL_ON_DEVICE;
             tensor->data = arenas[place->index].address;
             tensor->byte_offset = (uint64_t)place->offset;
         }
@@ -244,6 +245,13 @@ int dvt_context_make(dvt_context *context, const dvt_plan *plan, const dvt_arena
         dvt_context_free(context);
     }
     return code;
+}
+
+void dvt_context_bind(dvt_context *context)
+{
+    for (int32_t s = 0; s < context->n_steps; s++) {
+        context->calls[s].flags |= DOVETAIL_CALL_BOUND;
+    }
 }
 
 void dvt_context_attach(dvt_context *context, const dvt_plan *plan, void *shared)

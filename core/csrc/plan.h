@@ -66,6 +66,10 @@ void dvt_plan_release(dvt_plan *plan);
  * nothing is left that dvt_context_close would have to end. */
 int dvt_context_make(dvt_context *context, const dvt_plan *plan, const dvt_arena *arenas, dvt_fault *fault);
 
+/* Promise that no tensor moves until dvt_context_close: inputs and outputs are pointed at once,
+ * before the first run, and nothing is attached. */
+void dvt_context_bind(dvt_context *context);
+
 /* Take other memory in the place of the shared arena. */
 void dvt_context_attach(dvt_context *context, const dvt_plan *plan, void *shared);
 

@@ -93,6 +93,24 @@ def test_a_memory_that_the_host_can_map_needs_no_copy_workload(build: Any, flags
     assert table.library.count_alive(MAPPINGS) == 0
 
 
+@pytest.mark.parametrize("flags", [[], ["-DSYNCHRONOUS"]], ids=["queues", "synchronous"])
+def test_a_device_that_shares_the_hosts_memory_needs_no_copy(build: Any, flags: list[str]) -> None:
+    table = Table(build, "-DSHARES=1", *flags)
+    assert table.backend.importable_domains(0) == {HOST}
+    table.library.count_bound.restype = ctypes.c_int
+    with dovetail.Runtime() as runtime, table.load(runtime) as net:
+        for _ in range(3):
+            check(net.run(FEEDS))
+        assert table.library.count_bound() == 0
+        binding = net.bind(FEEDS)
+        for turn in range(1, 4):
+            check(binding.run())
+            assert table.library.count_bound() == 3 * turn, "every step is told that nothing moves"
+        binding.close()
+        assert not net.placement.copies
+        assert table.counts == (0, 0)
+
+
 def test_without_the_window_everything_is_copied_by_the_device(build: Any) -> None:
     table = Table(build)
     with dovetail.Runtime() as runtime, table.load(runtime) as net:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dovetail import (
+    HOST,
     BackendId,
     Capabilities,
     Device,
@@ -68,6 +69,11 @@ class GpuAccBackend(IBackend):
         from .memory import domain_of
 
         return (domain_of(device),)
+
+    def importable_domains(self, device: int) -> frozenset[MemoryDomain]:
+        from .devices import all_facts
+
+        return frozenset({HOST}) if all_facts()[device]["is_unified"] else frozenset()
 
     def create_memory_manager(self, context: Any, domain: MemoryDomain) -> IMemoryManager:
         from .memory import ClMemory

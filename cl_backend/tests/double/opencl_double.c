@@ -18,6 +18,8 @@
  *   slow                 events complete a little later, on a thread of the driver
  *   unified              device and host share memory
  *   no_queued            events do not know when they were enqueued
+ *   shadow               buffers of the host's memory are copies of it, brought up to date by mapping
+ *   refused              no buffer can be made of the host's memory
  *   handlers             building sets handlers for signals
  */
 #include "opencl.h"
@@ -57,6 +59,9 @@ struct _cl_mem {
     size_t size;
     unsigned char *bytes;
     int is_owned;
+    unsigned char *shown;       /* the host's memory, where `bytes` is a copy of it */
+    size_t mapped_at, mapped;
+    cl_bitfield mapped_for;
     int in_flight;              /* commands that use it and hang */
 };
 
@@ -510,15 +515,20 @@ cl_mem clCreateBuffer(cl_context context, cl_bitfield flags, size_t size, void *
     pthread_mutex_lock(&lock);
     int is_refused = is_due("memory", buffers++);
     pthread_mutex_unlock(&lock);
+    int is_import = (flags & CL_MEM_USE_HOST_PTR) != 0;
+    is_refused |= is_import && fault("refused");
     *code = is_refused ? CL_MEM_OBJECT_ALLOCATION_FAILURE : CL_SUCCESS;
     if (is_refused) {
         return NULL;
     }
     cl_mem buffer = made(BUFFER, sizeof(struct _cl_mem));
     buffer->size = size;
-    buffer->is_owned = !(flags & CL_MEM_USE_HOST_PTR);
+    buffer->is_owned = !is_import || fault("shadow");
     buffer->bytes = buffer->is_owned ? calloc(1, size) : content;
-    if (flags & CL_MEM_COPY_HOST_PTR) {
+    buffer->shown = is_import && buffer->is_owned ? content : NULL;
+    if (buffer->shown) {
+        memcpy(buffer->bytes, content, size);
+    } else if (flags & CL_MEM_COPY_HOST_PTR) {
         memcpy(buffer->bytes, content, size);
         bytes_in += (long)size;
     }
@@ -602,13 +612,23 @@ cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem source, cl_mem target,
 void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool is_blocking, cl_bitfield access, size_t offset,
                          size_t bytes, cl_uint count, const cl_event *events, cl_event *event, cl_int *code)
 {
-    (void)is_blocking, (void)access, (void)count, (void)events;
-    begins(queue, buffer, NULL, code);
+    (void)is_blocking, (void)count, (void)events;
+    int is_done = begins(queue, buffer, NULL, code);
     if (*code != CL_SUCCESS) {
         return NULL;
     }
     *code = put_event(queue, event);
-    return place(buffer, offset, bytes);
+    unsigned char *seen = place(buffer, offset, bytes);
+    if (buffer->shown && is_done) {
+        if (buffer->mapped) {
+            wrong("a buffer is mapped twice");
+        }
+        memcpy(buffer->shown + offset, seen, bytes);
+        buffer->mapped_at = offset;
+        buffer->mapped = bytes;
+        buffer->mapped_for = access;
+    }
+    return buffer->shown ? buffer->shown + offset : seen;
 }
 
 cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *address, cl_uint count, const cl_event *events,
@@ -616,7 +636,12 @@ cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *addr
 {
     (void)address, (void)count, (void)events;
     cl_int code;
-    begins(queue, buffer, NULL, &code);
+    if (begins(queue, buffer, NULL, &code) && buffer->mapped) {
+        if (buffer->mapped_for & ~(cl_bitfield)CL_MAP_READ) {
+            memcpy(buffer->bytes + buffer->mapped_at, buffer->shown + buffer->mapped_at, buffer->mapped);
+        }
+        buffer->mapped = 0;
+    }
     return code == CL_SUCCESS ? put_event(queue, event) : code;
 }
 

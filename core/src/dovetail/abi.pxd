@@ -31,6 +31,13 @@ cdef extern from "abi.h" nogil:
         DOVETAIL_ALIAS_PART
 
     enum:
+        DOVETAIL_ON_HOST
+        DOVETAIL_ON_DEVICE
+
+    enum:
+        DOVETAIL_CALL_BOUND
+
+    enum:
         DOVETAIL_WORKLOAD_ASYNC
         DOVETAIL_WORKLOAD_ELIDABLE
         DOVETAIL_WORKLOAD_NONDETERMINISTIC
@@ -84,7 +91,7 @@ cdef extern from "abi.h" nogil:
         void *run_data
         void *queue
         int32_t workers
-        int32_t reserved
+        int32_t flags
         size_t workspace_offset
 
     ctypedef struct dovetail_alias:
@@ -265,7 +272,7 @@ cdef extern from "abi.h" nogil:
         int32_t offsets
         int32_t host_visible
         int32_t images
-        int32_t reserved
+        int32_t imports_host
 
     ctypedef struct dovetail_resources:
         size_t size

@@ -24,6 +24,9 @@
 #define HANDLE_BASE UINT64_C(0x6dead00000000000)
 #define HANDLE_STEP UINT64_C(0x100000000)
 #define ANY_DEVICE -1
+#ifndef SHARES
+#define SHARES 0                /* whether steps read and write the host's memory in place */
+#endif
 enum { MAX_HANDLES = 256 };
 enum { CONTEXTS, MEMORIES, QUEUES, QUEUE_TABLES, WORKLOADS, OPEN_TABLES, MAPPINGS, KINDS_OF_THINGS };
 enum { HOST = DOVETAIL_HOST_MEMORY, OWN = 0, WINDOW = 1 };
@@ -127,8 +130,8 @@ static uint64_t bytes_of(const dovetail_tensor *tensor)
  * host. NULL: not there. */
 static char *resolve(const dovetail_tensor *tensor, int device, int memory)
 {
-    if ((uint64_t)(uintptr_t)tensor->data < HANDLE_BASE)
-        return memory == HOST ? dovetail_data(tensor) : NULL;
+    if (tensor->device.device_type == DOVETAIL_ON_HOST)
+        return memory == HOST || SHARES ? dovetail_data(tensor) : NULL;
     return find(tensor->data, tensor->byte_offset, bytes_of(tensor), device, memory);
 }
 
@@ -301,6 +304,14 @@ static void queues_release(void *state)
     change(QUEUE_TABLES, -1);
 }
 
+static int bound_calls;
+
+/* How often a step was told that the tensors stay where they are. */
+int count_bound(void)
+{
+    return bound_calls;
+}
+
 static int execute(void *state, const dovetail_call *call)
 {
     const struct workload *workload = state;
@@ -320,6 +331,8 @@ static int execute(void *state, const dovetail_call *call)
     if (job->out == NULL)
         return free(job), call->host->fail(call, DOVETAIL_FAILED, "the output is not where it must be");
     job->bytes = bytes_of(&call->outputs[0]);
+    if (call->flags & DOVETAIL_CALL_BOUND)
+        bound_calls++;
     if (call->workspace != NULL) {
         job->scratch = find(call->workspace, call->workspace_offset, job->bytes, device, OWN);
         if (job->scratch == NULL || call->workspace_offset % 256)
@@ -517,6 +530,7 @@ static int memory(void *state, int32_t device, int32_t index, dovetail_memory *m
     memory->alignment = device == 0 ? 256 : 1024;
     memory->offsets = index == OWN;
     memory->host_visible = index == WINDOW;
+    memory->imports_host = index == OWN && SHARES;
     return DOVETAIL_OK;
 }
 

@@ -232,6 +232,7 @@ cdef class OpenDevice:
             raise MemoryError()
         self.handle.cl, self.handle.device, self.handle.process = &CL, device, os.getpid()
         self.handle.spins = facts["kind"] != "cpu"
+        self.handle.is_coherent = facts["kind"] == "cpu"
         with _signals:
             with nogil:
                 self.handle.context = CL.clCreateContext(properties, 1, &device, NULL, NULL, &code)

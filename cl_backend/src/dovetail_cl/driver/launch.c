@@ -43,9 +43,28 @@ static cl_int set_place(const opencl *cl, cl_kernel kernel, cl_uint *at, place *
     return code;
 }
 
-static cl_int set_tensor(const opencl *cl, cl_kernel kernel, cl_uint *at, place *known, const dovetail_tensor *tensor)
+static int is_on_host(const dovetail_tensor *tensor)
 {
-    return set_place(cl, kernel, at, known, (cl_mem)tensor->data, tensor->byte_offset);
+    return tensor->device.device_type == DOVETAIL_ON_HOST && tensor->data;
+}
+
+static cl_int set_tensor(queue *queue, const dovetail_call *call, const opencl *cl, cl_kernel kernel, cl_uint *at, place *known,
+                         const dovetail_tensor *tensor, int is_written)
+{
+    cl_mem buffer = (cl_mem)tensor->data;
+    uint64_t offset = tensor->byte_offset;
+    if (is_on_host(tensor)) {
+        cl_int code = queue_import(queue, call, tensor, is_written, &buffer, &offset);
+        if (code != CL_SUCCESS) {
+            return code;
+        }
+        known->buffer = NULL;   /* it may have the address of the import of an earlier run */
+    }
+    cl_int code = set_place(cl, kernel, at, known, buffer, offset);
+    if (is_on_host(tensor)) {
+        known->buffer = NULL;
+    }
+    return code;
 }
 
 /* The same for the buffer of reports, and the number of a step. */
@@ -69,6 +88,9 @@ static int is_taken_up(const dovetail_alias *alias, const dovetail_call *call)
     const dovetail_tensor *input = &call->inputs[alias->input], *output = &call->outputs[alias->output];
     const dovetail_tensor *outer = alias->relation == DOVETAIL_ALIAS_PART ? output : input;
     const dovetail_tensor *inner = outer == output ? input : output;
+    if (is_on_host(outer) && is_on_host(inner)) {
+        return (char *)outer->data + outer->byte_offset + alias->offset == (char *)inner->data + inner->byte_offset;
+    }
     return outer->data == inner->data && outer->byte_offset + (uint64_t)alias->offset == inner->byte_offset;
 }
 
@@ -104,10 +126,10 @@ static int execute_launches(const launch_list *list, const dovetail_call *call, 
             cl_int code = CL_SUCCESS;
             switch (given->kind) {
             case ARGUMENT_INPUT:
-                code = set_tensor(cl, kernel, &at, known, &call->inputs[given->index]);
+                code = set_tensor(queue, call, cl, kernel, &at, known, &call->inputs[given->index], 0);
                 break;
             case ARGUMENT_OUTPUT:
-                code = set_tensor(cl, kernel, &at, known, &call->outputs[given->index]);
+                code = set_tensor(queue, call, cl, kernel, &at, known, &call->outputs[given->index], 1);
                 break;
             case ARGUMENT_SCRATCH:
                 code = set_place(cl, kernel, &at, known, (cl_mem)call->workspace, call->workspace_offset + given->offset);
@@ -134,15 +156,6 @@ static int execute_launches(const launch_list *list, const dovetail_call *call, 
         }
     }
     return DOVETAIL_OK;
-}
-
-static size_t tensor_bytes(const dovetail_tensor *tensor)
-{
-    size_t bytes = (size_t)(tensor->dtype.bits + 7) / 8 * tensor->dtype.lanes;
-    for (int32_t i = 0; i < tensor->ndim; i++) {
-        bytes *= (size_t)tensor->shape[i];
-    }
-    return bytes;
 }
 
 static int execute_copy(const launch_list *list, const dovetail_call *call, queue *queue)

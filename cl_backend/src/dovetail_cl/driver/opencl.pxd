@@ -74,6 +74,7 @@ cdef extern from "queue.h" nogil:
         cl_device_id device
         int64_t process
         int32_t spins
+        int32_t is_coherent
         int is_lost
         int64_t freed
     int is_loss(device_handle *device, cl_int code)

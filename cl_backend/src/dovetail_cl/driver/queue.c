@@ -1,5 +1,7 @@
 #include "queue.h"
 
+#include "imports.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,6 +19,8 @@
 #define CLOCK_PATIENCE_NS INT64_C(1000000000)
 #define MAX_STEPS 4096
 #define MAX_TEXT 768
+/* Of every system that drivers exist for, at least: what a device may take memory over by. */
+#define PAGE 4096
 
 /* Told by the driver, on a thread of its own, that a mark was reached. It may come when the queue
  * is gone: after a device hung. So the last of the two frees it. */
@@ -60,6 +64,8 @@ struct queue {
     int64_t commands_made;      /* in all, for fail_at */
     cl_int failed;              /* first status that was no success, since the last wait */
     atomic_int is_aborted;
+    imports imports;            /* of host memory */
+    int keeps_imports;          /* as the tensors of all runs of this queue lie in the same place */
     cl_mem reports;
     int is_reporting;           /* kernels that report are in flight */
     cl_int words[REPORT_WORDS];
@@ -161,6 +167,29 @@ cl_mem queue_reports(queue *queue)
 {
     queue->is_reporting = 1;
     return queue->reports;
+}
+
+size_t tensor_bytes(const dovetail_tensor *tensor)
+{
+    size_t bytes = (size_t)(tensor->dtype.bits + 7) / 8 * tensor->dtype.lanes;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        bytes *= (size_t)tensor->shape[i];
+    }
+    return bytes;
+}
+
+cl_int queue_import(queue *queue, const dovetail_call *call, const dovetail_tensor *tensor, int is_written, cl_mem *buffer,
+                    uint64_t *offset)
+{
+    size_t bytes = tensor_bytes(tensor);
+    if (!bytes) {               /* nothing is read there: any buffer does */
+        *buffer = queue->reports;
+        *offset = 0;
+        return CL_SUCCESS;
+    }
+    queue->imports.commands = queue->commands;
+    queue->keeps_imports = (call->flags & DOVETAIL_CALL_BOUND) != 0;
+    return imports_find(&queue->imports, (char *)tensor->data + tensor->byte_offset, bytes, is_written, buffer, offset);
 }
 
 int32_t queue_step(queue *queue, const char *text)
@@ -276,6 +305,9 @@ static int create(void *state, int32_t number, void **made)
         return code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ? DOVETAIL_OUT_OF_MEMORY
                                                                                          : DOVETAIL_FAILED;
     }
+    queue->imports = (imports){.cl = cl, .context = device->context};
+    queue->imports.is_coherent = device->is_coherent;
+    queue->imports.page = device->is_coherent ? 1 : PAGE;
     *made = queue;
     return DOVETAIL_OK;
 }
@@ -284,8 +316,10 @@ static int create(void *state, int32_t number, void **made)
 static int begin_wait(queue *queue)
 {
     const opencl *cl = queue->device->cl;
-    cl_int code;
-    if (queue->is_reporting) {
+    cl_int code = imports_show(&queue->imports, queue->keeps_imports);
+    if (code != CL_SUCCESS) {
+        /* answered below */
+    } else if (queue->is_reporting) {
         code = cl->clEnqueueReadBuffer(queue->commands, queue->reports, 0, 0, sizeof(queue->words), queue->words, 0, NULL,
                                        &queue->mark);
     } else {
@@ -358,6 +392,7 @@ static void end_wait(queue *queue)
         let_go(queue->box);
         queue->box = NULL;
     }
+    imports_end(&queue->imports, queue->keeps_imports && queue->failed == CL_SUCCESS);
     queue->is_called_back = 0;
     queue->enqueued = queue->since_mark = 0;
 }
@@ -427,6 +462,7 @@ static void destroy(void *handle)
     if (queue->device->process == getpid()) {
         end_wait(queue);
         forget_noted(queue);
+        imports_release(&queue->imports);
         cl->clReleaseMemObject(queue->reports);
         cl->clReleaseCommandQueue(queue->plain);
         if (queue->timed) {

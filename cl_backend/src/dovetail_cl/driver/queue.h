@@ -14,6 +14,7 @@ typedef struct {
     cl_device_id device;
     int64_t process;            /* that opened it: a driver does not survive fork() */
     int32_t spins;              /* whether the host's cores are idle while the device works */
+    int32_t is_coherent;        /* what it writes to the host's memory the host sees without mapping */
     atomic_int is_lost;         /* nothing can be done with this context any more */
     atomic_llong freed;         /* buffers, in all: another may have the address of an earlier one */
 } device_handle;
@@ -35,6 +36,12 @@ int queue_admit(queue *queue, const dovetail_call *call);
 /* The buffer that kernels report to; it is read back with the next wait. */
 cl_mem queue_reports(queue *queue);
 cl_command_queue queue_commands(queue *queue);
+/* The buffer of a tensor that lies in host memory, on a device that shares it, and the bytes in
+ * front of the tensor; for the commands up to the next wait. */
+cl_int queue_import(queue *queue, const dovetail_call *call, const dovetail_tensor *tensor, int is_written, cl_mem *buffer,
+                    uint64_t *offset);
+/* Bytes of a tensor. */
+size_t tensor_bytes(const dovetail_tensor *tensor);
 int queue_is_aborted(const queue *queue);
 /* Give a step a number under which its kernels report, and its text. */
 int32_t queue_step(queue *queue, const char *text);

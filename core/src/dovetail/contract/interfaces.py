@@ -395,7 +395,9 @@ class IBackend(ABC):
     def importable_domains(self, device: int) -> frozenset[MemoryDomain]:
         """(optional) Domains whose tensors every layer reads and writes in place.
 
-        This holds whatever a layer chose. Default: none.
+        This holds whatever a layer chose. With `HOST` among them nothing is copied between host and
+        device: a layer is then called with addresses too, see `DOVETAIL_ON_HOST` in `abi.h`.
+        Default: none.
         """
         return frozenset()
 

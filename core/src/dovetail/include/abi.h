@@ -59,9 +59,14 @@ enum {
 /* A tensor, laid out exactly as DLPack's DLTensor (dmlc/dlpack, ABI 1): the address is data +
  * byte_offset. */
 typedef struct {
-    int32_t device_type;        /* DLPack DLDeviceType: 1 is the CPU */
+    int32_t device_type;        /* DLPack DLDeviceType: DOVETAIL_ON_HOST or DOVETAIL_ON_DEVICE */
     int32_t device_id;
 } dovetail_device;
+
+enum {
+    DOVETAIL_ON_HOST = 1,       /* data is an address */
+    DOVETAIL_ON_DEVICE = 12     /* data is what the backend said when the memory was allocated */
+};
 
 typedef struct {
     uint8_t code;               /* DLPack DLDataTypeCode: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
@@ -125,9 +130,16 @@ typedef struct dovetail_call {
     void *run_data;             /* from create_run */
     void *queue;                /* of an asynchronous backend */
     int32_t workers;            /* parallel_for never uses more */
-    int32_t reserved;
+    int32_t flags;              /* DOVETAIL_CALL_... */
     size_t workspace_offset;    /* of a workspace in memory of the backend, else 0 */
 } dovetail_call;
+
+enum {
+    /* The tensors in host memory lie in the same place in every run of call->queue, and live until
+     * queue_destroy: what a backend makes of their addresses may be kept that long. Without it,
+     * until the wait behind the step. */
+    DOVETAIL_CALL_BOUND = 1
+};
 
 /* Where an output may share bytes with an input. All are permissions: execute works either way and
  * sees from the addresses whether the core took them up. */
@@ -403,7 +415,9 @@ typedef struct {
     int32_t offsets;                    /* non-zero: tensors may lie at offsets in one allocation */
     int32_t host_visible;               /* non-zero: the host can map it: the core copies by memory_map, not by create_copy */
     int32_t images;                     /* non-zero: image_allocate allocates, for each tensor */
-    int32_t reserved;
+    /* Non-zero, in any of them: the device shares memory with the host, and every step reads and
+     * writes tensors there in place as well. See DOVETAIL_ON_HOST and DOVETAIL_CALL_BOUND. */
+    int32_t imports_host;
 } dovetail_memory;
 
 /* What the user lets a backend have of the host: known wherever something is made that lasts. */

@@ -54,7 +54,7 @@ DOVETAIL_AT(dovetail_call, worker_stride, 64);
 DOVETAIL_AT(dovetail_call, run_data, 72);
 DOVETAIL_AT(dovetail_call, queue, 80);
 DOVETAIL_AT(dovetail_call, workers, 88);
-DOVETAIL_AT(dovetail_call, reserved, 92);
+DOVETAIL_AT(dovetail_call, flags, 92);
 DOVETAIL_AT(dovetail_call, workspace_offset, 96);
 
 DOVETAIL_SIZE(dovetail_alias, 24);
@@ -179,7 +179,7 @@ DOVETAIL_AT(dovetail_memory, alignment, 16);
 DOVETAIL_AT(dovetail_memory, offsets, 24);
 DOVETAIL_AT(dovetail_memory, host_visible, 28);
 DOVETAIL_AT(dovetail_memory, images, 32);
-DOVETAIL_AT(dovetail_memory, reserved, 36);
+DOVETAIL_AT(dovetail_memory, imports_host, 36);
 
 DOVETAIL_SIZE(dovetail_resources, 16);
 DOVETAIL_AT(dovetail_resources, size, 0);

@@ -59,6 +59,7 @@ class TableMemory(NamedTuple):
     offsets: bool
     host_visible: bool
     images: bool
+    imports_host: bool
 
 
 def load_backend(
@@ -276,6 +277,10 @@ class NativeBackend(IBackend):
             [domain(info, slot, False) for slot, info in enumerate(layer.input_infos)],
             [domain(info, slot, True) for slot, info in enumerate(layer.output_infos)],
         )
+
+    def importable_domains(self, device: int) -> frozenset[MemoryDomain]:
+        has_memory = "memory" in self._table.functions
+        return frozenset({HOST}) if has_memory and any(one.imports_host for one in self._memory(device)) else frozenset()
 
     def create_memory_manager(self, context: IBackendContext | None, domain: MemoryDomain) -> IMemoryManager | None:
         number = self.memory_domains(domain.device).index(domain)

@@ -57,7 +57,7 @@ def context_open(Table table, int device, int threads, View options):
 def memories(Table table, int device):
     """Return (status, why, what `memory` says of each).
 
-    That is its kind, alignment, offsets, host_visible, images.
+    That is its kind, alignment, offsets, host_visible, images, imports_host.
     """
     cdef dovetail_memory memory
     cdef Call call
@@ -92,7 +92,8 @@ def memories(Table table, int device):
         if memory.images and memory.offsets:
             raise table.broken("memory() says that images lie at offsets", "set offsets to 0: each image is an allocation")
         result.append((
-            decoded(memory.kind), memory.alignment, bool(memory.offsets), bool(memory.host_visible), bool(memory.images)))
+            decoded(memory.kind), memory.alignment, bool(memory.offsets), bool(memory.host_visible), bool(memory.images),
+            bool(memory.imports_host)))
     raise table.broken(f"memory() tells of {MAX_MEMORIES} memories and more", "answer 1 where there are no more")
 
 

@@ -112,6 +112,7 @@ cdef extern from "run.h" nogil:
     int dvt_plan_prepare(dvt_plan *plan)
     void dvt_plan_release(dvt_plan *plan)
     int dvt_context_make(dvt_context *context, const dvt_plan *plan, const dvt_arena *arenas, dvt_fault *fault)
+    void dvt_context_bind(dvt_context *context)
     void dvt_context_attach(dvt_context *context, const dvt_plan *plan, void *shared)
     void dvt_context_close(dvt_context *context, const dvt_plan *plan)
     void dvt_context_free(dvt_context *context)

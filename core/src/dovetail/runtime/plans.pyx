@@ -244,6 +244,7 @@ cdef class Plan:
     cdef Context bind(self):
         """Return a context that a binding keeps to itself, until `unbind` or `close`."""
         cdef Context context = Context(self)
+        dvt_context_bind(&context.c)
         context.plan = None
         self.bound.append(context)
         return context

@@ -9,7 +9,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.string cimport memcmp
 
-from dovetail.abi cimport dovetail_tensor
+from dovetail.abi cimport DOVETAIL_ON_HOST, dovetail_tensor
 
 import numpy as np
 
@@ -38,7 +38,7 @@ cdef class TensorTable:
                 continue
             code, bits, shape = specs[i]
             self.tensors[i].dtype.code, self.tensors[i].dtype.bits, self.tensors[i].dtype.lanes = code, bits, 1
-            self.tensors[i].device.device_type = 1
+            self.tensors[i].device.device_type = DOVETAIL_ON_HOST
             self.tensors[i].ndim = len(shape)
             self.tensors[i].shape, self.tensors[i].strides = self.sizes + at, self.sizes + at + len(shape)
             stride = 1

@@ -67,6 +67,7 @@ def failed(name: str, step: Any, status: int, text: str, stuck: bool, *, out_of_
     return RunError(
         f"network {name!r}: layer {step.name!r} ({step.layer_kind}) failed on {where}: {text} (code {status}){_STUCK * stuck}",
         code=ErrorCode.OUT_OF_MEMORY if out_of_memory else ErrorCode.STEP_FAILED,
+        hint="use a smaller batch, run fewer at once, or free memory" if out_of_memory else None,
         layer=step.name,
         sources=step.sources,
         backend=str(step.maps[0].owner if maps else step.backend),
