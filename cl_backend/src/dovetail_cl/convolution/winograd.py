@@ -18,9 +18,9 @@ from .tiles import UNITS_EACH, is_channels_last, rows_of, vector_files, vector_o
 
 _SIDE = 4
 _POINTS = (_SIDE + 2) ** 2
-_LEAST_CHANNELS = 32
+_LEAST_CHANNELS = 16
 """For which the transforms pay, and filters likewise."""
-_LEAST_SQUARES = 12
+_LEAST_SQUARES = 8
 """For which the larger weights pay."""
 _MOST_NUMBERS = 1 << 24
 """Of all squares of an image, which scratch memory holds."""
@@ -61,8 +61,11 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
     panel, tile = 2 * vector, rows_of(vector)
     rows, columns = _squares(geometry)
     squares = geometry.batch * rows * columns
-    at_once = 2 * tile if squares >= 4 * tile else tile
-    panels, blocks = -(-geometry.filters // panel), -(-squares // at_once)
+    panels = -(-geometry.filters // panel)
+    at_once = 2 * tile  # so that weights are brought from afar half as often; unless there is no other work
+    if squares <= at_once and panels < 2 * kernels.compute_units:
+        at_once = tile
+    blocks = -(-squares // at_once)
     given = np.zeros((), _STRUCT)
     for name in ("in_at", "out_at", "channels", "filters", *_PAIRS):
         given[name] = getattr(geometry, name)

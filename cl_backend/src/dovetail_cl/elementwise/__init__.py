@@ -6,6 +6,7 @@ from typing import Any
 
 from dovetail import DType, Layer
 from dovetail.graph.tensor import TensorInfo
+from dovetail.layers import BinaryOperation
 
 from ..driver.arguments import Argument, ConstantArray, Input
 from ..kernels import Alias, Kernels, Work
@@ -51,6 +52,15 @@ def overwritten(layer: Layer) -> tuple[Alias, ...]:
     )
 
 
+def _square(layer: Layer) -> str:
+    """Return what the square of `v` is; empty where a layer is none. Drivers are slow at powers."""
+    descriptor: Any = layer.descriptor
+    exponent = layer.constant(1)
+    if descriptor.operation is not BinaryOperation.POW or exponent is None or exponent.size != 1:
+        return ""
+    return "((v) * (v))" if exponent.reshape(-1)[0] == 2 else ""
+
+
 def function_of(layer: Layer) -> tuple[str, str]:
     """Return what an elementwise layer computes, in OpenCL C, and the names of its operands."""
     descriptor: Any = layer.descriptor
@@ -63,7 +73,7 @@ def function_of(layer: Layer) -> tuple[str, str]:
         case "ElementwiseUnary":
             return unary(descriptor.operation, dtype), "v"
         case "ElementwiseBinary":
-            of_two = binary(descriptor.operation, dtype)
+            of_two = _square(layer) or binary(descriptor.operation, dtype)
             return activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, of_two), "v, w"
         case "Comparison":
             return comparison(descriptor.operation), "v, w"

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dovetail import Layer
 from dovetail.layers import Concat, Split, Stack
 
 from ..driver.arguments import Launch, Output
 from ..elementwise import argument, input_info
-from ..kernels import Alias, Kernels, Work
+from ..kernels import RAW, Alias, Kernels, Work
 from ..walking import contiguous
 from ..walking.copying import Side, copy
+
+_MOST_PARTS = 8
+"""Whose rows one kernel joins."""
+_LEAST = 4096
+"""Elements that are worth a work item."""
 
 
 def joined(layer: Layer, kernels: Kernels) -> Work:
@@ -20,6 +27,8 @@ def joined(layer: Layer, kernels: Kernels) -> Work:
     assert isinstance(descriptor, Concat | Stack), "it was asked before"
     axis, itemsize = descriptor.axis % result.rank, result.dtype.itemsize
     whole = contiguous(result.sizes)
+    if kernels.is_cpu and math.prod(result.sizes[:axis]) > 1 and len(layer.inputs) <= _MOST_PARTS:
+        return Work((_join(layer, kernels, axis),))
     launches: list[Launch] = []
     aliases: list[Alias] = []
     start = 0
@@ -34,6 +43,24 @@ def joined(layer: Layer, kernels: Kernels) -> Work:
         launches.append(copy(kernels, itemsize, sizes, source, Side(Output(), whole, start), unless=alias))
         start += count * whole[axis]
     return Work(tuple(launches), aliases=tuple(aliases), is_elidable=len(aliases) == len(launches))
+
+
+def _join(layer: Layer, kernels: Kernels, axis: int) -> Launch:
+    """Return the launch that joins rows of all inputs at once."""
+    info, count = layer.output.known_info, len(layer.inputs)
+    rows = math.prod(info.sizes[:axis])
+    given = np.zeros((), [("run", np.uint32, count), ("whole", np.uint32)])
+    given["run"], given["whole"] = [input_info(layer, at).elements // rows for at in range(count)], info.elements // rows
+    kernel = kernels.get(
+        "walking/moving.cl movement/join.cl",
+        "join",
+        T=RAW[info.dtype.itemsize],
+        COUNT=count,
+        **{"PARTS(X)": " ".join(f"X(x{at}, {at})" for at in range(count))},
+    )
+    items, group = kernels.each(rows if info.elements else 0, least=max(1, _LEAST // max(1, int(given["whole"]))))
+    arguments = (*(argument(layer, at) for at in range(count)), Output(), given, np.uint32(rows))
+    return Launch(kernel, arguments, items, group)
 
 
 def split(layer: Layer, kernels: Kernels) -> Work:
