@@ -119,6 +119,22 @@ def test_masked_rows(way, keys):
     check(found, expected, v)
 
 
+@pytest.mark.parametrize(("rows", "sizes"), [(9, (9, 37)), (1, (2, 1, 1, 37)), (9, (2, 3, 9, 37)), (5, (5, 1))])
+def test_masks_of_truth(way, rows, sizes):
+    """As GPT-2 has it: where the mask is false, a large negative number takes the score's place."""
+    q, k, v = sample((2, 3, rows, 8)), sample((2, 3, 37, 8)), sample((2, 3, 37, 8), seed=6)
+    mask = sample(sizes) > -0.3
+
+    def build(net, q, k, v, mask):
+        scores = net.where(mask, net.matmul(q, k, transpose_b=True), np.float32(-1e9))
+        return net.matmul(net.softmax(scores), v)
+
+    found, kinds = run(way, build, q=q, k=k, v=v, mask=mask)
+    assert kinds == [FUSED]
+    q, k, v = (one.astype(np.float64) for one in (q, k, v))
+    check(found, softmax(np.where(mask, q @ k.swapaxes(-1, -2), -1e9)) @ v, v)
+
+
 def test_large_scores(way):
     q, k, v = 40 * sample((1, 8, 16)), 40 * sample((1, 700, 16)), sample((1, 700, 16), seed=6)
 

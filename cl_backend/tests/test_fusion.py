@@ -127,6 +127,19 @@ def test_a_layer_with_activation_and_bias_finishes_behind_them(way):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_truth_chooses_what_becomes_of_a_product(way):
+    random = np.random.default_rng(8)
+    a, b, least = (random.standard_normal(size).astype(np.float32) for size in ((5, 9), (9, 37), 37))
+    full, line = random.standard_normal((5, 37)) > 0, least > 0
+    net = Network("chosen")
+    product = net.matmul(net.input("a", a.shape), b)
+    inner = net.where(net.input("line", line.shape, DType.BOOL), product, least)
+    net.output(net.where(net.input("full", full.shape, DType.BOOL), inner, net.unary(inner, "neg")), "y")
+    found = fused(way, net, {"a": a, "line": line, "full": full})
+    inner = np.where(line, a.astype(np.float64) @ b, least)
+    np.testing.assert_allclose(found, np.where(full, inner, -inner), rtol=1e-5, atol=1e-5)
+
+
 def test_what_reads_a_product_too_keeps_it_whole(way):
     net = Network("two readers")
     product = net.matmul(net.input("a", (4, 5)), net.input("b", (5, 6)))

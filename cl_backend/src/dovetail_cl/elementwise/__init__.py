@@ -78,5 +78,5 @@ def function_of(layer: Layer) -> tuple[str, str]:
         case "Comparison":
             return comparison(descriptor.operation), "v, w"
         case "Where":
-            return "((u) ? (v) : (w))", "u, v, w"
+            return "((u) != 0 ? (v) : (w))", "u, v, w"
     return ("((v) != 0)" if descriptor.dtype is DType.BOOL else "(v)"), "v"  # a cast

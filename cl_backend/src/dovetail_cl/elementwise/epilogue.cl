@@ -1,6 +1,7 @@
 // What a kernel does to an element before it is written; see epilogue.py.
 //
 // FINISH_WIDTH: elements that are treated at once. OPERANDS(X): X(type, name, way) for each operand.
+// Truth is read as 1 and 0.
 // FINISHES: whether there is a statement. STATEMENTS, RESULT: of value_x0, the element, and operands.
 //
 // A kernel ends its parameters with FINISH_PARAMETERS, says FINISH_BEGIN once, and says FINISH of a
@@ -23,6 +24,7 @@ typedef float finished;
 typedef JOINED(float, FINISH_WIDTH) finished;
 #define FINISH_ALL_float(p) JOINED(vload, FINISH_WIDTH)(0, p)
 #define FINISH_ALL_half(p) JOINED(load_halves, FINISH_WIDTH)(p)
+#define FINISH_ALL_uchar(p) JOINED(convert_float, FINISH_WIDTH)(JOINED(vload, FINISH_WIDTH)(0, p))
 #define FINISH_ALL(T, p) JOINED(FINISH_ALL_, T)(p)
 #define FINISH_COUNTED(T, p) JOINED(counted_, T)(p, count_)
 #define COUNTED(T)                                                                                 \
@@ -36,6 +38,7 @@ typedef JOINED(float, FINISH_WIDTH) finished;
     }
 COUNTED(float)
 COUNTED(half)
+COUNTED(uchar)
 #undef COUNTED
 #endif
 

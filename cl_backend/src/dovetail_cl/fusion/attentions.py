@@ -15,6 +15,7 @@ from ..attention import Attention
 from ..attention.views import Strided, seen_through, within, written_through
 from ..walking import broadcast
 from .chain import chain_of, joined, operands_of
+from .fused import can_finish
 from .merged import Product, merged, product_of
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT16)
@@ -77,7 +78,7 @@ def _scores(view: SubgraphView, softmax: Layer, chains: Mapping[Layer, list[Laye
     if chain and (chain[0] is not source.layer or _readers(source) != {softmax}):
         return None
     operands = operands_of(chain) if chain else [source]
-    if any(slot.known_info.dtype not in _FLOATS for slot in (*operands, *(layer.output for layer in chain))):
+    if not can_finish(chain, operands):
         return None
     readers = set(chain) or {softmax}
     for slot in operands:

@@ -16,6 +16,7 @@ from ..kernels import Kernels, Work
 from .chain import Chain
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT16)
+_READ = (*_FLOATS, DType.BOOL)
 
 
 @descriptor_class
@@ -48,8 +49,7 @@ def producer_of(group: Sequence[Layer], operands: Sequence[OutputSlot], may_join
         operands: What they read.
         may_join: Whether a layer may be it.
     """
-    infos = [slot.known_info for slot in (*operands, *(layer.output for layer in group))]
-    if any(info.dtype not in _FLOATS for info in infos):
+    if not can_finish(group, operands):
         return None
     result, members = group[0].output.known_info, set(group)
     for slot in operands:
@@ -63,6 +63,12 @@ def producer_of(group: Sequence[Layer], operands: Sequence[OutputSlot], may_join
         if axis is not None and all(way_of(sizes, result.sizes, axis) for sizes in others):
             return layer
     return None
+
+
+def can_finish(group: Sequence[Layer], operands: Sequence[OutputSlot]) -> bool:
+    """Return whether an epilogue can compute a chain: it makes floats of floats and of truth."""
+    are_read = all(slot.known_info.dtype in _READ for slot in operands)
+    return are_read and all(layer.output.known_info.dtype in _FLOATS for layer in group)
 
 
 def _axis(layer: Layer) -> int | None:
