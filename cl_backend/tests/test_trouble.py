@@ -318,12 +318,14 @@ assert of_runs()[:3] == [0, 0, 0], of_runs()
     )
 
 
-def test_a_command_that_fails_late_is_told_once(scene):
-    scene("""
-with load() as net:
+@pytest.mark.parametrize("block", ["net.profiling()", "contextlib.nullcontext()"], ids=["profiled", "plain"])
+def test_a_command_that_fails_late_is_told_once(scene, block):
+    scene(f"""
+import contextlib
+with load() as net, {block}:
     runs(net)
     for command in range(3):
-        double.double_set(f"late={command}".encode())
+        double.double_set(b"late=%d" % command)
         error = error_of(net.run, feeds)
         assert error.code is ErrorCode.STEP_FAILED and "failed on the device" in str(error), error
         double.double_set(b"")

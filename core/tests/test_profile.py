@@ -59,8 +59,15 @@ def test_device_times_stand_beside_those_of_the_host():
     copy, stem, head, wait = of_devices().layers
     assert (copy.mean_ns, copy.mean_device_ns) == (500, 1_000)
     assert (stem.mean_ns, stem.device_ns, stem.device_min_ns) == (500, 14_000, 7_000), "what two spans cover, once"
-    assert (head.mean_device_ns, head.cost_ns, head.least_ns) == (None, 1_000, 500)
-    assert (wait.mean_ns, wait.device_ns, wait.cost_ns) == (7_000, 0, 0), "its layers count what it waited for"
+    assert (head.mean_device_ns, head.mean_cost_ns, head.least_ns) == (None, 500, 500)
+    assert (wait.mean_ns, wait.device_ns, wait.mean_cost_ns) == (7_000, 0, 0), "its layers count what it waited for"
+
+
+def test_a_run_that_failed_counts_for_the_host_alone():
+    found = of_devices()
+    found.add(ON_DEVICE, [(1, 501)] * 4, [], 7)
+    stem = found.layers[1]
+    assert (stem.calls, stem.device_calls, stem.mean_ns, stem.mean_device_ns) == (3, 2, 500, 7_000)
 
 
 def test_table_of_a_device():

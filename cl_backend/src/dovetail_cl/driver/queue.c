@@ -424,6 +424,22 @@ static int read_reports(queue *queue)
     return DOVETAIL_FAILED;
 }
 
+/* A command that fails tells its own event, and not every driver the marks behind it too. */
+static cl_int failed_of_noted(const queue *queue)
+{
+    for (size_t i = 0; i < queue->n_noted; i++) {
+        cl_int status = CL_COMPLETE;
+        if (queue->noted[i].event) {
+            queue->device->cl->clGetEventInfo(queue->noted[i].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+                                              NULL);
+        }
+        if (status < CL_COMPLETE) {
+            return status;
+        }
+    }
+    return CL_SUCCESS;
+}
+
 static int wait_until(void *handle, int64_t deadline)
 {
     queue *queue = handle;
@@ -437,6 +453,9 @@ static int wait_until(void *handle, int64_t deadline)
         return DOVETAIL_PENDING;
     }
     end_wait(queue);
+    if (queue->failed == CL_SUCCESS) {
+        queue->failed = failed_of_noted(queue);
+    }
     cl_int failed = queue->failed != CL_SUCCESS ? queue->failed : status < 0 ? status : CL_SUCCESS;
     int was_aborted = queue_is_aborted(queue);
     queue->failed = CL_SUCCESS;

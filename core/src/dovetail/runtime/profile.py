@@ -26,6 +26,7 @@ class LayerTime(NamedTuple):
         device_ns, device_min_ns: How long the device worked for it; None if its backend does not
             tell. A wait has 0 where the device tells: what it waited for is told of the layers.
         copied_bytes: What one call copies from one memory to another.
+        device_calls: How often the device told; not of runs that failed.
     """
 
     name: str
@@ -39,6 +40,7 @@ class LayerTime(NamedTuple):
     device_ns: int | None = None
     device_min_ns: int | None = None
     copied_bytes: int = 0
+    device_calls: int = 0
 
     @property
     def mean_ns(self) -> float:
@@ -48,12 +50,12 @@ class LayerTime(NamedTuple):
     @property
     def mean_device_ns(self) -> float | None:
         """Average of the device's time per call; None if its backend does not tell."""
-        return None if self.device_ns is None else self.device_ns / self.calls if self.calls else 0.0
+        return None if self.device_ns is None else self.device_ns / self.device_calls
 
     @property
-    def cost_ns(self) -> int:
-        """Time of whoever did the work: of the device where it is known, else of the host."""
-        return self.total_ns if self.device_ns is None else self.device_ns
+    def mean_cost_ns(self) -> float:
+        """Average time of whoever did the work: the device where it tells, else the host."""
+        return self.mean_ns if self.mean_device_ns is None else self.mean_device_ns
 
     @property
     def least_ns(self) -> int:
@@ -122,7 +124,7 @@ class Profile:
         """
         enqueued = {step.name for run in self._runs for step in run.steps if step.queue is not None}
         return {
-            copy.name: copy.cost_ns / copy.calls / 1e6
+            copy.name: copy.mean_cost_ns / 1e6
             for copy in self.copies
             if copy.device_ns is not None or copy.name not in enqueued
         }
@@ -134,8 +136,8 @@ class Profile:
         `device us` is how long the device worked, where it tells. `share` is of the latter where it
         is known, else of the former.
         """
-        layers = sorted(self.layers, key=lambda layer: -layer.cost_ns)
-        total = sum(layer.cost_ns for layer in layers) or 1
+        layers = sorted(self.layers, key=lambda layer: -layer.mean_cost_ns)
+        total = sum(layer.mean_cost_ns for layer in layers) or 1
         shown = layers if limit is None else layers[:limit]
         tells = any(layer.device_ns is not None for layer in layers)
         width = max((len(layer.name) for layer in shown), default=5)
@@ -147,7 +149,7 @@ class Profile:
             device = f"{'-' if mean is None else format(mean / 1e3, '.2f'):>10}  " if tells else ""
             lines.append(
                 f"{layer.name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
-                f"{layer.mean_ns / 1e3:>10.2f}  {device}{layer.cost_ns / total:>6.1%}"
+                f"{layer.mean_ns / 1e3:>10.2f}  {device}{layer.mean_cost_ns / total:>6.1%}"
                 + (f"  {layer.tuned}" if layer.tuned else "")
             )
         if len(shown) < len(layers):
@@ -180,6 +182,7 @@ def _layer_time(step: Any, spent: Sequence[int], device: Sequence[int] | None) -
         None if device is None else sum(device),
         None if device is None else min(device),
         step.copied_bytes,
+        len(device or ()),
     )
 
 

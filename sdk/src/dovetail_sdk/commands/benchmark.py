@@ -136,7 +136,7 @@ def _profiled(
         profile.to_chrome_trace(trace)
     return [
         {"name": layer.name, "kind": layer.kind, "backend": layer.backend, "tuned": layer.tuned}
-        | {"mean_seconds": layer.mean_ns / 1e9, "cost_seconds": layer.cost_ns / layer.calls / 1e9}
+        | {"mean_seconds": layer.mean_ns / 1e9, "cost_seconds": layer.mean_cost_ns / 1e9}
         | {"device_seconds": None if layer.mean_device_ns is None else layer.mean_device_ns / 1e9}
         | {"copied_bytes": layer.copied_bytes}
         for layer in profile.layers
