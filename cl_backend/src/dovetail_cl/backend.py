@@ -10,6 +10,7 @@ from dovetail import (
     BackendId,
     Capabilities,
     Device,
+    DType,
     HostResources,
     IBackend,
     IBackendContext,
@@ -26,17 +27,38 @@ from .refusing import ID, unavailable_without_driver
 _ID = BackendId(ID)
 
 
+TUNING = ("none", "rapid", "normal", "exhaustive")
+"""How many ways of computing a layer are offered to be tuned, from none to all."""
+
+
 class GpuAccOptions(Record, frozen=True):
     """What users may choose.
 
     Attributes:
+        device: Number of the device, or a part of its name, in upper or lower case: the first whose
+            name has it. Empty: the one of the request, such as ``GpuAcc:1``.
+        fast_math: Whether results may be less exact for speed: Winograd's convolutions, and what
+            the compiler makes of relaxed rules; see README.md for bounds of the error.
+        precision: "float32", or "float16": float32 layers are converted, so that tensors between
+            them, and constants, are halves.
+        tuning: What is offered to `dovetail tune`, and taken of what it found: "none", "rapid",
+            "normal" or "exhaustive".
         artefacts: Folder in which built programs are kept; empty: none.
         fail_at: Of the commands of a queue, the one that fails late, as if the device had been
             lost; -1: none. For tests.
     """
 
+    device: int | str = ""
+    fast_math: bool = False
+    precision: str = "float32"
+    tuning: str = "normal"
     artefacts: str = ""
     fail_at: int = -1
+
+    def __post_init__(self) -> None:
+        for name, known in (("precision", ("float32", "float16")), ("tuning", TUNING)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}")
 
 
 class GpuAccBackend(IBackend):
@@ -58,6 +80,14 @@ class GpuAccBackend(IBackend):
         from .devices import all_facts, described
 
         return tuple(described(index, facts) for index, facts in enumerate(all_facts()))
+
+    def device_of(self, options: GpuAccOptions) -> int | None:
+        from .devices import number_of
+
+        return number_of(options.device)
+
+    def reduces(self, options: GpuAccOptions) -> DType | None:
+        return DType.FLOAT16 if options.precision == "float16" else None
 
     def create_context(self, device: int, resources: HostResources, options: GpuAccOptions) -> IBackendContext:
         from .context import ClContext
@@ -102,4 +132,4 @@ class GpuAccBackend(IBackend):
             return context.device.queues(context.fail_at)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(deterministic=True, asynchronous=True, integers=True)
+        return Capabilities(deterministic=True, asynchronous=True, float16=True, integers=True)

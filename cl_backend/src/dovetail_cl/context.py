@@ -23,7 +23,7 @@ class ClContext(IBackendContext):
 
     def __init__(self, index: int, resources: HostResources, options: Any) -> None:
         self._index = index
-        self._store = resources.artefacts
+        self._store, self._fast_math = resources.artefacts, options.fast_math
         self._programs: Programs | None = None
         self.fail_at = options.fail_at
         self.programs.check()
@@ -46,7 +46,7 @@ class ClContext(IBackendContext):
         """
         device = self.device
         if self._programs is None or self._programs.device is not device:
-            self._programs = Programs(device, self._store)
+            self._programs = Programs(device, self._store, fast_math=self._fast_math)
             weakref.finalize(self, self._programs.keep)  # at the latest when the process ends
         return self._programs
 

@@ -6,10 +6,11 @@ import os
 import threading
 from typing import Any
 
-from dovetail import Device
+from dovetail import BackendUnavailableError, Device
 from dovetail.ground.settings import variable
 
 from .driver.errors import Forked
+from .refusing import ID
 
 LIBRARY = "DOVETAIL_OPENCL_LIB"
 """Environment variable: path of the OpenCL library or of one driver; empty: the system's loader."""
@@ -59,6 +60,30 @@ def described(index: int, facts: dict[str, Any]) -> Device:
             "largest_buffer": facts["max_allocation"],
         },
     )
+
+
+def number_of(named: int | str) -> int | None:
+    """Return the number of the device that an option names; None if it is empty.
+
+    Args:
+        named: A number, as text too, or a part of a name, in upper or lower case.
+
+    Raises:
+        BackendUnavailableError: There is no such device.
+    """
+    text = str(named).strip()
+    if not text:
+        return None
+    names = [facts["name"] for facts in all_facts()]
+    if text.isdecimal() and int(text) < len(names):
+        return int(text)
+    found = [index for index, name in enumerate(names) if text.lower() in name.lower()]
+    if not found:
+        listed = ", ".join(f"{index}: {name}" for index, name in enumerate(names))
+        raise BackendUnavailableError(
+            f"no device of backend {ID} is {named!r}", hint=f"its devices are {listed}", state="no_device", backend=ID
+        )
+    return found[0]
 
 
 def opened(index: int) -> Any:

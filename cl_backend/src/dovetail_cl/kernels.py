@@ -53,6 +53,7 @@ class Kernels:
         device: The opened device.
         is_cpu: Whether the device is a CPU.
         compute_units: How many it has.
+        fast_math: Whether results may be less exact for speed.
         programs: What is built for it.
     """
 
@@ -60,6 +61,7 @@ class Kernels:
         self.device = programs.device
         self.is_cpu = self.device.facts["kind"] == "cpu"
         self.compute_units = self.device.facts["compute_units"]
+        self.fast_math = programs.fast_math
         self.programs = programs
         self._building = building
 

@@ -20,6 +20,7 @@ _log = Log("dovetail")
 _COMMON = "common.cl"
 _CHECK = "check.cl"
 _WORKS = b"it builds"
+_FAST = "-cl-mad-enable -cl-no-signed-zeros -cl-denorms-are-zero"
 
 
 @cache
@@ -75,10 +76,16 @@ class Programs:
     Args:
         device: The opened device, which keeps what was built for all networks of the process.
         store: Where binaries are kept between processes.
+        fast_math: Whether the compiler may follow relaxed rules.
+
+    Attributes:
+        device: See above.
+        fast_math: See above.
     """
 
-    def __init__(self, device: Any, store: ArtefactStore) -> None:
+    def __init__(self, device: Any, store: ArtefactStore, *, fast_math: bool = False) -> None:
         self.device = device
+        self.fast_math = fast_math
         self._store = store
         self._used: dict[str, tuple[str, set[str]]] = {}
         self._kept: dict[str, set[str]] = {}
@@ -87,7 +94,10 @@ class Programs:
             f"#define ON_CPU {int(facts['kind'] == 'cpu')}\n#define HAS_HALF {int('cl_khr_fp16' in facts['extensions'])}\n"
         )
         self._options = "-cl-std=CL1.2"
-        if facts["divides_exactly"]:
+        if fast_math:
+            self._options += f" {_FAST}"
+            self._own += "#define FAST_MATH 1\n"  # what is built for others is found by its text
+        elif facts["divides_exactly"]:
             self._options += " -cl-fp32-correctly-rounded-divide-sqrt"
 
     def check(self) -> None:

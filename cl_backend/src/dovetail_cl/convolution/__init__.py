@@ -28,7 +28,7 @@ def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
     if kernels.is_cpu:
         if depthwise.takes(geometry, kernels):
             return depthwise.create(layer, geometry, kernels, epilogue)
-        if winograd.takes(layer, geometry, kernels):
+        if kernels.fast_math and winograd.takes(layer, geometry, kernels):
             return winograd.create(layer, geometry, kernels, epilogue)
         return tiles.create(layer, geometry, kernels, epilogue)
     if gathered.takes(geometry, kernels):

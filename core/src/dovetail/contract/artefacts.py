@@ -41,6 +41,8 @@ Known = str | int | float | bool | bytes
 """What a backend may add to a key."""
 OPTION = "artefacts"
 """Option of a backend that names the folder: a str, empty for none. No artefact is known by it."""
+_NAMES_DEVICE = "device"
+"""Option by which `IBackend.device_of` finds the device: that is known by its own facts."""
 
 
 class ArtefactKey(NamedTuple):
@@ -215,16 +217,20 @@ class ArtefactStore:
         _warn_once(self.backend, problem)
 
 
-def option_facts(options: Any) -> dict[str, str]:
+def option_facts(options: Any, *, names_device: bool = False) -> dict[str, str]:
     """Return the options of a backend as facts, but for the folder of the artefacts.
+
+    Args:
+        options: All of them.
+        names_device: One of them names the device, and decides nothing else.
 
     Raises:
         TypeError: A value has no content that is the same in the next process.
     """
-    fields = plain(options)[1]
+    fields, without = plain(options)[1], (OPTION, _NAMES_DEVICE) if names_device else (OPTION,)
     if not isinstance(fields, dict):
         return {"options": str(fields)}
-    return {f"option {name}": _short(text(value)) for name, value in fields.items() if name != OPTION}
+    return {f"option {name}": _short(text(value)) for name, value in fields.items() if name not in without}
 
 
 def device_facts(device: Any) -> dict[str, str]:

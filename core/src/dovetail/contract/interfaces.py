@@ -31,7 +31,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from ..graph.layer import Layer
-from ..graph.tensor import TensorInfo
+from ..graph.tensor import DType, TensorInfo
 from ..ground.records import NamedTuple, Record
 from .backend_id import BackendId
 from .claims import Claims, read_claims
@@ -365,6 +365,25 @@ class IBackend(ABC):
         self, context: IBackendContext | None, resources: HostResources, options: Any
     ) -> IWorkloadFactory:
         """Return the factory for a network that is being loaded."""
+
+    def device_of(self, options: Any) -> int | None:
+        """(optional) Return the index of the device that options name. Default: None, they do not.
+
+        So that users can name a device by other things than its number; the option is to be called
+        `device`. A number that the request names, as in ``"AcmeNpu:1"``, must be the same.
+
+        Raises:
+            BackendUnavailableError: There is no such device.
+        """
+        return None
+
+    def reduces(self, options: Any) -> DType | None:
+        """(optional) Return `FLOAT16` or `BFLOAT16` if options want float32 layers converted to it.
+
+        Those that go to this backend, and that it takes converted; casts stand where they meet
+        others, and inputs and outputs of the network keep their type. Default: None.
+        """
+        return None
 
     def create_context(self, device: int, resources: HostResources, options: Any) -> IBackendContext | None:
         """(optional) Open the device. Default: None, nothing to keep.

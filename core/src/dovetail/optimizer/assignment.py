@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..contract.backend_calls import backend_call, checked
-from ..contract.interfaces import Capabilities, Support
+from ..contract.interfaces import Capabilities, IBackend, Support
 from ..graph.descriptor import Constant, Input, Output
 from ..graph.graph import Graph
 from ..graph.layer import Layer
 from ..graph.layer_state import LayerState
+from ..graph.tensor import DType
 from ..ground.errors import ErrorCode, OptionError, PlacementError
 from ..ground.foreign_text import described, one_line, shown
 from ..ground.host_exceptions import is_of_host
@@ -155,6 +156,16 @@ class Assigner:
                 answer = one.backend.capabilities()
             if getattr(checked(origin, "capabilities", answer, Capabilities), capability):
                 found.append(one)
+        return found
+
+    def reducing(self, dtype: DType) -> list[Assigned]:
+        """Return the open backends whose options want float32 layers converted to a type."""
+        found = []
+        for one in self.opened:
+            if type(one.backend).reduces is not IBackend.reduces:
+                with backend_call(f"backend {one.label}", "reduces"):
+                    if one.backend.reduces(one.options) is dtype:
+                        found.append(one)
         return found
 
     def first_willing(self, layer: Layer) -> Assigned | None:

@@ -64,7 +64,7 @@ class Assigned:
     """A backend as it was asked for, which is opened when it is first looked at.
 
     Args:
-        request: What was asked for.
+        request: What was asked for; once it is opened, with the device that it is.
         registry: Where it comes from.
         open: Opens it.
 
@@ -85,6 +85,8 @@ class Assigned:
         """Why it is not there; None if it is."""
         if self.found is None:
             self.found = self._open()
+            if isinstance(self.found, Opened):  # options may name the device
+                self.request = self.request._replace(device=self.found.device.index)
         return self.found if isinstance(self.found, Absent) else None
 
     @property

@@ -57,6 +57,7 @@ def resolve(
             absent.append(one.absence)
         else:
             ready.append(one)
+    _refuse_doubles([one.request for one in ready])  # options may have named the device of another entry
     if not ready:
         raise BackendUnavailableError(
             "none of the backends is there: " + "; ".join(f"{a.request} ({a.state}): {a.reason}" for a in absent),
@@ -74,7 +75,8 @@ def _opened(entry: BackendLike, request: BackendRequest, given: Any, registry: R
     """
     try:
         backend = entry if isinstance(entry, IBackend) else registry.get(request.id)
-        device = _device(backend, request)
+        options = build_options(backend, given)
+        device = _device(backend, _with_device(backend, request, options))
     except BackendError as error:
         # Nobody asked for a default by name, so that one which is broken must not keep the
         # others from being used.
@@ -83,7 +85,7 @@ def _opened(entry: BackendLike, request: BackendRequest, given: Any, registry: R
         if is_default:
             _log.warning("%s is left out: %s", request.id, error.message)
         return Absent(request, str(error.details.get("state", "unavailable")), error.message)
-    return Opened(backend, build_options(backend, given), device)
+    return Opened(backend, options, device)
 
 
 def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Registry) -> list[BackendLike]:
@@ -144,6 +146,28 @@ def _refuse_strangers(options: Options, requests: Sequence[BackendRequest]) -> N
     for key in options:
         if key not in known:
             raise OptionError(f"options names {key!r}, which is not in backends=", hint=suggestion(str(key), known), key=key)
+
+
+def _with_device(backend: IBackend, request: BackendRequest, options: Any) -> BackendRequest:
+    """Return a request for the device that options name, if they do.
+
+    Raises:
+        OptionError: It is another one than the request's.
+    """
+    if type(backend).device_of is IBackend.device_of:
+        return request
+    with backend_call(f"backend {request.id}", "device_of"):
+        named = backend.device_of(options)
+    if named is None:
+        return request
+    if request.device not in (0, named):
+        raise OptionError(
+            f"{str(request).rstrip('?')} is asked for, and its options name device {named}",
+            code=ErrorCode.OPTION_INVALID,
+            hint=f"name the device once: {request.id}:{named}, or by the option",
+            backend=str(request.id),
+        )
+    return request._replace(device=named)
 
 
 def _device(backend: IBackend, request: BackendRequest) -> Device:

@@ -119,6 +119,12 @@ def _optional(context: Compilation) -> bool:
     return context.request.passes
 
 
+def _reduced_by_option(dtype: DType) -> Step:
+    """Return the step that converts layers for backends whose options ask for it."""
+    making = Making(lambda c: passes.ReduceFloat(dtype, c.assigner, by_option=True))
+    return Step((making,), lambda c: bool(c.assigner.reducing(dtype)))
+
+
 FIX_SIZES: tuple[Step, ...] = (
     Step((Making(lambda c: passes.Validate()),), _always),
     Step((Making(lambda c: passes.DropUnused()),), _optional),
@@ -147,6 +153,8 @@ WITH_SIZES: tuple[Step, ...] = (
         (Making(lambda c: passes.ReduceFloat(c.request.reduced_dtype or DType.FLOAT16, c.assigner)),),
         lambda c: bool(c.request.reduced_dtype),
     ),
+    _reduced_by_option(DType.FLOAT16),
+    _reduced_by_option(DType.BFLOAT16),
     Step((_of("Constant")(lambda c: passes.MergeConstants()),), _optional),
     Step((Making(lambda c: c.share_constants()),), lambda c: c.shared is not None),
     Step((Making(lambda c: AssignBackends(c.assigner)),), _always),

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..contract.part_facts import part_facts, plain, text
+from ..contract.artefacts import option_facts
+from ..contract.interfaces import IBackend
+from ..contract.part_facts import part_facts, text
 from ..contract.subgraph import Choice
 from ..discovery.backend_files import content_of
 from ..ground.version import core_version
@@ -42,7 +44,9 @@ class Surroundings:
             self.facts = {
                 "backend": str(candidate.backend.id),
                 "content": content,
-                "options": plain(candidate.options),
+                "options": option_facts(
+                    candidate.options, names_device=type(candidate.backend).device_of is not IBackend.device_of
+                ),
                 "device": candidate.device.identity,
                 "core": core_version(),
                 "processor": processor(),

@@ -27,7 +27,7 @@ def resources_for(backend: IBackend, device: int, options: Any, threads: int) ->
             "files": content,
             **device_facts(devices_of(f"backend {str(backend.id)!r}", backend)[device]),
             "threads": str(threads),
-            **option_facts(options),
+            **option_facts(options, names_device=type(backend).device_of is not IBackend.device_of),
         }
 
     return HostResources(threads, ArtefactStore(str(backend.id), folder_of(options), facts))

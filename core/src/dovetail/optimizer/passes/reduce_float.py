@@ -28,19 +28,21 @@ class ReduceFloat(Pass):
         dtype: FLOAT16 or BFLOAT16.
         assigner: Knows the backends. A layer is converted if the first that takes it has the
             capability and takes it converted.
+        by_option: Only for backends whose own options ask for it.
     """
 
     name: ClassVar[str] = "reduce_float"
 
-    def __init__(self, dtype: DType, assigner: Assigner) -> None:
+    def __init__(self, dtype: DType, assigner: Assigner, *, by_option: bool = False) -> None:
         self.dtype = dtype
         self.assigner = assigner
+        self.by_option = by_option
 
     def run(self, graph: Graph) -> int:
         narrow: dict[OutputSlot, OutputSlot] = {}
         casts: list[Layer] = []
         changes = 0
-        able = self.assigner.able(self.dtype.label)
+        able = self.assigner.reducing(self.dtype) if self.by_option else self.assigner.able(self.dtype.label)
         for layer in graph.topological_order() if able else ():
             home = self.assigner.first_willing(layer) if _is_candidate(layer) else None
             if home in able and home is not None and self._convert(graph, layer, home, narrow):
