@@ -16,7 +16,7 @@
 #define MARK_EVERY 128
 #define SPIN_NS 30000
 #define CLOCK_LOOKS 3
-#define CLOCK_PATIENCE_NS INT64_C(1000000000)
+#define PATIENCE_NS INT64_C(1000000000)
 #define MAX_STEPS 4096
 #define MAX_TEXT 768
 /* Of every system that drivers exist for, at least: what a device may take memory over by. */
@@ -497,6 +497,22 @@ static const char *error_text(void *handle)
     return ((queue *)handle)->text;
 }
 
+/* Enqueue on another command queue from now on. What was enqueued behind the last wait, such as
+ * unmapping, is not in the order of that one. */
+static int change_to(queue *queue, cl_command_queue commands)
+{
+    const opencl *cl = queue->device->cl;
+    cl_event marker = NULL;
+    cl_int status = cl->clEnqueueMarkerWithWaitList(queue->commands, 0, NULL, &marker);
+    if (status == CL_SUCCESS) {
+        cl->clFlush(queue->commands);
+        status = await_event(cl, marker, PATIENCE_NS);
+        cl->clReleaseEvent(marker);
+    }
+    queue->commands = commands;
+    return status == CL_COMPLETE ? DOVETAIL_OK : DOVETAIL_FAILED;
+}
+
 /* Only a command queue that was made for it takes times, and each command is slower on it. */
 static int profile(void *handle, int32_t wanted)
 {
@@ -504,8 +520,7 @@ static int profile(void *handle, int32_t wanted)
     device_handle *device = queue->device;
     forget_noted(queue);
     if (!wanted) {
-        queue->commands = queue->plain;
-        return DOVETAIL_OK;
+        return change_to(queue, queue->plain);
     }
     if (!queue->timed) {
         cl_int code = CL_SUCCESS;
@@ -515,7 +530,10 @@ static int profile(void *handle, int32_t wanted)
             return DOVETAIL_FAILED;
         }
     }
-    queue->commands = queue->timed;
+    if (change_to(queue, queue->timed) != DOVETAIL_OK) {
+        queue->commands = queue->plain;
+        return DOVETAIL_FAILED;
+    }
     return DOVETAIL_OK;
 }
 
@@ -556,7 +574,7 @@ static int mark_time(queue *queue, int64_t *device_time, int64_t *host_time, int
     }
     int64_t enqueued = now_ns();
     cl->clFlush(queue->commands);
-    int status = await_event(cl, marker, CLOCK_PATIENCE_NS) == CL_COMPLETE ? DOVETAIL_OK : DOVETAIL_FAILED;
+    int status = await_event(cl, marker, PATIENCE_NS) == CL_COMPLETE ? DOVETAIL_OK : DOVETAIL_FAILED;
     int64_t ended = now_ns();
     if (status == DOVETAIL_OK) {
         int is_told = time_of(cl, marker, CL_PROFILING_COMMAND_QUEUED, device_time) == DOVETAIL_OK && *device_time > 0;
