@@ -18,7 +18,7 @@
  *   slow                 events complete a little later, on a thread of the driver
  *   unified              device and host share memory
  *   no_queued            events do not know when they were enqueued
- *   shadow               buffers of the host's memory are copies of it, brought up to date by mapping
+ *   shadow               buffers of the host's memory are copies, which mapping brings up to date
  *   refused              no buffer can be made of the host's memory
  *   handlers             building sets handlers for signals
  */
