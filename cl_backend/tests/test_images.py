@@ -133,3 +133,14 @@ def test_operands_for_each_channel_are_part_of_the_convolution(way, groups):
     kinds = compared(net, {layer.name: randoms(layer.output.info.sizes) for layer in net.inputs})
     assert "GpuAcc.Fused" in kinds
     assert "GpuAcc.Chain" not in kinds
+
+
+def test_what_ends_with_channels_last_is_permuted_once():
+    net = Network("head")
+    body = net.convolution2d(net.input("x", (2, 4, 6, 5)), randoms((4, 4, 1, 1)))
+    y = net.reshape(net.convolution2d(body, randoms((21, 4, 1, 1))), (2, 3, 7, 30))
+    net.output(net.activation(net.permute(y, (0, 1, 3, 2)), "sigmoid"), "boxes")
+    z = net.reshape(net.convolution2d(body, randoms((8, 4, 1, 1))), (2, 8, 30))
+    net.output(net.unary(z, "neg"), "plain")
+    net.output(net.permute(z, (0, 2, 1)), "turned")
+    assert compared(net, {"x": randoms((2, 4, 6, 5))}).count("dovetail.Permute") == 4

@@ -42,6 +42,7 @@ class Lowering:
         self.view, self.graph = view, Network("GpuAcc")
         self._plain: dict[OutputSlot, OutputSlot] = {}
         self._last: dict[OutputSlot, OutputSlot] = {}
+        self._moved: dict[OutputSlot, tuple[OutputSlot, tuple[int, ...]]] = {}
         for number, slot in enumerate(view.inputs):
             info = slot.known_info
             self._plain[slot] = self.graph.input(f"in {number}", info.shape, info.dtype, info.quantization)
@@ -87,10 +88,21 @@ class Lowering:
         """Say what a tensor of the model is now."""
         (self._last if last else self._plain)[slot] = made
 
+    def define_moved(self, slot: OutputSlot, source: OutputSlot, permutation: Sequence[int]) -> None:
+        """Say that a tensor of the model is another of the replacement with its axes reordered."""
+        self._plain[slot] = self._permuted(source, permutation, slot)
+
+    def moved(self, slot: OutputSlot) -> tuple[OutputSlot, tuple[int, ...]] | None:
+        """Return of what, and by which permutation, a tensor of the model was made; None: of none."""
+        return self._moved.get(self._plain[slot]) if slot in self._plain else None
+
     def finish(self) -> Network:
         """Return the replacement."""
         for number, slot in enumerate(self.view.outputs):
             self.graph.output(self.plain(slot), f"out {number}")
+        for made in self._moved:
+            if not made.consumers:
+                self.graph.remove(made.layer)
         return self.graph
 
     def _constant(self, slot: OutputSlot, sizes: Sequence[int]) -> OutputSlot:
@@ -103,7 +115,9 @@ class Lowering:
     def _permuted(self, source: OutputSlot, permutation: Sequence[int], slot: OutputSlot) -> OutputSlot:
         origin = self._origin(slot)
         descriptor = Permute(permutation=tuple(permutation))
-        return self.graph.add(descriptor, source, name=f"{origin.name}.layout", sources_of=_sources([origin])).output
+        made = self.graph.add(descriptor, source, name=f"{origin.name}.layout", sources_of=_sources([origin])).output
+        self._moved[made] = source, tuple(permutation)
+        return made
 
     def _origin(self, slot: OutputSlot) -> Layer:
         """Return the layer that makes a tensor, or that first reads one from outside."""

@@ -21,7 +21,7 @@ from .lowering import Lowering, is_image, last_axes
 def lower_image(lowering: Lowering, layer: Layer) -> bool:
     """Emit a layer for images with channels last; False: it wants them as the model has them."""
     if not any(lowering.is_last(slot.source) for slot in layer.inputs):
-        return False
+        return isinstance(layer.descriptor, Permute) and _permute_again(lowering, layer, layer.descriptor)
     if any(slot.info is None or slot.info.quantization is not None for slot in layer.outputs):
         return False
     rule = _ELEMENTWISE if family_name(layer) == "elementwise" else _RULES.get(layer.kind)
@@ -131,13 +131,29 @@ def _permute(lowering: Lowering, layer: Layer) -> bool:
     return True
 
 
+def _permute_again(lowering: Lowering, layer: Layer, descriptor: Permute) -> bool:
+    """Of a tensor that was permuted already, make one permutation of what it was made of."""
+    source = layer.inputs[0].source
+    moved = None if source is None else lowering.moved(source)
+    if moved is None:
+        return False
+    origin, permutation = moved
+    order = tuple(permutation[axis] for axis in descriptor.order(len(permutation)))
+    lowering.define(layer.output, lowering.emit(Permute(permutation=order), [origin], [layer]).output)
+    return True
+
+
 def _reshape(lowering: Lowering, layer: Layer) -> bool:
-    """Channels are parted or joined; images, rows and columns stay."""
+    """Channels are parted or joined; images stay, and so do rows and columns, or they are joined."""
     source, info = _only(layer), layer.output.known_info
-    if source is None or not is_image(info):
+    if source is None or not info.elements or info.quantization is not None:
         return False
     sizes, wanted = source.known_info.sizes, info.sizes
-    if (sizes[0], *sizes[-2:]) != (wanted[0], *wanted[-2:]) or not info.elements:
+    if len(wanted) > 2 and (sizes[0], sizes[-2] * sizes[-1]) == (wanted[0], wanted[-1]) and sizes[-1] != wanted[-1]:
+        joined = lowering.emit(Reshape(shape=(wanted[0], wanted[-1], *wanted[1:-1])), [lowering.last(source)], [layer])
+        lowering.define_moved(layer.output, joined.output, (0, *range(2, len(wanted)), 1))
+        return True
+    if not is_image(info) or (sizes[0], *sizes[-2:]) != (wanted[0], *wanted[-2:]):
         return False
     shape = tuple(wanted[axis] for axis in last_axes(info.rank))
     _emit(lowering, Reshape(shape=shape), [lowering.last(source)], layer)
