@@ -93,7 +93,7 @@ class Lowering:
         self._plain[slot] = self._permuted(source, permutation, slot)
 
     def moved(self, slot: OutputSlot) -> tuple[OutputSlot, tuple[int, ...]] | None:
-        """Return of what, and by which permutation, a tensor of the model was made; None: of none."""
+        """Return of what a tensor of the model was made by which permutation; None: by none."""
         return self._moved.get(self._plain[slot]) if slot in self._plain else None
 
     def finish(self) -> Network:

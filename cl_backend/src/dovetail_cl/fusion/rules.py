@@ -144,7 +144,7 @@ def _permute_again(lowering: Lowering, layer: Layer, descriptor: Permute) -> boo
 
 
 def _reshape(lowering: Lowering, layer: Layer) -> bool:
-    """Channels are parted or joined; images stay, and so do rows and columns, or they are joined."""
+    """Channels are parted or joined; rows and columns stay, or they are joined."""
     source, info = _only(layer), layer.output.known_info
     if source is None or not info.elements or info.quantization is not None:
         return False
