@@ -1,4 +1,4 @@
-"""Arrays of the host on devices that share its memory: read and written where they lie."""
+"""Arrays of the host: where a device shares its memory, in place; else through pinned memory."""
 
 import mmap
 
@@ -7,6 +7,7 @@ import pytest
 
 import dovetail
 from dovetail import DType, Network
+from dovetail_cl import devices
 from dovetail_cl.devices import all_facts
 
 SHAPE = (3, 5, 7)
@@ -126,3 +127,39 @@ def test_every_type_is_moved_where_it_lies(shared, dtype):
     given = np.random.default_rng(0).integers(0, 2, 34).astype(dtype)[1:].reshape(3, 11)
     with load(shared, net) as loaded:
         np.testing.assert_array_equal(loaded.run({"x": given})["y"], given.T)
+
+
+@pytest.fixture
+def own(backend, monkeypatch):
+    """The backend, with a device of memory of its own and chunks of a page."""
+    for fact, value in (("is_unified", False), ("chunk", 4096), ("staged_from", 1024)):
+        monkeypatch.setitem(all_facts()[0], fact, value)
+    monkeypatch.setattr(devices, "_open", {})
+    return backend
+
+
+@pytest.mark.parametrize("elements", [0, 1, 255, 256, 1023, 1024, 1025, 2048, 5000])
+def test_transfers_in_chunks_are_whole(own, elements):
+    net = Network("chunks")
+    x = net.input("x", (elements,))
+    net.output(net.relu(x), "y")
+    net.output(net.sigmoid(x), "z")
+    with load(own, net) as loaded:
+        assert {(copy.backend, copy.mapped) for copy in loaded.placement.copies} == {("GpuAcc", False)}
+        for seed in range(3):
+            given = random(seed, (elements,))
+            found = loaded.run({"x": given})
+            np.testing.assert_array_equal(found["y"], np.maximum(given, 0))
+            np.testing.assert_allclose(found["z"], 1 / (1 + np.exp(-given)), rtol=1e-5)
+
+
+def test_copies_of_both_backends_meet(own):
+    with load(own, mixed(), "elsewhere") as net:
+        for seed in range(3):
+            check(net, random(seed))
+        x = random(9)
+        binding = net.bind({"x": x})
+        for seed in range(3):
+            x[...] = random(seed)
+            np.testing.assert_allclose(binding.run()["y"], (np.maximum(x, 0) + x) * np.maximum(x, 0), rtol=1e-6)
+        binding.close()

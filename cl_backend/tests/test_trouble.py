@@ -190,6 +190,71 @@ def test_no_byte_is_copied_where_memory_is_shared(scene, faults, crossed):
     scene(f"sys.argv.append('{crossed}')" + CROSSING, faults)
 
 
+STAGED = """
+from dovetail_cl.devices import all_facts
+all_facts()[0].update(chunk=32, staged_from=1)  # bytes: three chunks each way
+faults, commands = os.environ["DOVETAIL_DOUBLE"], 7
+"""
+
+
+@pytest.mark.parametrize("faults", ["", "slow"])
+def test_large_tensors_cross_in_chunks(scene, faults):
+    scene(
+        STAGED
+        + """
+with load() as net:
+    for _ in range(5):
+        before = count("bytes_in"), count("bytes_out")
+        runs(net)
+    assert (count("bytes_in") - before[0], count("bytes_out") - before[1]) == (96, 96)
+time.sleep(0.05)  # of a driver's thread
+assert of_runs() == [0, 0, 0, 0], of_runs()
+""",
+        faults,
+    )
+
+
+def test_trouble_between_chunks_ends_the_run_alone(scene):
+    scene(
+        STAGED
+        + """
+with load() as net:
+    runs(net)
+    for command in range(commands):
+        double.double_set(f"late={command}".encode())
+        error = error_of(net.run, feeds)
+        assert error.code is ErrorCode.STEP_FAILED, error
+        double.double_set(b"")
+        runs(net)
+        double.double_set(f"hang={command}".encode())
+        going_on = threading.Timer(0.3, double.double_go_on)
+        going_on.start()
+        error = error_of(net.run, feeds, timeout=0.1)
+        assert error.code is ErrorCode.TIMEOUT, error
+        going_on.join()
+        runs(net)
+    for command in range(commands):
+        double.double_set(f"lost={command}".encode())
+        error = error_of(net.run, feeds)
+        assert error.code is ErrorCode.STEP_FAILED and "lost" in f"{error} {error.__cause__}", error
+        net.unload()
+        double.double_set(b"")
+        net = load()
+        runs(net)
+    net.unload()
+    for buffer in range(12):
+        double.double_set(f"memory={buffer}".encode())
+        try:
+            with load() as net:
+                runs(net)
+        except DovetailError as error:
+            assert error.code is ErrorCode.OUT_OF_MEMORY, error
+        assert of_runs()[:3] == [0, 0, 0], (buffer, of_runs())
+assert count("violations") == 0
+"""
+    )
+
+
 UNAVAILABLE = """
 error = error_of(load)
 assert isinstance(error, BackendUnavailableError), error

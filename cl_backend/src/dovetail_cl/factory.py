@@ -40,8 +40,8 @@ class ClFactory(IWorkloadFactory):
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
         if source.owner == target.owner == ID:
-            return self._device.copy("inside")
-        return self._device.copy("in" if target.owner == ID else "out")
+            return self._device.copy("inside", info.nbytes)
+        return self._device.copy("in" if target.owner == ID else "out", info.nbytes)
 
     def _foreseen(self) -> list[str]:
         """Return the texts of the programs of all layers that are still to come."""

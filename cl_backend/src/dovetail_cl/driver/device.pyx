@@ -39,6 +39,8 @@ _LIBRARIES = ("libOpenCL.so.1", "libOpenCL.so")
 cdef enum:
     SLICE_NS = 20000000     # in which Ctrl-C is looked for
     SLICES_A_SECOND = 50
+    STAGED_FROM = 65536     # bytes; of a smaller input drivers take a copy along with the command
+    CHUNK = 4194304         # bytes: long against the 10 us of a command, small beside a processor's cache
     PATIENCE = 10           # seconds, after which the host's look at a buffer is given up
 
 
@@ -169,6 +171,8 @@ def _listed():
                 "is_unified": bool(_number(device, CL_DEVICE_HOST_UNIFIED_MEMORY)),
                 "svm": bool(_number(device, CL_DEVICE_SVM_CAPABILITIES) & CL_DEVICE_SVM_FINE_GRAIN_BUFFER)
                     and CL.clSVMAlloc != NULL,
+                "staged_from": STAGED_FROM,
+                "chunk": CHUNK,
                 "divides_exactly": bool(_number(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT),
                 "subgroups": _number(device, CL_DEVICE_MAX_NUM_SUB_GROUPS),
                 # PoCL compiles a kernel once more for each size of group that it meets.
@@ -233,6 +237,7 @@ cdef class OpenDevice:
         self.handle.cl, self.handle.device, self.handle.process = &CL, device, os.getpid()
         self.handle.spins = facts["kind"] != "cpu"
         self.handle.is_coherent = facts["kind"] == "cpu"
+        self.handle.staged_from, self.handle.chunk = facts["staged_from"], facts["chunk"]
         with _signals:
             with nogil:
                 self.handle.context = CL.clCreateContext(properties, 1, &device, NULL, NULL, &code)
@@ -412,10 +417,11 @@ cdef class OpenDevice:
             raise MemoryError()
         return PyCapsule_New(table, DOVETAIL_QUEUES_CAPSULE, drop_queues)
 
-    def copy(self, str direction):
+    def copy(self, str direction, size_t nbytes):
         """Return the workload that copies a tensor: "in", "out" or "inside" of the device."""
         cdef launch_list *made = self._new_list("copy")
         made.work = {"in": WORK_COPY_IN, "out": WORK_COPY_OUT, "inside": WORK_COPY_INSIDE}[direction]
+        made.copied = nbytes
         return _capsule(made, 0)
 
     def workload(self, str name, work):

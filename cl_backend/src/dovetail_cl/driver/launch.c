@@ -1,5 +1,7 @@
 #include "launch.h"
 
+#include "staging.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,8 @@ typedef struct {
     place *places;              /* of all arguments of all launches, in order */
     size_t n_places;
     long long freed;            /* buffers, when they were last set */
+    staging staging;            /* of a copy between host and device */
+    queue *queue;
 } run;
 
 static int fail(const dovetail_call *call, const launch_list *list, const char *what, cl_int code)
@@ -168,6 +172,14 @@ static int execute_copy(const launch_list *list, const dovetail_call *call, queu
     if (!bytes) {
         return DOVETAIL_OK;
     }
+    const run *run = call->run_data;
+    if (run->staging.pinned) {
+        code = list->work == WORK_COPY_IN ? staging_in(&run->staging, queue, call, list->name, bytes)
+                                          : staging_out(&run->staging, queue, call, list->name, bytes);
+        return code == CL_SUCCESS          ? DOVETAIL_OK
+               : code == STAGING_CANCELLED ? DOVETAIL_CANCELLED
+                                           : fail(call, list, "its copy cannot be enqueued", code);
+    }
     cl_event *event = queue_event(queue, call, list->name);
     switch (list->work) {
     case WORK_COPY_IN:
@@ -242,7 +254,6 @@ int launch_create_run(void *state, void *queue, void **made)
     const opencl *cl = list->device->cl;
     size_t count = 1;
     cl_int code = CL_SUCCESS;
-    (void)queue;
     for (int32_t i = 0; i < list->n_launches; i++) {
         count += (size_t)list->launches[i].n_arguments;
     }
@@ -268,6 +279,11 @@ int launch_create_run(void *state, void *queue, void **made)
         return code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ? DOVETAIL_OUT_OF_MEMORY
                                                                                          : DOVETAIL_FAILED;
     }
+    run->queue = queue;
+    if ((list->work == WORK_COPY_IN || list->work == WORK_COPY_OUT) &&
+        staging_pays(list->device, list->copied, list->work == WORK_COPY_IN)) {
+        staging_make(&run->staging, list->device, queue, list->copied);
+    }
     *made = run;
     return DOVETAIL_OK;
 }
@@ -280,6 +296,9 @@ void launch_release_run(void *state, void *made)
         if (run->kernels[i]) {
             list->device->cl->clReleaseKernel(run->kernels[i]);
         }
+    }
+    if (list->device->process == getpid()) {
+        staging_release(&run->staging, list->device, run->queue);
     }
     free(run->kernels);
     free(run->places);

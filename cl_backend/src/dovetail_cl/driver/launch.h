@@ -48,6 +48,7 @@ typedef struct {
     int32_t n_constants;
     cl_mem *constants;          /* owned */
     size_t scratch;             /* bytes */
+    size_t copied;              /* bytes of the tensor that is copied */
     int is_elidable;            /* nothing is left to do where all aliases were taken up */
     int32_t n_aliases;
     dovetail_alias *aliases;

@@ -75,6 +75,8 @@ cdef extern from "queue.h" nogil:
         int64_t process
         int32_t spins
         int32_t is_coherent
+        size_t staged_from
+        size_t chunk
         int is_lost
         int64_t freed
     int is_loss(device_handle *device, cl_int code)
@@ -115,6 +117,7 @@ cdef extern from "launch.h" nogil:
         int32_t n_constants
         cl_mem *constants
         size_t scratch
+        size_t copied
         int is_elidable
         int32_t n_aliases
         dovetail_alias *aliases

@@ -45,6 +45,13 @@ typedef struct {
     cl_event event;             /* NULL: it was not enqueued, and its run failed */
 } noted;
 
+/* A result that is in pinned memory once the queue was waited for. */
+typedef struct {
+    const void *from;
+    void *to;
+    size_t bytes;
+} leaving;
+
 struct queue {
     device_handle *device;
     int32_t fail_at;
@@ -65,6 +72,8 @@ struct queue {
     cl_int failed;              /* first status that was no success, since the last wait */
     atomic_int is_aborted;
     imports imports;            /* of host memory */
+    leaving *leaving;
+    int32_t n_leaving, leaving_room;
     int keeps_imports;          /* as the tensors of all runs of this queue lie in the same place */
     cl_mem reports;
     int is_reporting;           /* kernels that report are in flight */
@@ -156,6 +165,26 @@ int explain(device_handle *device, char *text, size_t room, const char *what, cl
 cl_command_queue queue_commands(queue *queue)
 {
     return queue->commands;
+}
+
+const opencl *queue_api(const queue *queue)
+{
+    return queue->device->cl;
+}
+
+cl_int queue_leave(queue *queue, const void *from, void *to, size_t bytes)
+{
+    if (queue->n_leaving == queue->leaving_room) {
+        int32_t room = queue->leaving_room ? 2 * queue->leaving_room : 8;
+        leaving *more = realloc(queue->leaving, (size_t)room * sizeof(*more));
+        if (!more) {
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+        queue->leaving = more;
+        queue->leaving_room = room;
+    }
+    queue->leaving[queue->n_leaving++] = (leaving){from, to, bytes};
+    return CL_SUCCESS;
 }
 
 int queue_is_aborted(const queue *queue)
@@ -458,11 +487,16 @@ static int wait_until(void *handle, int64_t deadline)
     }
     cl_int failed = queue->failed != CL_SUCCESS ? queue->failed : status < 0 ? status : CL_SUCCESS;
     int was_aborted = queue_is_aborted(queue);
+    int32_t n_leaving = queue->n_leaving;
+    queue->n_leaving = 0;
     queue->failed = CL_SUCCESS;
     atomic_store(&queue->is_aborted, 0);
     if (failed != CL_SUCCESS) {
         clear_reports(queue);
         return explain(queue->device, queue->text, sizeof(queue->text), "a command that was enqueued failed on the device", failed);
+    }
+    for (int32_t i = 0; i < n_leaving && !was_aborted; i++) {
+        memcpy(queue->leaving[i].to, queue->leaving[i].from, queue->leaving[i].bytes);
     }
     int code = read_reports(queue);
     return was_aborted ? DOVETAIL_OK : code;
@@ -488,6 +522,7 @@ static void destroy(void *handle)
             cl->clReleaseCommandQueue(queue->timed);
         }
     }
+    free(queue->leaving);
     free(queue->noted);
     free(queue);
 }

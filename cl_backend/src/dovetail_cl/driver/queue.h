@@ -15,6 +15,8 @@ typedef struct {
     int64_t process;            /* that opened it: a driver does not survive fork() */
     int32_t spins;              /* whether the host's cores are idle while the device works */
     int32_t is_coherent;        /* what it writes to the host's memory the host sees without mapping */
+    size_t staged_from;         /* bytes of an input from which on it goes through pinned memory */
+    size_t chunk;               /* bytes that go through it at a time; 0: nothing does */
     atomic_int is_lost;         /* nothing can be done with this context any more */
     atomic_llong freed;         /* buffers, in all: another may have the address of an earlier one */
 } device_handle;
@@ -36,6 +38,9 @@ int queue_admit(queue *queue, const dovetail_call *call);
 /* The buffer that kernels report to; it is read back with the next wait. */
 cl_mem queue_reports(queue *queue);
 cl_command_queue queue_commands(queue *queue);
+const opencl *queue_api(const queue *queue);
+/* Copy some bytes within the host once the next wait ended well. */
+cl_int queue_leave(queue *queue, const void *from, void *to, size_t bytes);
 /* The buffer of a tensor that lies in host memory, on a device that shares it, and the bytes in
  * front of the tensor; for the commands up to the next wait. */
 cl_int queue_import(queue *queue, const dovetail_call *call, const dovetail_tensor *tensor, int is_written, cl_mem *buffer,
