@@ -8,7 +8,9 @@ setup_backend(
     "dovetail_cl",
     include_dirs=[FOLDER],
     module_sources={
-        "dovetail_cl.driver.device": [f"{FOLDER}/{name}.c" for name in ("opencl", "signals", "imports", "staging", "queue", "launch")]
+        "dovetail_cl.driver.device": [
+            f"{FOLDER}/{name}.c" for name in ("opencl", "signals", "imports", "staging", "queue", "launch")
+        ]
     },
     directives=C_SEMANTICS,
 )
