@@ -37,12 +37,15 @@ __kernel void pool(TENSOR(const X, x), TENSOR(X, y), const windows w)
         __global const X *const image = x + plane * w.in[0] * w.in[1] * w.inner;
         for (int column = 0; column < w.out[1]; ++column) {
             const span along = span_at(&w, 1, column);
-            const index to = (row * w.out[1] + column) * w.inner, rest = w.inner % LANES, whole = w.inner - rest;
-            for (index inside = 0; inside < whole; inside += LANES) {
-                keep(y, to + inside, LANES, pooled(image + inside, &w, &down, &along, LANES));
+            const index to = (row * w.out[1] + column) * w.inner;
+            if (w.inner < LANES) {
+                keep(y, to, w.inner, pooled(image, &w, &down, &along, w.inner));
+                continue;
             }
-            if (rest) {
-                keep(y, to + whole, rest, pooled(image + whole, &w, &down, &along, rest));
+            // The last vector begins among what the one before it has made.
+            for (index wanted = 0; wanted < w.inner; wanted += LANES) {
+                const index inside = min(wanted, w.inner - LANES);
+                keep(y, to + inside, LANES, pooled(image + inside, &w, &down, &along, LANES));
             }
         }
     }
