@@ -22,7 +22,7 @@ _COMPUTED = {"half": "float"}
 _FLOATS = (DType.FLOAT32, DType.FLOAT16)
 _PIECE = 2048
 """Elements of a row that are worth a turn of their own."""
-_SHORTEST = 2
+_SHORTEST = 1
 """Vectors that the last axis must fill, for which it is walked along by vectors."""
 
 
