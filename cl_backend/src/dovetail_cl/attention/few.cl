@@ -1,5 +1,5 @@
 // y = softmax(scores of q and k) v of few rows on a CPU, bound by how fast k and v can be read: a work
-// item has a head, and takes all keys, KEYS at a time. Elements of rows are neighbours.
+// item has a row of a head, and takes all keys, KEYS at a time. It needs little local memory.
 //
 // VECTOR: floats of a vector; PANEL: two of them. T: type of q, k, v and y.
 // OPERANDS_OF(row): arguments for the operands of the epilogue, at a row of a batch and a head.
@@ -7,17 +7,17 @@
 #define KEYS 256
 #define MOST 256                        // elements of a row
 
-// The sum of products with a row of q, behind which there are zeros up to a whole vector.
-float product_with(const float *q, const __global T *k, const uint depth)
+// The sum of products of a row of q and one of k, whose elements are so many apart.
+float product_with(const float *q, const __global T *k, const uint depth, const uint step)
 {
     vec total = 0;
     uint i = 0;
-    for (; i + VECTOR <= depth; i += VECTOR) {
+    for (; step == 1 && i + VECTOR <= depth; i += VECTOR) {
         total = fma(LOADS(k + i), VLOAD(0, q + i), total);
     }
     float rest = 0;
     for (; i < depth; ++i) {
-        rest = fma(LOAD_AS(T, k, i), q[i], rest);
+        rest = fma(LOAD_AS(T, k, i * step), q[i], rest);
     }
     return TOTAL(total) + rest;
 }
@@ -45,7 +45,7 @@ __kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y
     for (uint key = 0; key < p.keys; key += KEYS) {
         const uint count = min((uint)KEYS, p.keys - key), padded = (count + PANEL - 1) / PANEL * PANEL;
         for (uint j = 0; j < count; ++j) {
-            scores[j] = product_with(query, k + (key + j) * p.k[2], p.depth);
+            scores[j] = product_with(query, k + (key + j) * p.k[2], p.depth, p.k[3]);
         }
         for (uint j = count; j < padded; ++j) {
             scores[j] = 0;
@@ -66,14 +66,14 @@ __kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y
             const uint step = p.v[2];
             some = count - j >= 4 ? 4 : 1;
             uint i = 0;
-            for (; some == 4 && i + VECTOR <= p.width; i += VECTOR) {
+            for (; some == 4 && p.v[3] == 1 && i + VECTOR <= p.width; i += VECTOR) {
                 const vec one = fma((vec)(scores[j]), LOADS(line + i), VLOAD(0, sums + i));
                 const vec other = fma((vec)(scores[j + 1]), LOADS(line + step + i), scores[j + 2] * LOADS(line + 2 * step + i));
                 VSTORE(fma((vec)(scores[j + 3]), LOADS(line + 3 * step + i), one) + other, 0, sums + i);
             }
             for (; i < p.width; ++i) {
                 for (uint r = 0; r < some; ++r) {
-                    sums[i] = fma(scores[j + r], LOAD_AS(T, line, r * step + i), sums[i]);
+                    sums[i] = fma(scores[j + r], LOAD_AS(T, line, r * step + i * p.v[3]), sums[i]);
                 }
             }
         }

@@ -25,13 +25,16 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     geometry = Geometry(layer)
     vector = max(size for size in (4, 8, 16) if size <= max(kernels.device.facts["vector_width"], 4))
     panel = 2 * vector
-    block = min(-(-geometry.keys // panel), max(_BLOCK // (geometry.depth + geometry.width) // panel, 1)) * panel
+    across, depth = -(-geometry.width // panel) * panel, geometry.depth
+    block = min(-(-geometry.keys // panel), max(_BLOCK // (depth + geometry.width) // panel, 1)) * panel
     each = _rows_each(geometry.rows, geometry.matrices, kernels.compute_units)
-    across = -(-geometry.width // panel) * panel
-    room = block * (geometry.depth + across) + each * (across + geometry.depth + 2) + _MOST_ROWS * block
-    form, items = "rows", -(-geometry.rows // each)
-    if geometry.rows <= _FEW and geometry.has_whole_rows:
+    left = kernels.device.facts["local_memory"] // 4 - block * (depth + across + _MOST_ROWS)
+    each = max(0, min(each, left // (across + depth + 2) // 4 * 4))
+    if not each or (geometry.rows <= _FEW and geometry.has_whole_rows):
         form, items, room = "few", geometry.rows, _FEW_KEYS
+    else:
+        form, items = "rows", -(-geometry.rows // each)
+        room = block * (depth + across + _MOST_ROWS) + each * (across + depth + 2)
     files = ("matrices/panels.cl", geometry.epilogue.source(vector), "attention/attention.cl", "attention/scores.cl")
     kernel = kernels.get(
         " ".join((*files, f"attention/{form}.cl")),

@@ -51,17 +51,21 @@ class _Place(NamedTuple):
     seen: Strided
 
 
-def fuse_attentions(view: SubgraphView, views: OptimizationViews, chains: Mapping[Layer, list[Layer]]) -> set[Layer]:
+def fuse_attentions(
+    view: SubgraphView, views: OptimizationViews, chains: Mapping[Layer, list[Layer]], *, least_rows: int
+) -> set[Layer]:
     """Replace the attention of a view; returns the layers that were replaced.
 
     Args:
         view: What is offered.
         views: The answer.
         chains: Layers of elements, and the chain of each, the last layer first.
+        least_rows: Of q; attention of fewer is left as it is.
     """
     replaced: set[Layer] = set()
     for softmax in view.layers:
-        if isinstance(softmax.descriptor, Softmax) and (scores := _scores(view, softmax, chains)) is not None:
+        scores = _scores(view, softmax, chains) if isinstance(softmax.descriptor, Softmax) else None
+        if scores is not None and softmax.output.known_info.sizes[-2] >= least_rows:
             replaced.update(_replace(view, views, scores, softmax, chains))
     return replaced
 
