@@ -9,7 +9,7 @@ from dovetail import Layer
 from ..elementwise.epilogue import NONE, Epilogue
 from ..elementwise.functions import activation
 from ..kernels import Kernels, Work
-from . import depthwise, direct, gathered, tiles, winograd
+from . import depthwise, direct, gathered, planes, tiles, winograd
 from .geometry import geometry_of
 from .images import layout_of, root_of
 
@@ -31,6 +31,8 @@ def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
         if kernels.fast_math and winograd.takes(layer, geometry, kernels):
             return winograd.create(layer, geometry, kernels, epilogue)
         return tiles.create(layer, geometry, kernels, epilogue)
+    if planes.takes(geometry):
+        return planes.create(layer, geometry, kernels, epilogue)
     if gathered.takes(geometry, kernels):
         return gathered.create(layer, geometry, kernels, epilogue)
     return direct.create(layer, geometry, kernels, epilogue)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dovetail import Layer
+from dovetail import DType, Layer
+from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info
@@ -16,20 +17,66 @@ from ..kernels import TYPES, Kernels, Work
 from .geometry import LARGEST_POSITION, Geometry
 from .tiles import is_channels_last
 
-_DEPTH = 16
-_GROUP = (16, 16, 1)
+_DEPTH = 8
+"""Terms of a slice, as in the source."""
+_GROUP = 256
 _MOST_SPLITS = 16
-_LEAST_SLICES = 4
+_LEAST_SLICES = 8
 """Slices of the depth that are worth a split."""
 _LEAST_FILTERS = 16
 """Of a group, for which a tile pays where there are many groups."""
 _PAIRS = ("in_size", "out_size", "stride", "start")
-_NUMBERS = ("out_from", "groups", "channels", "filters", "pixels", "padded", "depth", "slices", "splits")
+_NUMBERS = (
+    *("out_from", "groups", "channels", "filters", "pixels", "padded"),
+    *("depth", "slices", "splits", "terms", "in_fours"),
+)
 _STRUCT = np.dtype(
     [(name, np.int32, 2) for name in _PAIRS]
     + [("in_at", np.uint32, 4), ("out_at", np.uint32, 4)]
     + [(name, np.uint32) for name in _NUMBERS]
 )
+
+
+class Tile(NamedTuple):
+    """What a work group computes.
+
+    Attributes:
+        lanes: Items that share its filters.
+        filter_quads, pixel_quads: Filters and pixels of an item, in fours.
+        speed: At which it multiplies, of that of the largest: smaller ones load more for each
+            product.
+    """
+
+    lanes: int
+    filter_quads: int
+    pixel_quads: int
+    speed: float
+
+    @property
+    def filters(self) -> int:
+        """Of a group."""
+        return 4 * self.filter_quads * self.lanes
+
+    @property
+    def pixels(self) -> int:
+        """Of a group."""
+        return 4 * self.pixel_quads * (_GROUP // self.lanes)
+
+
+TILES = (
+    Tile(16, 2, 2, 1.0),  # 128 filters, 128 pixels
+    Tile(16, 1, 2, 0.85),  # 64, 128
+    Tile(32, 1, 1, 0.55),  # 128, 32
+    Tile(8, 1, 2, 0.8),  # 32, 256
+    Tile(16, 1, 1, 0.6),  # 64, 64
+    Tile(8, 1, 1, 0.55),  # 32, 128
+    Tile(4, 1, 1, 0.4),  # 16, 256
+)
+
+# What a compute unit of a large GPU does meanwhile, in products: for each byte of partial sums that
+# is written and read, and for the launch that adds them up.
+_PRODUCTS_OF_BYTE = 10
+_PRODUCTS_OF_LAUNCH = 400_000
 
 
 def takes(geometry: Geometry, kernels: Kernels) -> bool:
@@ -51,29 +98,36 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
 def _launches(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> tuple[list[Launch], int]:
     """Return the launches for a phase of a convolution, and the floats of their scratch memory."""
     pixels = geometry.batch * geometry.pixels
-    quads = 2 if _groups(geometry, 128) >= 2 * kernels.compute_units else 1
-    tile = 64 * quads
     depth = -(-max(geometry.depth, 1) // _DEPTH) * _DEPTH
-    splits = _splits(_groups(geometry, tile), depth, kernels)
+    tile, splits = choose(geometry, kernels.compute_units)
     slices = -(-depth // _DEPTH // splits) * _DEPTH
     splits = -(-depth // slices)
+    is_last, dtype = is_channels_last(geometry), input_info(layer, 0).dtype
     given = np.zeros((), _STRUCT)
     for name in ("in_at", "out_at", "out_from", "groups", "channels", "filters", *_PAIRS):
         given[name] = getattr(geometry, name)
-    given["pixels"], given["padded"] = pixels, -(-geometry.filters // tile) * tile
-    given["depth"], given["slices"], given["splits"] = depth, slices, splits
+    given["pixels"], given["padded"] = pixels, -(-geometry.filters // tile.filters) * tile.filters
+    given["depth"], given["slices"], given["splits"], given["terms"] = depth, slices, splits, geometry.depth
+    given["in_fours"] = _is_in_fours(geometry, is_last)
+    if not is_last:
+        operands = tuple(one._replace(way="each") if one.way == "line" else one for one in epilogue.operands)
+        epilogue = epilogue._replace(operands=operands)
     defined = {
-        "T": TYPES[input_info(layer, 0).dtype],
-        "QUADS": quads,
-        "CHANNELS_LAST": int(is_channels_last(geometry)),
-        **epilogue.defined(),
+        "T": TYPES[dtype],
+        "FILTER_LANES": tile.lanes,
+        "FILTER_QUADS": tile.filter_quads,
+        "PIXEL_QUADS": tile.pixel_quads,
+        "CHANNELS_LAST": int(is_last),
+        "POINTWISE": int(geometry.taps == (1, 1) and geometry.start == (0, 0)),
+        "VECTORS": int(dtype is DType.FLOAT32),
+        **epilogue.defined(4),
     }
-    files = f"{epilogue.source()} convolution/gathered.cl"
+    files = f"{epilogue.source(4)} convolution/gathered.cl"
     weights, bias = _packed(layer, geometry, depth, int(given["padded"]))
     constants = (ConstantArray(weights), ConstantArray(bias), ConstantArray(_table(geometry, depth)))
-    sizes = (-(-pixels // tile) * 16, -(-geometry.filters // tile) * 16, geometry.groups * splits)
+    sizes = (-(-pixels // tile.pixels) * _GROUP, -(-geometry.filters // tile.filters), geometry.groups * splits)
     arguments = (Input(), *constants, Scratch(), Output(), given, *epilogue.arguments)
-    launches = [Launch(kernels.get(files, "convolve", **defined), arguments, sizes, _GROUP)]
+    launches = [Launch(kernels.get(files, "convolve", **defined), arguments, sizes, (_GROUP, 1, 1))]
     if splits > 1:
         items, group = kernels.each(geometry.results)
         finishing = (Scratch(), ConstantArray(bias), Output(), given, np.uint32(geometry.results), *epilogue.arguments)
@@ -81,15 +135,38 @@ def _launches(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epil
     return launches, splits * geometry.results if splits > 1 else 1
 
 
-def _groups(geometry: Geometry, tile: int) -> int:
-    """Return how many work groups compute all tiles of some size."""
-    return -(-geometry.batch * geometry.pixels // tile) * -(-geometry.filters // tile) * geometry.groups
+def choose(geometry: Geometry, compute_units: int) -> tuple[Tile, int]:
+    """Return the tile of a convolution, and into how many parts its sums are split.
+
+    They take the least time by what they multiply, padding included, in as many rounds as it takes
+    the compute units.
+    """
+    slices = -(-max(geometry.depth, 1) // _DEPTH)
+    best, least = (TILES[0], 1), float("inf")
+    for tile in TILES:
+        groups = _groups(geometry, tile)
+        for splits in range(1, min(_MOST_SPLITS, max(1, slices // _LEAST_SLICES)) + 1):
+            rounds = -(-groups * splits // compute_units)
+            time = rounds * -(-slices // splits) * _DEPTH * tile.filters * tile.pixels / tile.speed
+            if splits > 1:
+                time += 8 * splits * geometry.results / compute_units * _PRODUCTS_OF_BYTE + _PRODUCTS_OF_LAUNCH
+            if time < least:
+                best, least = (tile, splits), time
+    return best
 
 
-def _splits(groups: int, depth: int, kernels: Kernels) -> int:
-    """Return into how many parts sums are split, so that each compute unit gets work."""
-    wanted: int = 2 * kernels.compute_units // groups
-    return max(1, min(wanted, _MOST_SPLITS, depth // _DEPTH // _LEAST_SLICES))
+def _groups(geometry: Geometry, tile: Tile) -> int:
+    """Return how many work groups compute all tiles."""
+    pixels = geometry.batch * geometry.pixels
+    return -(-pixels // tile.pixels) * -(-geometry.filters // tile.filters) * geometry.groups
+
+
+def _is_in_fours(geometry: Geometry, is_last: bool) -> bool:
+    """Say whether four results that an item holds side by side are neighbours, and aligned."""
+    if is_last:
+        return geometry.filters % 4 == 0 and all(step % 4 == 0 for step in (*geometry.out_at[2:], geometry.out_from))
+    is_joined = geometry.out_at[3] == 1 and geometry.out_at[2] == geometry.out_size[1]
+    return is_joined and geometry.pixels % 4 == 0 and geometry.out_from % 4 == 0
 
 
 def _packed(layer: Layer, geometry: Geometry, depth: int, padded: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
