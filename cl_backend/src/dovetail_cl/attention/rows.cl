@@ -89,7 +89,11 @@ __kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y
     for (uint row = 0; row < padded; ++row) {
         __local float *to = queries + row * p.depth;
         const __global T *from = q + (begin + min(row, rows - 1)) * p.q[2];
-        for (uint i = 0; i < p.depth; ++i) {
+        uint i = 0;
+        for (; p.q[3] == 1 && i + VECTOR <= p.depth; i += VECTOR) {
+            VSTORE(LOADS(from + i), 0, to + i);
+        }
+        for (; i < p.depth; ++i) {
             to[i] = LOAD_AS(T, from, i * p.q[3]);
         }
     }
