@@ -573,3 +573,12 @@ def test_writers_at_once_leave_a_whole_file(cache: Path, caplog: pytest.LogCaptu
     assert "is not used" not in caplog.text
     assert seen
     assert [path.name for path in cache.iterdir()] == ["Fake-k.json"]
+
+
+def test_why_what_was_found_does_not_hold_is_said_by_the_facts_that_differ() -> None:
+    Findings().keep(
+        "Fake", "a" * 64, measuring.Finding("fast", {"fast": 1.0}, {"device": {"name": "A"}, "threads": 1, "part": 7})
+    )
+    assert Findings().why_not("Fake", {"device": {"name": "B"}, "threads": 1}) == "device.name: 'A' then, 'B' now"
+    assert Findings().why_not("Fake", {"device": {"name": "A"}, "threads": 1}) == ""  # of another part
+    assert Findings().why_not("Other", {"device": {"name": "B"}}) == ""

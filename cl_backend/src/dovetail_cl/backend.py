@@ -9,6 +9,7 @@ from dovetail import (
     HOST,
     BackendId,
     Capabilities,
+    Choices,
     Device,
     DType,
     HostResources,
@@ -126,6 +127,12 @@ class GpuAccBackend(IBackend):
         if len(replaced) < len(view):
             views.untouched([layer for layer in view.layers if layer not in replaced])
         return views
+
+    def choices(self, view: SubgraphView, options: GpuAccOptions, device: Device) -> Choices:
+        from .choosing import choices_of
+        from .devices import all_facts
+
+        return choices_of(view, all_facts()[device.index], options.tuning, fast_math=options.fast_math)
 
     def queues(self, context: Any) -> Any:
         with unavailable_without_driver():

@@ -33,6 +33,7 @@ _BY_KIND["GpuAcc.Attention"] = "attention"
 _BY_KIND["GpuAcc.Convolution"] = "convolution"
 _BY_KIND["GpuAcc.Merged"] = "fusion.merged"
 _BY_KIND["GpuAcc.Fused"] = "fusion.fused"
+_BY_KIND["GpuAcc.Chosen"] = "choosing"
 _SCALED = (BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL)
 
 

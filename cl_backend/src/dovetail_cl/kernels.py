@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
+from types import SimpleNamespace
 from typing import Any
 
 from dovetail import DType
@@ -64,6 +67,25 @@ class Kernels:
         self.fast_math = programs.fast_math
         self.programs = programs
         self._building = building
+        self._answers: Mapping[str, int] = {}
+
+    def choose(self, question: str, default: int, *others: int) -> int:
+        """Return how something is done: by default, unless tuning found another way for a layer.
+
+        Args:
+            question: A word; together with those that the family asks before it, its answer must
+                not change results by more than rounding.
+            default: What a rule says.
+            others: What else there is, the most promising first; those that are the default, or not
+                above zero, do not count.
+        """
+        return self._answers.get(question, default)
+
+    def answering(self, answers: Mapping[str, int]) -> Kernels:
+        """Return the same, for a layer for which ways were chosen."""
+        made = copy(self)
+        made._answers = answers
+        return made
 
     def get(self, files: str, name: str, **defined: Any) -> Any:
         """Return a kernel; see `Programs.kernel`."""
@@ -98,3 +120,38 @@ class Foreseen(Kernels):
     def get(self, files: str, name: str, **defined: Any) -> Any:
         """Note what is wanted; there is no kernel yet."""
         self.texts.append(self.programs.text(files, **defined))
+
+
+class Answered(Exception):
+    """A family has asked all that it asks."""
+
+
+class Asking(Kernels):
+    """Stands for the kernels of a device that need not be open, to hear what a family asks.
+
+    Attributes:
+        questions: The answers to each, the default first.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], *, fast_math: bool) -> None:
+        self.device = SimpleNamespace(facts=facts)
+        self.is_cpu = facts["kind"] == "cpu"
+        self.compute_units = facts["compute_units"]
+        self.fast_math = fast_math
+        self.questions: dict[str, tuple[int, ...]] = {}
+
+    def choose(self, question: str, default: int, *others: int) -> int:
+        """Note a question, and go on by default."""
+        if question not in self.questions:
+            found = tuple(dict.fromkeys(one for one in (default, *others) if one == default or one > 0))
+            if len(found) > 1:
+                self.questions[question] = found
+        return default
+
+    def get(self, files: str, name: str, **defined: Any) -> Any:
+        """End the asking.
+
+        Raises:
+            Answered: Always.
+        """
+        raise Answered

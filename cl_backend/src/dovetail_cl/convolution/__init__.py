@@ -28,7 +28,7 @@ def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
     if kernels.is_cpu:
         if depthwise.takes(geometry, kernels):
             return depthwise.create(layer, geometry, kernels, epilogue)
-        if kernels.fast_math and winograd.takes(layer, geometry, kernels):
+        if kernels.fast_math and winograd.takes(layer, geometry, kernels) and kernels.choose("winograd", 2, 1) == 2:
             return winograd.create(layer, geometry, kernels, epilogue)
         return tiles.create(layer, geometry, kernels, epilogue)
     if planes.takes(geometry):

@@ -77,16 +77,17 @@ def _launch(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilog
         given[name] = getattr(geometry, name)
     given["in_elements"] = input_info(layer, 0).elements
     line = -(-geometry.depth // vector) * vector + vector
+    wanted = kernels.choose("units", UNITS_EACH, 8, 2, 1, 16) * kernels.compute_units
     if is_last:
         pixels, parts = geometry.batch * geometry.pixels, -(-geometry.filters // panel)
-        share = -(-pixels * geometry.groups // (UNITS_EACH * kernels.compute_units))
-        at_once = max(1, min(_PACKED_FLOATS // (rows * line), -(-share // rows))) * rows
+        share = -(-pixels * geometry.groups // wanted)
+        together = max(1, min(_PACKED_FLOATS // (rows * line), -(-share // rows)))
+        at_once = kernels.choose("rows", together, together // 2, 2 * together) * rows
         blocks, floats = -(-pixels // at_once), at_once * line
     else:
         pixels, parts, at_once = geometry.pixels, -(-geometry.filters // rows), panel
         blocks, floats = geometry.batch * -(-pixels // panel), geometry.depth * panel + panel
-    wanted = -(-UNITS_EACH * kernels.compute_units // max(1, blocks * geometry.groups))
-    each = max(1, parts // wanted)
+    each = max(1, parts // -(-wanted // max(1, blocks * geometry.groups)))
     splits = -(-parts // each)
     units = blocks * geometry.groups * splits
     given["pixels"], given["line"], given["at_once"], given["blocks"] = pixels, line, at_once, blocks
@@ -104,7 +105,7 @@ def _launch(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilog
         **epilogue.defined(vector),
     )
     weights, bias = _packed(layer, geometry, parts, panel if is_last else rows)
-    items = min(units, UNITS_EACH * kernels.compute_units)
+    items = min(units, wanted)
     arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Scratch(), Output(), given, *epilogue.arguments)
     return Launch(kernel, arguments, (items,), (1,)), items * floats * 4
 

@@ -65,6 +65,7 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
     at_once = 2 * tile  # so that weights are brought from afar half as often; unless there is no other work
     if squares <= at_once and panels < 2 * kernels.compute_units:
         at_once = tile
+    at_once = kernels.choose("squares", at_once // tile, 2, 1, 4) * tile
     blocks = -(-squares // at_once)
     given = np.zeros((), _STRUCT)
     for name in ("in_at", "out_at", "channels", "filters", *_PAIRS):

@@ -25,10 +25,11 @@ def create(product: Product, kernels: Kernels) -> Work:
         return Work((_sharing(product, product.a, product.b, (0, 1, 2), kernels),))
     if product.rows == 1:
         return Work((_sharing(product, product.b, product.a, (1, 0, 2), kernels),))
-    per = _registers(product, kernels.compute_units)
+    per = kernels.choose("per", _registers(product, kernels.compute_units), 4, 8, 2)
     tiles = _tiles(product, per)
     strip = 32 if per == 2 else 16
     parts = max(1, min(2 * kernels.compute_units // (tiles * product.matrices), product.depth // _SHORTEST, 16))
+    parts = kernels.choose("parts", parts, 2 * parts, parts // 2, 1)
     part = -(-product.depth // (parts * strip)) * strip
     if product.depth <= part:
         return Work((_multiplying(product, per, product.depth, 1, kernels),))

@@ -129,7 +129,7 @@ def _packing(product: Product, vector: int, panel: int, matrices: int, target: A
 def _multiplying(product: Product, b: _Panels, vector: int, panel: int, kernels: Kernels) -> Launch:
     panels = -(-product.columns // panel)
     packs = b.way == "packs"
-    rows = _rows_each(product, panels, panel, 12 if vector == 16 else 6, packs, kernels.compute_units)
+    rows = _rows_each(product, panels, panel, 12 if vector == 16 else 6, packs, kernels)
     batch = [
         Batch(size, (a_step, b_step // max(b.side.matrix, 1) * b.matrix, y_step))
         for size, (a_step, b_step, y_step) in product.batch
@@ -168,9 +168,10 @@ def _multiplying(product: Product, b: _Panels, vector: int, panel: int, kernels:
     return Launch(kernel, tuple(arguments), (-(-product.rows // rows), panels, product.matrices), (1, 1, 1))
 
 
-def _rows_each(product: Product, panels: int, panel: int, tile: int, packs: bool, compute_units: int) -> int:
+def _rows_each(product: Product, panels: int, panel: int, tile: int, packs: bool, kernels: Kernels) -> int:
     """Return how many rows a work item takes: whole tiles, of which there are items enough."""
     tiles = -(-product.rows // tile)
     least = -(-_ITEM // max(tile * panel * product.depth, 1))
-    wanted = tiles * panels * product.matrices // (4 * compute_units)
-    return tile * max(1, min(least, wanted), min(wanted, _MANY_ROWS // tile) if packs else 0)
+    wanted = tiles * panels * product.matrices // (4 * kernels.compute_units)
+    by_rule = max(1, min(least, wanted), min(wanted, _MANY_ROWS // tile) if packs else 0)
+    return tile * kernels.choose("tiles", by_rule, 2 * by_rule, by_rule // 2, 4 * by_rule, 1)

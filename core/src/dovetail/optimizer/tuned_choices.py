@@ -7,8 +7,9 @@ other files of the backend, other options, another machine or number of threads 
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _log = Log("dovetail")
 _FORMAT = 1
+_MOST_COMPARED = 64
+"""Findings that are looked into to say why none holds."""
+_MOST_SHOWN = 80
 
 
 class Finding(NamedTuple):
@@ -76,6 +80,35 @@ class Findings:
             _log.info("what was tuned for %s in %s is not used: %s", id, name, error)
             return None
 
+    def why_not(self, id: str, facts: Mapping[str, Any]) -> str:
+        """Say why nothing that was found for a backend holds here.
+
+        Args:
+            id: Of the backend.
+            facts: What holds here; see `Surroundings`.
+
+        Returns:
+            The facts in which the most similar finding differs, such as "device.name: 'A' then, 'B'
+            now"; empty if one differs in none, or there is none that can be read.
+        """
+        here = dict(_flat(facts))
+        differences: list[list[str]] = []
+        for name in [one for one in self._files.names() if one.partition("-")[0] == id][:_MOST_COMPARED]:
+            try:
+                there = dict(_flat(json.loads((self._files.read(name) or b"").partition(b"\n")[2])["facts"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            then = {fact: value for fact, value in there.items() if fact.partition(".")[0] in facts}
+            differences.append(
+                [
+                    f"{fact}: {_shown(then.get(fact))} then, {_shown(here.get(fact))} now"
+                    for fact in sorted(here.keys() | then.keys())
+                    if here.get(fact) != then.get(fact)
+                ]
+            )
+        nearest = sorted(differences, key=lambda facts: len(facts))[:1]
+        return "; ".join(itertools.chain(*nearest))
+
     def keep(self, id: str, key: str, finding: Finding) -> str:
         """Remember a finding in place of any other; return why that fails, or an empty text."""
         document = {"format": _FORMAT, "key": key, "winner": finding.winner, "seconds": dict(finding.seconds)}
@@ -104,6 +137,7 @@ class StoredChoices:
         self._threads = threads
         self._findings = Findings()
         self._surroundings: dict[Assigned, Surroundings] = {}
+        self._refused: set[Assigned] = set()
 
     @cached_property
     def _backends(self) -> set[str]:
@@ -123,11 +157,33 @@ class StoredChoices:
         surroundings = self._surroundings[candidate]
         if surroundings.facts is None:
             return None
-        finding = self._findings.read(str(candidate.backend.id), surroundings.key(choice), choice.names)
-        return None if finding is None else finding.winner
+        id = str(candidate.backend.id)
+        finding = self._findings.read(id, surroundings.key(choice), choice.names)
+        if finding is not None:
+            return finding.winner
+        if candidate not in self._refused:
+            self._refused.add(candidate)
+            why = self._findings.why_not(id, surroundings.facts)
+            if why:
+                _log.info("what was tuned for %s is not used here: %s", candidate.label, why)
+        return None
 
     def placed(self, choice: Choice, name: str, layers: tuple[str, ...]) -> None:
         """Need not know."""
+
+
+def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield facts that lie in each other by names with dots."""
+    if not isinstance(facts, Mapping):
+        yield name, facts
+        return
+    for key, value in facts.items():
+        yield from _flat(value, f"{name}.{key}" if name else str(key))
+
+
+def _shown(fact: Any) -> str:
+    text = repr(fact)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _file_name(id: str, key: str) -> str:
