@@ -100,6 +100,8 @@ def _launches(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epil
     pixels = geometry.batch * geometry.pixels
     depth = -(-max(geometry.depth, 1) // _DEPTH) * _DEPTH
     tile, splits = choose(geometry, kernels.compute_units)
+    tile = TILES[kernels.choose("tile", TILES.index(tile) + 1, *range(1, len(TILES) + 1)) - 1]
+    splits = kernels.choose("splits", splits, 2 * splits, splits // 2, 1)
     slices = -(-depth // _DEPTH // splits) * _DEPTH
     splits = -(-depth // slices)
     is_last, dtype = is_channels_last(geometry), input_info(layer, 0).dtype
