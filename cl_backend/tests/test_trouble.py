@@ -190,6 +190,31 @@ def test_no_byte_is_copied_where_memory_is_shared(scene, faults, crossed):
     scene(f"sys.argv.append('{crossed}')" + CROSSING, faults)
 
 
+@pytest.mark.parametrize("faults", ["unified", "unified shadow", "unified refused"])
+def test_inputs_overlap(scene, faults):
+    """The double's kernel gives its first input."""
+    scene(
+        """
+net = dovetail.Network("overlap")
+a, b = net.input("a", (64,)), net.input("b", (64,))
+net.output(net.addition(a, b), "y")
+x = np.arange(1, 81, dtype=np.float32)
+with dovetail.load(net, ["GpuAcc"]) as loaded:
+    for first, second in ((x[:64], x[16:]), (x[16:], x[:64]), (x[:64], x[:64])):
+        for turn in range(3):
+            x += 1
+            np.testing.assert_array_equal(loaded.run({"a": first, "b": second})["y"], first)
+        binding = loaded.bind({"a": first, "b": second})
+        for turn in range(3):
+            x += 1
+            np.testing.assert_array_equal(binding.run()["y"], first)
+        binding.close()
+assert of_runs() == [0, 0, 0, 0], of_runs()
+""",
+        faults,
+    )
+
+
 STAGED = """
 from dovetail_cl.devices import all_facts
 all_facts()[0].update(chunk=32, staged_from=1)  # bytes: three chunks each way

@@ -35,14 +35,16 @@ static cl_int show(imports *imports, import *one, int stays_mapped)
     return code;
 }
 
-/* End what overlaps with some bytes: two buffers of one memory are undefined, but where nothing is
- * ever cached. Commands are waited for, which is as rare as parts of a tensor that were used by
- * themselves before. */
-static cl_int end_overlapping(imports *imports, const char *address, size_t bytes)
+/* Retire what else holds some of these bytes, where either is written: two buffers of one memory
+ * are undefined then, but where nothing is ever cached. It stays until the wait, as a kernel that is
+ * not enqueued yet may read it. Commands are waited for, which is as rare as parts of a tensor that
+ * were used by themselves before. */
+static cl_int retire_others(imports *imports, const import *kept, const char *address, size_t bytes, int is_written)
 {
-    for (int32_t i = imports->count - 1; i >= 0; i--) {
+    for (int32_t i = 0; i < imports->count; i++) {
         import *one = &imports->all[i];
-        if (address >= one->address + one->bytes || one->address >= address + bytes) {
+        if (one == kept || one->is_retired || !(is_written || one->is_written) || address >= one->address + one->bytes ||
+            one->address >= address + bytes) {
             continue;
         }
         cl_int code = one->is_used ? show(imports, one, 0) : CL_SUCCESS;
@@ -52,7 +54,7 @@ static cl_int end_overlapping(imports *imports, const char *address, size_t byte
         if (code != CL_SUCCESS) {
             return code;
         }
-        drop(imports, one);
+        one->is_retired = 1;
     }
     return CL_SUCCESS;
 }
@@ -91,17 +93,19 @@ cl_int imports_find(imports *imports, void *memory, size_t bytes, int is_written
     cl_int code = CL_SUCCESS;
     for (int32_t i = 0; i < imports->count && !one; i++) {
         import *known = &imports->all[i];
-        if (address >= known->address && address + bytes <= known->address + known->bytes) {
+        if (!known->is_retired && address >= known->address && address + bytes <= known->address + known->bytes) {
             one = known;
         }
     }
-    if (!one) {
-        code = imports->is_coherent ? CL_SUCCESS : end_overlapping(imports, address, bytes);
-        code = code == CL_SUCCESS ? add(imports, address, bytes) : code;
-        if (code != CL_SUCCESS) {
-            return code;
-        }
-        one = &imports->all[imports->count - 1];
+    if (!imports->is_coherent) {
+        code = retire_others(imports, one, address, bytes, is_written);
+    }
+    if (!one && code == CL_SUCCESS) {
+        code = add(imports, address, bytes);
+        one = code == CL_SUCCESS ? &imports->all[imports->count - 1] : NULL;
+    }
+    if (code != CL_SUCCESS) {
+        return code;
     }
     if (one->mapped) {
         code = imports->cl->clEnqueueUnmapMemObject(imports->commands, one->buffer, one->mapped, 0, NULL, NULL);
@@ -118,7 +122,9 @@ cl_int imports_show(imports *imports, int keeps)
 {
     cl_int code = CL_SUCCESS;
     for (int32_t i = 0; i < imports->count && code == CL_SUCCESS; i++) {
-        code = show(imports, &imports->all[i], keeps);
+        if (!imports->all[i].is_retired) {
+            code = show(imports, &imports->all[i], keeps);
+        }
     }
     return code;
 }
@@ -127,7 +133,7 @@ void imports_end(imports *imports, int keeps)
 {
     for (int32_t i = imports->count - 1; i >= 0; i--) {
         import *one = &imports->all[i];
-        if (keeps && !one->is_copy) {
+        if (keeps && !one->is_copy && !one->is_retired) {
             one->is_used = one->is_written = 0;
         } else {
             drop(imports, one);

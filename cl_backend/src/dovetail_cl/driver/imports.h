@@ -17,6 +17,7 @@ typedef struct {
     void *mapped;               /* where the host sees it between runs, else NULL */
     int is_used;                /* since the last wait */
     int is_written;             /* likewise */
+    int is_retired;             /* its bytes are in another one: it lives to the wait, and is not found */
     int is_copy;                /* the driver refuses this memory: the buffer is a copy of it */
 } import;
 
