@@ -36,9 +36,9 @@ static cl_int show(imports *imports, import *one, int stays_mapped)
 }
 
 /* Retire what else holds some of these bytes, where either is written: two buffers of one memory
- * are undefined then, but where nothing is ever cached. It stays until the wait, as a kernel that is
- * not enqueued yet may read it. Commands are waited for, which is as rare as parts of a tensor that
- * were used by themselves before. */
+ * are undefined then, but where nothing is ever cached. It stays until the wait, as a kernel that
+ * is not enqueued yet may read it. Commands are waited for, which is as rare as parts of a tensor
+ * that were used by themselves before. */
 static cl_int retire_others(imports *imports, const import *kept, const char *address, size_t bytes, int is_written)
 {
     for (int32_t i = 0; i < imports->count; i++) {
