@@ -31,7 +31,7 @@ _STRUCT = np.dtype(
 
 
 def takes(geometry: Geometry) -> bool:
-    """Say whether a convolution with constant weights is one of single channels, for few filters."""
+    """Say whether a convolution with constant weights is one of single channels, of few filters."""
     return geometry.channels == 1 and geometry.filters <= _MOST_FILTERS and geometry.divide == (1, 1)
 
 
