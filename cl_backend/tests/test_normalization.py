@@ -137,3 +137,25 @@ def test_neighbours(way, layout, beta, size):
     expected = channels / (1.0 + 0.3 / size * np.stack(near, 1)) ** beta
     y = run(way, lambda net, x: net.local_response_normalization(x, size, alpha=0.3, beta=beta, layout=layout), x)
     np.testing.assert_allclose(y, expected if layout == "NCHW" else np.moveaxis(expected, 1, -1), rtol=4e-6)
+
+
+@pytest.mark.parametrize("factor", [1e25, 1e-25, 3e38])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_norms_whose_squares_are_out_of_range(way, factor, axis):
+    x = (rng.uniform(-1, 1, (3, 17, 40)) * factor).astype(np.float32)
+    x[0, 0] = 0
+    wide = x.astype(np.float64)
+    y = run(way, lambda net, x: net.lp_normalization(x, axis=axis, p=2, epsilon=0.0), x)
+    norm = np.sqrt((wide**2).sum(axis, keepdims=True))
+    np.testing.assert_allclose(y, wide / np.where(norm == 0, 1, norm), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(4, 33), (3, 9, 40), (2, 5, 3, 70)])
+def test_variances_that_are_out_of_range(way, shape):
+    x = (rng.uniform(-1, 1, shape) * 3e30).astype(np.float32)
+    x[0] = rng.uniform(-1, 1, shape[1:])
+    wide = x.astype(np.float64)
+    mean, variance = wide.mean(-1, keepdims=True), wide.var(-1, keepdims=True)
+    ones = np.ones(shape[-1], np.float32)
+    y = run(way, lambda net, x: net.layer_normalization(x, ones, axis=-1), x)
+    np.testing.assert_allclose(y, (wide - mean) / np.sqrt(variance + 1e-5), rtol=1e-4, atol=1e-5)

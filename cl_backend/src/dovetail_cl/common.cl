@@ -9,6 +9,17 @@
 // Elements are counted in 32 bits: no tensor of this backend has more.
 typedef uint index;
 
+// A literal of the type that real numbers are computed in.
+#ifndef DOUBLES
+#define DOUBLES 0
+#endif
+#if DOUBLES
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define REAL(x) x
+#else
+#define REAL(x) x##f
+#endif
+
 // Walk over n items. A work item of a CPU takes neighbours, so that the compiler makes vectors of
 // them; those of a GPU take turns, so that neighbours read neighbouring memory.
 #if ON_CPU
@@ -25,6 +36,10 @@ typedef uint index;
 #define SHORT_MIN SHRT_MIN
 #define SHORT_MAX SHRT_MAX
 #define UCHAR_MIN 0
+#define USHORT_MIN 0
+#define USHORT_MAX USHRT_MAX
+#define UINT_MIN 0u
+#define ULONG_MIN 0ul
 
 // How elements of each type are read to be computed with, and written: 16-bit floats are computed
 // with as floats, and rounded to nearest even.
@@ -32,6 +47,17 @@ typedef uint index;
 #define STORE_float(p, i, v) ((p)[i] = (v))
 #define LOAD_half(p, i) vload_half(i, p)
 #define STORE_half(p, i, v) vstore_half_rte(v, i, p)
+// The upper half of a float.
+typedef ushort bfloat;
+#define LOAD_bfloat(p, i) as_float((uint)(p)[i] << 16)
+#define STORE_bfloat(p, i, v) ((p)[i] = bfloat_of(v))
+static bfloat bfloat_of(const float v)
+{
+    const uint bits = as_uint(v);
+    return isnan(v) ? 0x7FC0 : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+#define LOAD_double(p, i) ((p)[i])
+#define STORE_double(p, i, v) ((p)[i] = (v))
 #define LOAD_int(p, i) ((p)[i])
 #define STORE_int(p, i, v) ((p)[i] = (v))
 #define LOAD_long(p, i) ((p)[i])
@@ -84,6 +110,23 @@ HALVES(4)
 HALVES(8)
 HALVES(16)
 #undef HALVES
+
+// The same of bfloat.
+#define BFLOATS(count)                                                                             \
+    static float##count load_bfloats##count(__global const bfloat *p)                              \
+    {                                                                                              \
+        return as_float##count(convert_uint##count(vload##count(0, p)) << 16);                     \
+    }                                                                                              \
+    static void store_bfloats##count(__global bfloat *p, const float##count v)                     \
+    {                                                                                              \
+        const uint##count bits = as_uint##count(v);                                                \
+        const uint##count rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;                      \
+        vstore##count(convert_ushort##count(isnan(v) ? (uint##count)0x7FC0 : rounded), 0, p);      \
+    }
+BFLOATS(4)
+BFLOATS(8)
+BFLOATS(16)
+#undef BFLOATS
 
 // Vectors of floats likewise: PoCL's own vstore is several instructions.
 #if ON_CPU

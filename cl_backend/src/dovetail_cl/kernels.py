@@ -16,15 +16,36 @@ from .programs import Building, Programs
 
 TYPES = {
     DType.FLOAT32: "float",
+    DType.FLOAT64: "double",
     DType.FLOAT16: "half",
+    DType.BFLOAT16: "bfloat",
     DType.INT64: "long",
     DType.INT32: "int",
     DType.INT16: "short",
     DType.INT8: "char",
+    DType.UINT64: "ulong",
+    DType.UINT32: "uint",
+    DType.UINT16: "ushort",
     DType.UINT8: "uchar",
     DType.BOOL: "uchar",
 }
 """The name of an element type in OpenCL C, of types that are computed with."""
+
+
+def whole_type(dtype: DType) -> str:
+    """Return the type, of 32 bits at least, in which integers of a type are compared."""
+    if dtype.bits < 32 or dtype is DType.INT32:
+        return "int"
+    return "ulong" if dtype is DType.UINT64 else "long"
+
+
+def computed_type(dtype: DType) -> str:
+    """Return the type in which elements of a type are compared or computed with."""
+    if dtype.is_float:
+        return "double" if dtype is DType.FLOAT64 else "float"
+    return whole_type(dtype)
+
+
 RAW = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 """By bytes of an element, the type in which elements are moved."""
 

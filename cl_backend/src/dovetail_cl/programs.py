@@ -36,7 +36,7 @@ def _source(named: str) -> str:
     if not types:
         return source_of(file)
     floats, integers = types
-    own = {"FLOATS": floats, "INTEGERS": integers}
+    own = {"FLOATS": floats, "INTEGERS": integers, "NUMBER": floats.rstrip("0123456789")}
     begin = "".join(f"#define {name} {value}\n" for name, value in own.items())
     return begin + source_of(file) + "".join(f"#undef {name}\n" for name in own)
 
@@ -130,7 +130,7 @@ class Programs:
         Args:
             files: The source, or several with spaces between them, in order; what all sources share
                 stands before them. "file:float4:int4" is that file for vectors: with FLOATS as
-                float4 and INTEGERS as int4.
+                float4, INTEGERS as int4 and NUMBER as float.
             name: Of the kernel.
             building: Hears of what is built.
             defined: What is defined before the source, macros included: a name may have parameters,

@@ -63,6 +63,7 @@ void tile(const uint rows, const __local float *a, const uint line, const uint s
 
 #define KEEPS_float(p, v) VSTORE(v, 0, p)
 #define KEEPS_half(p, v) NAMED(store_halves, VECTOR)(p, v)
+#define KEEPS_bfloat(p, v) NAMED(store_bfloats, VECTOR)(p, v)
 
 __kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y), const attention p,
                      const places at, __local float *room FINISH_PARAMETERS)

@@ -9,7 +9,7 @@ import numpy as np
 from dovetail import Layer
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
-from ..elementwise import input_info
+from ..elementwise import input_info, reals
 from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
@@ -48,7 +48,7 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
     for name in ("in_at", "out_at", "groups", "filters", *_PAIRS):
         given[name] = getattr(geometry, name)
     given["in_elements"] = input_info(layer, 0).elements
-    weights, bias = layer.constant(1), layer.constant(2)
+    weights, bias = reals(layer, 1), reals(layer, 2)
     assert weights is not None
     matrix = geometry.matrix(weights).reshape(geometry.groups * geometry.filters, -1)
     added = np.zeros(len(matrix), np.float32) if bias is None else bias.astype(np.float32)

@@ -11,7 +11,7 @@ from dovetail import DType, Layer
 from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
-from ..elementwise import input_info
+from ..elementwise import input_info, reals
 from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import LARGEST_POSITION, Geometry
@@ -173,7 +173,7 @@ def _is_in_fours(geometry: Geometry, is_last: bool) -> bool:
 
 def _packed(layer: Layer, geometry: Geometry, depth: int, padded: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return weights [group, depth, filter], padded, and bias [group * filter]."""
-    weights, bias = layer.constant(1), layer.constant(2)
+    weights, bias = reals(layer, 1), reals(layer, 2)
     assert weights is not None
     packed = np.zeros((geometry.groups, depth, padded), np.float32)
     matrix = geometry.matrix(weights).reshape(geometry.groups, geometry.filters, geometry.depth)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dovetail import DType, Layer
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
-from ..elementwise import input_info
+from ..elementwise import input_info, reals
 from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
@@ -112,7 +112,7 @@ def _launch(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilog
 
 def _packed(layer: Layer, geometry: Geometry, parts: int, width: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return weights [group, part, depth, filter] and bias [group, part, filter], padded."""
-    weights, bias = layer.constant(1), layer.constant(2)
+    weights, bias = reals(layer, 1), reals(layer, 2)
     assert weights is not None
     padded = np.zeros((geometry.groups, parts * width, geometry.depth), np.float32)
     padded[:, : geometry.filters] = geometry.matrix(weights).reshape(geometry.groups, geometry.filters, geometry.depth)

@@ -8,9 +8,11 @@ typedef NAMED(float, VECTOR) vec;
 
 #define READ_float(p, i) VLOAD(0, (p) + (i))
 #define READ_half(p, i) NAMED(load_halves, VECTOR)((p) + (i))
+#define READ_bfloat(p, i) NAMED(load_bfloats, VECTOR)((p) + (i))
 #define READ(p, i) NAMED(READ_, T)(p, i)
 #define WRITE_float(p, i, v) VSTORE(v, 0, (p) + (i))
 #define WRITE_half(p, i, v) NAMED(store_halves, VECTOR)((p) + (i), v)
+#define WRITE_bfloat(p, i, v) NAMED(store_bfloats, VECTOR)((p) + (i), v)
 #define WRITE(p, i, v) NAMED(WRITE_, T)(p, i, v)
 
 // Elements of a line, so many apart. Whole vectors are written: what is too much is overwritten by
@@ -31,4 +33,5 @@ void copy_line(__global float *to, const __global T *x, const uint from, const u
 
 #define WRITE_4_float(p, i, v) store_floats4((p) + (i), v)
 #define WRITE_4_half(p, i, v) store_halves4((p) + (i), v)
+#define WRITE_4_bfloat(p, i, v) store_bfloats4((p) + (i), v)
 #define WRITE_4(p, i, v) NAMED(WRITE_4_, T)(p, i, v)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dovetail import Layer
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
-from ..elementwise import input_info
+from ..elementwise import input_info, reals
 from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
@@ -120,7 +120,7 @@ def _squares(geometry: Geometry) -> tuple[int, int]:
 
 
 def _weights(layer: Layer) -> npt.NDArray[Any]:
-    weights = layer.constant(1)
+    weights = reals(layer, 1)
     assert weights is not None
     return weights
 
@@ -151,7 +151,7 @@ def _packed(layer: Layer, geometry: Geometry, panels: int, panel: int) -> tuple[
     by_column = np.tensordot(points, padded, ([1], [2]))  # point, filter, row, channel
     numbers = np.tensordot(points, by_column, ([1], [2])).astype(np.float32)  # point, point, filter, channel
     numbers = numbers.reshape(_POINTS, panels, panel, geometry.channels)
-    bias = layer.constant(2)
+    bias = reals(layer, 2)
     added = np.zeros(panels * panel, np.float32)
     if bias is not None:
         added[: geometry.filters] = bias

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from dovetail import DType, Layer
 from dovetail.graph.tensor import TensorInfo
 from dovetail.layers import BinaryOperation
@@ -11,7 +14,7 @@ from dovetail.layers import BinaryOperation
 from ..driver.arguments import Argument, ConstantArray, Input
 from ..kernels import Alias, Kernels, Work
 from .chains import Statement, chain
-from .functions import activation, binary, comparison, unary
+from .functions import activation, binary, cast, clamp_of_integers, comparison, unary
 
 
 def create(layer: Layer, kernels: Kernels) -> Work:
@@ -36,6 +39,14 @@ def argument(layer: Layer, index: int) -> Argument:
     return Input(index) if constant is None else ConstantArray(constant)
 
 
+def reals(layer: Layer, index: int) -> npt.NDArray[Any] | None:
+    """Return the value of a constant input, of bfloat16 as float32; None: it is not constant."""
+    values, info = layer.constant(index), layer.input_infos[index] if index < len(layer.input_infos) else None
+    if values is None or info is None or info.dtype is not DType.BFLOAT16:
+        return values
+    return (values.astype(np.uint32) << 16).view(np.float32)
+
+
 def in_place(layer: Layer) -> tuple[Alias, ...]:
     """Return the alias of a layer that may write where its first input lies."""
     return () if layer.constant(0) is not None else (Alias("in place"),)
@@ -55,7 +66,7 @@ def overwritten(layer: Layer) -> tuple[Alias, ...]:
 def _square(layer: Layer) -> str:
     """Return what the square of `v` is; empty where a layer is none. Drivers are slow at powers."""
     descriptor: Any = layer.descriptor
-    exponent = layer.constant(1)
+    exponent = reals(layer, 1)
     if descriptor.operation is not BinaryOperation.POW or exponent is None or exponent.size != 1:
         return ""
     return "((v) * (v))" if exponent.reshape(-1)[0] == 2 else ""
@@ -67,16 +78,21 @@ def function_of(layer: Layer) -> tuple[str, str]:
     dtype = input_info(layer, 0).dtype
     match layer.kind.removeprefix("dovetail."):
         case "Activation":
+            if dtype.is_integer:
+                return clamp_of_integers(descriptor.function, descriptor.alpha, descriptor.beta, dtype), "v"
             return activation(descriptor.function, descriptor.alpha, descriptor.beta), "v"
         case "Prelu":
-            return "prelu(v, w)", "v, w"
+            return "((v) < 0 ? (v) * (w) : (v))" if dtype.is_integer else "prelu(v, w)", "v, w"
         case "ElementwiseUnary":
             return unary(descriptor.operation, dtype), "v"
         case "ElementwiseBinary":
             of_two = _square(layer) or binary(descriptor.operation, dtype)
+            if dtype.is_integer and descriptor.activation is not None:
+                alpha, beta = descriptor.activation_alpha, descriptor.activation_beta
+                return clamp_of_integers(descriptor.activation, alpha, beta, dtype, of_two), "v, w"
             return activation(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, of_two), "v, w"
         case "Comparison":
             return comparison(descriptor.operation), "v, w"
         case "Where":
             return "((u) != 0 ? (v) : (w))", "u, v, w"
-    return ("((v) != 0)" if descriptor.dtype is DType.BOOL else "(v)"), "v"  # a cast
+    return cast(dtype, descriptor.dtype), "v"

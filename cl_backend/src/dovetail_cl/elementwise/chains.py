@@ -15,11 +15,11 @@ from dovetail.ground.records import NamedTuple
 from ..driver.arguments import Argument, Launch, Output
 from ..kernels import TYPES, Kernels
 from ..walking import broadcast, merged
-from .functions import SOURCE, vector_source
+from .functions import DOUBLES, INTEGERS, SOURCE, vector_source
 
-_COMPUTED = {"half": "float"}
+_COMPUTED = {"half": "float", "bfloat": "float"}
 """Types in which elements are computed with, where that is not the type in memory."""
-_FLOATS = (DType.FLOAT32, DType.FLOAT16)
+_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _PIECE = 2048
 """Elements of a row that are worth a turn of their own."""
 _SHORTEST = 1
@@ -114,10 +114,14 @@ def _by_elements(
     for axis, (size, strides) in enumerate(axes[:rank]):
         given["size"][axis], given["stride"][axis] = size, strides
     listed = " ".join(f"X({TYPES[info.dtype]}, {computed(info.dtype)}, x{at}, {at})" for at, (_, info) in enumerate(operands))
+    dtypes = [*(info.dtype for _, info in operands), *(one.dtype for one in statements)]
+    has_doubles = DType.FLOAT64 in dtypes
+    files = DOUBLES if has_doubles else SOURCE
     kernel = kernels.get(
-        f"{SOURCE} elementwise/chain.cl",
+        f"{files} {INTEGERS if any(not dtype.is_float for dtype in dtypes) or has_doubles else ''} elementwise/chain.cl",
         "chain",
         RANK=rank,
+        DOUBLES=int(has_doubles),
         STATEMENTS=statements_text(statements, computed),
         **{"OPERANDS(X)": listed},
         **defined,

@@ -25,6 +25,7 @@ typedef JOINED(float, FINISH_WIDTH) finished;
 #define FINISH_ALL_float(p) JOINED(vload, FINISH_WIDTH)(0, p)
 #define FINISH_ALL_half(p) JOINED(load_halves, FINISH_WIDTH)(p)
 #define FINISH_ALL_uchar(p) JOINED(convert_float, FINISH_WIDTH)(JOINED(vload, FINISH_WIDTH)(0, p))
+#define FINISH_ALL_bfloat(p) JOINED(load_bfloats, FINISH_WIDTH)(p)
 #define FINISH_ALL(T, p) JOINED(FINISH_ALL_, T)(p)
 #define FINISH_COUNTED(T, p) JOINED(counted_, T)(p, count_)
 #define COUNTED(T)                                                                                 \
@@ -39,6 +40,7 @@ typedef JOINED(float, FINISH_WIDTH) finished;
 COUNTED(float)
 COUNTED(half)
 COUNTED(uchar)
+COUNTED(bfloat)
 #undef COUNTED
 #endif
 

@@ -6,8 +6,10 @@
 #define V JOINED(float, WIDTH)
 #define LOAD_V_float(p) JOINED(vload, WIDTH)(0, p)
 #define LOAD_V_half(p) JOINED(load_halves, WIDTH)(p)
+#define LOAD_V_bfloat(p) JOINED(load_bfloats, WIDTH)(p)
 #define STORE_V_float(p, v) JOINED(store_floats, WIDTH)(p, v)
 #define STORE_V_half(p, v) JOINED(store_halves, WIDTH)(p, v)
+#define STORE_V_bfloat(p, v) JOINED(store_bfloats, WIDTH)(p, v)
 
 typedef struct {
     uint run;                       // elements of the last axis
@@ -32,6 +34,14 @@ V part_float(__global const float *p, uint count)
     float parts[WIDTH];
     for (uint i = 0; i < WIDTH; ++i)
         parts[i] = i < count ? p[i] : 0.0f;
+    return JOINED(vload, WIDTH)(0, parts);
+}
+
+V part_bfloat(__global const bfloat *p, uint count)
+{
+    float parts[WIDTH];
+    for (uint i = 0; i < WIDTH; ++i)
+        parts[i] = i < count ? LOAD_bfloat(p, i) : 0.0f;
     return JOINED(vload, WIDTH)(0, parts);
 }
 

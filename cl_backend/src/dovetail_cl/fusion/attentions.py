@@ -18,7 +18,7 @@ from .chain import chain_of, joined, operands_of
 from .fused import can_finish
 from .merged import Product, merged, product_of
 
-_FLOATS = (DType.FLOAT32, DType.FLOAT16)
+_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _LONGEST = 256
 """Elements of a row of q, k and v."""
 

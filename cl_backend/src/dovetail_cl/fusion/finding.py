@@ -62,7 +62,7 @@ def _chains(view: SubgraphView) -> dict[Layer, list[Layer]]:
 
 
 def _fits(layer: Layer, group: list[Layer]) -> bool:
-    if layer.kind == "dovetail.Cast" and layer.output.known_info.dtype is DType.FLOAT16:
+    if layer.kind == "dovetail.Cast" and layer.output.known_info.dtype in (DType.FLOAT16, DType.BFLOAT16):
         return False  # within a chain nothing is rounded
     same = layer.output.known_info.sizes == group[0].output.known_info.sizes
     return same and len(group) < MAX_LAYERS and len(operands_of([*group, layer])) <= MAX_OPERANDS

@@ -15,7 +15,7 @@ from ..families import family_name, family_of
 from ..kernels import Kernels, Work
 from .chain import Chain
 
-_FLOATS = (DType.FLOAT32, DType.FLOAT16)
+_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _READ = (*_FLOATS, DType.BOOL)
 
 

@@ -110,16 +110,26 @@ line line_at(const index g, const lines s)
 typedef V loose __attribute__((aligned(4)));
 #define VECTOR_float(p) (*(__global const loose *)(p))
 #define VECTOR_half(p) WIDE(load_halves, LANES)(p)
+#define VECTOR_bfloat(p) WIDE(load_bfloats, LANES)(p)
 #define VECTOR_char(p) CONVERTED(p)
 #define VECTOR_uchar(p) CONVERTED(p)
 #define VECTOR_short(p) CONVERTED(p)
+#define VECTOR_ushort(p) CONVERTED(p)
+#define VECTOR_uint(p) CONVERTED(p)
+#define VECTOR_ulong(p) CONVERTED(p)
+#define VECTOR_double(p) CONVERTED(p)
 #define VECTOR_int(p) CONVERTED(p)
 #define VECTOR_long(p) CONVERTED(p)
 #define KEEP_float(p, v) (*(__global loose *)(p) = (v))
 #define KEEP_half(p, v) WIDE(store_halves, LANES)(p, v)
+#define KEEP_bfloat(p, v) WIDE(store_bfloats, LANES)(p, v)
 #define KEEP_char(p, v) WIDE(vstore, LANES)(WIDE(convert_char, LANES)(v), 0, p)
 #define KEEP_uchar(p, v) WIDE(vstore, LANES)(WIDE(convert_uchar, LANES)(v), 0, p)
 #define KEEP_short(p, v) WIDE(vstore, LANES)(WIDE(convert_short, LANES)(v), 0, p)
+#define KEEP_ushort(p, v) WIDE(vstore, LANES)(WIDE(convert_ushort, LANES)(v), 0, p)
+#define KEEP_uint(p, v) WIDE(vstore, LANES)(WIDE(convert_uint, LANES)(v), 0, p)
+#define KEEP_ulong(p, v) WIDE(vstore, LANES)(WIDE(convert_ulong, LANES)(v), 0, p)
+#define KEEP_double(p, v) WIDE(vstore, LANES)(v, 0, p)
 #define KEEP_int(p, v) WIDE(vstore, LANES)(WIDE(convert_int, LANES)(v), 0, p)
 #define KEEP_long(p, v) WIDE(vstore, LANES)(WIDE(convert_long, LANES)(v), 0, p)
 #define VECTOR_AS(T, p) WIDE(VECTOR_, T)(p)
@@ -202,6 +212,31 @@ FETCHES(fetch, X)
     V name(const V v, __local C *shared) { return v; }
 #endif
 ACROSS(summed_across, SUM)
+
+// Whether a number of some line that goes with this one lies outside of what its squares can hold:
+// the same for all work items of a group.
+#if IS_FLOAT
+bool is_any_beyond(const V v, __local C *shared)
+{
+#if LANES == 1
+    const bool is_own = !(v <= 1e37f && v >= 1e-30f);
+#else
+    const bool is_own = any(!(v <= (V)1e37f && v >= (V)1e-30f));
+#endif
+#if GROUP
+    barrier(CLK_LOCAL_MEM_FENCE);
+    shared[0] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (is_own) shared[0] = 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const bool is_any = shared[0] != 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return is_any;
+#else
+    return is_own;
+#endif
+}
+#endif
 
 // -- sums ------------------------------------------------------------------------------------------
 

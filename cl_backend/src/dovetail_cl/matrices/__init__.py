@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dovetail import Layer
+from dovetail import DType, Layer
 
 from ..elementwise import input_info
 from ..elementwise.epilogue import NONE, Epilogue
 from ..kernels import Kernels, Work
-from . import groups, tiles
+from . import groups, tiles, whole
 from .geometry import fully_connected, matmul
 
 
 def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
     """Return the work of a product of matrices, and of what is made of its result."""
     product = (matmul if layer.kind == "dovetail.MatMul" else fully_connected)(layer, epilogue)
+    dtype = input_info(layer, 0).dtype
+    if dtype.is_integer or dtype is DType.FLOAT64:
+        return whole.create(product, dtype, kernels)
     if kernels.is_cpu or kernels.device.facts["max_group"] < groups.ITEMS:
         return tiles.create(product, kernels)
     return groups.create(product, kernels)

@@ -13,7 +13,7 @@ from dovetail import Layer
 from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import Argument, Output
-from ..elementwise import argument, input_info
+from ..elementwise import argument, input_info, reals
 from ..elementwise.epilogue import NONE, Epilogue
 from ..elementwise.epilogue import Operand as Added
 from ..elementwise.functions import activation
@@ -159,7 +159,7 @@ def _lines(sizes: Sequence[int], swap: bool) -> tuple[int, int, int, int]:
 
 def _side(layer: Layer, index: int, line: int, depth: int, matrix: int) -> Operand:
     info = input_info(layer, index)
-    values = layer.constant(index)
+    values = reals(layer, index)
     return Operand(argument(layer, index), TYPES[info.dtype], line, depth, info.elements, matrix, values)
 
 

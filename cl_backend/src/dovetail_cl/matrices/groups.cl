@@ -28,8 +28,10 @@ typedef struct {
 // Four neighbours, aligned or not. Tensors begin at any element, so that is seen at run time.
 #define IS_ALIGNED_float(p, stride) ((((ulong)(p)) & 15) == 0 && (stride) % 4 == 0)
 #define IS_ALIGNED_half(p, stride) 0
+#define IS_ALIGNED_bfloat(p, stride) 0
 #define FOUR_float(p, aligned) ((aligned) ? *(const __global float4 *)(p) : vload4(0, p))
 #define FOUR_half(p, aligned) load_halves4(p)
+#define FOUR_bfloat(p, aligned) load_bfloats4(p)
 
 // The part of a side that this item brings: quad `i` of a strip from term `k`, zeros past the ends.
 // `where` and `term` are the line and the term of depth of its first element.

@@ -9,6 +9,7 @@ typedef NAMED(float, VECTOR) vec;
 #define VSTORE(v, i, p) NAMED(store_floats, VECTOR)((p) + (i) * VECTOR, v)
 #define LOADS_float(p) VLOAD(0, p)
 #define LOADS_half(p) NAMED(load_halves, VECTOR)(p)
+#define LOADS_bfloat(p) NAMED(load_bfloats, VECTOR)(p)
 #define LOADS(p) NAMED(LOADS_, B)(p)
 
 // Pack a square of VECTOR columns and terms, whose terms are neighbours. Each round interleaves the

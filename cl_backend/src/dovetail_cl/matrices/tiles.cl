@@ -133,6 +133,7 @@ void tile_1(const __global float *a, const PANELS float *b, const ulong along, c
 
 #define KEEPS_float(p, v) VSTORE(v, 0, p)
 #define KEEPS_half(p, v) NAMED(store_halves, VECTOR)(p, v)
+#define KEEPS_bfloat(p, v) NAMED(store_bfloats, VECTOR)(p, v)
 
 // Finish a row of sums, and write its columns `from` to `to`. It lies `at` elements into the result.
 void write_row(__global Y *y, float *sums, const uint from, const uint to, const ulong at, const uint column

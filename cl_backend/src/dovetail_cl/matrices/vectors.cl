@@ -15,6 +15,7 @@ typedef struct {
 typedef NAMED(float, VECTOR) vec;
 #define LOADS_float(i, p) NAMED(vload, VECTOR)(i, p)
 #define LOADS_half(i, p) NAMED(load_halves, VECTOR)((p) + (i) * VECTOR)
+#define LOADS_bfloat(i, p) NAMED(load_bfloats, VECTOR)((p) + (i) * VECTOR)
 #define LOADS(i, p) NAMED(LOADS_, T)(i, p)
 #define VLOAD NAMED(vload, VECTOR)
 #define VSTORE(v, i, p) NAMED(store_floats, VECTOR)((p) + (i) * VECTOR, v)

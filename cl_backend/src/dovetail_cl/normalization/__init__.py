@@ -10,7 +10,7 @@ import numpy as np
 from dovetail import DataLayout, Layer
 
 from ..driver.arguments import Argument, ConstantArray, Input, Launch, Output, Scratch
-from ..elementwise import argument, in_place, input_info
+from ..elementwise import argument, in_place, input_info, reals
 from ..elementwise.functions import literal
 from ..kernels import RAW, TYPES, Kernels, Work
 from ..lines import SOURCE, Lines, lanes_of, lines_along, spread
@@ -37,7 +37,7 @@ def _is_connected(layer: Layer, index: int) -> bool:
 
 def _parameter(layer: Layer, index: int) -> tuple[Argument, str]:
     """Return an input, and the type of its elements; constants become floats."""
-    constant = layer.constant(index)
+    constant = reals(layer, index)
     if constant is None:
         return Input(index), TYPES[input_info(layer, index).dtype]
     return ConstantArray(np.asarray(constant, np.float32)), "float"
@@ -140,7 +140,7 @@ def _batch(layer: Layer, kernels: Kernels) -> Work:
         lines, within = Lines(outer * channels, within, 1), 1
     else:
         lines = Lines(1, 1, math.prod(sizes))
-    scale, variance = layer.constant(1), layer.constant(4)
+    scale, variance = reals(layer, 1), reals(layer, 4)
     factor, has_variance = _parameter(layer, 1), True
     if scale is not None and variance is not None:
         has_variance = False

@@ -57,35 +57,40 @@ __kernel void normalize_lines(
     BEGIN(X, y);
     EACH_LINE(g, s) {
         const line l = line_at(g, s);
+        float unit = 1;     // elements are multiplied by it, so that what is squared is not too large
+        V mean, rest, variance;
+        for (int turn = 0; turn < 2; ++turn) {
+            mean = rest = 0;
 #if CENTER
-        SUM_OVER(total, i, l, FETCH(x, l, i, (V)0))
-        const V mean = total / (float)l.size;
-#else
-        const V mean = 0;
+            SUM_OVER(total, i, l, FETCH(x, l, i, (V)0) * unit)
+            mean = total / (float)l.size;
 #endif
-        V rest = 0;
-        SUM_OVER(squares, i, l, noted(FETCH(x, l, i, mean) - mean, &rest))
+            const V fill = mean / unit;
+            SUM_OVER(squares, i, l, noted(FETCH(x, l, i, fill) * unit - mean, &rest))
 #if CENTER
-        // What rounding took from the mean shows in the mean of the differences.
-        rest = summed_across(rest, shared) / (float)l.size;
-        const V variance = fmax(squares / (float)l.size - rest * rest, (V)0);
+            // What rounding took from the mean shows in the mean of the differences.
+            rest = summed_across(rest, shared) / (float)l.size;
+            variance = fmax(squares / (float)l.size - rest * rest, (V)0);
 #else
-        rest = 0;
-        const V variance = squares / (float)l.size;
+            rest = 0;
+            variance = squares / (float)l.size;
 #endif
-        const V factor = 1 / sqrt(variance + epsilon);
+            if (turn || !is_any_beyond(squares + 1, shared)) break;
+            unit = 0x1p-80f;
+        }
+        const V factor = 1 / sqrt(variance + epsilon * unit * unit);
         line part = l;
         part.size = l.size / parts;
         for (uint p = 0; p < parts; ++p, part.at += part.size * s.inner) {
 #if BY_POSITION
             WALK(i, part, keep(y, AT(part, i), lanes,
-                (FETCH(x, part, i, mean) - mean - rest) * (factor * SCALE(i * (ROWS ? LANES : 1))) +
+                (FETCH(x, part, i, (V)0) * unit - mean - rest) * (factor * SCALE(i * (ROWS ? LANES : 1))) +
                 OFFSET(i * (ROWS ? LANES : 1))))
 #else
             const index channel = l.which % period * parts + p;
             const uint lanes = l.lanes;
             const V by = factor * SCALE(channel), more = OFFSET(channel);
-            WALK(i, part, keep(y, AT(part, i), lanes, (FETCH(x, part, i, mean) - mean - rest) * by + more))
+            WALK(i, part, keep(y, AT(part, i), lanes, (FETCH(x, part, i, (V)0) * unit - mean - rest) * by + more))
 #endif
         }
     }

@@ -3,6 +3,10 @@
 // SQUARES: the root of the sum of squares; else the sum of magnitudes.
 
 STORES(keep, X)
+#if SQUARES
+V greater(const V a, const V b) { return MOST(a, b); }
+ACROSS(greatest_across, MOST)
+#endif
 V measured(const V v)
 {
 #if SQUARES
@@ -20,10 +24,19 @@ __kernel void divide_by_norm(TENSOR(const X, x), TENSOR(X, y), const lines s, co
     EACH_LINE(g, s) {
         const line l = line_at(g, s);
         SUM_OVER(total, i, l, measured(FETCH(x, l, i, (V)0)))
+        V size = 1;     // that elements are divided by before
 #if SQUARES
+        if (is_any_beyond(total, shared)) {
+            V top = 0;
+            WALK(i, l, top = greater(top, fabs(FETCH(x, l, i, (V)0))))
+            top = greatest_across(top, shared);
+            size = top > 0 && top < INFINITY ? top : (V)1;
+            SUM_OVER(shares, i, l, measured(FETCH(x, l, i, (V)0) / size))
+            total = shares;
+        }
         total = sqrt(total);
 #endif
-        const V norm = total < epsilon ? (V)epsilon : total;
-        WALK(i, l, keep(y, AT(l, i), lanes, norm == 0 ? (V)0 : FETCH(x, l, i, (V)0) / norm))
+        const V least = epsilon / size, norm = total < least ? least : total;
+        WALK(i, l, keep(y, AT(l, i), lanes, norm == 0 ? (V)0 : FETCH(x, l, i, (V)0) / size / norm))
     }
 }

@@ -13,7 +13,7 @@ from dovetail.layers import PoolingFunction
 from ..driver.arguments import ConstantArray, Launch, Output
 from ..elementwise import argument, input_info
 from ..elementwise.functions import literal
-from ..kernels import TYPES, Kernels, Work
+from ..kernels import TYPES, Kernels, Work, whole_type
 from ..lines import SOURCE, lanes_of
 from ..reduction.reducing import FUNCTIONS, Function, reduce
 
@@ -70,7 +70,7 @@ def _windows(layer: Layer, kernels: Kernels) -> Work:
     defined = {
         "ROWS": 0,
         "GROUP": 0,
-        "C": "float" if is_float else "long" if info.dtype.bits == 64 else "int",
+        "C": "float" if is_float else whole_type(info.dtype),
         "IS_FLOAT": int(is_float),
         "X": TYPES[info.dtype],
         "NOTHING": "(-INFINITY)" if is_float else f"{TYPES[info.dtype].upper()}_MIN",

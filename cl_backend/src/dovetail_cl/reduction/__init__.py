@@ -12,7 +12,7 @@ from dovetail.layers import ArgFunction
 from ..driver.arguments import Launch, Output
 from ..elementwise import argument, in_place, input_info
 from ..elementwise.functions import mathematics
-from ..kernels import TYPES, Kernels, Work
+from ..kernels import TYPES, Kernels, Work, computed_type
 from ..lines import SOURCE, lines_along, spread
 from .reducing import FUNCTIONS, reduce
 
@@ -58,7 +58,7 @@ def _extreme(layer: Layer, kernels: Kernels) -> Work:
     lines = lines_along(info.sizes, descriptor.axis)
     form = spread(kernels, lines)
     wanted = descriptor.function is ArgFunction.MAX
-    computed = "float" if info.dtype.is_float else "long" if info.dtype.bits == 64 else "int"
+    computed = computed_type(info.dtype)
     if info.dtype.is_float:
         neutral = "(-INFINITY)" if wanted else "INFINITY"
     else:
@@ -71,7 +71,8 @@ def _extreme(layer: Layer, kernels: Kernels) -> Work:
         IS_FLOAT=int(info.dtype.is_float),
         X=TYPES[info.dtype],
         Y=TYPES[descriptor.dtype],
-        P="long" if computed == "long" else "int",
+        P="int" if computed in ("float", "int") else "long",
+        DOUBLES=int(info.dtype is DType.FLOAT64),
         NEUTRAL=neutral,
         **{"AHEAD(a, b)": "((a) > (b))" if wanted else "((a) < (b))"},
         LAST=int(descriptor.select_last),
@@ -88,7 +89,8 @@ def _running_sum(layer: Layer, kernels: Kernels) -> Work:
         f"{SOURCE} reduction/running.cl",
         "running_sum",
         **form.defined,
-        C="float" if info.dtype.is_float else "long" if info.dtype.bits == 64 else "int",
+        C=computed_type(info.dtype),
+        DOUBLES=int(info.dtype is DType.FLOAT64),
         IS_FLOAT=int(info.dtype.is_float),
         X=TYPES[info.dtype],
         EXCLUSIVE=int(descriptor.exclusive),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import Argument, Launch, Output, Scratch
 from ..elementwise.functions import mathematics
-from ..kernels import TYPES, Kernels, Work
+from ..kernels import TYPES, Kernels, Work, computed_type
 from ..lines import SOURCE, Lines, spread
 
 _LONG = 16384
@@ -37,6 +38,13 @@ class Function(NamedTuple):
     log_sum_exp: bool = False
 
 
+_NUMBERS: dict[str, Callable[[int], np.generic[Any]]] = {
+    "float": np.float32,
+    "double": np.float64,
+    "int": np.int32,
+    "long": np.int64,
+    "ulong": np.uint64,
+}
 FUNCTIONS = {
     "sum": Function(),
     "mean": Function(last="mean_of(v, count)"),
@@ -81,7 +89,7 @@ def reduce(
     chain = list(_chain(kernels, sizes, axes))
     count = math.prod(sizes[axis] for axis in axes)
     computed = computed_in(dtype, count)
-    itemsize = 8 if computed == "long" else 4
+    itemsize = 4 if computed in ("float", "int") else 8
     room = [max((lines.total for lines in chain[part:-1:2]), default=0) * itemsize for part in (0, 1)]
     kept = 0 if keeps else math.prod(sizes[axis] for axis in range(len(sizes)) if axis not in axes) * itemsize
     places = (-(-kept // 64) * 64, -(-kept // 64) * 64 + -(-room[0] // 64) * 64)
@@ -93,6 +101,7 @@ def reduce(
             **form.defined,
             "C": computed,
             "IS_FLOAT": int(dtype.is_float),
+            "DOUBLES": int(dtype is DType.FLOAT64),
             "X": computed if step else TYPES[dtype],
             "Y": TYPES[dtype] if is_last and keeps else computed,
             "SUMS": int(not function.two),
@@ -104,7 +113,7 @@ def reduce(
         }
         given = Scratch(places[(step - 1) % 2]) if step else source
         result = Scratch(places[step % 2]) if not is_last else Output() if keeps else Scratch()
-        number = np.float32(count) if dtype.is_float else (np.int64 if computed == "long" else np.int32)(count)
+        number = _NUMBERS[computed](count)
         powers = mathematics(form.defined["LANES"]) if function.log_sum_exp else ""
         kernel = kernels.get(f"{SOURCE} {powers} reduction/reduce.cl", "reduce", **defined)
         launches.append(Launch(kernel, (given, result, lines.argument, number), form.sizes, form.group))
@@ -113,8 +122,8 @@ def reduce(
 
 def computed_in(dtype: DType, count: int) -> str:
     """Return the type in which so many elements are reduced, modulo what theirs holds."""
-    if dtype.is_float:
-        return "float"
+    if dtype.is_float or dtype is DType.UINT64:
+        return computed_type(dtype)
     return "int" if dtype.bits <= 16 and count < 1 << (31 - dtype.bits) else "long"
 
 

@@ -4,8 +4,10 @@
 
 #define LOAD16_float(p) vload16(0, p)
 #define LOAD16_half(p) load_halves16(p)
+#define LOAD16_bfloat(p) load_bfloats16(p)
 #define STORE16_float(p, v) store_floats16(p, v)
 #define STORE16_half(p, v) store_halves16(p, v)
+#define STORE16_bfloat(p, v) store_bfloats16(p, v)
 #define LOAD16(T, p) JOINED(LOAD16_, T)(p)
 #define STORE16(T, p, v) JOINED(STORE16_, T)(p, v)
 
