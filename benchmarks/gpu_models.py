@@ -77,6 +77,17 @@ def minilm() -> tuple[Any, Callable[[int], tuple[Any, ...]]]:
 MODELS = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "minilm": minilm}
 
 
+def calibrate(model: Any, inputs: tuple[Any, ...]) -> None:
+    """Give batch normalizations the statistics of random inputs: else float16 overflows."""
+    import torch
+
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            layer.momentum = 1.0
+    with torch.no_grad():
+        model.train()(*inputs)
+
+
 def milliseconds(call: Callable[[], Any], rounds: int) -> float:
     """Return the median time of a call, after three that are not counted."""
     times = []
@@ -117,6 +128,7 @@ def measure(name: str, batch: int, dtype: str, device: str, rounds: int, folder:
 
     torch.manual_seed(0)
     model, make = MODELS[name]()
+    calibrate(model, make(4))
     model = model.eval().cuda().to(getattr(torch, dtype))
     given = [one.to(getattr(torch, dtype)) if one.is_floating_point() else one for one in make(batch)]
     there = tuple(one.cuda() for one in given)

@@ -138,7 +138,7 @@ def test_distributions_are_compared_by_their_normalized_names(dev):
             "no C++ compiler ('no-such-compiler') works here, which CpuAcc needs; install",
         ),
         ({}, ["tset"], "there is no command 'tset'; choose one of demo, test, lint, bench, aarch64, fuzz, sanitize, setup."),
-        ({}, ["bench", "nope"], "there is no benchmark 'nope'; choose one of convolution, deadlines, groups, "),
+        ({}, ["bench", "nope"], "there is no benchmark 'nope'; choose one of convolution, deadlines, first_runs, "),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(root, environment, arguments, sentence):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dovetail
-from dovetail import Network
+from dovetail import DType, Network
 from dovetail_cl import devices
 from dovetail_sdk.conformance.references import windows
 
@@ -151,3 +151,40 @@ def test_vectors_of_other_widths(backend, monkeypatch, width):
         test_convolutions(None, "float32", layout, (1, 32, 13, 39), 48, (3, 3), ones, pads, ones, 1)
         test_convolutions(None, "float16", layout, (1, 32, 13, 39), 48, (3, 3), ones, pads, ones, 1)
         test_depthwise_convolutions(None, "float32", layout, (2, 16, 20, 21), 1, (3, 3), (2, 2), pads, ones)
+
+
+def test_pixels_that_a_stride_leaves_behind_the_image_are_zero(kind):
+    x, weights = _filled((1, 4, 4, 5), np.float32), _filled((4, 6, 3, 3), np.float32)
+    network = Network("transposed")
+    y = network.transpose_convolution2d(
+        network.input("x", x.shape), network.constant(weights), stride=(4, 4), output_padding=(3, 3)
+    )
+    expected = np.zeros((1, 6, 18, 22))
+    for row, column in np.ndindex(4, 5):
+        window = np.einsum("c,cohw->ohw", x[0, :, row, column].astype(float), weights.astype(float))
+        expected[0, :, 4 * row : 4 * row + 3, 4 * column : 4 * column + 3] += window
+    _check(network, y, {"x": x}, expected, "NCHW", 4)
+
+
+@pytest.mark.parametrize("filters", [1, 2])
+def test_depthwise_of_bfloat16(kind, filters):
+    x, weights, bias = (_filled(shape, np.float32) for shape in ((2, 5, 8, 9), (5 * filters, 1, 3, 3), (5 * filters,)))
+    halves = [(one.view(np.uint32) >> 16).astype(np.uint16) for one in (x, weights, bias)]
+    exact = [(half.astype(np.uint32) << 16).view(np.float32) for half in halves]
+    expected = _depthwise(*exact, filters)
+    network = Network("depthwise")
+    slot = network.input("x", x.shape, DType.BFLOAT16)
+    weights, bias = (network.constant(half, dtype=DType.BFLOAT16) for half in halves[1:])
+    network.output(network.depthwise_convolution2d(slot, weights, bias), "y")
+    with dovetail.load(network, ["GpuAcc"], fallback=False) as net:
+        y = (net.run({"x": halves[0]})["y"].astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_allclose(y, expected, rtol=2.0**-8, atol=2.0**-8)
+
+
+def _depthwise(x, weights, bias, filters):
+    shape = (x.shape[0], len(weights), x.shape[2] - 2, x.shape[3] - 2)
+    y = np.zeros(shape) + bias.astype(float)[:, None, None]
+    for row, column in np.ndindex(3, 3):
+        seen = x[:, :, row : row + shape[2], column : column + shape[3]].astype(float)
+        y += np.repeat(seen, filters, axis=1) * weights[:, 0, row, column].astype(float)[:, None, None]
+    return y

@@ -122,7 +122,7 @@ def _launches(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epil
         "FILTER_QUADS": tile.filter_quads,
         "PIXEL_QUADS": tile.pixel_quads,
         "CHANNELS_LAST": int(is_last),
-        "POINTWISE": int(geometry.taps == (1, 1) and geometry.start == (0, 0)),
+        "POINTWISE": int(_is_pointwise(geometry)),
         "VECTORS": int(dtype is DType.FLOAT32),
         **epilogue.defined(4),
     }
@@ -163,6 +163,13 @@ def _groups(geometry: Geometry, tile: Tile) -> int:
     """Return how many work groups compute all tiles."""
     pixels = geometry.batch * geometry.pixels
     return -(-pixels // tile.pixels) * -(-geometry.filters // tile.filters) * geometry.groups
+
+
+def _is_pointwise(geometry: Geometry) -> bool:
+    """Say whether windows are of one pixel, each within its image."""
+    reached = ((geometry.out_size[i] - 1) * geometry.stride[i] for i in range(2))
+    is_inside = all(last < size for last, size in zip(reached, geometry.in_size, strict=True))
+    return geometry.taps == (1, 1) and geometry.start == (0, 0) and is_inside
 
 
 def _is_in_fours(geometry: Geometry, is_last: bool) -> bool:

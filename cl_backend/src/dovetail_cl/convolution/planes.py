@@ -7,7 +7,7 @@ import numpy as np
 from dovetail import Layer
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output
-from ..elementwise import input_info
+from ..elementwise import input_info, reals
 from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
@@ -39,7 +39,7 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
     """Return the work of a convolution that `takes` says yes to."""
     rows = next((rows for rows in _ROWS if geometry.results >= rows * _BUSY * kernels.compute_units), 1)
     blocks = -(-geometry.out_size[0] // rows)
-    weights, bias = layer.constant(1), layer.constant(2)
+    weights, bias = reals(layer, 1), reals(layer, 2)
     assert weights is not None
     matrix = geometry.matrix(weights).reshape(geometry.groups * geometry.filters, -1)
     added = np.zeros(len(matrix), np.float32) if bias is None else bias.astype(np.float32)

@@ -397,7 +397,7 @@ static int was_called(queue *queue, int64_t until_ns, cl_int *status)
 }
 
 /* Whether the mark was reached by then; its status in *status. Drivers of GPUs may call tens of
- * milliseconds late: the mark is looked at again after a sixteenth of the time that it took so far. */
+ * milliseconds late: the mark is looked at again after a sixteenth of what the wait took so far. */
 static int is_done(queue *queue, int64_t deadline, cl_int *status)
 {
     const opencl *cl = queue->device->cl;
