@@ -37,7 +37,17 @@ class OnPaper(IBackend):
         raise NotImplementedError
 
     def devices(self):
-        return (Device(),)
+        return (Device(facts=dict(device_facts(self.manifest))),)
+
+
+def device_facts(part):
+    """Yield the facts of a device that some condition of a manifest asks for."""
+    for name, value in part.items() if isinstance(part, dict) else ():
+        if name.startswith("device."):
+            yield name.removeprefix("device."), value[0] if isinstance(value, list) else value
+        yield from device_facts(value)
+    for one in part if isinstance(part, list) else ():
+        yield from device_facts(one)
 
 
 def missed(path):
