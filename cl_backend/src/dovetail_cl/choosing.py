@@ -17,7 +17,7 @@ from dovetail.graph.descriptor import Descriptor, descriptor_class
 from .families import family_name, family_of
 from .kernels import Answered, Asking, Kernels, Work
 
-_MOST_WAYS = 24
+_MAX_WAYS = 24
 """Of a layer, in the level with all of them."""
 _TUNED = ("convolution", "matrices", "fusion.fused")
 """Families that ask."""
@@ -89,7 +89,7 @@ def _ways(questions: Mapping[str, tuple[int, ...]], default: Mapping[str, int], 
     """Yield the answers to all questions that differ from the default in some."""
     if level == "exhaustive":
         combined = (dict(zip(questions, one, strict=True)) for one in itertools.product(*questions.values()))
-        yield from itertools.islice((one for one in combined if one != default), _MOST_WAYS)
+        yield from itertools.islice((one for one in combined if one != default), _MAX_WAYS)
         return
     for question, answers in questions.items():
         for answer in answers[1:2] if level == "rapid" else answers[1:]:

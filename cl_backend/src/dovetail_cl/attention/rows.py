@@ -8,7 +8,7 @@ from ..driver.arguments import Launch, Local
 from ..kernels import Kernels, Work
 from .geometry import Geometry
 
-_MOST_ROWS = 12
+_MAX_ROWS = 12
 """Of a tile, `MOST` in rows.cl."""
 _ROWS = 192
 """Rows of a work item at most, so that what it sums stays in a cache."""
@@ -28,13 +28,13 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     across, depth = -(-geometry.width // panel) * panel, geometry.depth
     block = min(-(-geometry.keys // panel), max(_BLOCK // (depth + geometry.width) // panel, 1)) * panel
     each = _rows_each(geometry.rows, geometry.matrices, kernels.compute_units)
-    left = kernels.device.facts["local_memory"] // 4 - block * (depth + across + _MOST_ROWS)
+    left = kernels.device.facts["local_memory"] // 4 - block * (depth + across + _MAX_ROWS)
     each = max(0, min(each, left // (across + depth + 2) // 4 * 4))
     if not each or (geometry.rows <= _FEW and geometry.has_whole_rows):
         form, items, room = "few", geometry.rows, _FEW_KEYS
     else:
         form, items = "rows", -(-geometry.rows // each)
-        room = block * (depth + across + _MOST_ROWS) + each * (across + depth + 2)
+        room = block * (depth + across + _MAX_ROWS) + each * (across + depth + 2)
     files = ("matrices/panels.cl", geometry.epilogue.source(vector), "attention/attention.cl", "attention/scores.cl")
     kernel = kernels.get(
         " ".join((*files, f"attention/{form}.cl")),
@@ -52,5 +52,5 @@ def create(layer: Layer, kernels: Kernels) -> Work:
 
 def _rows_each(rows: int, matrices: int, compute_units: int) -> int:
     """Return how many rows a work item takes, a multiple of 4."""
-    parts = max(-(-rows // _ROWS), min(-(-4 * compute_units // matrices), -(-rows // _MOST_ROWS)))
+    parts = max(-(-rows // _ROWS), min(-(-4 * compute_units // matrices), -(-rows // _MAX_ROWS)))
     return 4 * -(-rows // (4 * parts))

@@ -13,7 +13,7 @@ from . import depthwise, direct, gathered, planes, tiles, winograd
 from .geometry import geometry_of
 from .images import layout_of, root_of
 
-_MOST_PHASES = 16
+_MAX_PHASES = 16
 """Of a transposed convolution; each becomes a launch."""
 
 
@@ -21,7 +21,7 @@ def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
     """Return the work of a convolution, and of what is made of its result."""
     geometry, root = geometry_of(layer), root_of(layer)
     epilogue = epilogue.preceded(activation(root.activation, root.activation_alpha, root.activation_beta))
-    if not geometry.results or not geometry.is_narrow or math.prod(geometry.divide) > _MOST_PHASES:
+    if not geometry.results or not geometry.is_narrow or math.prod(geometry.divide) > _MAX_PHASES:
         return direct.create(layer, geometry, kernels, epilogue)
     if not _is_constant(layer):
         return direct.create(layer, geometry, kernels, epilogue)

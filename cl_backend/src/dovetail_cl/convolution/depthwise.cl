@@ -19,7 +19,7 @@ typedef struct {
 } geometry;
 
 #define ROWS 4
-#define MOST_STRIDE 4           // as the host says
+#define MAX_STRIDE 4           // as the host says
 #define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)
 #define DECLARE(r) vec sum##r = add;
 
@@ -79,7 +79,7 @@ __kernel void convolve(
 void pack_plane(__global float *to, const __global T *x, const geometry *g, const uint plane, const int first, const uint rows)
 {
     const int stride = g->stride[1], n = g->residue;
-    int lows[MOST_STRIDE], highs[MOST_STRIDE];      // columns within the image
+    int lows[MAX_STRIDE], highs[MAX_STRIDE];      // columns within the image
     for (int residue = 0; residue < stride; ++residue) {
         const int at = residue + g->start[1];
         lows[residue] = at >= 0 ? 0 : min(n, (stride - 1 - at) / stride);

@@ -19,9 +19,9 @@ _ROWS = 4
 """Pixels, or rows of them, that are summed up together."""
 _PACKED_FLOATS = 1 << 13
 """Of a packed plane, to stay in the nearest cache."""
-_MOST_STRIDE = 4
-"""Of columns of a plane that is packed; MOST_STRIDE of the source."""
-_MOST_REACHED = 256
+_MAX_STRIDE = 4
+"""Of columns of a plane that is packed; MAX_STRIDE of the source."""
+_MAX_REACHED = 256
 """Rows, and columns, between the first and the last tap of a window of a plane that is packed."""
 _PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
 _NUMBERS = ("in_elements", "groups", "filters", "band", "bands", "residue", "chunk", "chunks", "units", "scratch")
@@ -39,7 +39,7 @@ def takes(geometry: Geometry, kernels: Kernels) -> bool:
     if is_channels_last(geometry):
         return geometry.filters == 1 and geometry.groups >= vector_of(kernels)
     reach = max((geometry.taps[i] - 1) * geometry.between[i] for i in range(2))
-    return geometry.in_at[3] == geometry.out_at[3] == 1 and geometry.stride[1] <= _MOST_STRIDE and reach <= _MOST_REACHED
+    return geometry.in_at[3] == geometry.out_at[3] == 1 and geometry.stride[1] <= _MAX_STRIDE and reach <= _MAX_REACHED
 
 
 def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:

@@ -17,7 +17,7 @@ _POSITIONS = ("stride", "start", "between", "divide")
 _PAIRS = ("in_size", "out_size", "taps")
 _NUMBERS = ("groups", "channels", "filters")
 _STRIDES = ("in_at", "out_at", "weight_at")
-_LEAST_PRODUCTS = 1 << 15
+_MIN_PRODUCTS = 1 << 15
 """Worth a work item of a CPU."""
 
 
@@ -46,6 +46,6 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
         **epilogue.defined(),
     )
     tensors = [argument(layer, index) for index in range(3 if is_biased else 2)]
-    items, group = kernels.each(geometry.results, least=max(1, _LEAST_PRODUCTS // max(geometry.depth, 1)))
+    items, group = kernels.each(geometry.results, least=max(1, _MIN_PRODUCTS // max(geometry.depth, 1)))
     arguments = (*tensors, Output(), given, np.uint32(geometry.results), *epilogue.arguments)
     return Work((Launch(kernel, arguments, items, group),))

@@ -20,10 +20,10 @@ from .tiles import is_channels_last
 _DEPTH = 8
 """Terms of a slice, as in the source."""
 _GROUP = 256
-_MOST_SPLITS = 16
-_LEAST_SLICES = 8
+_MAX_SPLITS = 16
+_MIN_SLICES = 8
 """Slices of the depth that are worth a split."""
-_LEAST_FILTERS = 16
+_MIN_FILTERS = 16
 """Of a group, for which a tile pays where there are many groups."""
 _PAIRS = ("in_size", "out_size", "stride", "start")
 _NUMBERS = (
@@ -83,7 +83,7 @@ _PRODUCTS_OF_LAUNCH = 400_000
 
 def takes(geometry: Geometry, kernels: Kernels) -> bool:
     """Say whether a convolution with constant weights is worth tiles."""
-    return (geometry.groups == 1 or geometry.filters >= _LEAST_FILTERS) and kernels.device.facts["max_group"] >= 256
+    return (geometry.groups == 1 or geometry.filters >= _MIN_FILTERS) and kernels.device.facts["max_group"] >= 256
 
 
 def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:
@@ -149,7 +149,7 @@ def choose(geometry: Geometry, compute_units: int) -> tuple[Tile, int]:
     best, least = (TILES[0], 1), float("inf")
     for tile in TILES:
         groups = _groups(geometry, tile)
-        for splits in range(1, min(_MOST_SPLITS, max(1, slices // _LEAST_SLICES)) + 1):
+        for splits in range(1, min(_MAX_SPLITS, max(1, slices // _MIN_SLICES)) + 1):
             rounds = max(_ABREAST, -(-groups * splits // compute_units))
             time = rounds * -(-slices // splits) * _DEPTH * tile.filters * tile.pixels / tile.speed
             if splits > 1:

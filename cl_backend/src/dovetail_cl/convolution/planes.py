@@ -17,7 +17,7 @@ _ROWS = (4, 2, 1)
 """Of a work item."""
 _BUSY = 512
 """Work items that a compute unit should get, at least."""
-_MOST_FILTERS = 8
+_MAX_FILTERS = 8
 """Of a channel: more are worth tiles."""
 _UNROLLED = ((3, 3), (5, 5))
 """Taps that have programs of their own, with strides of 1 and 2."""
@@ -32,7 +32,7 @@ _STRUCT = np.dtype(
 
 def takes(geometry: Geometry) -> bool:
     """Say whether a convolution with constant weights is one of single channels, of few filters."""
-    return geometry.channels == 1 and geometry.filters <= _MOST_FILTERS and geometry.divide == (1, 1)
+    return geometry.channels == 1 and geometry.filters <= _MAX_FILTERS and geometry.divide == (1, 1)
 
 
 def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:

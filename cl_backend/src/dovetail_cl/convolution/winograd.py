@@ -18,13 +18,13 @@ from .tiles import UNITS_EACH, is_channels_last, rows_of, vector_files, vector_o
 
 _SIDE = 4
 _POINTS = (_SIDE + 2) ** 2
-_LEAST_CHANNELS = 16
+_MIN_CHANNELS = 16
 """For which the transforms pay, and filters likewise."""
-_LEAST_SQUARES = 8
+_MIN_SQUARES = 8
 """For which the larger weights pay."""
-_MOST_NUMBERS = 1 << 24
+_MAX_NUMBERS = 1 << 24
 """Of all squares of an image, which scratch memory holds."""
-_MOST_SUMS = 4096.0
+_MAX_SUMS = 4096.0
 """Bound of all values in between, per channel, as a multiple of |weight * element|."""
 _LARGEST_ELEMENT = 2.0**63
 _SMALLEST_WEIGHT = 2.0**-100
@@ -47,9 +47,9 @@ def takes(layer: Layer, geometry: Geometry, kernels: Kernels) -> bool:
     return (
         (geometry.taps, geometry.stride, geometry.between) == ((3, 3), (1, 1), (1, 1))
         and (geometry.groups, geometry.divide) == (1, (1, 1))
-        and min(geometry.channels, geometry.filters) >= _LEAST_CHANNELS
+        and min(geometry.channels, geometry.filters) >= _MIN_CHANNELS
         and geometry.channels % vector == geometry.filters % vector == 0
-        and _LEAST_SQUARES <= geometry.batch * rows * columns <= _MOST_NUMBERS // _POINTS // geometry.channels
+        and _MIN_SQUARES <= geometry.batch * rows * columns <= _MAX_NUMBERS // _POINTS // geometry.channels
         and is_channels_last(geometry)
         and _is_within_range(geometry.matrix(_weights(layer)))
     )
@@ -128,7 +128,7 @@ def _weights(layer: Layer) -> npt.NDArray[Any]:
 def _is_within_range(weights: npt.NDArray[np.float32]) -> bool:
     """Say whether no value in between overflows, or vanishes, where the results would not."""
     largest = float(np.abs(weights).max())  # NaN where there is one
-    limit = float(np.finfo(np.float32).max) / (_MOST_SUMS * _LARGEST_ELEMENT * weights.shape[-1])
+    limit = float(np.finfo(np.float32).max) / (_MAX_SUMS * _LARGEST_ELEMENT * weights.shape[-1])
     return largest == 0.0 or _SMALLEST_WEIGHT <= largest <= limit
 
 

@@ -15,8 +15,8 @@
  * waits for. */
 #define MARK_EVERY 128
 #define SPIN_NS 30000
-#define LEAST_PAUSE_NS 100000   /* between two looks at a mark, where the driver does not call */
-#define MOST_PAUSE_NS 1000000
+#define MIN_PAUSE_NS 100000   /* between two looks at a mark, where the driver does not call */
+#define MAX_PAUSE_NS 1000000
 #define CLOCK_LOOKS 3
 #define PATIENCE_NS INT64_C(1000000000)
 #define MAX_STEPS 4096
@@ -416,7 +416,7 @@ static int is_done(queue *queue, int64_t deadline, cl_int *status)
         }
         if (now >= spin_until) {
             int64_t pause = (now - begin) / 16;
-            pause = pause < LEAST_PAUSE_NS ? LEAST_PAUSE_NS : pause > MOST_PAUSE_NS ? MOST_PAUSE_NS : pause;
+            pause = pause < MIN_PAUSE_NS ? MIN_PAUSE_NS : pause > MAX_PAUSE_NS ? MAX_PAUSE_NS : pause;
             if (was_called(queue, now + pause < deadline ? now + pause : deadline, status)) {
                 return 1;
             }

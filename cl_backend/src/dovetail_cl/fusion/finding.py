@@ -11,7 +11,7 @@ from .fused import producer_of
 from .images import Group, lower_images, replacement
 
 MAX_OPERANDS = 8
-_LEAST_ROWS = 2
+_MIN_ROWS = 2
 """Of attention on GPUs: products of one row are shared out better among its groups."""
 MAX_LAYERS = 32
 """Of one chain: its program is compiled when it is first met."""
@@ -26,7 +26,7 @@ def fuse(view: SubgraphView, views: OptimizationViews, vector: int) -> set[Layer
         vector: Floats of a vector of a CPU, on which images lie with channels last; else 0.
     """
     chains = _chains(view)
-    replaced = fuse_attentions(view, views, chains, least_rows=1 if vector else _LEAST_ROWS)
+    replaced = fuse_attentions(view, views, chains, least_rows=1 if vector else _MIN_ROWS)
     groups = []
     for group in {id(group): group for group in chains.values()}.values():
         if not replaced.isdisjoint(group):

@@ -22,7 +22,7 @@ from .fused import Fused
 from .lowering import Lowering, is_image, turned
 from .rules import lower_image
 
-_LEAST_FILTERS = 16
+_MIN_FILTERS = 16
 """Of a group of many, for which channels last pay."""
 
 
@@ -108,7 +108,7 @@ def _wants_last(layer: Layer, vector: int) -> bool:
     if isinstance(descriptor, DepthwiseConvolution2d):
         return channels == filters >= vector
     groups: int = descriptor.groups
-    return groups == 1 or filters // groups >= _LEAST_FILTERS
+    return groups == 1 or filters // groups >= _MIN_FILTERS
 
 
 def _goes_last(lowering: Lowering, group: Group, vector: int) -> bool:

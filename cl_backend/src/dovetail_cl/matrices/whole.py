@@ -11,7 +11,7 @@ from ..kernels import Kernels, Work
 from .geometry import Product
 
 _NAMES = ("rows", "columns", "depth", "a_line", "a_depth", "b_line", "b_depth")
-_LEAST_PRODUCTS = 1 << 15
+_MIN_PRODUCTS = 1 << 15
 """Worth a work item of a CPU."""
 
 
@@ -28,6 +28,6 @@ def create(product: Product, dtype: DType, kernels: Kernels) -> Work:
     summed = "double" if dtype is DType.FLOAT64 else "ulong" if dtype.bits == 64 else "uint"
     defined = {"T": product.type, "C": summed, "RANK": rank, "DOUBLES": int(dtype is DType.FLOAT64)}
     count = product.rows * product.columns * product.matrices
-    items, group = kernels.each(count, least=max(1, _LEAST_PRODUCTS // max(product.depth, 1)))
+    items, group = kernels.each(count, least=max(1, _MIN_PRODUCTS // max(product.depth, 1)))
     kernel = kernels.get("matrices/whole.cl", "multiply", **defined)
     return Work((Launch(kernel, (a.argument, b.argument, product.result, given, np.uint32(count)), items, group),))

@@ -15,7 +15,7 @@ from ..kernels import RAW, Alias, Kernels, Work
 from ..walking import contiguous
 from ..walking.copying import Side, copy
 
-_MOST_PARTS = 8
+_MAX_PARTS = 8
 """Whose rows one kernel joins."""
 _LEAST = 4096
 """Elements that are worth a work item."""
@@ -27,7 +27,7 @@ def joined(layer: Layer, kernels: Kernels) -> Work:
     assert isinstance(descriptor, Concat | Stack), "it was asked before"
     axis, itemsize = descriptor.axis % result.rank, result.dtype.itemsize
     whole = contiguous(result.sizes)
-    if kernels.is_cpu and math.prod(result.sizes[:axis]) > 1 and len(layer.inputs) <= _MOST_PARTS:
+    if kernels.is_cpu and math.prod(result.sizes[:axis]) > 1 and len(layer.inputs) <= _MAX_PARTS:
         return Work((_join(layer, kernels, axis),))
     launches: list[Launch] = []
     aliases: list[Alias] = []

@@ -22,7 +22,7 @@ from ..elementwise import input_info
 SOURCE = "quantized/requantization.cl"
 """What turns sums into results."""
 
-_MOST_LEFT = 30
+_MAX_LEFT = 30
 
 
 def scheme(info: TensorInfo) -> Quantization:
@@ -76,7 +76,7 @@ def fixed_point(factors: npt.ArrayLike) -> tuple[npt.NDArray[np.int32], npt.NDAr
     multiplier, shift = np.where(is_whole, 1 << 30, multiplier), np.where(is_whole, shift + 1, shift)
     is_nothing = shift < -31  # nothing times it could round to one
     multiplier, shift = np.where(is_nothing, 0, multiplier), np.where(is_nothing, 0, shift)
-    return multiplier.astype(np.int32), np.minimum(shift, _MOST_LEFT).astype(np.int32)
+    return multiplier.astype(np.int32), np.minimum(shift, _MAX_LEFT).astype(np.int32)
 
 
 def requantized(values: npt.NDArray[Any], factor: float) -> npt.NDArray[np.int64]:

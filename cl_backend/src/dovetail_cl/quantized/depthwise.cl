@@ -22,7 +22,7 @@ typedef struct {
 } geometry;
 
 #define ROWS 4
-#define MOST_STRIDE 4           // as the host says
+#define MAX_STRIDE 4           // as the host says
 #define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)
 #define DECLARE(r) vec sum##r = add;
 #define KEEP(r) VSTORE(finished(sum##r, multiplier, shift, g), r, results);

@@ -35,8 +35,8 @@ _STRUCT = np.dtype(
 )
 _PACKED_TERMS = 1 << 16
 """Packed pixels that stay in the nearer caches while weights pass by."""
-_MOST_PHASES = 16
-_LEAST_PRODUCTS = 1 << 15
+_MAX_PHASES = 16
+_MIN_PRODUCTS = 1 << 15
 """Worth a work item of a CPU, one result at a time."""
 
 
@@ -50,7 +50,7 @@ def create(layer: Layer, kernels: Kernels) -> Work:
         return _matmul(layer, kernels)
     scaling = scaling_of(layer, kernels, geometry.groups * geometry.filters)
     is_constant = all(layer.constant(i) is not None for i, info in enumerate(layer.input_infos) if i and info is not None)
-    is_small = geometry.is_narrow and math.prod(geometry.divide) <= _MOST_PHASES
+    is_small = geometry.is_narrow and math.prod(geometry.divide) <= _MAX_PHASES
     if kernels.is_cpu and is_constant and is_small and geometry.results:
         if depthwise.takes(geometry, kernels):
             return depthwise.create(layer, geometry, scaling, kernels)
@@ -184,7 +184,7 @@ def _direct(layer: Layer, geometry: Geometry, scaling: Scaling, kernels: Kernels
         CHANNELS_LAST=int(is_channels_last(geometry)),
     )
     tensors = [argument(layer, index) for index in range(3 if is_biased else 2)]
-    items, group = kernels.each(geometry.results, least=max(1, _LEAST_PRODUCTS // max(geometry.depth, 1)))
+    items, group = kernels.each(geometry.results, least=max(1, _MIN_PRODUCTS // max(geometry.depth, 1)))
     return Work((Launch(kernel, (*tensors, *arguments, Output(), given, np.uint32(geometry.results)), items, group),))
 
 
@@ -210,6 +210,6 @@ def _matmul(layer: Layer, kernels: Kernels) -> Work:
     defined = {"T": a.type, "W": b.type, "IN_DOUBLE": 0, "RANK": rank}
     kernel = kernels.get(f"{SOURCE} quantized/finishing.cl quantized/matrices.cl", "multiply", **defined)
     count = layer.output.known_info.elements
-    items, group = kernels.each(count, least=max(1, _LEAST_PRODUCTS // max(product.depth, 1)))
+    items, group = kernels.each(count, least=max(1, _MIN_PRODUCTS // max(product.depth, 1)))
     factors = (scaling.multipliers[0], scaling.shifts[0], _numbers(scaling))
     return Work((Launch(kernel, (a.argument, b.argument, *factors, Output(), given, np.uint32(count)), items, group),))

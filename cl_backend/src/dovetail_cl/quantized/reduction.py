@@ -16,7 +16,7 @@ from ..kernels import TYPES, Kernels, Work
 from ..reduction.reducing import FUNCTIONS, computed_in, reduce
 from .arithmetic import SOURCE, fixed_point, limits, scheme
 
-_MOST_SUMMED = 1 << 23
+_MAX_SUMMED = 1 << 23
 """Elements whose sum is scaled in fixed point."""
 
 
@@ -31,7 +31,7 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     given, theirs = scheme(info), scheme(result)
     factor = given.scale[0] / theirs.scale[0]
     multiplier, shift = _mean_factor(factor, count)
-    is_fixed = function is ReduceFunction.MEAN and count <= _MOST_SUMMED
+    is_fixed = function is ReduceFunction.MEAN and count <= _MAX_SUMMED
     if function is ReduceFunction.MEAN:
         factor /= max(count, 1)
     name = "sum" if is_sum else function.value

@@ -20,7 +20,7 @@ from ..walking.copying import Side, copy
 from .arithmetic import clamped, limits, requantized, scheme
 from .functions import activated, unary
 
-_MOST_FACTOR = 1 << 20
+_MAX_FACTOR = 1 << 20
 """Below this, factors are taken in fixed point."""
 _RUNS = np.dtype([(name, np.uint32) for name in ("run", "from", "to", "start")])
 
@@ -98,7 +98,7 @@ def _two_slopes(slope: float, info: TensorInfo, result: TensorInfo, bounds: tupl
     with np.errstate(over="ignore"):
         above = float(np.float32(scheme(info).scale[0]) / np.float32(scheme(result).scale[0]))
         below = float(np.float32(scheme(info).scale[0]) * np.float32(slope) / np.float32(scheme(result).scale[0]))
-    if not (above < _MOST_FACTOR and abs(below) < _MOST_FACTOR):
+    if not (above < _MAX_FACTOR and abs(below) < _MAX_FACTOR):
         return None
     values = _integers(info) - scheme(info).zero_point[0]
     made = np.where(values >= 0, requantized(values, above), requantized(values, below))
