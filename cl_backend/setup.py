@@ -9,7 +9,20 @@ setup_backend(
     include_dirs=[FOLDER],
     module_sources={
         "dovetail_cl.driver.device": [
-            f"{FOLDER}/{name}.c" for name in ("opencl", "signals", "imports", "staging", "queue", "launch")
+            f"{FOLDER}/{name}.c"
+            for name in (
+                "opencl",
+                "signals",
+                "device_handle",
+                "events",
+                "imports",
+                "queue",
+                "waiting",
+                "reports",
+                "times",
+                "staging",
+                "launch",
+            )
         ]
     },
     directives=C_SEMANTICS,

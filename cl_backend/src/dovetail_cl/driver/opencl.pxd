@@ -67,7 +67,7 @@ cdef extern from "opencl.h" nogil:
     int opencl_load(opencl *table, const char *const *libraries, char *why, size_t room)
     const char *opencl_error_name(cl_int code)
 
-cdef extern from "queue.h" nogil:
+cdef extern from "device_handle.h" nogil:
     ctypedef struct device_handle:
         const opencl *cl
         cl_context context
@@ -80,8 +80,12 @@ cdef extern from "queue.h" nogil:
         int is_lost
         int64_t freed
     int is_loss(device_handle *device, cl_int code)
-    int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table)
+
+cdef extern from "events.h" nogil:
     cl_int await_event(const opencl *cl, cl_event event, int64_t nanoseconds)
+
+cdef extern from "queue.h" nogil:
+    int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table)
 
 cdef extern from "signals.h" nogil:
     void signals_keep()

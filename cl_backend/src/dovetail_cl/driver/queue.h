@@ -3,23 +3,7 @@
 #define DOVETAIL_CL_QUEUE_H
 
 #include "abi.h"
-#include "opencl.h"
-
-#include <stdatomic.h>
-
-/* An opened device, as queues and workloads see it; it outlives both. */
-typedef struct {
-    const opencl *cl;
-    cl_context context;
-    cl_device_id device;
-    int64_t process;            /* that opened it: a driver does not survive fork() */
-    int32_t spins;              /* whether the host's cores are idle while the device works */
-    int32_t is_coherent;        /* what it writes to the host's memory the host sees without mapping */
-    size_t staged_from;         /* bytes of an input from which on it goes through pinned memory */
-    size_t chunk;               /* bytes that go through it at a time; 0: nothing does */
-    atomic_int is_lost;         /* nothing can be done with this context any more */
-    atomic_llong freed;         /* buffers, in all: another may have the address of an earlier one */
-} device_handle;
+#include "device_handle.h"
 
 /* What a kernel reports of the values it met, such as an index out of range: the number of a step,
  * counted from 1, or 0; then what the kernel adds. */
@@ -55,14 +39,5 @@ int32_t queue_step(queue *queue, const char *text);
  * `state`. Of the commands of each queue, number `fail_at` fails late, for tests; -1: none. 0, or
  * -1 where there is no memory. */
 int queue_table(device_handle *device, int32_t fail_at, dovetail_queues *table);
-
-/* Remember that a device is lost, if that is what a code of it says. */
-int is_loss(device_handle *device, cl_int code);
-
-/* Explain a code of a device, with what happened; returns a status of the core. */
-int explain(device_handle *device, char *text, size_t room, const char *what, cl_int code);
-
-/* Wait for an event some time at most; its status, where above CL_COMPLETE it is still awaited. */
-cl_int await_event(const opencl *cl, cl_event event, int64_t nanoseconds);
 
 #endif

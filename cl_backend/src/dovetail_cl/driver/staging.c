@@ -1,7 +1,8 @@
 #include "staging.h"
 
+#include "events.h"
+
 #include <string.h>
-#include <time.h>
 
 #define PIECE (INT64_C(256) << 10)      /* bytes that one thread copies at a time */
 #define PATIENCE_NS INT64_C(10000000000)
@@ -91,18 +92,8 @@ static cl_int await(const opencl *cl, queue *queue, const dovetail_call *call, c
             return STAGING_CANCELLED;
         }
     } while (status > CL_COMPLETE);
-    cl->clReleaseEvent(*event);
-    *event = NULL;
+    drop_event(cl, event);
     return status;
-}
-
-static void drop(const opencl *cl, cl_event *events)
-{
-    for (int i = 0; i < 2; i++) {
-        if (events[i]) {
-            cl->clReleaseEvent(events[i]);
-        }
-    }
 }
 
 cl_int staging_in(const staging *staging, queue *queue, const dovetail_call *call, const char *name, size_t bytes)
@@ -128,7 +119,8 @@ cl_int staging_in(const staging *staging, queue *queue, const dovetail_call *cal
             code = mark(cl, queue, &events[turn]);
         }
     }
-    drop(cl, events);
+    drop_event(cl, &events[0]);
+    drop_event(cl, &events[1]);
     return code;
 }
 
@@ -167,6 +159,7 @@ cl_int staging_out(const staging *staging, queue *queue, const dovetail_call *ca
             code = STAGING_CANCELLED;
         }
     }
-    drop(cl, events);
+    drop_event(cl, &events[0]);
+    drop_event(cl, &events[1]);
     return code;
 }
